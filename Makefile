@@ -1,0 +1,41 @@
+# `make run` and `make test` do everything on a fresh Debian or Ubuntu machine; `make help` lists the rest.
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install run lint test bench docs clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml
+	.ci/prepare $(VENV)
+	$(PYTHON) -m pip install -q --upgrade pip
+	$(PYTHON) -m pip install -q -e '.[test,bench,mysql]'
+	touch $@
+
+install: $(STAMP) ## Create .venv with the package and what its tests need, Debian packages too
+
+run: install ## Start a Hive 4 metastore on PostgreSQL with the proxy before it; Ctrl-C ends both
+	@exec $(PYTHON) -m tests.demo
+
+lint: install ## ruff and mypy (strict on the package)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+
+test: lint ## Lint, then all tests, against real metastores and databases
+	$(PYTHON) -m pytest $(PYTEST_ARGS)
+
+bench: install ## Measure proxy, metastore and CachedStore side by side (docs/benchmarks.md)
+	$(PYTHON) -m benchmarks
+
+docs: install ## Write the reference tables of docs/ anew from the code
+	$(PYTHON) docs/build.py
+
+clean: ## Remove what was built or installed here, the test bed's downloads too
+	rm -rf $(VENV) .testbed .mypy_cache .ruff_cache .pytest_cache *.egg-info
+
+-include idl/Makefile.inc

@@ -1,0 +1,311 @@
+/* Load generator for Thrift binary servers: sends the same request bytes over N connections, one in flight on each.
+ *
+ *   loadgen --port P [--host A] --request FILE... [--setup FILE...] [--framed] [--scan]
+ *           [--connections N] [--warmup S] [--duration S] [--rate R]
+ *
+ * FILE holds one message without a frame; several --request files are sent in turn on each connection. --setup files are
+ * sent once per connection, before the measurement. --framed puts the length before each message. The end of a reply is
+ * found by parsing it; when all replies to a file have the same length (the default) only the first one is parsed, and
+ * --scan parses them all. --rate sends R requests a second over all connections, and a latency then runs from the time
+ * at which a request was due (no coordinated omission); without it each connection sends as soon as it has its reply.
+ * One thread, epoll. Prints one JSON object; exits 1 after a connection failed. */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_REQUESTS 64
+#define MAX_DEPTH 64
+#define MORE (-1)
+#define BROKEN (-2)
+#define NS 1000000000ULL
+#define BUCKETS (58 * 128) /* 128 per power of two: 0.8 % */
+
+struct message { uint8_t *bytes; size_t length; size_t reply_length; };
+struct connection {
+    int fd, request, setups_left, busy;
+    uint64_t due_ns;
+    size_t sent, received, capacity;
+    const struct message *current;
+    uint8_t *buffer;
+};
+
+static struct message requests[MAX_REQUESTS], setups[MAX_REQUESTS];
+static int request_count, setup_count, framed, scan_all, connections = 16;
+static double warmup_s = 1, duration_s = 5, rate;
+static uint64_t histogram[BUCKETS], replies, reply_bytes, exceptions, max_ns, sum_ns;
+static int measuring;
+
+static void die(const char *what) { perror(what); exit(1); }
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * NS + t.tv_nsec;
+}
+
+static uint32_t big32(const uint8_t *p) { return (uint32_t)p[0] << 24 | p[1] << 16 | p[2] << 8 | p[3]; }
+
+/* Offset after the value of `type` at `at`, MORE or BROKEN. */
+static long skip(const uint8_t *p, long at, long end, int type, int depth) {
+    static const int fixed[16] = {[2] = 1, [3] = 1, [4] = 8, [6] = 2, [8] = 4, [10] = 8};
+    if (depth > MAX_DEPTH || type < 2 || type > 15) return BROKEN;
+    if (fixed[type]) return at + fixed[type] <= end ? at + fixed[type] : MORE;
+    if (type == 11) {
+        if (at + 4 > end) return MORE;
+        long length = big32(p + at);
+        return at + 4 + length <= end ? at + 4 + length : MORE;
+    }
+    if (type == 12) {
+        for (;;) {
+            if (at + 1 > end) return MORE;
+            int field = p[at];
+            if (!field) return at + 1;
+            if (at + 3 > end) return MORE;
+            at = skip(p, at + 3, end, field, depth + 1);
+            if (at < 0) return at;
+        }
+    }
+    int types[2], parts = type == 13 ? 2 : 1;
+    if (type != 13 && type != 14 && type != 15) return BROKEN;
+    if (at + parts + 4 > end) return MORE;
+    for (int i = 0; i < parts; i++) types[i] = p[at + i];
+    uint32_t count = big32(p + at + parts);
+    at += parts + 4;
+    for (uint32_t n = 0; n < count; n++)
+        for (int i = 0; i < parts; i++) {
+            at = skip(p, at, end, types[i], depth + 1);
+            if (at < 0) return at;
+        }
+    return at;
+}
+
+/* Length of the reply at the start of the buffer, MORE or BROKEN. */
+static long reply_length(const uint8_t *p, long end) {
+    if (end < 4) return MORE;
+    if (framed) return 4 + (long)big32(p) <= end ? 4 + (long)big32(p) : MORE;
+    if (end < 8) return MORE;
+    if (p[0] != 0x80) return BROKEN;
+    long at = 8 + (long)big32(p + 4) + 4;
+    return at > end ? MORE : skip(p, at, end, 12, 0);
+}
+
+static void add(struct message *list, int *count, const char *path) {
+    FILE *file = fopen(path, "rb");
+    struct stat status;
+    if (!file || fstat(fileno(file), &status)) die(path);
+    if (*count == MAX_REQUESTS) { fprintf(stderr, "too many files\n"); exit(1); }
+    size_t length = status.st_size, head = framed ? 4 : 0;
+    uint8_t *bytes = malloc(head + length);
+    if (fread(bytes + head, 1, length, file) != length) die(path);
+    fclose(file);
+    if (framed) { uint32_t n = htonl(length); memcpy(bytes, &n, 4); }
+    list[(*count)++] = (struct message){bytes, head + length, 0};
+}
+
+static void observe(uint64_t ns) {
+    int exponent = ns < 256 ? 0 : 56 - __builtin_clzll(ns);
+    uint64_t index = (uint64_t)exponent * 128 + (ns >> exponent);
+    histogram[index < BUCKETS ? index : BUCKETS - 1]++;
+    sum_ns += ns;
+    if (ns > max_ns) max_ns = ns;
+}
+
+static double percentile(double share) {
+    uint64_t wanted = (uint64_t)(share * replies), seen = 0;
+    for (int i = 0; i < BUCKETS; i++) {
+        seen += histogram[i];
+        if (histogram[i] && seen >= wanted) {
+            int exponent = i < 256 ? 0 : i / 128 - 1;
+            return ((double)((uint64_t)(i - exponent * 128) << exponent)) / 1e6;
+        }
+    }
+    return 0;
+}
+
+static void fail(struct connection *c, const char *why) {
+    fprintf(stderr, "loadgen: connection failed after %llu replies: %s\n", (unsigned long long)replies, why);
+    close(c->fd);
+    exit(1);
+}
+
+static void push(struct connection *c, int epoll) {
+    while (c->sent < c->current->length) {
+        ssize_t n = send(c->fd, c->current->bytes + c->sent, c->current->length - c->sent, MSG_NOSIGNAL);
+        if (n < 0 && errno == EAGAIN) break;
+        if (n < 0) fail(c, strerror(errno));
+        c->sent += n;
+    }
+    if (c->sent != c->current->length || c->busy == 2) { /* a large request: wait for room, then stop waiting */
+        int waiting = c->sent != c->current->length;
+        struct epoll_event event = {.events = EPOLLIN | (waiting ? EPOLLOUT : 0), .data.ptr = c};
+        epoll_ctl(epoll, EPOLL_CTL_MOD, c->fd, &event);
+        c->busy = waiting ? 2 : 1;
+    }
+}
+
+static void start(struct connection *c, int epoll, uint64_t due) {
+    if (c->setups_left) c->current = &setups[setup_count - c->setups_left];
+    else c->current = &requests[c->request];
+    c->busy = 1;
+    c->due_ns = due;
+    c->sent = c->received = 0;
+    push(c, epoll);
+}
+
+/* 1 when the reply is complete. */
+static int pull(struct connection *c) {
+    struct message *current = (struct message *)c->current;
+    for (;;) {
+        if (c->received == c->capacity) {
+            c->capacity *= 2;
+            if (!(c->buffer = realloc(c->buffer, c->capacity))) die("memory");
+        }
+        ssize_t n = recv(c->fd, c->buffer + c->received, c->capacity - c->received, 0);
+        if (n < 0 && errno == EAGAIN) return 0;
+        if (n <= 0) fail(c, n ? strerror(errno) : "closed by the server");
+        size_t before = c->received;
+        c->received += n;
+        long length = current->reply_length;
+        if (!length || scan_all) {
+            if (current->reply_length && c->received < current->reply_length / 2) continue;
+            if (before > 65536 && c->received < c->capacity) continue; /* parse again only when doubled */
+            length = reply_length(c->buffer, c->received);
+            if (length == BROKEN) fail(c, "the reply is not Thrift binary");
+            if (length == MORE) continue;
+            current->reply_length = length;
+        }
+        if ((long)c->received < length) continue;
+        if ((long)c->received > length) fail(c, "more bytes than the reply has: use --scan");
+        if (c->buffer[(framed ? 4 : 0) + 3] == 3) exceptions++;
+        return 1;
+    }
+}
+
+static void finish(struct connection *c, uint64_t now) {
+    c->busy = 0;
+    if (c->setups_left) { c->setups_left--; return; }
+    c->request = (c->request + 1) % request_count;
+    if (!measuring) return;
+    replies++;
+    reply_bytes += c->received;
+    observe(now > c->due_ns ? now - c->due_ns : 0);
+}
+
+static struct connection *open_all(const char *host, int port, int epoll) {
+    struct connection *all = calloc(connections, sizeof *all);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    if (inet_pton(AF_INET, host, &address.sin_addr) != 1) { fprintf(stderr, "--host: an IPv4 address\n"); exit(1); }
+    for (int i = 0; i < connections; i++) {
+        struct connection *c = &all[i];
+        int one = 1;
+        c->fd = socket(AF_INET, SOCK_STREAM, 0);
+        if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&address, sizeof address)) die("connect");
+        setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        fcntl(c->fd, F_SETFL, O_NONBLOCK);
+        c->capacity = 65536;
+        c->buffer = malloc(c->capacity);
+        c->setups_left = setup_count;
+        c->request = i % request_count;
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
+        if (epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &event)) die("epoll_ctl");
+    }
+    return all;
+}
+
+static double cpu_s(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_utime.tv_sec + usage.ru_stime.tv_sec + (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+static void report(double seconds, double cpu) {
+    printf("{\"rps\": %.1f, \"replies\": %llu, \"exceptions\": %llu, \"seconds\": %.3f, \"connections\": %d,"
+           " \"reply_bytes\": %.0f, \"mean_ms\": %.4f, \"p50_ms\": %.4f, \"p90_ms\": %.4f, \"p99_ms\": %.4f,"
+           " \"p999_ms\": %.4f, \"max_ms\": %.4f, \"loadgen_cpu_s\": %.3f}\n",
+           replies / seconds, (unsigned long long)replies, (unsigned long long)exceptions, seconds, connections,
+           replies ? (double)reply_bytes / replies : 0, replies ? sum_ns / 1e6 / replies : 0, percentile(.5),
+           percentile(.9), percentile(.99), percentile(.999), max_ns / 1e6, cpu);
+}
+
+static void run(struct connection *all, int epoll) {
+    struct epoll_event events[256];
+    uint64_t began = now_ns(), measure_at = began + (uint64_t)(warmup_s * NS), measured_from = 0, stop_at = 0;
+    uint64_t step = rate > 0 ? (uint64_t)(NS / rate) : 0, due = began;
+    double cpu_before = 0;
+    int next_idle = 0;
+    for (int i = 0; i < connections && (!step || setup_count); i++) start(&all[i], epoll, began);
+    for (;;) {
+        uint64_t now = now_ns();
+        if (!measuring && now >= measure_at) {
+            measuring = 1;
+            exceptions = 0;
+            measured_from = now;
+            stop_at = now + (uint64_t)(duration_s * NS);
+            cpu_before = cpu_s();
+        }
+        if (measuring && now >= stop_at) break;
+        for (int tried = 0; step && due <= now && tried < connections; tried++) {
+            struct connection *c = &all[next_idle];
+            next_idle = (next_idle + 1) % connections;
+            if (c->busy) continue;
+            start(c, epoll, due);
+            due += step;
+            tried = -1;
+        }
+        uint64_t wake = measuring ? stop_at : measure_at;
+        if (step && due > now && due < wake) wake = due;
+        uint64_t wait = wake > now ? wake - now : 0;
+        struct timespec timeout = {wait / NS, wait % NS};
+        int n = epoll_pwait2(epoll, events, 256, &timeout, NULL);
+        if (n < 0 && errno != EINTR) die("epoll_pwait2");
+        for (int i = 0; i < n; i++) {
+            struct connection *c = events[i].data.ptr;
+            if (c->busy && (events[i].events & EPOLLOUT)) push(c, epoll);
+            if (!(events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))) continue;
+            if (!pull(c)) continue;
+            now = now_ns();
+            finish(c, now);
+            if (!step || c->setups_left) start(c, epoll, now);
+        }
+    }
+    report((now_ns() - measured_from) / 1e9, cpu_s() - cpu_before);
+}
+
+int main(int argc, char **argv) {
+    const char *host = "127.0.0.1";
+    int port = 0;
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "--framed")) framed = 1;
+    for (int i = 1; i < argc; i++) {
+        const char *name = argv[i];
+        if (!strcmp(name, "--framed")) continue;
+        if (!strcmp(name, "--scan")) { scan_all = 1; continue; }
+        const char *value = ++i < argc ? argv[i] : "";
+        if (!strcmp(name, "--host")) host = value;
+        else if (!strcmp(name, "--port")) port = atoi(value);
+        else if (!strcmp(name, "--request")) add(requests, &request_count, value);
+        else if (!strcmp(name, "--setup")) add(setups, &setup_count, value);
+        else if (!strcmp(name, "--connections")) connections = atoi(value);
+        else if (!strcmp(name, "--warmup")) warmup_s = atof(value);
+        else if (!strcmp(name, "--duration")) duration_s = atof(value);
+        else if (!strcmp(name, "--rate")) rate = atof(value);
+        else { fprintf(stderr, "loadgen: unknown option %s\n", name); return 2; }
+    }
+    if (!port || !request_count || connections < 1) { fprintf(stderr, "usage: --port P --request FILE\n"); return 2; }
+    int epoll = epoll_create1(0);
+    run(open_all(host, port, epoll), epoll);
+    return 0;
+}

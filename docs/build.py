@@ -1,0 +1,104 @@
+"""`make docs`: writes the reference tables of docs/*.md anew from the code that they describe.
+
+Job: what stands between `<!-- begin NAME -->` and `<!-- end NAME -->` in a page is generated; the rest is written by
+hand. `tests/test_docs.py` fails when a page is not what this would write.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from hms_cache_proxy.config import Setting, settings
+from hms_cache_proxy.doctor.database import grant_script
+from hms_cache_proxy.methods.table import METHODS, Kind, Method
+from hms_cache_proxy.metrics import TABLE
+
+DIRECTORY = Path(__file__).resolve().parent
+
+
+def settings_table() -> str:
+    """One row per key."""
+    rows = ["| Key | Default | Environment | |", "|---|---|---|---|"]
+    rows += [f"| `{s.key}` | {_default(s)} | `{s.env}` | {s.description} |" for s in settings()]
+    return "\n".join(rows)
+
+
+def _default(setting: Setting) -> str:
+    value = setting.default
+    if value in ("", (), None):
+        return ""
+    if isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0:
+        mebi = value >> 20
+        return f"`{mebi >> 10}GiB`" if mebi % 1024 == 0 else f"`{mebi}MiB`"
+    return f"`{value}`" if isinstance(value, tuple | str) else f"`{json.dumps(value)}`"
+
+
+def metrics_table() -> str:
+    """One row per metric."""
+    rows = ["| Metric | Kind | Labels | Counted by | |", "|---|---|---|---|---|"]
+    for metric in TABLE:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        rows.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.owner} | {metric.help} |")
+    return "\n".join(rows)
+
+
+def methods_table() -> str:
+    """Methods by what they are to the cache."""
+    sections: list[tuple[str, Callable[[Method], bool]]] = [
+        ("Answered from the cache", lambda m: m.reads),
+        (
+            "The metastore's own reply may be kept and given again",
+            lambda m: not m.reads and m.learn,
+        ),
+        ("Reads that are always relayed", lambda m: m.kind is Kind.READ and not m.reads and not m.learn),
+        ("Writes", lambda m: m.kind is Kind.WRITE),
+        ("Locks", lambda m: m.kind is Kind.LOCK),
+        ("Transactions", lambda m: m.kind is Kind.TRANSACTION),
+        ("Calls about the session", lambda m: m.kind is Kind.SESSION),
+        ("The notification log", lambda m: m.kind is Kind.EVENTS),
+        ("Calls that concern no object", lambda m: m.kind is Kind.NEUTRAL),
+    ]
+    text = []
+    for title, belongs in sections:
+        names = sorted(m.name for m in METHODS.values() if belongs(m))
+        text.append(f"### {title}\n\n" + ", ".join(f"`{name}`" for name in names) + "\n")
+    return "\n".join(text).rstrip()
+
+
+def grant_block() -> str:
+    """The script that the doctor prints, for a database whose name it does not know."""
+    return f"```sql\n{grant_script()}```"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "settings": settings_table,
+    "metrics": metrics_table,
+    "methods": methods_table,
+    "grant": grant_block,
+}
+
+
+def built(page: str) -> str:
+    """The page with its generated parts as they have to be."""
+    for name, make in TABLES.items():
+        pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
+        page = pattern.sub(lambda m, make=make: f"{m[1]}\n{make()}\n\n{m[2]}", page)  # type: ignore[misc]
+    return page
+
+
+def main() -> None:
+    """Rewrite what changed."""
+    for path in sorted(DIRECTORY.glob("*.md")):
+        page = path.read_text("utf-8")
+        new = built(page)
+        if new != page:
+            path.write_text(new, "utf-8")
+            print(f"written: {path.relative_to(DIRECTORY.parent)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""What one commit of the cache changes: plain data from the follower to `CacheWriter.commit`.
+
+Job: say what is now true as of event `cursor`. Must not know: how it is stored.
+Invariant: everything in one `Changes` was read in one snapshot of the store, the one whose event id is `cursor`.
+Owner: the follower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.store.protocol import DatabaseKey, DatabaseRecord, PartitionRecord, TableRecord
+
+TableKey = tuple[bytes, bytes, bytes]
+"""(catalog, database, table)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableStub:
+    """A table that exists and is listed, but is not loaded; `reason` says why (`excluded`, `pending`, `full` ...)."""
+
+    table_id: int
+    table_type: bytes
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """Single partitions of a table; `replace_all` makes `upserts` (ordered by name) the complete set at once.
+
+    For a table whose partitions are not loaded (and not `replace_all`) it changes nothing: they will be read later.
+    While chunks are being loaded it changes both the complete old set and the part of the new one that is there.
+    """
+
+    table_id: int
+    upserts: list[PartitionRecord] = field(default_factory=list)
+    deletes: list[bytes] = field(default_factory=list)
+    replace_all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChunk:
+    """The next partitions of a table that is too large for one commit, ordered by name.
+
+    `first` begins a new set; `last` makes it the one that readers see, all at once.
+    """
+
+    table_id: int
+    records: list[PartitionRecord]
+    first: bool = False
+    last: bool = False
+
+
+@dataclass(slots=True)
+class Changes:
+    """One step of the follower. In `databases` and `tables` None means dropped.
+
+    A dropped database takes its tables with it. A table that appears under a new name with the same `table_id` in the
+    same step keeps its partitions (a rename). `not_loaded`: table id to the reason why its partitions must not be used.
+    `held`: targets that may have been read newer than `cursor`, or torn: not to be used until the next commit.
+    `touched`: targets whose versions rise beyond those of what changes here. `complete` and `incomplete`: lists
+    (`targets.databases`, `targets.tables`) that now have, or no longer have, all their names. `reset`: all entries
+    lose their validity before anything here is applied; the only way in which the cursor may go back.
+    """
+
+    cursor: int
+    fingerprint: bytes | None = None
+    done_ticket: int = 0
+    reset: str | None = None
+    databases: dict[DatabaseKey, DatabaseRecord | None] = field(default_factory=dict)
+    tables: dict[TableKey, TableRecord | None] = field(default_factory=dict)
+    stubs: dict[TableKey, TableStub] = field(default_factory=dict)
+    not_loaded: dict[int, str] = field(default_factory=dict)
+    partitions: list[PartitionChange] = field(default_factory=list)
+    chunks: list[PartitionChunk] = field(default_factory=list)
+    complete: set[Target] = field(default_factory=set)
+    incomplete: set[Target] = field(default_factory=set)
+    touched: set[Target] = field(default_factory=set)
+    held: frozenset[Target] = frozenset()
+
+    def admitted_bytes(self) -> int:
+        """About how much the cache grows by this: what `max_bytes` is held against."""
+        return (
+            sum(len(record.body) + 256 for record in self.databases.values() if record is not None)
+            + sum(2 * len(record.body) + 512 for record in self.tables.values() if record is not None)
+            + sum(_row_bytes(record) for change in self.partitions for record in change.upserts)
+            + sum(_row_bytes(record) for chunk in self.chunks for record in chunk.records)
+        )
+
+    def touched_by_objects(self) -> Iterator[Target]:
+        """Targets of databases and tables that change here; a name that may come or go touches its list as well."""
+        for catalog, name in self.databases:
+            yield targets.database(catalog, name)
+            yield targets.databases(catalog)
+        for key in (*self.tables, *self.stubs):
+            yield targets.table(*key)
+            yield targets.tables(key[0], key[1])
+
+
+def _row_bytes(record: PartitionRecord) -> int:
+    return len(record.name) + len(record.values) + len(record.times) + len(record.parameters) + 32

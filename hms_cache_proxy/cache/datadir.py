@@ -1,0 +1,158 @@
+"""The data directory: who may use it and whether its file system can hold a memory-mapped cache.
+
+    data-dir/            mode 0700
+      lock               one exclusive flock for as long as a supervisor lives; holds its pid as text
+      state              the state page (cache/state.py)
+      cache/             the shared cache (LMDB), cache.bad-<timestamp> beside it: the last one that was moved aside
+      fences/            the fences environment (consistency/fences.py)
+
+Job: claim the directory for one proxy, refuse what LMDB cannot work on. The kernel releases the flock when its holder
+dies, however it dies. Children of the supervisor do not lock: they use the directory while their parent holds it.
+Must not know: what is in the files. Owner: the supervisor.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from hms_cache_proxy.errors import CacheError
+
+NETWORK_FILE_SYSTEMS: Final = {
+    0x6969: "NFS",
+    0x517B: "SMB",
+    0xFE534D42: "SMB 2",
+    0xFF534D42: "CIFS",
+    0x01021997: "9P",
+    0x00C36400: "Ceph",
+    0x5346414F: "AFS",
+    0x6B414653: "AFS",
+    0x0BD00BD0: "Lustre",
+    0x47504653: "GPFS",
+    0x19830326: "BeeGFS",
+    0x7461636F: "OCFS2",
+    0x01161970: "GFS2",
+    0x73757245: "Coda",
+}
+"""statfs magic numbers of file systems whose memory maps or locks are not those of one machine (linux/magic.h)."""
+
+FUSE: Final = 0x65735546
+LOCAL_FUSE: Final = ("fuseblk", "fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.lxcfs")
+"""FUSE file systems that are known to be local; all others (sshfs, s3fs, GlusterFS ...) are taken for remote."""
+
+
+class DirectoryInUse(CacheError):
+    """Another proxy holds the data directory."""
+
+
+class DataDir:
+    """A claimed data directory; a context manager that gives the claim up."""
+
+    def __init__(self, path: Path | str) -> None:
+        """Create the directory where needed and claim it. Raises CacheError naming what is wrong and who holds it."""
+        self.path = Path(path).absolute()
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.chmod(self.path, 0o700)
+        except OSError as error:
+            raise CacheError(f"data directory {self.path}: {error.strerror}") from error
+        refuse_network_file_system(self.path)
+        self._descriptor = _claim(self.path / "lock")
+
+    @property
+    def state(self) -> Path:
+        return self.path / "state"
+
+    @property
+    def cache(self) -> Path:
+        return self.path / "cache"
+
+    @property
+    def fences(self) -> Path:
+        return self.path / "fences"
+
+    def fileno(self) -> int:
+        """The lock's descriptor; a child that inherits it keeps the directory claimed until it has ended too."""
+        return self._descriptor
+
+    def close(self) -> None:
+        """Give the directory up."""
+        os.close(self._descriptor)
+
+    def __enter__(self) -> DataDir:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _claim(lock: Path) -> int:
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise CacheError(f"{lock}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        os.close(descriptor)
+        raise DirectoryInUse(
+            f"data directory {lock.parent} is in use by process {holder}; "
+            "give each proxy its own data_dir, or stop that process"
+        ) from error
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+    return descriptor
+
+
+def refuse_network_file_system(path: Path) -> None:
+    """Raise CacheError if `path` lies on a file system that is not this machine's own."""
+    name = network_file_system(_statfs_magic(path), lambda: _mounted_type(path))
+    if name is not None:
+        raise CacheError(
+            f"data directory {path} is on a network file system ({name}); a memory-mapped cache needs a local disk: "
+            "set data_dir to a local directory (the cache can be rebuilt, it needs no backup)"
+        )
+
+
+def network_file_system(magic: int | None, mounted_type: object) -> str | None:
+    """The name of the network file system that a statfs magic stands for; None if it is a local one.
+
+    `mounted_type()` gives the mount table's name of the type; it is asked for FUSE only, which can be either.
+    """
+    if magic is None:
+        return None
+    if magic == FUSE:
+        kind = mounted_type() if callable(mounted_type) else None
+        return None if kind in LOCAL_FUSE else str(kind or "FUSE")
+    return NETWORK_FILE_SYSTEMS.get(magic)
+
+
+def _statfs_magic(path: Path) -> int | None:
+    """f_type of statfs(2), the first word of the structure on Linux; None on other systems."""
+    if os.uname().sysname != "Linux":
+        return None
+    library = ctypes.CDLL(ctypes.util.find_library("c") or "libc.so.6", use_errno=True)
+    answer = (ctypes.c_long * 64)()
+    if library.statfs(os.fsencode(path), ctypes.byref(answer)) != 0:
+        raise CacheError(f"statfs of {path}: {os.strerror(ctypes.get_errno())}")
+    return answer[0] & 0xFFFFFFFF
+
+
+def _mounted_type(path: Path) -> str | None:
+    """The file system type that /proc/self/mountinfo gives for the device of `path`."""
+    device = os.stat(path).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            left, _, right = line.partition(" - ")
+            if left.split()[2] == wanted:
+                return right.split()[0]
+    return None

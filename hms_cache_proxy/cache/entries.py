@@ -1,0 +1,52 @@
+"""What a snapshot gives back: a database, a table, or the knowledge that there is none.
+
+Three answers are told apart everywhere: an entry, `ABSENT` (the metastore has no such object as of the cursor: a
+negative answer may be served) and None (not loaded: ask the metastore). NamedTuples, not dataclasses: one is built
+per hit, and a tuple costs a fifth. Must not know LMDB. Owner: any process.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+
+class Absent(Enum):
+    """Known not to exist."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+
+
+class DatabaseEntry(NamedTuple):
+    """A database; `body` is the `Database` struct with its stop byte. A `remote` one is never answered from cache."""
+
+    body: bytes
+    remote: bool
+
+
+class TableEntry(NamedTuple):
+    """A table that exists. `body` is the `Table` struct with its stop byte; None if it is not loaded
+    (`reason_not_loaded`).
+
+    `partitions_loaded`: `partition_count` and everything about partitions is known; else `reason_not_loaded` says
+    why not. The last fields are for the reader itself.
+    """
+
+    catalog: bytes
+    database: bytes
+    name: bytes
+    table_id: int
+    table_type: bytes
+    body: bytes | None
+    transactional: bool
+    materialized_view: bool
+    partition_keys: tuple[tuple[bytes, bytes], ...]
+    location: bytes | None
+    partitions_loaded: bool
+    partition_count: int
+    reason_not_loaded: str
+    set_number: int
+    long_names: bool

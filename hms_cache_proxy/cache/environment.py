@@ -1,0 +1,239 @@
+"""Opening the cache's LMDB environment, and deciding whether what lies there may be trusted.
+
+Files: `data-dir/cache/data.mdb` and `lock.mdb` (LMDB's), and `data-dir/cache/clean`, which exists only between a clean
+close and the next open and holds the last transaction id and nothing else.
+
+**What is trusted.** Commits are not fsynced (a commit costs microseconds): kill -9 of every process loses nothing,
+as the kernel has the pages; a crash of the machine may leave any mixture of pages on the disk. So a file is used
+again only if the machine has not been restarted since it was written (kernel boot id in the meta record), or if it
+was closed cleanly: everything synced first, the marker `clean` written and synced afterwards. Anything else is moved
+aside and rebuilt, as is a file that LMDB refuses, one shorter than its own page count, of another format, or of
+another upstream.
+
+Databases: `meta`, `objects`, `partitions`, `shared`, `versions`, `garbage` (cache/layout.py).
+One process may open an LMDB file once; `attach` shares the handle within a process.
+Must not know: what the rows mean. Owner: the follower opens for writing, every other process read-only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import lmdb
+
+from hms_cache_proxy.errors import CacheError
+
+DATABASES: Final = (b"meta", b"objects", b"partitions", b"shared", b"versions", b"garbage")
+MAX_READERS: Final = 1024  # one slot per process that has a snapshot open, and one per stream of a large reply
+SPARE_TRANSACTIONS: Final = 8  # read transactions that the binding keeps for reuse: begin() then costs 0.25 us
+UNBOUNDED_MAP: Final = 1 << 40  # address space only; the file grows as it is written
+SPARE_BYTES: Final = 1 << 20  # kept free, without blocks on the disk, behind the last page
+RESERVE_BYTES: Final = 256 << 20  # room in the map above max_bytes, for what must always go through: cursor, deletions
+
+
+class DamagedFile(CacheError):
+    """LMDB cannot make sense of a file, which may be moved aside (unlike one that may not be opened)."""
+
+
+DAMAGE: Final = (
+    lmdb.InvalidError,
+    lmdb.VersionMismatchError,
+    lmdb.CorruptedError,
+    lmdb.PageNotFoundError,
+    lmdb.PanicError,
+    lmdb.IncompatibleError,
+    lmdb.NotFoundError,
+)
+"""What LMDB raises for a file that is not, or no longer, what it wrote."""
+
+
+@dataclass(slots=True)
+class Environment:
+    """An open LMDB file and its databases."""
+
+    env: Any  # lmdb.Environment; the binding has no types
+    path: Path
+    inode: int
+    writable: bool
+    users: int = 1
+    claimed: bool = False  # a writer of this process has it
+    meta: Any = field(init=False)
+    objects: Any = field(init=False)
+    partitions: Any = field(init=False)
+    shared: Any = field(init=False)
+    versions: Any = field(init=False)
+    garbage: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name in DATABASES:
+            setattr(self, name.decode(), self.env.open_db(name, create=self.writable))
+
+    def detach(self, *, writer: bool = False) -> None:
+        """Close the file once its last user in this process is gone."""
+        self.users -= 1
+        self.claimed = self.claimed and not writer
+        if self.users == 0:
+            del _open[self.inode]
+            self.env.close()
+
+
+_open: dict[int, Environment] = {}
+"""Files open in this process, by inode."""
+
+
+def attach(path: Path) -> Environment:
+    """Open the cache read-only, or share the handle that this process has. Raises CacheError."""
+    data = path / "data.mdb"
+    try:
+        inode = data.stat().st_ino
+    except OSError as error:
+        raise CacheError(f"no cache at {path}: {error.strerror}") from error
+    known = _open.get(inode)
+    if known is not None:
+        known.users += 1
+        return known
+    return _enter(path, inode, writable=False, map_size=0)
+
+
+def open_for_writing(path: Path, map_size: int) -> Environment:
+    """Open or create the cache for its one writer. Raises CacheError if what lies there cannot be used."""
+    path.mkdir(mode=0o700, exist_ok=True)
+    data = path / "data.mdb"
+    if not data.exists():
+        data.touch(mode=0o600)
+    inode = data.stat().st_ino
+    known = _open.get(inode)
+    assert known is None or (known.writable and not known.claimed), f"{path} is already open in this process"
+    if known is None:
+        environment = _enter(path, inode, writable=True, map_size=map_size)
+    else:
+        environment = known
+        environment.users += 1
+    environment.claimed = True
+    environment.env.reader_check()
+    return environment
+
+
+def _enter(path: Path, inode: int, *, writable: bool, map_size: int) -> Environment:
+    with translated(path):
+        env = lmdb.open(
+            str(path),
+            map_size=map_size,
+            max_dbs=len(DATABASES),
+            max_readers=MAX_READERS,
+            max_spare_txns=SPARE_TRANSACTIONS,
+            mode=0o600,
+            sync=False,
+            create=writable,
+            readonly=not writable,
+        )
+        try:
+            check_length(env, path)
+            if writable:
+                lengthen(env, path)
+            _open[inode] = Environment(env, path, inode, writable)
+        except (CacheError, lmdb.Error):
+            env.close()
+            raise
+    return _open[inode]
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """LMDB's refusal to open a file, in this package's words."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise DamagedFile(f"LMDB refuses it: {error}") from error
+    except lmdb.Error as error:
+        raise CacheError(f"{path} cannot be opened: {error}") from error
+
+
+def lengthen(env: Any, path: Path) -> None:
+    """Keep the file (sparsely) longer than its pages: whoever writes calls it now and then.
+
+    LMDB does not write a page at the end that a transaction took and gave back, so without this a file that nothing is
+    wrong with can be shorter than its page count, and a kill -9 at that moment would have it taken for truncated.
+    """
+    page_bytes = env.stat()["psize"]
+    used = (env.info()["last_pgno"] + 1) * page_bytes
+    data = path / "data.mdb"
+    if data.stat().st_size < used + SPARE_BYTES // 2:
+        os.truncate(data, used + SPARE_BYTES)
+
+
+def check_length(env: Any, path: Path) -> None:
+    """Refuse a truncated file before a page beyond its end is touched, which would be a SIGBUS."""
+    info = env.info()
+    if info["last_txnid"] and (path / "data.mdb").stat().st_size < (info["last_pgno"] + 1) * env.stat()["psize"]:
+        raise DamagedFile("its file is shorter than its own page count")
+
+
+def boot_id() -> str:
+    """Identifies this run of this machine; empty where the system does not tell (then no unclean file is trusted)."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def mark_clean(env: Any, path: Path) -> None:
+    """Sync everything, then leave the marker that vouches for it."""
+    env.sync(True)
+    marker = path / "clean"
+    descriptor = os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, b"%d" % env.info()["last_txnid"])
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    _sync_directory(path)
+
+
+def take_clean_mark(path: Path) -> int | None:
+    """The transaction id that a clean close vouched for, removing the marker for good; None if there is none."""
+    marker = path / "clean"
+    try:
+        text = marker.read_bytes()
+        marker.unlink()
+    except FileNotFoundError:
+        return None
+    _sync_directory(path)
+    return int(text) if text.isdigit() else None
+
+
+def condemn(path: Path, reason: str) -> None:
+    """Have the next open move the cache aside: for whoever saw it damaged (an LMDB error, a SIGBUS in a process)."""
+    (path / "condemned").write_text(reason, encoding="utf-8")
+
+
+def condemned(path: Path) -> str | None:
+    """Why the cache must not be used; None if nobody objected."""
+    try:
+        return (path / "condemned").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def move_aside(path: Path) -> Path:
+    """Rename the cache to `cache.bad-<timestamp>`, the newest of which is kept. Gives the new path."""
+    for old in path.parent.glob(path.name + ".bad-*"):
+        shutil.rmtree(old)
+    target = path.with_name(f"{path.name}.bad-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
+    os.rename(path, target)
+    return target
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

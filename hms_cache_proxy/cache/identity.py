@@ -1,0 +1,48 @@
+"""Whose cache a file is: the store's identity, the scope that is followed, the format; as one JSON row.
+
+Job: say in words why a file belongs to something else. Must not know LMDB. Owner: the follower.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from hms_cache_proxy.cache.layout import FORMAT
+from hms_cache_proxy.store.protocol import StoreIdentity
+
+_WORDS = {
+    "format": "of another format version",
+    "database_uuid": "of another metastore database",
+    "schema_version": "of another schema version",
+    "hive_line": "of another Hive version",
+    "binary_collation": "of a database with another collation",
+    "exact": "filled from another kind of store",
+    "scope": "of another include/exclude setting",
+}
+
+
+def identity_row(identity: StoreIdentity, scope: str) -> bytes:
+    """The row that a cache of this store and scope carries."""
+    return json.dumps({"format": FORMAT, **asdict(identity), "scope": scope}, sort_keys=True).encode()
+
+
+def identity_unpack(row: bytes) -> StoreIdentity:
+    """The store's identity in a row."""
+    found = json.loads(row)
+    return StoreIdentity(**{name: found[name] for name in StoreIdentity.__dataclass_fields__})
+
+
+def mismatch(found: bytes, wanted: bytes) -> str | None:
+    """Why a file with row `found` is not the one that is wanted; None if it is."""
+    if found == wanted:
+        return None
+    try:
+        have = json.loads(found)
+    except ValueError:
+        return "its identity record is damaged"
+    want = json.loads(wanted)
+    for name, words in _WORDS.items():
+        if have.get(name) != want[name]:
+            return f"it is {words} ({name} {have.get(name)!r}, now {want[name]!r})"
+    return "its identity record is damaged"

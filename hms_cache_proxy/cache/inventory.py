@@ -1,0 +1,86 @@
+"""What the cache holds and what it lacks, loaded or not: what the follower compares with the store.
+
+Job: the listings that serving never needs: databases and tables whether or not their lists are complete, and everything
+that is listed but not loaded. Must not know: why something is loaded or not.
+Owner: the follower; valid as long as its snapshot is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hms_cache_proxy.cache import layout, targets
+from hms_cache_proxy.cache.changes import TableKey
+from hms_cache_proxy.cache.entries import Absent, TableEntry
+from hms_cache_proxy.cache.reader import CacheSnapshot
+from hms_cache_proxy.cache.sets import SetRow
+from hms_cache_proxy.store.protocol import DatabaseKey
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A table in a listing; `reason` says why it is not loaded."""
+
+    table_id: int
+    table_type: bytes
+    loaded: bool
+    reason: str
+
+
+class Inventory:
+    """One snapshot's contents; without a snapshot, those of a cache that has nothing."""
+
+    __slots__ = ("_snapshot",)
+
+    def __init__(self, snapshot: CacheSnapshot | None) -> None:
+        self._snapshot = snapshot
+
+    def databases(self) -> dict[DatabaseKey, bool]:
+        """Every known database, and whether it is REMOTE."""
+        found: dict[DatabaseKey, bool] = {}
+        if self._snapshot is not None:
+            for name, row in self._snapshot._under(b"d", b""):
+                catalog, _, database = name.partition(targets.SEPARATOR)
+                found[catalog, database] = bool(row[0] & layout.REMOTE)
+        return found
+
+    def complete(self, target: bytes) -> bool:
+        """Does a list have all its names?"""
+        return self._snapshot is not None and self._snapshot.complete(target)
+
+    def table(self, key: TableKey) -> TableEntry | None:
+        """A table that is listed, loaded or not; None if it is not there."""
+        entry = None if self._snapshot is None else self._snapshot.table(*key)
+        return None if isinstance(entry, Absent) else entry
+
+    def tables(self, catalog: bytes, database: bytes) -> dict[bytes, Listed]:
+        """The tables that are listed in a database, by name."""
+        if self._snapshot is None:
+            return {}
+        begin = b"%b\0%b\0" % (catalog, database)
+        return {name[len(begin) :]: _listed(row) for name, row in self._snapshot._under(b"n", begin)}
+
+    def lacking(self) -> Iterator[tuple[TableKey, str]]:
+        """Tables that are not loaded, and those whose partitions are not, with the reason of each."""
+        if self._snapshot is None:
+            return
+        for name, row in self._snapshot._under(b"n", b""):
+            listed = _listed(row)
+            if not listed.loaded:
+                yield _key(name), listed.reason
+        for _, row in self._snapshot._under(b"s", b""):
+            partitions = SetRow.unpack(row)
+            if not partitions.loaded:
+                yield _key(partitions.owner), partitions.reason
+
+
+def _key(name: bytes) -> TableKey:
+    catalog, database, table = name.split(targets.SEPARATOR)
+    return catalog, database, table
+
+
+def _listed(row: bytes) -> Listed:
+    table_id, flags, kind = layout.NAME_ROW.unpack_from(row)
+    at = layout.NAME_ROW.size + kind
+    return Listed(table_id, row[layout.NAME_ROW.size : at], bool(flags & layout.LOADED), row[at:].decode())

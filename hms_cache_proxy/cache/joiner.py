@@ -1,0 +1,204 @@
+"""From rows of `partitions` to pieces of a reply, for one table: the loop that large replies spend their time in.
+
+The shared pieces of each template are resolved once per process and table (`Joiner`), so a partition costs one look-up
+(0.4 us), two slices and four references in the list that is joined at the end.
+Must not know: snapshots, replies. Owner: one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, Final
+
+from hms_cache_proxy.cache import layout
+from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.cache.environment import Environment
+from hms_cache_proxy.cache.layout import KEY_BYTES
+from hms_cache_proxy.cache.segments import END, INDEX_BYTES, Pieces, TableNames, Variant, pieces
+from hms_cache_proxy.errors import CacheError
+
+KEPT_JOINERS: Final = 256  # tables whose templates a process keeps resolved
+KEPT_BYTES: Final = 64 << 20  # of resolved templates, over all tables; beyond them a process begins anew
+
+_PIECES: Final = 4  # that a partition adds to the list
+_OWN: Final = INDEX_BYTES  # where the row goes on behind its template
+
+
+class Joiner:
+    """One set as one table's partitions in one variant."""
+
+    __slots__ = ("_environment", "_keeper", "_long_names", "_names", "_pieces", "_prefix", "_variant")
+
+    def __init__(self, environment: Environment, entry: TableEntry, variant: Variant, keeper: Joiners) -> None:
+        self._environment = environment
+        self._keeper = keeper
+        self._prefix = layout.SET.pack(entry.set_number)
+        self._long_names = entry.long_names
+        self._names = TableNames(entry.database, entry.name, entry.catalog if keeper.with_catalog else None)
+        self._variant = variant
+        self._pieces: dict[bytes, Pieces] = {}
+
+    def one(self, txn: Any, name: bytes) -> bytes | None:
+        """One partition; None if the table has none of this name."""
+        row = layout.find(txn, self._environment.partitions, self._prefix, name)
+        if row is None:
+            return None
+        template = row[:_OWN]
+        begin, body, own = self._pieces.get(template) or self._resolve(txn, template)
+        if own < 0:
+            return b"".join((begin[len(END) :], row[_OWN:], body, name, END))
+        return b"".join((begin[len(END) :], row[_OWN + own :], body, row[_OWN : _OWN + own], END))
+
+    def by_names(self, txn: Any, names: Sequence[bytes], out: list[bytes]) -> int:
+        """Append the pieces of these partitions to `out`, leaving out names without one; gives how many there are.
+
+        By cursor: adjacent names mostly lie on one page, and a cursor looks there before it descends from the root.
+        """
+        if not names or len(self._prefix) + max(map(len, names)) >= KEY_BYTES:
+            return self._by_long_names(txn, names, out)
+        prefix, known = self._prefix, self._pieces
+        begin_at, last, begin, body, own = len(out), b"", b"", b"", 0
+        with txn.cursor(self._environment.partitions) as cursor:
+            get = cursor.get
+            for name in names:
+                row = get(prefix + name)
+                if row is None:
+                    continue
+                template = row[:_OWN]
+                if template != last:
+                    last = template
+                    begin, body, own = known.get(template) or self._resolve(txn, template)
+                if own < 0:
+                    out += (begin, row[_OWN:], body, name)
+                else:
+                    out += (begin, row[_OWN + own :], body, row[_OWN : _OWN + own])
+        return _finish(out, begin_at)
+
+    def _by_long_names(self, txn: Any, names: Sequence[bytes], out: list[bytes]) -> int:
+        found = ((name, layout.find(txn, self._environment.partitions, self._prefix, name)) for name in names)
+        return self.join(txn, [(name, row) for name, row in found if row is not None], out)
+
+    def join(self, txn: Any | None, rows: Sequence[tuple[bytes, bytes]], out: list[bytes]) -> int:
+        """Append the pieces of rows (name, row) that have been read; a detached joiner needs no transaction."""
+        known = self._pieces
+        begin_at, last, begin, body, own = len(out), b"", b"", b"", 0
+        for name, row in rows:
+            template = row[:_OWN]
+            if template != last:
+                last = template
+                begin, body, own = known.get(template) or self._resolve(txn, template)
+            if own < 0:
+                out += (begin, row[_OWN:], body, name)
+            else:
+                out += (begin, row[_OWN + own :], body, row[_OWN : _OWN + own])
+        return _finish(out, begin_at)
+
+    def rows(self, txn: Any, after: bytes | None, limit: int) -> list[tuple[bytes, bytes]]:
+        """(name, row) in bytewise order of names, those over `after`, at most `limit`."""
+        with txn.cursor(self._environment.partitions) as cursor:
+            if not self._seek(cursor, after):
+                return []
+            found = list(islice(cursor.iternext(), limit + 1))
+        if found and not found[-1][0].startswith(self._prefix):
+            found = [item for item in found if item[0].startswith(self._prefix)]
+        cut = len(self._prefix)
+        rows = self._expand(found) if self._long_names else [(key[cut:], row) for key, row in found]
+        if after is not None and rows and rows[0][0] <= after:
+            rows = [row for row in rows if row[0] > after]
+        return rows if len(rows) <= limit else rows[:limit]
+
+    def names(self, txn: Any, after: bytes | None, limit: int) -> list[bytes]:
+        """Names in bytewise order, those over `after`, at most `limit`."""
+        if self._long_names:
+            return [name for name, _ in self.rows(txn, after, limit)]
+        with txn.cursor(self._environment.partitions) as cursor:
+            if not self._seek(cursor, after):
+                return []
+            keys = list(islice(cursor.iternext(values=False), limit + 1))
+        if keys and not keys[-1].startswith(self._prefix):
+            keys = [key for key in keys if key.startswith(self._prefix)]
+        cut = len(self._prefix)
+        begin = 1 if after is not None and keys and keys[0][cut:] == after else 0
+        return [key[cut:] for key in keys[begin : begin + limit]]
+
+    def detached(self, txn: Any, templates: set[bytes]) -> Joiner:
+        """A copy that joins rows of these templates without a transaction."""
+        copy = object.__new__(Joiner)
+        for slot in self.__slots__:
+            setattr(copy, slot, getattr(self, slot))
+        copy._pieces = {template: self._pieces.get(template) or self._resolve(txn, template) for template in templates}
+        return copy
+
+    @staticmethod
+    def templates_of(rows: Sequence[tuple[bytes, bytes]]) -> set[bytes]:
+        """The templates that rows refer to."""
+        return {row[:INDEX_BYTES] for _, row in rows}
+
+    def _seek(self, cursor: Any, after: bytes | None) -> bool:
+        start = self._prefix if after is None else (self._prefix + after)[:KEY_BYTES]
+        return bool(cursor.set_range(start))
+
+    def _expand(self, found: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        cut = len(self._prefix)
+        rows: list[tuple[bytes, bytes]] = []
+        for key, row in found:
+            if len(key) < KEY_BYTES:
+                rows.append((key[cut:], row))
+            else:
+                rows.extend((key[cut:] + rest, inner) for rest, inner in layout.bucket_items(row))
+        return rows
+
+    def _resolve(self, txn: Any, template: bytes) -> Pieces:
+        found = self._pieces[template] = pieces(
+            self._shared(txn, template), self._names, self._variant, lambda index: self._shared(txn, index)
+        )
+        self._keeper.spend(len(found[0]) + len(found[1]))
+        return found
+
+    def _shared(self, txn: Any, index: bytes) -> bytes:
+        row: bytes | None = txn.get(self._prefix + index, db=self._environment.shared)
+        if row is None:
+            raise CacheError("a partition refers to a shared row that is not there")
+        return row
+
+
+def _finish(out: list[bytes], begin_at: int) -> int:
+    """Each partition's first piece carries the end of the one before: move it from the first to behind the last."""
+    count = (len(out) - begin_at) // _PIECES
+    if count:
+        out[begin_at] = out[begin_at][len(END) :]
+        out.append(END)
+    return count
+
+
+class Joiners:
+    """The joiners that a process keeps, the oldest one going first."""
+
+    __slots__ = ("_kept", "_spent_bytes", "with_catalog")
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, Variant, bytes, bytes, bytes, bool], Joiner] = {}
+        self._spent_bytes = 0
+        self.with_catalog = True
+
+    def get(self, environment: Environment, entry: TableEntry, variant: Variant) -> Joiner:
+        """The joiner of a table's set under its present name."""
+        key = (entry.set_number, variant, entry.name, entry.database, entry.catalog, entry.long_names)
+        joiner = self._kept.get(key)
+        if joiner is None:
+            if len(self._kept) >= KEPT_JOINERS:
+                del self._kept[next(iter(self._kept))]
+            joiner = self._kept[key] = Joiner(environment, entry, variant, self)
+        return joiner
+
+    def spend(self, size: int) -> None:
+        """A template was resolved. Joiners in use go on; they are only not found again."""
+        self._spent_bytes += size
+        if self._spent_bytes > KEPT_BYTES:
+            self.clear()
+
+    def clear(self) -> None:
+        """Forget all: the file has changed, or they take too much room."""
+        self._kept.clear()
+        self._spent_bytes = 0

@@ -1,0 +1,234 @@
+"""Byte layout of the cache: keys, fixed records, and names that are longer than an LMDB key.
+
+All numbers big-endian. `gen` is the u32 generation: rows of another generation are invisible and are deleted later.
+A partition *set* (u32) is one complete collection of a table's partitions; a reload fills a new set, then the table's
+`s` row is pointed at it. Sets are never reused, so a fresh set lies behind all others and is written in append mode.
+
+    meta        b"meta"                    Meta (below)
+                b"identity"                JSON: format, store identity, scope
+                b"boot"                    boot id of the last writer
+    objects     gen b"d" cat \\0 db         u8 flags (1 remote), then the Database struct
+                gen b"n" cat \\0 db \\0 tbl  a name in a listing: NAME_ROW, type, reason
+                gen b"t" cat \\0 db \\0 tbl  a loaded table: TABLE_ROW, type, location, partition keys, the Table struct
+                gen b"s" u64 table id      SET_ROW, reason, owner: which set holds a table's partitions
+                gen b"c" target            a list that is complete; no value
+    partitions  set name                   cache/segments.py
+    shared      set u24 index              what partitions of a set share: cache/segments.py
+    versions    target                     u64 sequence number of the last commit that touched it
+    garbage     set                        a set that nothing points at, to be deleted in slices
+                b"versions"                rows of `versions` at or below the floor are to be deleted; value: how far
+                                           it is
+
+**Long names.** A key is at most 511 bytes, a name can be longer (a partition's 767). The key is the name cut to what
+fits, so the order of keys is the order of names: a <= b bytewise implies cut(a) <= cut(b). A key of exactly 511
+bytes is a *bucket*: its value is the sorted list of all names with that prefix, `(u32 length, rest of the name, u32
+length, value)*`. No hash, so no collision, and listings stay in exact order.
+
+Must not know: what a reply looks like. Owner: the follower writes, all read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from struct import Struct
+from typing import Any, Final
+
+from hms_cache_proxy.errors import CacheError
+
+FORMAT: Final = 2
+KEY_BYTES: Final = 511
+
+U24_MAX: Final = (1 << 24) - 1
+GENERATION: Final = Struct(">I")
+SET: Final = Struct(">I")
+SEQ: Final = Struct(">Q")
+TABLE_ID: Final = Struct(">Q")
+_LENGTH: Final = Struct(">I")
+
+META_KEY: Final = b"meta"
+IDENTITY_KEY: Final = b"identity"
+BOOT_KEY: Final = b"boot"
+SWEEP_VERSIONS: Final = b"versions"
+
+NAME_ROW: Final = Struct(">QBH")  # table id, flags, length of the type; then the type, then the reason it is not loaded
+TABLE_ROW: Final = Struct(">QBHHI")  # table id, flags, lengths of type, location and partition keys
+SET_ROW: Final = Struct(">IIIBBH")  # set, set being loaded, partitions, state, flags, length of reason; then the owner
+
+REMOTE: Final = 1
+LOADED: Final = 1  # NAME_ROW: there is a `t` row
+TRANSACTIONAL: Final = 1
+MATERIALIZED_VIEW: Final = 2
+HAS_LOCATION: Final = 4
+
+PARTITIONS_LOADED: Final = 1  # SET_ROW state: the set is complete
+LONG_NAMES: Final = 1  # SET_ROW flag: some key of the set is a bucket
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """What one commit says about itself; written in the same transaction as its objects.
+
+    `floor_version`: versions at or below it count as it: a Reset or a touch of ALL raises it and so touches every
+    target.
+    """
+
+    generation: int = 1
+    seq: int = 0
+    cursor: int = 0
+    done_ticket: int = 0
+    floor_version: int = 0
+    next_set: int = 1
+    databases: int = 0
+    tables: int = 0
+    partitions: int = 0
+    fingerprint: bytes | None = None  # of the cursor's own event row
+    held: frozenset[bytes] = frozenset()  # targets whose objects must not be used in this commit
+
+    def pack(self) -> bytes:
+        """The row `meta`."""
+        return _META.pack(
+            FORMAT,
+            self.generation,
+            self.seq,
+            self.cursor,
+            self.done_ticket,
+            self.floor_version,
+            self.next_set,
+            self.databases,
+            self.tables,
+            self.partitions,
+        ) + _strings_pack((b"" if self.fingerprint is None else b"\1" + self.fingerprint, *sorted(self.held)))
+
+    @classmethod
+    def unpack(cls, row: bytes | None) -> Meta:
+        """Read the row `meta`. Raises CacheError for another format."""
+        if row is None or len(row) <= _META.size:
+            raise CacheError("its meta record is missing")
+        version, *numbers = _META.unpack_from(row)
+        if version != FORMAT:
+            raise CacheError(f"its format is version {version}, this program's is {FORMAT}")
+        fingerprint, *held = _strings(row[_META.size :])
+        return replace(cls(*numbers), fingerprint=fingerprint[1:] if fingerprint else None, held=frozenset(held))
+
+
+_META: Final = Struct(">HIQqQQIIIQ")
+
+
+def objects_prefix(generation: int, tag: bytes) -> bytes:
+    """What all keys of one kind of row begin with."""
+    return GENERATION.pack(generation) + tag
+
+
+def version_key(target: bytes) -> bytes:
+    """Key in `versions` (and of any row that is looked up by target and needs no order): hashed when too long."""
+    if len(target) < KEY_BYTES:
+        return target
+    return target[:400] + b"\0\0" + hashlib.blake2b(target, digest_size=32).digest()
+
+
+def partition_keys_pack(keys: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """(name, type) pairs as length-prefixed strings."""
+    return _strings_pack(part for key in keys for part in key)
+
+
+def partition_keys_unpack(row: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    """The inverse of `partition_keys_pack`."""
+    parts = _strings(row)
+    return tuple(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _strings_pack(parts: Iterable[bytes]) -> bytes:
+    return b"".join(_LENGTH.pack(len(part)) + part for part in parts)
+
+
+def _strings(row: bytes) -> list[bytes]:
+    parts, at = [], 0
+    while at < len(row):
+        end = at + 4 + _LENGTH.unpack_from(row, at)[0]
+        parts.append(row[at + 4 : end])
+        at = end
+    return parts
+
+
+# Ordered maps from names of any length to values, under a prefix of a database
+
+
+def bucket_items(bucket: bytes) -> list[tuple[bytes, bytes]]:
+    """(rest of the name, value) of a bucket, in order."""
+    parts = _strings(bucket)
+    return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _bucket_pack(items: list[tuple[bytes, bytes]]) -> bytes:
+    return _strings_pack(part for item in items for part in item)
+
+
+def is_long(prefix: bytes, name: bytes) -> bool:
+    """Whether the key of this name is a bucket."""
+    return len(prefix) + len(name) >= KEY_BYTES
+
+
+def find(txn: Any, db: Any, prefix: bytes, name: bytes) -> bytes | None:
+    """The value of a name; None if it has none."""
+    key = prefix + name
+    if len(key) < KEY_BYTES:
+        found: bytes | None = txn.get(key, db=db)
+        return found
+    bucket = txn.get(key[:KEY_BYTES], db=db)
+    return None if bucket is None else dict(bucket_items(bucket)).get(key[KEY_BYTES:])
+
+
+def store(txn: Any, db: Any, prefix: bytes, name: bytes, value: bytes, *, append: bool = False) -> bool:
+    """Set the value of a name; True if it had none. `append`: try to write it behind the last key first."""
+    key = prefix + name
+    if len(key) < KEY_BYTES:
+        if append and txn.put(key, value, append=True, db=db):
+            return True
+        if txn.put(key, value, overwrite=False, db=db):
+            return True
+        txn.put(key, value, db=db)
+        return False
+    items = bucket_items(txn.get(key[:KEY_BYTES], b"", db=db))
+    rest = key[KEY_BYTES:]
+    at = bisect_left(items, rest, key=lambda item: item[0])
+    known = at < len(items) and items[at][0] == rest
+    items[at : at + known] = [(rest, value)]
+    txn.put(key[:KEY_BYTES], _bucket_pack(items), db=db)
+    return not known
+
+
+def remove(txn: Any, db: Any, prefix: bytes, name: bytes) -> bool:
+    """Delete a name; True if it was there."""
+    key = prefix + name
+    if len(key) < KEY_BYTES:
+        return bool(txn.delete(key, db=db))
+    items = bucket_items(txn.get(key[:KEY_BYTES], b"", db=db))
+    left = [item for item in items if item[0] != key[KEY_BYTES:]]
+    if len(left) == len(items):
+        return False
+    if left:
+        txn.put(key[:KEY_BYTES], _bucket_pack(left), db=db)
+    else:
+        txn.delete(key[:KEY_BYTES], db=db)
+    return True
+
+
+def names_under(txn: Any, db: Any, prefix: bytes, begin: bytes) -> list[tuple[bytes, bytes]]:
+    """(name, value) of every name under `prefix` that begins with `begin`, in bytewise order."""
+    wanted = (prefix + begin)[:KEY_BYTES]
+    rows: list[tuple[bytes, bytes]] = []
+    cut = len(prefix)
+    with txn.cursor(db) as cursor:
+        if not cursor.set_range(wanted):
+            return rows
+        for key, value in cursor.iternext():
+            if not key.startswith(wanted):
+                break
+            if len(key) < KEY_BYTES:
+                rows.append((key[cut:], value))
+            else:
+                rows.extend((key[cut:] + rest, inner) for rest, inner in bucket_items(value))
+    return [row for row in rows if row[0].startswith(begin)]

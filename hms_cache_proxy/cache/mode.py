@@ -1,0 +1,45 @@
+"""Why the proxy serves from its cache or only relays: the numbers in `Slot.MODE_REASON` and their texts.
+
+Job: one vocabulary for the follower (which decides), the gate and /status (which tell). Must not know how it is
+decided.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ModeReason(IntEnum):
+    """SERVING goes with MODE_SERVE, everything else with MODE_RELAY_ONLY. `label` is for metrics and /status."""
+
+    STARTING = 0
+    SERVING = 1
+    NO_STORE = 2
+    NO_LOG = 3
+    AUTHORIZATION = 4
+    OTHER_DATABASE = 5
+    CACHED_STORE = 6
+    REPLICA = 7
+    UNCHECKED = 8
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+    @property
+    def text(self) -> str:
+        """One line for people."""
+        return _TEXTS[self]
+
+
+_TEXTS = {
+    ModeReason.STARTING: "the follower has not caught up since the start",
+    ModeReason.SERVING: "serving from cache",
+    ModeReason.NO_STORE: "store = none: everything is relayed",
+    ModeReason.NO_LOG: "the metastore does not write its notification log, or does not let this proxy read it",
+    ModeReason.AUTHORIZATION: "what the metastore answers may depend on who asks",
+    ModeReason.OTHER_DATABASE: "a metastore and store_url are of different databases",
+    ModeReason.CACHED_STORE: "the metastore answers from a cache of its own",
+    ModeReason.REPLICA: "store_url is a read-only replica, which may lag behind the metastore",
+    ModeReason.UNCHECKED: "no metastore could be asked whether it may be cached",
+}

@@ -1,0 +1,334 @@
+"""CacheReader and its snapshots: what is true as of one commit, for any process.
+
+A snapshot is one LMDB read transaction: open it, answer, close it; never across a wait, as LMDB cannot reuse pages
+while one is open. Only a `PartitionStream` may outlive it (cache/streams.py says for how long).
+
+The state page tells a reader which file to read (slot CACHE_FILE): a rebuilt cache is a new file, and every process
+moves over with its next snapshot. A reader opens nothing by itself before there is a cache.
+
+Must not know: what a request is, whether an answer may be served. Owner: one thread per reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from struct import error as StructError
+from types import TracebackType
+from typing import Any, Final
+
+import lmdb
+
+from hms_cache_proxy.cache import environment as files
+from hms_cache_proxy.cache import layout, targets
+from hms_cache_proxy.cache.entries import ABSENT, Absent, DatabaseEntry, TableEntry
+from hms_cache_proxy.cache.environment import Environment
+from hms_cache_proxy.cache.identity import identity_unpack
+from hms_cache_proxy.cache.joiner import Joiner, Joiners
+from hms_cache_proxy.cache.layout import KEY_BYTES, Meta
+from hms_cache_proxy.cache.segments import Variant
+from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.streams import Lease, NameStream, PartitionStream, Streams
+from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.store.protocol import StoreIdentity
+
+_CACHE_SEQ: Final = int(Slot.CACHE_SEQ)  # plain numbers: indexing by an IntEnum costs four times as much
+_CACHE_FILE: Final = int(Slot.CACHE_FILE)
+_MAX_KEYS_REMEMBERED: Final = 4096
+
+
+class CacheReader:
+    """Opens snapshots; keeps what is worth keeping between them (compiled templates, the last meta record)."""
+
+    def __init__(self, path: Path, page: StatePage) -> None:
+        self._path = path
+        self._words = page.words
+        self._environment: Environment | None = None
+        self._inode = 0
+        self._meta_txn = -1
+        self._meta = Meta()
+        self._identity: StoreIdentity | None = None
+        self._keys: dict[bytes, tuple[tuple[bytes, bytes], ...]] = {}
+        self.joiners = Joiners()
+        self.streams = Streams()
+        self.seen_seq = 0
+        self.prefixes: dict[bytes, bytes] = {}  # of the generation that the last snapshot shows
+
+    def current_seq(self) -> int:
+        """The sequence number that a kept reply must carry to be valid without a look at the cache (100 ns).
+
+        The page may lag behind a commit that a snapshot of this reader has already shown; its clients must not go back.
+        """
+        published: int = self._words[_CACHE_SEQ]
+        return published if published > self.seen_seq else self.seen_seq
+
+    def snapshot(self) -> CacheSnapshot:
+        """The cache as of its last commit. Raises CacheError if there is no cache or it cannot be read."""
+        if self._words[_CACHE_FILE] != self._inode or self._environment is None:
+            self._move_over()
+        assert self._environment is not None
+        if self.streams.waiting:
+            self.streams.tend()
+        try:
+            txn = self._environment.env.begin()
+        except lmdb.Error as error:
+            raise CacheError(f"the cache cannot be read: {error}") from error
+        return CacheSnapshot(self, self._environment, txn)
+
+    @property
+    def identity(self) -> StoreIdentity | None:
+        """Whose cache it is, as of the last snapshot; None before the first."""
+        return self._identity
+
+    def close(self) -> None:
+        """Close the file; snapshots must be closed, streams are cut off from it."""
+        self.streams.detach_all()
+        if self._environment is not None:
+            self._environment.detach()
+            self._environment = None
+            self._inode = 0
+
+    def meta_of(self, environment: Environment, txn: Any) -> Meta:
+        """The meta record of a transaction, parsed once per commit."""
+        number = txn.id()
+        if number != self._meta_txn:
+            self._meta = Meta.unpack(txn.get(layout.META_KEY, db=environment.meta))
+            self._meta_txn = number
+            self.prefixes = {
+                tag: layout.objects_prefix(self._meta.generation, tag) for tag in (b"d", b"n", b"t", b"s", b"c")
+            }
+            if self._meta.seq > self.seen_seq:
+                self.seen_seq = self._meta.seq
+        return self._meta
+
+    def keys_of(self, row: bytes) -> tuple[tuple[bytes, bytes], ...]:
+        """Partition keys from their packed form, remembered."""
+        keys = self._keys.get(row)
+        if keys is None:
+            if len(self._keys) >= _MAX_KEYS_REMEMBERED:
+                self._keys.clear()
+            keys = self._keys[row] = layout.partition_keys_unpack(row)
+        return keys
+
+    def _move_over(self) -> None:
+        inode = self._words[_CACHE_FILE]
+        if inode == 0:
+            raise CacheError("there is no cache yet")
+        self.close()
+        environment = files.attach(self._path)
+        if environment.inode != inode:
+            environment.detach()
+            raise CacheError("the cache is being rebuilt")
+        self._environment, self._inode, self._meta_txn = environment, inode, -1
+        self.joiners.clear()
+        with environment.env.begin() as txn:
+            row = txn.get(layout.IDENTITY_KEY, db=environment.meta)
+        if row is None:
+            raise CacheError("the cache has no identity record")
+        self._identity = identity_unpack(row)
+        self.joiners.with_catalog = self._identity.hive_line != "2.3"
+
+
+class CacheSnapshot:
+    """One state of the cache. Use it as a context manager: it makes CacheError of what LMDB says of a damaged file."""
+
+    __slots__ = ("_environment", "_get", "_lease", "_objects", "_reader", "_txn", "_prefixes", "meta")
+
+    def __init__(self, reader: CacheReader, environment: Environment, txn: Any) -> None:
+        self._reader = reader
+        self._environment = environment
+        self._objects = environment.objects
+        self._txn = txn
+        self._get = txn.get
+        self._lease: Lease | None = None
+        self.meta = reader.meta_of(environment, txn)
+        self._prefixes = reader.prefixes
+
+    @property
+    def seq(self) -> int:
+        """Sequence number of the commit that this is the state of."""
+        return self.meta.seq
+
+    @property
+    def identity(self) -> StoreIdentity:
+        """The store that this is the cache of."""
+        identity = self._reader.identity
+        assert identity is not None
+        return identity
+
+    def close(self) -> None:
+        """End it; entries taken from it stay usable, as they are copies."""
+        if self._lease is None:
+            self._txn.abort()
+        else:
+            self._lease.release()
+
+    def __enter__(self) -> CacheSnapshot:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        if isinstance(error, lmdb.Error | StructError):
+            raise CacheError(f"the cache cannot be read: {error}") from error
+
+    def version(self, target: Target) -> int:
+        """Sequence number of the last commit that touched a target; a Reset touches all."""
+        key = target if len(target) < KEY_BYTES else layout.version_key(target)
+        row = self._get(key, db=self._environment.versions)
+        floor = self.meta.floor_version
+        if row is None:
+            return floor
+        version: int = layout.SEQ.unpack(row)[0]
+        return version if version > floor else floor
+
+    def holds(self, depends: Iterable[Target]) -> bool:
+        """Whether one of these was overtaken while it was read: nothing of it may be shown before the next commit."""
+        held = self.meta.held
+        return bool(held) and (targets.ALL in held or not held.isdisjoint(depends))
+
+    def complete(self, target: Target) -> bool:
+        """Whether a list (`targets.databases`, `targets.tables`) has all its names."""
+        key = self._prefixes[b"c"] + target
+        return self._get(layout.version_key(key), db=self._objects) is not None
+
+    def database(self, catalog: bytes, name: bytes) -> DatabaseEntry | Absent | None:
+        """A database; ABSENT if there is none; None if that is not known."""
+        row = self._find(b"d", catalog + b"\0" + name)
+        if row is not None:
+            return DatabaseEntry(row[1:], bool(row[0] & layout.REMOTE))
+        return ABSENT if self.complete(targets.databases(catalog)) else None
+
+    def database_list(self, catalog: bytes) -> list[bytes] | None:
+        """Names of all databases of a catalog in bytewise order; None if they are not all known."""
+        if not self.complete(targets.databases(catalog)):
+            return None
+        begin = catalog + b"\0"
+        return [name[len(begin) :] for name, _ in self._under(b"d", begin)]
+
+    def table(self, catalog: bytes, database: bytes, name: bytes) -> TableEntry | Absent | None:
+        """A table; ABSENT if there is none; None if that is not known."""
+        full = b"%b\0%b\0%b" % (catalog, database, name)
+        row = self._find(b"t", full)
+        if row is not None:
+            return self._entry(catalog, database, name, row)
+        row = self._find(b"n", full)
+        if row is not None:
+            table_id, _, kind = layout.NAME_ROW.unpack_from(row)
+            at = layout.NAME_ROW.size + kind
+            reason, table_type = row[at:].decode(), row[layout.NAME_ROW.size : at]
+            return TableEntry(
+                catalog, database, name, table_id, table_type, None, False, False, (), None, False, 0, reason, 0, False
+            )
+        if self.complete(targets.tables(catalog, database)):
+            return ABSENT
+        return ABSENT if self.database(catalog, database) is ABSENT else None
+
+    def table_list(self, catalog: bytes, database: bytes) -> list[tuple[bytes, bytes]] | None:
+        """(name, type) of all tables of a database in bytewise order; None if they are not all known."""
+        if not self.complete(targets.tables(catalog, database)):
+            return None
+        begin = b"%b\0%b\0" % (catalog, database)
+        cut, fixed, unpack = len(begin), layout.NAME_ROW.size, layout.NAME_ROW.unpack_from
+        return [(name[cut:], row[fixed : fixed + unpack(row)[2]]) for name, row in self._under(b"n", begin)]
+
+    def partition(self, entry: TableEntry, name: bytes, variant: Variant = Variant.SINGLE) -> bytes | None:
+        """One `Partition` struct with its stop byte; None if the table has no such partition."""
+        return self._joiner(entry, variant).one(self._txn, name)
+
+    def partitions(self, entry: TableEntry, names: list[bytes], variant: Variant = Variant.LIST) -> list[bytes | None]:
+        """The `Partition` structs of these names, in their order; None where there is no such partition."""
+        joiner, txn = self._joiner(entry, variant), self._txn
+        return [joiner.one(txn, name) for name in names]
+
+    def join_partitions(
+        self,
+        entry: TableEntry,
+        names: list[bytes] | tuple[bytes, ...],
+        out: list[bytes],
+        variant: Variant = Variant.LIST,
+    ) -> int:
+        """Append pieces of the `Partition` structs of these names to `out`; gives how many there are.
+
+        Names without a partition are left out. Joined, the pieces are the elements of a Thrift list.
+        """
+        return self._joiner(entry, variant).by_names(self._txn, names, out)
+
+    def partition_names(self, entry: TableEntry, after: bytes | None = None, limit: int | None = None) -> list[bytes]:
+        """Names in bytewise order, those over `after`, at most `limit`; for many of them take `iter_names`."""
+        most = entry.partition_count if limit is None else min(limit, entry.partition_count)
+        return self._joiner(entry, Variant.LIST).names(self._txn, after, most)
+
+    def iter_names(self, entry: TableEntry, after: bytes | None = None, limit: int | None = None) -> NameStream:
+        """Names in bytewise order, encoded as list elements, in slices; outlives this snapshot."""
+        most = entry.partition_count if limit is None else min(limit, entry.partition_count)
+        stream = NameStream(self._lent(), self._joiner(entry, Variant.LIST), after, most)
+        self._reader.streams.add(stream)
+        return stream
+
+    def iter_partitions(
+        self, entry: TableEntry, after: bytes | None = None, limit: int | None = None, variant: Variant = Variant.LIST
+    ) -> PartitionStream:
+        """Partitions in order of their names, in slices; outlives this snapshot (cache/streams.py)."""
+        most = entry.partition_count if limit is None else min(limit, entry.partition_count)
+        stream = PartitionStream(self._lent(), self._joiner(entry, variant), after, most)
+        self._reader.streams.add(stream)
+        return stream
+
+    def partition_count(self, entry: TableEntry) -> int:
+        """How many partitions the table has."""
+        return entry.partition_count
+
+    def _lent(self) -> Lease:
+        if self._lease is None:
+            self._lease = Lease(self._txn)
+        return self._lease
+
+    def _find(self, tag: bytes, name: bytes) -> bytes | None:
+        key = self._prefixes[tag] + name
+        if len(key) < KEY_BYTES:
+            found: bytes | None = self._get(key, db=self._objects)
+            return found
+        return layout.find(self._txn, self._objects, b"", key)
+
+    def _under(self, tag: bytes, begin: bytes) -> list[tuple[bytes, bytes]]:
+        prefix = self._prefixes[tag]
+        return layout.names_under(self._txn, self._objects, prefix, begin)
+
+    def _joiner(self, entry: TableEntry, variant: Variant) -> Joiner:
+        assert entry.partitions_loaded, "partitions of a table that is not loaded"
+        return self._reader.joiners.get(self._environment, entry, variant)
+
+    def _entry(self, catalog: bytes, database: bytes, name: bytes, row: bytes) -> TableEntry:
+        table_id, flags, kind, location, keys = layout.TABLE_ROW.unpack_from(row)
+        type_end = layout.TABLE_ROW.size + kind
+        location_end = type_end + location
+        body = location_end + keys
+        number = count = 0
+        loaded = long_names = False
+        reason = ""
+        if keys:
+            key = self._prefixes[b"s"] + layout.TABLE_ID.pack(table_id)
+            fixed = self._get(key, db=self._objects)
+            number, _, count, state, set_flags, words = layout.SET_ROW.unpack_from(fixed)
+            loaded, long_names = state == layout.PARTITIONS_LOADED, set_flags == layout.LONG_NAMES
+            reason = fixed[layout.SET_ROW.size : layout.SET_ROW.size + words].decode()
+        return TableEntry(
+            catalog,
+            database,
+            name,
+            table_id,
+            row[layout.TABLE_ROW.size : type_end],
+            row[body:],
+            bool(flags & layout.TRANSACTIONAL),
+            bool(flags & layout.MATERIALIZED_VIEW),
+            self._reader.keys_of(row[location_end:body]) if keys else (),
+            row[type_end:location_end] if flags & layout.HAS_LOCATION else None,
+            loaded,
+            count,
+            reason,
+            number,
+            long_names,
+        )

@@ -1,0 +1,256 @@
+"""Partition sets inside one write transaction: fill, change, flip, drop.
+
+A set is one complete collection of a table's partitions under its own number; the table's SET_ROW says which set
+readers use. A reload fills a new set while readers keep the old one, and the flip is one row in the commit that
+completes it. A set that no row points at is put on the garbage list in the same transaction and deleted in slices
+later.
+
+Must not know: cursors, versions, generations beyond the key prefix it is given. Owner: the follower (CacheWriter).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hms_cache_proxy.cache import layout, segments
+from hms_cache_proxy.cache.environment import Environment
+from hms_cache_proxy.cache.segments import SetEncoder
+from hms_cache_proxy.store.protocol import PartitionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class SetRow:
+    """Which set holds a table's partitions. `loading`: the set that chunks are filling, 0 for none."""
+
+    number: int
+    loading: int
+    count: int
+    loaded: bool
+    long_names: bool
+    reason: str
+    owner: bytes  # cat \0 db \0 table: who uses it
+
+    def pack(self) -> bytes:
+        reason = self.reason.encode()
+        flags = layout.LONG_NAMES if self.long_names else 0
+        state = layout.PARTITIONS_LOADED if self.loaded else 0
+        fixed = layout.SET_ROW.pack(self.number, self.loading, self.count, state, flags, len(reason))
+        return fixed + reason + self.owner
+
+    @classmethod
+    def unpack(cls, row: bytes) -> SetRow:
+        number, loading, count, state, flags, reason = layout.SET_ROW.unpack_from(row)
+        at = layout.SET_ROW.size
+        return cls(
+            number,
+            loading,
+            count,
+            bool(state & layout.PARTITIONS_LOADED),
+            bool(flags & layout.LONG_NAMES),
+            row[at : at + reason].decode(),
+            row[at + reason :],
+        )
+
+
+@dataclass(slots=True)
+class Filling:
+    """How far the chunks of a set have come; only in the writer's memory, a restart begins anew."""
+
+    count: int = 0
+    last: bytes | None = None
+    long_names: bool = False
+
+
+class Interner:
+    """The shared rows of one set: equal ones are stored once. Lives as long as the writer, not one transaction."""
+
+    __slots__ = ("_indexes", "encoder", "fresh")
+
+    def __init__(self, rows: list[bytes]) -> None:
+        self._indexes = {segments.identity_of(row): segments.pack_index(at) for at, row in enumerate(rows)}
+        self.fresh: list[tuple[bytes, bytes]] = []
+        self.encoder = SetEncoder(self.intern)
+
+    def intern(self, row: bytes) -> bytes:
+        """The index of a shared row; a new one waits in `fresh` to be written."""
+        identity = segments.identity_of(row)
+        index = self._indexes.get(identity)
+        if index is None:
+            index = self._indexes[identity] = segments.pack_index(len(self._indexes))
+            self.fresh.append((index, row))
+        return index
+
+
+class PartitionSets:
+    """The sets as one write transaction sees them."""
+
+    __slots__ = ("_environment", "_fillings", "_interners", "_prefix", "_txn", "counted", "next_set")
+
+    def __init__(
+        self,
+        environment: Environment,
+        txn: Any,
+        generation: int,
+        next_set: int,
+        interners: dict[int, Interner],
+        fillings: dict[int, Filling],
+    ) -> None:
+        self._environment = environment
+        self._txn = txn
+        self._prefix = layout.objects_prefix(generation, b"s")
+        self._interners = interners
+        self._fillings = fillings
+        self.next_set = next_set
+        self.counted = 0  # by how many the partitions that readers can see have changed
+
+    def of_generation(self, generation: int) -> PartitionSets:
+        """The sets of a new generation, which has none yet; what was being loaded is forgotten."""
+        self._interners.clear()
+        self._fillings.clear()
+        return PartitionSets(self._environment, self._txn, generation, self.next_set, self._interners, self._fillings)
+
+    def get(self, table_id: int) -> SetRow | None:
+        """The table's row; None if it has none."""
+        row = self._txn.get(self._key(table_id), db=self._environment.objects)
+        return None if row is None else SetRow.unpack(row)
+
+    def adopt(self, table_id: int, owner: bytes) -> None:
+        """A table with partition keys is there under this name; a rename keeps its set."""
+        row = self.get(table_id)
+        if row is None:
+            self._put(table_id, SetRow(0, 0, 0, False, False, "pending", owner))
+        elif row.owner != owner:
+            self._put(table_id, replace(row, owner=owner))
+
+    def drop(self, table_id: int, owner: bytes) -> None:
+        """The table is gone under this name; its set goes with it unless a rename has taken it over."""
+        row = self.get(table_id)
+        if row is None or row.owner != owner:
+            return
+        self._discard(row)
+        self._txn.delete(self._key(table_id), db=self._environment.objects)
+
+    def mark_not_loaded(self, table_id: int, reason: str) -> bytes | None:
+        """The table's partitions must not be used any more. Gives the owner's name."""
+        row = self.get(table_id)
+        if row is None:
+            return None
+        self._discard(row)
+        self._put(table_id, SetRow(0, 0, 0, False, False, reason, row.owner))
+        return row.owner
+
+    def replace_all(self, table_id: int, records: list[PartitionRecord], directory: bytes | None) -> None:
+        """Make `records` the complete set."""
+        self.fill(table_id, records, directory, first=True, last=True)
+
+    def fill(
+        self,
+        table_id: int,
+        records: list[PartitionRecord],
+        directory: bytes | None,
+        *,
+        first: bool,
+        last: bool,
+    ) -> None:
+        """Append a chunk to the set that is being loaded; `last` flips the table to it."""
+        row = self._row(table_id)
+        if first:
+            self._throw_away(row.loading)
+            row = replace(row, loading=self._take_number())
+            self._fillings[row.loading] = Filling()
+        filling = self._fillings.get(row.loading)
+        assert row.loading and filling is not None, "a chunk without a first one"
+        _check_order(records, filling.last)
+        filling.count += self._write(row.loading, records, directory, append=True)
+        filling.long_names |= _any_long(records)
+        if records:
+            filling.last = records[-1].name
+        if last:
+            self._throw_away(row.number)
+            self.counted += filling.count - row.count
+            del self._fillings[row.loading]
+            row = SetRow(row.loading, 0, filling.count, True, filling.long_names, "", row.owner)
+        self._put(table_id, row)
+
+    def change(
+        self, table_id: int, upserts: list[PartitionRecord], deletes: list[bytes], directory: bytes | None
+    ) -> None:
+        """Change single partitions in the complete set, and in the part that chunks have loaded so far."""
+        row = self._row(table_id)
+        filling = self._fillings.get(row.loading)
+        if filling is not None and filling.last is not None:
+            end = filling.last
+            seen = [record for record in upserts if record.name <= end]
+            filling.count += self._write(row.loading, seen, directory)
+            filling.count -= self._delete(row.loading, [name for name in deletes if name <= end])
+            filling.long_names |= _any_long(seen)
+        if row.loaded:
+            added = self._write(row.number, upserts, directory) - self._delete(row.number, deletes)
+            self.counted += added
+            self._put(table_id, replace(row, count=row.count + added, long_names=row.long_names or _any_long(upserts)))
+
+    def _row(self, table_id: int) -> SetRow:
+        row = self.get(table_id)
+        assert row is not None, f"partitions of table {table_id}, which is not in the cache or has no partition keys"
+        return row
+
+    def _key(self, table_id: int) -> bytes:
+        return self._prefix + layout.TABLE_ID.pack(table_id)
+
+    def _put(self, table_id: int, row: SetRow) -> None:
+        self._txn.put(self._key(table_id), row.pack(), db=self._environment.objects)
+
+    def _take_number(self) -> int:
+        number = self.next_set
+        self.next_set += 1
+        return number
+
+    def _discard(self, row: SetRow) -> None:
+        self._throw_away(row.number)
+        self._throw_away(row.loading)
+        self.counted -= row.count
+
+    def _throw_away(self, number: int) -> None:
+        if number:
+            self._txn.put(layout.SET.pack(number), b"", db=self._environment.garbage)
+            self._interners.pop(number, None)
+            self._fillings.pop(number, None)
+
+    def _write(
+        self, number: int, records: list[PartitionRecord], directory: bytes | None, *, append: bool = False
+    ) -> int:
+        prefix = layout.SET.pack(number)
+        interner = self._interner(number)
+        encode, txn, partitions = interner.encoder.encode, self._txn, self._environment.partitions
+        added = 0
+        for record in records:
+            row = encode(record, directory)
+            added += layout.store(txn, partitions, prefix, record.name, row, append=append)
+        for index, row in interner.fresh:
+            txn.put(prefix + index, row, db=self._environment.shared)
+        interner.fresh.clear()
+        return added
+
+    def _delete(self, number: int, names: list[bytes]) -> int:
+        prefix = layout.SET.pack(number)
+        partitions = self._environment.partitions
+        return sum(layout.remove(self._txn, partitions, prefix, name) for name in names)
+
+    def _interner(self, number: int) -> Interner:
+        interner = self._interners.get(number)
+        if interner is None:
+            shared = layout.names_under(self._txn, self._environment.shared, layout.SET.pack(number), b"")
+            interner = self._interners[number] = Interner([row for _, row in shared])
+        return interner
+
+
+def _any_long(records: list[PartitionRecord]) -> bool:
+    return any(layout.is_long(b"\0\0\0\0", record.name) for record in records)
+
+
+def _check_order(records: list[PartitionRecord], after: bytes | None) -> None:
+    last = after
+    for record in records:
+        assert last is None or last < record.name, "partitions of a load must come in bytewise order of their names"
+        last = record.name

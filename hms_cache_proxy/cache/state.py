@@ -1,0 +1,122 @@
+"""The state page: one 4 KiB file of u64 counters that every process maps and reads without a lock (60 ns).
+
+Layout: 512 native-endian u64; slot N at byte 8 * N. A slot has one kind of writer (named at each slot) and is stored
+and loaded as one aligned 8-byte word, so a reader sees an old or a new value, never a mixture. Slots are not atomic
+together: what must hold between two of them is an order of writing and the opposite order of reading.
+
+**Order.** The follower's commit writes CACHE_SEQ first, then GENERATION, CURSOR, DONE_TICKET; the follower itself then
+writes BEGAN_NS. A reader that decides by the page alone reads them in the opposite order: BEGAN_NS, DONE_TICKET,
+CURSOR before CACHE_SEQ. Then, whatever confirmation or lifted fence it saw, it also sees the sequence number of the
+commit that came with it, and a reply kept from before that commit is not taken for valid.
+
+If a writer dies between its commit and its stores, readers go on seeing the older state as a whole: nothing newer is
+confirmed and no fence is lifted. The page is made anew by the supervisor at each start, before any other process.
+Owner: see each slot. Must not know: what the numbers decide.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from enum import IntEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from hms_cache_proxy.errors import CacheError
+
+PAGE_BYTES: Final = 4096
+MODE_RELAY_ONLY: Final = 0
+MODE_SERVE: Final = 1
+
+
+class Slot(IntEnum):
+    """Where each counter lies. The follower writes them all, save where noted."""
+
+    MAGIC = 0  # set at creation
+    CACHE_SEQ = 1  # sequence number of the last commit of the cache
+    GENERATION = 2
+    CURSOR = 3  # event id that the cache has reached
+    DONE_TICKET = 4  # every ticket up to this one has been done
+    BEGAN_NS = 5  # when the last committed step began: time.monotonic_ns() before its snapshot's first statement
+    CACHE_FILE = 6  # inode of the cache's data file; 0: there is none yet
+    FENCE_SEQ = 7  # any process, after each commit to the fences: that commit's transaction id
+    FLOOR_EVENT = 8  # workers, through FenceStore.raise_floor: the largest event id that was handed to a client
+    UPSTREAM_EVENT = 9  # the last event id seen at the upstream
+    SERVE_MODE = 10  # MODE_RELAY_ONLY or MODE_SERVE
+    MODE_REASON = 11  # why SERVE_MODE is what it is
+    PREWARM_TABLES_DONE = 12
+    PREWARM_TABLES_TOTAL = 13
+    PREWARM_PARTITIONS_DONE = 14
+    PREWARM_DONE = 15  # 1 once the prewarm of this generation is complete
+    CACHE_BYTES = 16
+    EVENT_LAG_NS = 17
+    START_EVENT = 18  # the upstream's event id at this start; nothing is served before CURSOR reaches it
+    FOLLOWER_PID = 19
+    HEARTBEAT_NS = 20  # when the follower last showed life, also inside a long load or while the database is away
+    DATABASES = 21  # objects in the cache
+    TABLES = 22
+    PARTITIONS = 23
+    LISTS_DIFFER = 25  # 1: the metastore's settings make lists of partitions differ from what is stored
+    EXPECTED_EVENT = 24  # workers raise it: the log must have reached this id, as a write that logs has succeeded
+
+
+_MAGIC: Final = int.from_bytes(b"hmsstat1", "little")
+
+
+class StatePage:
+    """The counters: `page[Slot.CURSOR]` reads, `page[Slot.CURSOR] = 5` writes."""
+
+    __slots__ = ("_map", "_words", "path")
+
+    def __init__(self, path: Path | str, *, create: bool = False) -> None:
+        """Map the page at `path`; `create` makes it anew, all zero (only while no other process has it)."""
+        self.path = Path(path)
+        if create:
+            self._create()
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise CacheError(f"state page {self.path}: {error.strerror}") from error
+        try:
+            if os.fstat(descriptor).st_size != PAGE_BYTES:
+                raise CacheError(f"state page {self.path} is not {PAGE_BYTES} bytes long")
+            self._map = mmap.mmap(descriptor, PAGE_BYTES)
+        finally:
+            os.close(descriptor)
+        self._words = memoryview(self._map).cast("Q")
+        if self._words[Slot.MAGIC] != _MAGIC:
+            raise CacheError(f"{self.path} is not a state page of this version")
+
+    def _create(self) -> None:
+        fresh = self.path.with_name(self.path.name + ".new")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, _MAGIC.to_bytes(8, "little").ljust(PAGE_BYTES, b"\0"))
+        finally:
+            os.close(descriptor)
+        os.replace(fresh, self.path)
+
+    def __getitem__(self, slot: int) -> int:
+        return self._words[slot]
+
+    def __setitem__(self, slot: int, value: int) -> None:
+        self._words[slot] = value
+
+    @property
+    def words(self) -> memoryview:
+        """The raw words, for hot paths: `page.words[slot]` without the method call."""
+        return self._words
+
+    def close(self) -> None:
+        """Unmap the page."""
+        self._words.release()
+        self._map.close()
+
+    def __enter__(self) -> StatePage:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

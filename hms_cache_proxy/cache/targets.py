@@ -1,0 +1,55 @@
+"""Targets: bytes that name what a write touches and what a read depends on.
+
+    b"*"                       everything
+    b"?"                       something, which the log will name: fences like everything, but asks for no refetch
+    b"D" cat                   the list of databases of a catalog
+    b"d" cat \\0 db             one database object
+    b"l" cat \\0 db             the list of tables of a database
+    b"t" cat \\0 db \\0 table    a table and everything below it
+    b"f" cat \\0 db             the functions of a database
+    b"p" cat \\0 db \\0 table    only in tickets: all partitions of a table, for writes that log nothing
+
+Job: the one vocabulary of versions (cache/), fences and floors (consistency/) and the method table (methods/).
+Must not know: how names are normalised; callers pass stored names. A target equals another or it is `ALL`: there is no
+other hierarchy, so whoever drops a database names its tables' targets too.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+Target: TypeAlias = bytes
+
+ALL: Target = b"*"
+UNKNOWN: Target = b"?"
+SEPARATOR = b"\0"
+
+
+def databases(catalog: bytes) -> Target:
+    """The list of databases of a catalog."""
+    return b"D" + catalog
+
+
+def database(catalog: bytes, name: bytes) -> Target:
+    """One database object."""
+    return b"d%b\0%b" % (catalog, name)
+
+
+def tables(catalog: bytes, database_name: bytes) -> Target:
+    """The list of tables of a database."""
+    return b"l%b\0%b" % (catalog, database_name)
+
+
+def table(catalog: bytes, database_name: bytes, name: bytes) -> Target:
+    """A table and everything below it."""
+    return b"t%b\0%b\0%b" % (catalog, database_name, name)
+
+
+def functions(catalog: bytes, database_name: bytes) -> Target:
+    """The functions of a database."""
+    return b"f%b\0%b" % (catalog, database_name)
+
+
+def partitions(catalog: bytes, database_name: bytes, name: bytes) -> Target:
+    """A request to reload all partitions of a table; nothing depends on it."""
+    return b"p%b\0%b\0%b" % (catalog, database_name, name)

@@ -1,0 +1,439 @@
+"""CacheWriter: the one writer of the shared cache. One `commit` is one step of the follower in one LMDB transaction.
+
+In that transaction: changed and dropped objects, versions of every touched target, completeness of lists, targets that
+are held back, cursor with its fingerprint, tickets done, generation, and the commit's sequence number `seq`, which is
+unique and grows (also over a rebuilt file: it starts at the clock). After it, and only then, the state page
+(cache/state.py says in which order).
+
+What readers see if the writer dies: before LMDB's commit nothing of the step, after it all of it; LMDB's meta page is
+the switch. A load in chunks that was under way is forgotten at the next open and begins anew.
+
+Generations: a Reset takes a new generation number in the commit that moves the cursor; every row of the old one is
+invisible at once and is deleted by `collect` in slices afterwards.
+
+Errors: CacheFull before anything is written when `max_bytes` would be passed, and when LMDB's map is full;
+CacheError for anything else that LMDB says. After an error nothing of the step is in the cache, and the writer can
+be used again. Owner: the follower's process, one thread. Must not know: events, snapshots, sockets.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from struct import error as StructError
+from typing import Any, Final, TypeVar
+
+import lmdb
+
+from hms_cache_proxy.cache import environment as files
+from hms_cache_proxy.cache import layout, targets
+from hms_cache_proxy.cache.changes import Changes, TableKey, TableStub
+from hms_cache_proxy.cache.environment import Environment
+from hms_cache_proxy.cache.garbage import collect_slice
+from hms_cache_proxy.cache.identity import identity_row, mismatch
+from hms_cache_proxy.cache.layout import Meta
+from hms_cache_proxy.cache.sets import Filling, Interner, PartitionSets, SetRow
+from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.errors import CacheError, CacheFull
+from hms_cache_proxy.store.protocol import DatabaseKey, DatabaseRecord, StoreIdentity, TableRecord
+
+_T = TypeVar("_T")
+
+KEPT_INTERNERS: Final = 64  # sets whose shared rows the writer remembers between commits
+READER_CHECK_NS: Final = 5_000_000_000  # how often slots of dead readers are cleared
+MAX_VERSIONS: Final = 2_000_000  # rows of `versions`; beyond them every target is touched once and the rows go
+
+
+class CacheWriter:
+    """The open cache. `rebuilt` says why the file that was there was not used, None if it was (or there was none)."""
+
+    def __init__(self, environment: Environment, page: StatePage, *, max_bytes: int, rebuilt: str | None) -> None:
+        self._environment = environment
+        self._page = page
+        self._max_bytes = max_bytes
+        self._interners: dict[int, Interner] = {}
+        self._fillings: dict[int, Filling] = {}
+        self._checked_ns = 0
+        self.rebuilt = rebuilt
+        with environment.env.begin(write=True) as txn:
+            self.meta = Meta.unpack(txn.get(layout.META_KEY, db=environment.meta))
+            _forget_loads(environment, txn, self.meta)
+        self._publish()
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        page: StatePage,
+        identity: StoreIdentity,
+        *,
+        scope: str = "",
+        max_bytes: int = 0,
+        map_size: int = 0,
+    ) -> CacheWriter:
+        """Open the cache of this store, moving aside and rebuilding one that cannot be used (`rebuilt` says why).
+
+        `scope` stands for the settings that decide what is followed (include, exclude); another scope is another
+        cache. `max_bytes` 0: unbounded. `map_size` 0: chosen from `max_bytes`.
+        """
+        size = map_size or (2 * max_bytes + files.RESERVE_BYTES if max_bytes else files.UNBOUNDED_MAP)
+        wanted = identity_row(identity, scope)
+        environment, reason = _open_trusted(path, size, wanted)
+        if environment is None:
+            files.move_aside(path)
+            environment = files.open_for_writing(path, size)
+        _initialise(environment, wanted, page)
+        return cls(environment, page, max_bytes=max_bytes, rebuilt=reason)
+
+    def commit(self, changes: Changes) -> int:
+        """Apply one step; gives its sequence number. Raises CacheFull or CacheError, and then nothing has changed."""
+        if changes.cursor < self.meta.cursor and changes.reset is None:
+            raise AssertionError(f"cursor back from {self.meta.cursor} to {changes.cursor} without a reset")
+        self._admit(changes)
+        fillings = {number: replace(filling) for number, filling in self._fillings.items()}
+
+        def apply(txn: Any) -> Meta:
+            if txn.get(layout.META_KEY, db=self._environment.meta) != self.meta.pack():
+                raise CacheError("another process has written to the cache; this one must begin anew")
+            return _Step(self._environment, txn, self.meta, self._interners, self._fillings).apply(changes)
+
+        try:
+            self.meta = self._transact(apply)
+        except BaseException:
+            self._fillings = fillings
+            raise
+        files.lengthen(self._environment.env, self._environment.path)
+        self._publish()
+        self._forget_interners()
+        self._clear_dead_readers()
+        return self.meta.seq
+
+    def collect(self, rows: int = 2000) -> bool:
+        """Delete at most about `rows` rows that nobody can see any more; True if some are left."""
+        return self._transact(lambda txn: collect_slice(self._environment, txn, self.meta, rows))
+
+    def counts(self) -> dict[str, int]:
+        """Loaded objects by kind."""
+        return {
+            "databases": self.meta.databases,
+            "tables": self.meta.tables,
+            "partitions": self.meta.partitions,
+        }
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of the file that hold something; free pages inside it, which later commits reuse, do not count."""
+        with self._environment.env.begin() as txn:
+            stats = [txn.stat(getattr(self._environment, name.decode())) for name in files.DATABASES]
+        pages: int = sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
+        return pages * int(stats[0]["psize"])
+
+    def set_row(self, table_id: int) -> SetRow | None:
+        """How a table's partitions are held; None if the table is not loaded or has no partition keys."""
+        with self._environment.env.begin() as txn:
+            sets = PartitionSets(self._environment, txn, self.meta.generation, 0, {}, {})
+            return sets.get(table_id)
+
+    def table_keys(self) -> list[TableKey]:
+        """Every loaded table."""
+        prefix = layout.objects_prefix(self.meta.generation, b"t")
+        with self._environment.env.begin() as txn:
+            rows = layout.names_under(txn, self._environment.objects, prefix, b"")
+        keys = (name.split(targets.SEPARATOR) for name, _ in rows)
+        return [(catalog, database, table) for catalog, database, table in keys]
+
+    def close(self) -> None:
+        """Sync everything to disk, vouch for it, close."""
+        files.mark_clean(self._environment.env, self._environment.path)
+        self._environment.detach(writer=True)
+
+    def _admit(self, changes: Changes) -> None:
+        if not self._max_bytes:
+            return
+        growth = changes.admitted_bytes()
+        if growth and self.cache_bytes + growth > self._max_bytes:
+            raise CacheFull(f"the cache has reached its {self._max_bytes} bytes", limit=self._max_bytes)
+
+    def _transact(self, work: Callable[[Any], _T]) -> _T:
+        try:
+            with self._environment.env.begin(write=True) as txn:
+                return work(txn)
+        except BaseException as error:
+            self._interners.clear()
+            if isinstance(error, lmdb.MapFullError):
+                raise CacheFull("the cache's map is full", limit=self._max_bytes) from error
+            if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError | StructError):
+                files.condemn(self._environment.path, f"it is damaged: {error}")
+                raise CacheError(f"the cache is damaged: {error}") from error
+            if isinstance(error, lmdb.Error):
+                raise CacheError(f"the cache cannot be written: {error}") from error
+            raise
+
+    def _publish(self) -> None:
+        page, meta = self._page, self.meta
+        page[Slot.CACHE_SEQ] = meta.seq
+        page[Slot.GENERATION] = meta.generation
+        page[Slot.CURSOR] = meta.cursor
+        page[Slot.DONE_TICKET] = meta.done_ticket
+        page[Slot.CACHE_FILE] = self._environment.inode
+
+    def _forget_interners(self) -> None:
+        for number in list(self._interners)[:-KEPT_INTERNERS]:
+            if number not in self._fillings:
+                del self._interners[number]
+
+    def _clear_dead_readers(self) -> None:
+        now_ns = time.monotonic_ns()
+        if now_ns - self._checked_ns > READER_CHECK_NS:
+            self._checked_ns = now_ns
+            self._environment.env.reader_check()
+
+
+class _Step:
+    """One commit being applied."""
+
+    __slots__ = ("_counts", "_environment", "_meta", "_objects", "_sets", "_touched", "_txn", "_vacated")
+
+    def __init__(
+        self,
+        environment: Environment,
+        txn: Any,
+        meta: Meta,
+        interners: dict[int, Interner],
+        fillings: dict[int, Filling],
+    ) -> None:
+        self._environment = environment
+        self._objects = environment.objects
+        self._txn = txn
+        self._meta = replace(meta, seq=meta.seq + 1)
+        self._touched: set[Target] = set()
+        self._vacated: dict[int, bytes] = {}  # table ids that lost their row, and under which name
+        self._counts = {"databases": 0, "tables": 0}
+        self._sets = PartitionSets(environment, txn, meta.generation, meta.next_set, interners, fillings)
+
+    def apply(self, changes: Changes) -> Meta:
+        """Everything in `changes`; gives the new meta record, which is written as well."""
+        if changes.reset is not None:
+            self._reset(changes)
+        self._touched.update(changes.touched, changes.touched_by_objects())
+        for key, database in changes.databases.items():
+            self._database(key, database)
+        for name, table in changes.tables.items():
+            self._table(name, table)
+        for name, stub in changes.stubs.items():
+            self._stub(name, stub)
+        for table_id, owner in self._vacated.items():
+            self._sets.drop(table_id, owner)
+        self._partitions(changes)
+        self._completeness(changes)
+        self._versions()
+        return self._finish(changes)
+
+    def _reset(self, changes: Changes) -> None:
+        """Rule: what a Reset leaves behind is invisible from this commit on, and every version rises."""
+        meta = self._meta
+        self._meta = replace(meta, generation=meta.generation + 1, databases=0, tables=0, partitions=0)
+        self._raise_floor()
+        self._sets = self._sets.of_generation(meta.generation + 1)
+
+    def _prefix(self, tag: bytes) -> bytes:
+        return layout.objects_prefix(self._meta.generation, tag)
+
+    def _put(self, tag: bytes, name: bytes, value: bytes) -> bool:
+        return layout.store(self._txn, self._objects, self._prefix(tag), name, value)
+
+    def _database(self, key: DatabaseKey, record: DatabaseRecord | None) -> None:
+        name = targets.SEPARATOR.join(key)
+        if record is not None:
+            row = bytes((layout.REMOTE if record.remote else 0,)) + record.body
+            self._counts["databases"] += self._put(b"d", name, row)
+            return
+        self._counts["databases"] -= layout.remove(self._txn, self._objects, self._prefix(b"d"), name)
+        below = layout.names_under(self._txn, self._objects, self._prefix(b"n"), name + targets.SEPARATOR)
+        for full, _ in below:
+            self._drop_table(full)
+            self._touched.add(b"t" + full)
+        self._touched.add(targets.tables(*key))
+        self._set_complete(targets.tables(*key), False)
+
+    def _table(self, key: TableKey, record: TableRecord | None) -> None:
+        name = targets.SEPARATOR.join(key)
+        if record is None:
+            self._drop_table(name)
+            return
+        self._vacate(name, record.table_id)
+        self._counts["tables"] += self._put(b"t", name, _table_row(record))
+        self._put(b"n", name, _name_row(record.table_id, record.table_type, layout.LOADED, ""))
+        if record.partition_keys:
+            self._sets.adopt(record.table_id, name)
+
+    def _stub(self, key: TableKey, stub: TableStub) -> None:
+        name = targets.SEPARATOR.join(key)
+        self._drop_table(name)
+        self._put(b"n", name, _name_row(stub.table_id, stub.table_type, 0, stub.reason))
+
+    def _drop_table(self, name: bytes) -> None:
+        self._vacate(name, None)
+        self._counts["tables"] -= layout.remove(self._txn, self._objects, self._prefix(b"t"), name)
+        layout.remove(self._txn, self._objects, self._prefix(b"n"), name)
+
+    def _vacate(self, name: bytes, successor: int | None) -> None:
+        row = layout.find(self._txn, self._objects, self._prefix(b"t"), name)
+        if row is not None:
+            table_id = layout.TABLE_ROW.unpack_from(row)[0]
+            if table_id != successor:
+                self._vacated[table_id] = name
+
+    def _partitions(self, changes: Changes) -> None:
+        for table_id, reason in changes.not_loaded.items():
+            self._touch_owner(self._sets.mark_not_loaded(table_id, reason))
+        for change in changes.partitions:
+            owner, directory = self._owner(change.table_id)
+            if change.replace_all:
+                self._sets.replace_all(change.table_id, change.upserts, directory)
+            else:
+                self._sets.change(change.table_id, change.upserts, change.deletes, directory)
+            self._touch_owner(owner)
+        for chunk in changes.chunks:
+            owner, directory = self._owner(chunk.table_id)
+            self._sets.fill(chunk.table_id, chunk.records, directory, first=chunk.first, last=chunk.last)
+            if chunk.last:
+                self._touch_owner(owner)
+
+    def _touch_owner(self, owner: bytes | None) -> None:
+        if owner is not None:
+            self._touched.add(b"t" + owner)
+
+    def _owner(self, table_id: int) -> tuple[bytes, bytes | None]:
+        """The table that uses a set, and the directory that its partitions' locations mostly begin with."""
+        row = self._sets.get(table_id)
+        assert row is not None, f"partitions of table {table_id}, which is not in the cache or has no partition keys"
+        table = layout.find(self._txn, self._objects, self._prefix(b"t"), row.owner)
+        assert table is not None, f"the set of table {table_id} has an owner that is not loaded"
+        _, flags, kind, location, _ = layout.TABLE_ROW.unpack_from(table)
+        at = layout.TABLE_ROW.size + kind
+        directory = table[at : at + location] + b"/" if flags & layout.HAS_LOCATION else None
+        return row.owner, directory
+
+    def _completeness(self, changes: Changes) -> None:
+        for target in changes.complete:
+            self._set_complete(target, True)
+            self._touched.add(target)
+        for target in changes.incomplete:
+            self._set_complete(target, False)
+            self._touched.add(target)
+
+    def _set_complete(self, target: Target, complete: bool) -> None:
+        key = layout.version_key(self._prefix(b"c") + target)
+        if complete:
+            self._txn.put(key, b"", db=self._objects)
+        else:
+            self._txn.delete(key, db=self._objects)
+
+    def _versions(self) -> None:
+        """Rule: every touched target gets this commit's sequence number; ALL is the floor under all of them."""
+        versions = self._environment.versions
+        if targets.ALL in self._touched or self._txn.stat(versions)["entries"] > MAX_VERSIONS:
+            self._raise_floor()
+            return
+        row = layout.SEQ.pack(self._meta.seq)
+        for target in self._touched:
+            self._txn.put(layout.version_key(target), row, db=versions)
+
+    def _raise_floor(self) -> None:
+        self._meta = replace(self._meta, floor_version=self._meta.seq)
+        self._txn.put(layout.SWEEP_VERSIONS, b"", db=self._environment.garbage)
+
+    def _finish(self, changes: Changes) -> Meta:
+        meta = replace(
+            self._meta,
+            cursor=changes.cursor,
+            fingerprint=changes.fingerprint,
+            held=changes.held,
+            done_ticket=max(changes.done_ticket, self._meta.done_ticket),
+            next_set=self._sets.next_set,
+            databases=self._meta.databases + self._counts["databases"],
+            tables=self._meta.tables + self._counts["tables"],
+            partitions=self._meta.partitions + self._sets.counted,
+        )
+        self._txn.put(layout.META_KEY, meta.pack(), db=self._environment.meta)
+        return meta
+
+
+def _table_row(record: TableRecord) -> bytes:
+    flags = (
+        (layout.TRANSACTIONAL if record.transactional else 0)
+        | (layout.MATERIALIZED_VIEW if record.materialized_view else 0)
+        | (layout.HAS_LOCATION if record.location is not None else 0)
+    )
+    keys = layout.partition_keys_pack(record.partition_keys)
+    location = record.location or b""
+    fixed = layout.TABLE_ROW.pack(record.table_id, flags, len(record.table_type), len(location), len(keys))
+    return b"".join((fixed, record.table_type, location, keys, record.body))
+
+
+def _name_row(table_id: int, table_type: bytes, flags: int, reason: str) -> bytes:
+    return layout.NAME_ROW.pack(table_id, flags, len(table_type)) + table_type + reason.encode()
+
+
+def _open_trusted(path: Path, map_size: int, wanted: bytes) -> tuple[Environment | None, str | None]:
+    """The environment if it may be used (or is new), or why it may not."""
+    reason = files.condemned(path)
+    if reason is not None:
+        return None, reason
+    try:
+        environment = files.open_for_writing(path, map_size)
+    except files.DamagedFile as error:
+        return None, str(error)
+    reason = _distrust(environment, wanted)
+    if reason is None:
+        return environment, None
+    environment.detach(writer=True)
+    return None, reason
+
+
+def _distrust(environment: Environment, wanted: bytes) -> str | None:
+    """Why the file that was opened must not be used; None if it may be, or is new."""
+    vouched = files.take_clean_mark(environment.path)
+    with environment.env.begin() as txn:
+        found = txn.get(layout.IDENTITY_KEY, db=environment.meta)
+        if found is None:
+            return None
+        boot = (txn.get(layout.BOOT_KEY, db=environment.meta) or b"").decode()
+        if vouched != txn.id() and (not boot or boot != files.boot_id()):
+            return "the machine went down while it was open, so what reached the disk is unknown"
+        difference = mismatch(found, wanted)
+        if difference is not None:
+            return difference
+        try:
+            Meta.unpack(txn.get(layout.META_KEY, db=environment.meta))
+        except CacheError as error:
+            return str(error)
+    return None
+
+
+def _initialise(environment: Environment, wanted: bytes, page: StatePage) -> None:
+    """Note this run of the machine; give a new file its first meta record.
+
+    A new file's sequence numbers lie above those of any file before it, so that no kept reply fits it by chance.
+    """
+    with environment.env.begin(write=True) as txn:
+        txn.put(layout.BOOT_KEY, files.boot_id().encode(), db=environment.meta)
+        if txn.get(layout.IDENTITY_KEY, db=environment.meta) is None:
+            seq = max(page[Slot.CACHE_SEQ] + 1, time.time_ns() // 1000)
+            meta = Meta(generation=page[Slot.GENERATION] + 1, seq=seq, floor_version=seq)
+            txn.put(layout.META_KEY, meta.pack(), db=environment.meta)
+            txn.put(layout.IDENTITY_KEY, wanted, db=environment.meta)
+
+
+def _forget_loads(environment: Environment, txn: Any, meta: Meta) -> None:
+    """Loads in chunks that the last writer did not finish."""
+    prefix = layout.objects_prefix(meta.generation, b"s")
+    for key, row in layout.names_under(txn, environment.objects, prefix, b""):
+        found = SetRow.unpack(row)
+        if found.loading:
+            txn.put(layout.SET.pack(found.loading), b"", db=environment.garbage)
+            txn.put(prefix + key, replace(found, loading=0).pack(), db=environment.objects)

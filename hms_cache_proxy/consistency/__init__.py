@@ -1,0 +1,1 @@
+"""May this be served from cache: names, fences, floors and the gate."""

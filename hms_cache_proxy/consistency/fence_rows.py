@@ -1,0 +1,216 @@
+"""Rows of the fences environment: how a fence, a ticket and the counters lie in LMDB, and how a ticket is numbered.
+
+    b"m"                 META: last ticket, taken, lifted, next fence id
+    b"c"                 u64 number of the last commit that changed a fence
+    b"b"                 boot id
+    b"f" u64 fence id    FENCE: state, ticket, until_ns, owner's pid and start; then the targets
+    b"t" u64 ticket      targets to refetch
+    b"w" target          u64 the last ticket for this target (absent: done)
+    b"l" i64 lock id     u64 monotonic ns when it was granted; then the targets
+
+All numbers big-endian. Functions here work inside a transaction that the caller has begun. Must not know the state
+page. Owner: any process (consistency/fences.py says who may do what).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final
+
+import lmdb
+
+from hms_cache_proxy.cache.environment import (
+    DAMAGE,
+    DamagedFile,
+    boot_id,
+    check_length,
+    lengthen,
+    take_clean_mark,
+    translated,
+)
+from hms_cache_proxy.cache.layout import version_key
+from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.errors import CacheError
+
+MAP_BYTES: Final = 1 << 30
+INFINITE: Final = (1 << 64) - 1
+
+UNBOUND, FINITE, UNKNOWN = range(3)
+_META: Final = Struct(">QQQQ")
+_FENCE: Final = Struct(">BQQIQ")
+NUMBER: Final = Struct(">Q")
+LOCK_ID: Final = Struct(">q")
+_LENGTH: Final = Struct(">H")
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """`taken`: the last ticket that the follower has taken. `lifted`: the largest ticket of a deleted fence."""
+
+    last_ticket: int
+    taken: int
+    lifted: int
+    next_fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """`ticket` counts where the state is FINITE, `until_ns` where it is UNKNOWN, the owner where it is UNBOUND."""
+
+    state: int
+    ticket: int
+    until_ns: int
+    pid: int
+    start: int
+    targets: tuple[Target, ...]
+
+    def pack(self) -> bytes:
+        return _FENCE.pack(self.state, self.ticket, self.until_ns, self.pid, self.start) + pack_targets(self.targets)
+
+    @classmethod
+    def unpack(cls, row: bytes) -> Fence:
+        state, ticket, until_ns, pid, start = _FENCE.unpack_from(row)
+        return cls(state, ticket, until_ns, pid, start, unpack_targets(row[_FENCE.size :]))
+
+    @property
+    def lifted_by(self) -> int:
+        """The `done_ticket` that lifts it."""
+        return self.ticket if self.state == FINITE else INFINITE
+
+
+def open_environment(path: Path) -> Any:
+    """Open or create it. Raises CacheError, DamagedFile where the file is to blame."""
+    path.mkdir(mode=0o700, exist_ok=True)
+    with translated(path):
+        env = lmdb.open(str(path), map_size=MAP_BYTES, mode=0o600, sync=False, max_readers=1024, max_spare_txns=4)
+        try:
+            check_length(env, path)
+            lengthen(env, path)
+        except CacheError:
+            env.close()
+            raise
+    return env
+
+
+def trusted(path: Path) -> bool:
+    """Whether the records are those that were last written: same run of the machine, or an orderly stop."""
+    vouched = take_clean_mark(path)
+    try:
+        env = open_environment(path)
+    except DamagedFile:
+        return False
+    try:
+        with env.begin() as txn:
+            boot = (txn.get(b"b") or b"").decode()
+            return txn.get(b"m") is not None and (vouched == txn.id() or (boot != "" and boot == boot_id()))
+    except DAMAGE:
+        return False
+    finally:
+        env.close()
+
+
+def initialise(txn: Any) -> None:
+    """Numbers begin at the clock: above any that an earlier environment gave."""
+    txn.put(b"m", _META.pack(time.time_ns() // 1000, 0, 0, 1))
+    txn.put(b"b", boot_id().encode())
+
+
+def counters(txn: Any) -> Counters:
+    """The counters."""
+    row = txn.get(b"m")
+    if row is None:
+        raise CacheError("the fences have no meta record")
+    return Counters(*_META.unpack(row))
+
+
+def put_counters(txn: Any, meta: Counters) -> None:
+    """Write the counters."""
+    txn.put(b"m", _META.pack(meta.last_ticket, meta.taken, meta.lifted, meta.next_fence))
+
+
+def next_change(txn: Any) -> int:
+    """The number of this commit among those that change fences: unique, as the row is written with it."""
+    row = txn.get(b"c")
+    number: int = 1 if row is None else NUMBER.unpack(row)[0] + 1
+    txn.put(b"c", NUMBER.pack(number))
+    return number
+
+
+def rows(txn: Any, tag: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Rows of one kind, in order of their keys."""
+    with txn.cursor() as cursor:
+        if cursor.set_range(tag):
+            for key, row in cursor.iternext():
+                if not key.startswith(tag):
+                    return
+                yield key, row
+
+
+def fences_in(txn: Any) -> list[tuple[bytes, Fence]]:
+    """Every fence with its key."""
+    return [(key, Fence.unpack(row)) for key, row in rows(txn, b"f")]
+
+
+def wanted(txn: Any) -> set[Target]:
+    """The targets of all tickets that are not done."""
+    return {target for _, row in rows(txn, b"t") for target in unpack_targets(row)}
+
+
+def _wish(target: Target) -> bytes:
+    return version_key(b"w" + target)
+
+
+def shared_ticket(txn: Any, meta: Counters, targets: Sequence[Target]) -> int | None:
+    """Rule: a ticket may be shared only while the follower has not taken it. The last one that covers `targets`."""
+    last = 0
+    for target in targets:
+        row = txn.get(_wish(target))
+        if row is None or (number := NUMBER.unpack(row)[0]) <= meta.taken:
+            return None
+        last = max(last, number)
+    return last or None
+
+
+def take_ticket(txn: Any, targets: Sequence[Target]) -> int:
+    """A ticket for these targets, inside the write transaction that orders it."""
+    meta = counters(txn)
+    shared = shared_ticket(txn, meta, targets)
+    if shared is not None:
+        return shared
+    number = meta.last_ticket + 1
+    put_counters(txn, replace(meta, last_ticket=number))
+    row = NUMBER.pack(number)
+    txn.put(b"t" + row, pack_targets(targets))
+    for target in targets:
+        txn.put(_wish(target), row)
+    return number
+
+
+def forget_ticket(txn: Any, key: bytes) -> None:
+    """Delete a ticket that is done."""
+    row = txn.get(key)
+    if row is None:
+        return
+    for target in unpack_targets(row):
+        if txn.get(_wish(target)) == key[1:]:
+            txn.delete(_wish(target))
+    txn.delete(key)
+
+
+def pack_targets(targets: Sequence[Target]) -> bytes:
+    """Targets with their lengths."""
+    return b"".join(_LENGTH.pack(len(target)) + target for target in targets)
+
+
+def unpack_targets(row: bytes) -> tuple[Target, ...]:
+    """The inverse of `pack_targets`."""
+    targets, at = [], 0
+    while at < len(row):
+        end = at + 2 + _LENGTH.unpack_from(row, at)[0]
+        targets.append(row[at + 2 : end])
+        at = end
+    return tuple(targets)

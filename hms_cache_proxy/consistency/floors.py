@@ -1,0 +1,50 @@
+"""Floors of one client connection: what it was shown by the metastore, the cache must not show it older.
+
+Job: after a relayed read, its dependencies may be answered from the cache only by a follower step that
+began after the reply arrived (such a step shows everything that the reply can have shown). Must not know:
+the cache, fences, time other than as numbers handed in. Invariant: floors are never forgotten before a step
+that began after them; too many of them become one for everything. Owner: one connection's Session, in the
+worker's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hms_cache_proxy.cache.targets import ALL
+
+MAX_FLOORS = 4096
+"""Targets remembered on one connection (some 100 bytes each) before they become one floor for everything."""
+
+
+class Floors:
+    """Targets of one connection, each with the time (ns, CLOCK_MONOTONIC) that the cache must have passed."""
+
+    __slots__ = ("_by_target", "highest_ns")
+
+    def __init__(self) -> None:
+        self._by_target: dict[bytes, int] = {}
+        self.highest_ns = 0
+        """The latest of all floors; 0 without any. A step that began later satisfies them all."""
+
+    def lift(self, targets: Iterable[bytes], now_ns: int) -> None:
+        """The connection was shown these targets as of now."""
+        floors = self._by_target
+        for target in targets:
+            floors[target] = now_ns
+        if len(floors) > MAX_FLOORS:
+            floors.clear()
+            floors[ALL] = now_ns
+        if floors and now_ns > self.highest_ns:
+            self.highest_ns = now_ns
+
+    def block(self, targets: Iterable[bytes], began_ns: int) -> bool:
+        """Whether a cache confirmed by a step that began at began_ns may be older than what was shown."""
+        if began_ns > self.highest_ns:
+            self._by_target.clear()
+            self.highest_ns = 0
+            return False
+        floors = self._by_target
+        if floors.get(ALL, -1) >= began_ns:
+            return True
+        return any(floors.get(target, -1) >= began_ns for target in targets)

@@ -1,0 +1,70 @@
+"""`hms-cache-proxy doctor`: tries everything that `serve` will need, and says what to do about what is
+wrong.
+
+Job: gather findings (metastores.py, database.py, machine.py), show them. It uses the code that the proxy
+itself connects, reads and judges with, and changes nothing anywhere. Owner: the command's process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.markup import escape
+
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.doctor.database import look_at_database
+from hms_cache_proxy.doctor.finding import Finding, Level
+from hms_cache_proxy.doctor.machine import look_at_machine
+from hms_cache_proxy.doctor.metastores import ask_metastores, judge_metastores
+
+__all__ = ["Diagnosis", "Finding", "Level", "diagnose", "print_diagnosis"]
+
+_MARKS = {
+    Level.OK: "[green]  ok   [/]",
+    Level.NOTE: "[blue] note  [/]",
+    Level.WARNING: "[yellow]warning[/]",
+    Level.ERROR: "[red bold] ERROR [/]",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """`grant_script`: for the owner of the metastore's database."""
+
+    findings: tuple[Finding, ...]
+    grant_script: str
+
+    @property
+    def bad(self) -> bool:
+        return any(finding.bad for finding in self.findings)
+
+    def as_dict(self) -> dict[str, object]:
+        findings = [finding.as_dict() for finding in self.findings]
+        return {"ok": not self.bad, "findings": findings, "grant_script": self.grant_script}
+
+
+def diagnose(config: Config) -> Diagnosis:
+    """Look at everything; takes as long as the time-outs of what does not answer."""
+    answers = ask_metastores(config)
+    database, uuid, script = look_at_database(config)
+    metastores = judge_metastores(config, answers, uuid)
+    return Diagnosis((*metastores, *database, *look_at_machine(config)), script)
+
+
+def print_diagnosis(diagnosis: Diagnosis) -> None:
+    """For people: by subject, what is wrong with what to do below it, and the script at the end."""
+    console = Console(highlight=False, soft_wrap=True)
+    subject = ""
+    for finding in diagnosis.findings:
+        if finding.subject != subject:
+            subject = finding.subject
+            console.print(f"\n[bold]{escape(subject)}[/]")
+        console.print(f"  {_MARKS[finding.level]}  {escape(finding.text)}")
+        if finding.advice:
+            console.print(f"           {escape(finding.advice)}", style="dim")
+    console.print("\n[bold]The account for store_url: what the owner of the metastore's database runs[/]\n")
+    console.print(escape(diagnosis.grant_script))
+    errors = sum(finding.level is Level.ERROR for finding in diagnosis.findings)
+    warnings = sum(finding.level is Level.WARNING for finding in diagnosis.findings)
+    console.print(f"{errors} errors, {warnings} warnings", style="red" if errors else "green")

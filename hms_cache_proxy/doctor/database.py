@@ -1,0 +1,114 @@
+"""The doctor's look at the backing database, with the code that the follower reads it with. Only SELECTs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from hms_cache_proxy.config import Config, mask_url
+from hms_cache_proxy.doctor.finding import Finding, Level
+from hms_cache_proxy.errors import StoreError
+from hms_cache_proxy.store.schema import READ_TABLES
+from hms_cache_proxy.store.sql import open_database
+from hms_cache_proxy.store.sql_postgres import Server
+from hms_cache_proxy.store.sql_report import PrivilegesReport, privileges_report
+
+READER = "hms_reader"
+_SUBJECT = "database"
+
+
+def look_at_database(config: Config) -> tuple[list[Finding], str | None, str]:
+    """Findings, the database's uuid (None if it is not known, empty if it has none), and the GRANT script."""
+    if config.source != "sql":
+        return [_without(config)], None, grant_script()
+    try:
+        report = privileges_report(config.store_url)
+    except StoreError as error:
+        advice = f"correct store_url ({mask_url(config.store_url)}), or let this machine in (pg_hba.conf, firewall)"
+        return [Finding(_SUBJECT, Level.ERROR, str(error), advice)], None, grant_script()
+    uuid = report.identity.database_uuid if report.identity else None
+    script = grant_script(report.server) if report.writable else report.grant_script
+    return list(_findings(report)), uuid, script
+
+
+def _without(config: Config) -> Finding:
+    if config.source == "none":
+        return Finding(
+            _SUBJECT, Level.WARNING, "store = none: everything is relayed, nothing is cached", "set store_url"
+        )
+    text = "store_url is not set: the cache is read from the metastore itself"
+    advice = "that works, and is slower; make an account for its database with the script below, and set store_url"
+    return Finding(_SUBJECT, Level.NOTE, text, advice)
+
+
+def grant_script(server: Server | None = None) -> str:
+    """What the database's owner runs to make a new account that can read what is read, and nothing else."""
+    server = Server(
+        version="",
+        account=READER,
+        database=server.database if server else "metastore",
+        schema=server.schema if server else "public",
+        is_replica=False,
+    )
+    writer = open_database("postgresql://localhost/")  # connects at the first statement; this is none
+    return f"CREATE ROLE {READER} LOGIN PASSWORD '...';\n" + writer.grant_script(server, READ_TABLES)
+
+
+def _findings(report: PrivilegesReport) -> Iterator[Finding]:
+    server, identity = report.server, report.identity
+    text = f"PostgreSQL {server.version}, database {server.database}, schema {server.schema}, as {server.account}"
+    yield Finding(_SUBJECT, Level.OK, text)
+    if server.is_replica:
+        advice = "it may lag behind the metastore, which cannot be noticed: give the primary's address in store_url"
+        yield Finding(_SUBJECT, Level.ERROR, "is a read-only replica", advice)
+    if report.isolation != "repeatable read":
+        advice = "a pooler or a setting overrides it; connect to PostgreSQL directly"
+        yield Finding(_SUBJECT, Level.ERROR, f"transactions are {report.isolation}, not repeatable read", advice)
+    yield from _privileges(report)
+    if identity is None:
+        yield Finding(_SUBJECT, Level.ERROR, report.failure or "cannot be read", "")
+        return
+    yield Finding(
+        _SUBJECT, Level.OK, f"metastore schema {identity.schema_version}, id {identity.database_uuid or 'none'}"
+    )
+    if not identity.binary_collation:
+        advice = "calls whose answer depends on the order of names are relayed; a database with collation C is not"
+        yield Finding(_SUBJECT, Level.WARNING, "compares names by a collation that is not bytewise", advice)
+    yield from _log(report)
+
+
+def _privileges(report: PrivilegesReport) -> Iterator[Finding]:
+    if report.missing:
+        text = f"tables are missing: {_some(report.missing)}"
+        yield Finding(
+            _SUBJECT, Level.ERROR, text, "is this the metastore's database, and its schema on the search path?"
+        )
+    if report.unreadable:
+        text = f"the account may not read: {_some(report.unreadable)}"
+        yield Finding(_SUBJECT, Level.ERROR, text, "run the script below as the owner of the metastore's tables")
+    if report.writable:
+        text = f"the account may write: {_some(report.writable)}"
+        advice = "the proxy never does; make an account that can only read, with the script below"
+        yield Finding(_SUBJECT, Level.WARNING, text, advice)
+    if not (report.missing or report.unreadable or report.writable):
+        yield Finding(
+            _SUBJECT, Level.OK, f"the account may read the {len(READ_TABLES)} tables it needs, and write none"
+        )
+
+
+def _log(report: PrivilegesReport) -> Iterator[Finding]:
+    retention = report.retention
+    if retention is None:
+        return
+    if retention.oldest_s is None:
+        text = f"the notification log is empty (newest event {retention.newest_event_id})"
+        yield Finding(_SUBJECT, Level.NOTE, text, "right for a metastore where nothing was changed lately")
+        return
+    hours = (time.time() - retention.oldest_s) / 3600
+    text = f"the notification log reaches back {hours:,.1f} hours, from event {retention.oldest_event_id}"
+    yield Finding(_SUBJECT, Level.OK, f"{text} to {retention.newest_event_id}")
+
+
+def _some(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:5])
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"

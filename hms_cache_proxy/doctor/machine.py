@@ -1,0 +1,86 @@
+"""The doctor's look at this machine: data directory, ports, file descriptors, cores. Nothing is created."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from hms_cache_proxy import paths
+from hms_cache_proxy.cache.datadir import refuse_network_file_system
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.doctor.finding import Finding, Level
+from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.supervisor.cores import usable_cores
+
+_SUBJECT = "data directory"
+_MACHINE = "machine"
+
+
+def look_at_machine(config: Config) -> list[Finding]:
+    """Data directory and limits."""
+    return [*_directory(config), *_limits(config)]
+
+
+def _directory(config: Config) -> Iterator[Finding]:
+    directory = Path(config.data_dir).absolute()
+    existing = next(path for path in (directory, *directory.parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        advice = f"give it to the account that runs the proxy (user id {os.geteuid()}), or set data_dir"
+        yield Finding(_SUBJECT, Level.ERROR, f"{existing} cannot be written to", advice)
+        return
+    try:
+        refuse_network_file_system(existing)
+    except CacheError as error:
+        yield Finding(_SUBJECT, Level.ERROR, str(error), "")
+        return
+    free, most = shutil.disk_usage(existing).free, config.cache.max_bytes
+    text = f"{directory}: {free / (1 << 30):,.1f} GiB free, cache.max_bytes is {most / (1 << 30):,.1f} GiB"
+    if free + _used(config) < most:
+        yield Finding(_SUBJECT, Level.WARNING, text, "lower cache.max_bytes, or give it a larger disk")
+    else:
+        yield Finding(_SUBJECT, Level.OK, text)
+    holder = _holder(paths.lock(config))
+    if holder is not None:
+        text, advice = f"in use by process {holder}", "a proxy runs on it; another one needs its own data_dir"
+        yield Finding(_SUBJECT, Level.NOTE, text, advice)
+
+
+def _used(config: Config) -> int:
+    file = paths.cache(config) / "data.mdb"
+    return file.stat().st_blocks * 512 if file.exists() else 0
+
+
+def _holder(lock: Path) -> str | None:
+    """The process that holds the data directory, as far as it says so."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.read(descriptor, 32).decode("ascii", "replace").strip() or "unknown"
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _limits(config: Config) -> Iterator[Finding]:
+    workers = config.workers or usable_cores()
+    yield Finding(_MACHINE, Level.OK, f"{usable_cores()} usable cores, {workers} workers")
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 2 * config.limits.max_connections + 64  # a client's connection, one to the metastore; files
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        text = (
+            f"a process may open {hard} files; limits.max_connections = {config.limits.max_connections} takes {needed}"
+        )
+        advice = "raise it (LimitNOFILE= of systemd, ulimit -Hn, --ulimit nofile= of a container), or lower the limit"
+        yield Finding(_MACHINE, Level.WARNING, text, advice)
+    else:
+        yield Finding(
+            _MACHINE, Level.OK, f"file descriptors suffice for {config.limits.max_connections} clients a worker"
+        )

@@ -1,0 +1,103 @@
+"""The doctor's look at the metastores: reachable, which version and database, listener, log, who may see
+what.
+
+It asks with the same code as the proxy itself (upstream/checks.py) and judges with the follower's own
+rules, so that what it says is what `serve` will do. Nothing is changed at a metastore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from hms_cache_proxy.cache.mode import ModeReason
+from hms_cache_proxy.config import Address, Config
+from hms_cache_proxy.doctor.finding import Finding, Level
+from hms_cache_proxy.errors import UpstreamError
+from hms_cache_proxy.follower.checks import judge
+from hms_cache_proxy.upstream import checks
+from hms_cache_proxy.upstream.checks import UpstreamFacts, examine
+from hms_cache_proxy.upstream.service import ServiceConnection
+
+_ADVICE = {
+    ModeReason.OTHER_DATABASE: "point `upstream` and `store_url` at one and the same metastore",
+    ModeReason.CACHED_STORE: "set metastore.rawstore.impl back to ...metastore.ObjectStore: two caches are not "
+    "better than one, and that one may be stale",
+    ModeReason.NO_LOG: "without it everything is relayed: versions are bridged, nothing is cached",
+    ModeReason.AUTHORIZATION: "until then everything is relayed",
+}
+
+
+Answer: TypeAlias = UpstreamFacts | UpstreamError
+
+
+def ask_metastores(config: Config) -> list[tuple[Address, Answer]]:
+    """What each of them tells. Do this before the database is read: a metastore makes its id when it is first asked."""
+    return [(address, _ask(config, address)) for address in config.upstream]
+
+
+def judge_metastores(config: Config, answers: list[tuple[Address, Answer]], database_uuid: str | None) -> list[Finding]:
+    """`database_uuid`: of the database behind store_url, empty if that has none, None if it is not known."""
+    found: list[Finding] = []
+    answered = [facts for _, facts in answers if isinstance(facts, UpstreamFacts)]
+    for address, answer in answers:
+        if isinstance(answer, UpstreamFacts):
+            found += _judge(config, answer, database_uuid)
+        else:
+            found.append(_unreachable(address, answer, alone=not answered))
+    uuids = {facts.database_uuid for facts in answered} - {None}
+    if len(uuids) > 1:
+        text = f"these metastores are of {len(uuids)} different databases"
+        found.append(Finding("upstream", Level.ERROR, text, _ADVICE[ModeReason.OTHER_DATABASE]))
+    return found
+
+
+def _ask(config: Config, address: Address) -> Answer:
+    timeout_s = config.upstream_options.connect_timeout_s
+    with ServiceConnection(address.host, address.port, timeout_s=timeout_s) as connection:
+        try:
+            return examine(connection)
+        except UpstreamError as error:
+            return error
+
+
+def _unreachable(address: Address, error: UpstreamError, *, alone: bool) -> Finding:
+    text = f"cannot be asked: {error}"
+    if not alone:
+        return Finding(address.uri, Level.WARNING, text, "calls go to the others meanwhile")
+    advice = "start it, or correct `upstream`; a closed port refuses, a firewall lets the connection time out"
+    return Finding(address.uri, Level.ERROR, text, advice)
+
+
+def _judge(config: Config, facts: UpstreamFacts, database_uuid: str | None) -> Iterator[Finding]:
+    version = "2.3 (it says 3.0)" if facts.version == "3.0" else facts.version
+    yield Finding(facts.uri, Level.OK, f"answers; Hive {version}, database {facts.database_uuid or 'without an id'}")
+    if facts.event_id is not None:
+        retention = facts.settings[checks.LOG_RETENTION]
+        yield Finding(facts.uri, Level.OK, f"newest event {facts.event_id}; the log is kept for {retention or '?'}")
+    else:
+        yield _closed_log(config, facts)
+    told = "(a database without an id)" if database_uuid == "" else database_uuid or ""
+    for one in judge(facts, told, config.authorization):
+        level = Level.ERROR if one.level == "refusal" else Level.WARNING
+        yield Finding(facts.uri, level, one.text, _ADVICE.get(one.reason, ""))
+    if facts.logs_in_transaction:
+        yield Finding(facts.uri, Level.OK, "writes its notification log in the transaction of each change")
+    if not facts.restrictions:
+        yield Finding(facts.uri, Level.OK, "answers everybody alike (no filter hook, no pre-event listener)")
+    elif config.authorization == "none":
+        named = ", ".join(facts.restrictions)
+        yield Finding(
+            facts.uri, Level.NOTE, f"{named}: not Hive's default; authorization = none says that it is harmless"
+        )
+
+
+def _closed_log(config: Config, facts: UpstreamFacts) -> Finding:
+    text = f"does not let this proxy read its notification log ({facts.event_id_problem})"
+    if config.source != "thrift":
+        return Finding(facts.uri, Level.NOTE, text, "it need not: the log is read from the database")
+    advice = (
+        "set store_url, or hive.metastore.event.db.notification.api.auth = false at the metastore; until then "
+        "everything is relayed"
+    )
+    return Finding(facts.uri, Level.ERROR, text, advice)

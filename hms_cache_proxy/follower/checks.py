@@ -1,0 +1,165 @@
+"""May this cache be served at all? What the metastores and the backing database say about themselves.
+
+Job: turn what each metastore tells about itself (upstream/checks.py) into findings and one verdict. Must
+not know sockets, the cache or the log's contents.
+
+Invariants:
+- What cannot be proved is not served: a metastore that answers otherwise than expected, or none that answers, means
+  relay only, with the reason. A metastore that was found good and cannot be reached later stays good until it answers.
+- All metastores must be of one database, the one that the store reads.
+
+Owner: the follower's process, in the thread that asks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from hms_cache_proxy.cache.mode import ModeReason
+from hms_cache_proxy.errors import UpstreamError
+from hms_cache_proxy.upstream import checks as upstream
+from hms_cache_proxy.upstream.checks import UpstreamFacts
+
+Authorization: TypeAlias = Literal["auto", "none", "per_user", "relay"]
+Level: TypeAlias = Literal["warning", "refusal"]
+
+SHORT_RETENTION_S = 6 * 3600
+"""A log that is kept for less is worth a warning: a proxy that is stopped for longer loads everything again."""
+
+_SECONDS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "hour": 3600, "d": 86_400, "day": 86_400}
+
+
+class Asks(Protocol):
+    """Gives the facts of one metastore; UpstreamError if it does not answer."""
+
+    @property
+    def uri(self) -> str: ...
+
+    def facts(self) -> UpstreamFacts: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about one metastore that its operator should know."""
+
+    uri: str
+    level: Level
+    reason: ModeReason
+    text: str
+
+
+def judge(facts: UpstreamFacts, database_uuid: str, authorization: Authorization) -> list[Finding]:
+    """What is wrong with one metastore. `database_uuid`: of the store's database, empty if it has none."""
+    found = [*_database(facts, database_uuid), *_log(facts), *_authorization(facts, authorization)]
+    return [Finding(facts.uri, *one) for one in found]
+
+
+_Judged: TypeAlias = tuple[Level, ModeReason, str]
+
+
+def _database(facts: UpstreamFacts, database_uuid: str) -> Iterable[_Judged]:
+    uuid = facts.database_uuid
+    if uuid is not None and database_uuid and uuid != database_uuid:
+        yield "refusal", ModeReason.OTHER_DATABASE, f"is of database {uuid}, the cache is read from {database_uuid}"
+    if facts.caches:
+        name = facts.settings[upstream.RAW_STORE]
+        yield "refusal", ModeReason.CACHED_STORE, f"answers from a cache of its own ({name})"
+
+
+def _log(facts: UpstreamFacts) -> Iterable[_Judged]:
+    retention = facts.settings[upstream.LOG_RETENTION]
+    seconds = duration_s(retention)
+    if seconds is not None and seconds < SHORT_RETENTION_S:
+        yield "warning", ModeReason.SERVING, f"keeps its log for {retention} only"
+    if facts.logs_in_transaction:
+        return
+    listeners = facts.settings[upstream.TRANSACTIONAL_LISTENERS]
+    if facts.logs_after_commit:
+        text = (
+            "logs events after the change was committed, so a crash between the two loses one: set "
+            "metastore.transactional.event.listeners instead of metastore.event.listeners"
+        )
+        yield "warning", ModeReason.SERVING, text
+    elif listeners is None or listeners.strip():
+        text = (
+            f"has the listener {listeners or '(it does not tell)'}: whether that writes the notification log "
+            "is seen at the first change through this proxy"
+        )
+        yield "warning", ModeReason.SERVING, text
+    else:
+        text = (
+            "writes no notification log: set metastore.transactional.event.listeners to "
+            "org.apache.hive.hcatalog.listener.DbNotificationListener and restart it"
+        )
+        yield "refusal", ModeReason.NO_LOG, text
+
+
+def _authorization(facts: UpstreamFacts, authorization: Authorization) -> Iterable[_Judged]:
+    if authorization == "relay":
+        yield "refusal", ModeReason.AUTHORIZATION, "authorization = relay: nothing is answered from cache"
+    elif authorization != "none" and facts.restrictions:
+        named = ", ".join(f"{name} = {value or '?'}" for name, value in facts.restrictions.items())
+        text = f"may answer differently by user ({named}); if it does not, set authorization = none"
+        yield "refusal", ModeReason.AUTHORIZATION, text
+
+
+def duration_s(text: str | None) -> float | None:
+    """Seconds of a Hive duration (`86400s`, `1d`, `12 hours`); None if it is not one."""
+    match = re.fullmatch(r"(\d+)\s*([a-z]*)", (text or "").strip().lower())
+    if match is None:
+        return None
+    unit = _SECONDS.get(match[2] or "s", _SECONDS.get(match[2].removesuffix("s")))
+    return None if unit is None else int(match[1]) * unit
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """May the cache be served, and why not; everything that was found, and who could not be asked.
+
+    `identified`: a metastore has just made the uuid of its database, which the store has not seen yet. `lists_differ`:
+    lists of partitions are not what the store alone says (UpstreamFacts.lists_differ).
+    """
+
+    reason: ModeReason
+    findings: tuple[Finding, ...]
+    unreachable: tuple[tuple[str, str], ...]
+    identified: bool = False
+    lists_differ: bool = False
+
+
+class Examination:
+    """The findings about every metastore, kept while one of them cannot be asked."""
+
+    __slots__ = ("_authorization", "_known", "_lists_differ", "_looked_again")
+
+    def __init__(self, authorization: Authorization) -> None:
+        self._authorization: Authorization = authorization
+        self._known: dict[str, list[Finding]] = {}
+        self._lists_differ: dict[str, bool] = {}
+        self._looked_again = False
+
+    def examine(self, metastores: Sequence[Asks], database_uuid: str) -> Verdict:
+        """Ask all of them; those that do not answer keep what was found before."""
+        unreachable: list[tuple[str, str]] = []
+        uuids: set[str] = set()
+        store = database_uuid or ("another one, which has no id" if self._looked_again else "")
+        for metastore in metastores:
+            try:
+                facts = metastore.facts()
+            except UpstreamError as error:
+                unreachable.append((metastore.uri, str(error)))
+            else:
+                self._known[metastore.uri] = judge(facts, store, self._authorization)
+                self._lists_differ[metastore.uri] = facts.lists_differ
+                uuids.add(facts.database_uuid or "")
+        if not database_uuid and uuids - {""} and not self._looked_again:
+            self._looked_again = True
+            return Verdict(ModeReason.UNCHECKED, (), tuple(unreachable), identified=True)
+        findings = tuple(finding for known in self._known.values() for finding in known)
+        refusals = [finding.reason for finding in findings if finding.level == "refusal"]
+        good = ModeReason.SERVING if self._known else ModeReason.UNCHECKED
+        reason = refusals[0] if refusals else good
+        return Verdict(reason, findings, tuple(unreachable), lists_differ=any(self._lists_differ.values()))

@@ -1,0 +1,306 @@
+"""One step of the follower, with its effects in the one order that makes it right.
+
+    the clock is read -> tickets are taken -> the snapshot's first statement -> everything is read -> one
+    commit of the cache (objects, cursor, tickets) -> the state page (by the writer) -> the fences that these
+    tickets lift are deleted -> the clock's reading is published: the cache is confirmed as of then.
+
+Job: run that order over a store, a cache writer and the fences. Must not know sockets, pacing, or how
+progress is shown.
+
+Invariants:
+- A step that fails anywhere publishes nothing, and what it had queued is found again from the cache
+  (`Work.missing`).
+- What changed while it was read (`step.overtaken`) is held back in the same commit, and read again at once.
+- Nothing is confirmed before this process has reached the event id that it saw first (START_EVENT).
+- While the log was not being written nothing can be known to be right: when it is again, everything is loaded
+  anew.
+
+Owner: the follower's process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from hms_cache_proxy.cache.changes import Changes, TableStub
+from hms_cache_proxy.cache.inventory import Inventory
+from hms_cache_proxy.cache.reader import CacheReader
+from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.writer import CacheWriter
+from hms_cache_proxy.errors import CacheFull
+from hms_cache_proxy.follower import step
+from hms_cache_proxy.follower.affected import NOTHING, Affected
+from hms_cache_proxy.follower.events import Result
+from hms_cache_proxy.follower.log import Followed, Log, OrderedLog
+from hms_cache_proxy.follower.reading import Limits, Reading
+from hms_cache_proxy.follower.step import Position, Reset, ResetReason, Transactions
+from hms_cache_proxy.follower.trailing import TrailingLog
+from hms_cache_proxy.follower.work import FULL, Work
+from hms_cache_proxy.selection import Selection
+from hms_cache_proxy.store.protocol import RawStore, Snapshot
+
+GARBAGE_ROWS = 5000
+"""Rows deleted after one step: about 10 ms."""
+
+CROWDED = 1.1
+"""Times max_bytes at which even tables that are cached leave when they change: growth is bounded."""
+
+READMIT = 0.9
+"""Times max_bytes below which tables that had no room are tried again."""
+
+
+class Tickets(Protocol):
+    """What the follower needs of the fences environment."""
+
+    def pending_tickets(self) -> tuple[int, set[bytes]]:
+        """(last ticket, targets of all tickets not done)."""
+        ...
+
+    def done(self, last_ticket: int) -> None:
+        """Every ticket up to this one is in the cache."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`max_bytes`: of the cache; `chunk`: partitions loaded in one step."""
+
+    selection: Selection
+    max_bytes: int
+    chunk: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one step did. `unlogged`: a write through this proxy succeeded and the event id did not move."""
+
+    event_id: int
+    changed: bool
+    more: bool
+    rows: int = 0
+    newest_time_s: int = 0
+    results: Counter[tuple[str, Result]] | None = None
+    reset: ResetReason | None = None
+    evicted: int = 0
+    partitions: int = 0
+    unlogged: bool | None = None
+    unfit: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The log's last id, and `unlogged` as in Outcome."""
+
+    event_id: int
+    unlogged: bool | None
+
+
+class Cycle:
+    """Runs steps; keeps between them only what can be found again."""
+
+    def __init__(
+        self,
+        store: RawStore,
+        writer: CacheWriter,
+        reader: CacheReader,
+        fences: Tickets,
+        page: StatePage,
+        settings: Settings,
+    ) -> None:
+        self._store = store
+        self._log: Log = OrderedLog() if store.identity.ordered_log else TrailingLog()
+        self._writer = writer
+        self._reader = reader
+        self._fences = fences
+        self._page = page
+        self._settings = settings
+        self._transactions = Transactions()
+        self._work: Work | None = None
+        self._verified = False
+        self._distrusted: ResetReason | None = None
+        self._full_at = 0
+        self._garbage = True
+        self._expected = 0
+
+    @property
+    def work(self) -> Work | None:
+        """What is left to load; None before the first step and after a failure."""
+        return self._work
+
+    def distrust(self) -> None:
+        """The next step starts again from nothing: there was a time that was not followed."""
+        self._distrusted = ResetReason.NOT_FOLLOWED
+
+    def look(self) -> Look:
+        """Instead of a step, where nothing is served anyway: the event id; tickets are dropped."""
+        ticket, _ = self._fences.pending_tickets()
+        expected = self._page[Slot.EXPECTED_EVENT]
+        with self._store.snapshot() as source:
+            event_id = self._page[Slot.UPSTREAM_EVENT] = source.event_id
+        self._fences.done(ticket)
+        return Look(event_id, self._unlogged(event_id, expected))
+
+    def _unlogged(self, event_id: int, expected: int) -> bool | None:
+        """The canary: has the log reached what the last write through this proxy must have written? None: no
+        news, or ids that come in no order and so tell nothing."""
+        if expected == self._expected or not self._store.identity.ordered_log:
+            return None
+        self._expected = expected
+        return event_id < expected
+
+    def step(self) -> Outcome:
+        """One step. Raises StoreError, CacheError; then nothing was published."""
+        began_ns = time.monotonic_ns()  # before the tickets: what is published says that all older ones were taken
+        ticket, tickets = self._fences.pending_tickets()
+        expected = self._page[Slot.EXPECTED_EVENT]
+        try:
+            with self._store.snapshot() as source:
+                if not self._verified:
+                    self._page[Slot.START_EVENT] = source.event_id
+                self._page[Slot.UPSTREAM_EVENT] = source.event_id
+                reading, outcome, affected = self._read(source, tickets)
+                overtaken = step.overtaken(self._log.overtaken(source), reading.read)
+            reading.changes.held = overtaken
+            reading.changes.done_ticket = ticket
+            # Also a ticket that asks for nothing (a lock's) must be published: its fence is lifted by the number.
+            if outcome.changed or tickets or ticket > self._writer.meta.done_ticket:
+                self._commit(reading)
+                self._garbage = True
+        except BaseException:
+            self._work = None
+            raise
+        self._log.committed()
+        self._verified = True
+        self._distrusted = None
+        self._transactions.learn(affected)
+        self._fences.done(ticket)
+        self._page[Slot.BEGAN_NS] = began_ns
+        unlogged = self._unlogged(outcome.event_id, expected) if outcome.reset is None else None
+        return replace(
+            outcome,
+            more=outcome.more or bool(overtaken),
+            evicted=reading.evicted,
+            partitions=reading.partitions,
+            unlogged=unlogged,
+            unfit=tuple(reading.unfit),
+        )
+
+    def collect(self) -> bool:
+        """After a step that changed something: deletes a slice of what nobody can see any more; True if some
+        is left."""
+        if self._garbage:
+            self._garbage = self._writer.collect(GARBAGE_ROWS)
+        return self._garbage
+
+    # --- reading
+
+    def _read(self, source: Snapshot, tickets: set[bytes]) -> tuple[Reading, Outcome, Affected]:
+        position = Position(self._writer.meta.cursor, self._writer.meta.fingerprint)
+        followed = self._follow(source, position)
+        if isinstance(followed, Reset):
+            return self._start_again(source, followed.reason)
+        batch = followed.batch
+        affected = self._transactions.resolve(
+            Affected.merge((batch.affected, step.requested(tickets))), source.transaction_tables
+        )
+        too_much = step.too_much(affected)
+        if too_much is not None:
+            return self._start_again(source, too_much.reason)
+        with self._reader.snapshot() as snapshot:
+            cached = Inventory(snapshot)
+            work = self._work = self._work or Work.missing(cached)
+            reading = self._reading(source, cached, work)
+            reading.affected(affected)
+            if reading.limits.admit or not self._garbage:  # else the room that garbage takes is waited for
+                reading.queued()
+        end = self._stands(reading, source, position)
+        outcome = Outcome(
+            end.cursor,
+            changed=end != position or not _empty(reading.changes),
+            more=not work.done,
+            rows=batch.rows,
+            newest_time_s=followed.newest_time_s,
+            results=batch.results,
+        )
+        return reading, outcome, affected
+
+    def _follow(self, source: Snapshot, position: Position) -> Followed | Reset:
+        if self._distrusted is not None:
+            return Reset(self._distrusted)
+        if position.cursor == 0 and self._writer.meta.databases == 0:
+            return Reset(ResetReason.FIRST_START)
+        return self._log.follow(source, position, verified=self._verified)
+
+    def _stands(self, reading: Reading, source: Snapshot, position: Position) -> Position:
+        """Where the cache will be after this step."""
+        end = self._log.end(source, position)
+        reading.changes.cursor, reading.changes.fingerprint = end.cursor, end.fingerprint
+        return end
+
+    def _start_again(self, source: Snapshot, reason: ResetReason) -> tuple[Reading, Outcome, Affected]:
+        """Everything loses its validity, in the commit that moves the cursor to this snapshot."""
+        self._transactions.clear()
+        self._page[Slot.EXPECTED_EVENT] = 0
+        self._log.begin(source)
+        work = self._work = Work(all_databases=True)
+        reading = self._reading(source, Inventory(None), work)
+        reading.changes.reset = reason.value
+        reading.queued()
+        end = self._stands(reading, source, Position(0, None))
+        return reading, Outcome(end.cursor, changed=True, more=not work.done, reset=reason), NOTHING
+
+    def _reading(self, source: Snapshot, cached: Inventory, work: Work) -> Reading:
+        return Reading(source, cached, work, selection=self._settings.selection, limits=self._limits(work))
+
+    def _limits(self, work: Work) -> Limits:
+        """Is there room? Tables that had none are tried again once a tenth of the cache is free and got
+        freer."""
+        used, most = self._writer.cache_bytes, self._settings.max_bytes
+        admit = used < most
+        if not admit:
+            self._full_at = max(self._full_at, used)
+        elif work.refused and used < min(most, self._full_at) * READMIT:
+            self._full_at = used
+            work.try_refused()
+        return Limits(self._settings.chunk, admit=admit, crowded=used > most * CROWDED)
+
+    # --- writing
+
+    def _commit(self, reading: Reading) -> None:
+        try:
+            self._writer.commit(reading.changes)
+        except CacheFull:
+            self._writer.commit(self._without_tables(reading))
+
+    def _without_tables(self, reading: Reading) -> Changes:
+        """The file itself is full: every table that this step would have written leaves, the rest goes
+        through."""
+        changes = reading.changes
+        for key, record in list(changes.tables.items()):
+            if record is not None:
+                del changes.tables[key]
+                changes.stubs[key] = TableStub(record.table_id, record.table_type, FULL)
+                reading.evicted += 1
+        if self._work is not None:
+            for key in self._work.loads.keys() | changes.stubs.keys():
+                self._work.refuse(key)
+        changes.partitions.clear()
+        changes.chunks.clear()
+        changes.not_loaded.clear()
+        return changes
+
+
+def _empty(changes: Changes) -> bool:
+    return not (
+        changes.databases
+        or changes.tables
+        or changes.stubs
+        or changes.not_loaded
+        or changes.partitions
+        or changes.chunks
+        or changes.complete
+        or changes.touched
+    )

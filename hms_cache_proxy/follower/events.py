@@ -1,0 +1,404 @@
+"""What a row of the notification log affects.
+
+Job: one literal table, event type -> handler(row, message) -> Affected. A message is read only to learn which
+objects are affected; the objects are then read again from the store, never patched. Must not know the store
+or the cache.
+
+Invariants:
+- `affects` never raises for any row: a type that is not in the table, or a message that cannot be read, gives
+  the narrowest thing that the row itself names (its table, else its database, else everything), labelled as
+  such.
+- Rename, a new location and changed columns write one ALTER_TABLE and no partition events, though they
+  rewrite the partitions: `_ALTER_TABLE` compares what can reach partitions. Read in Hive's HiveAlterHandler:
+  cascaded or not, an alter touches partitions only when columns or the location change, or on a rename.
+- Some changes have no row in any version: see docs/consistency.md.
+
+Owner: the follower's process; pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.consistency.names import DEFAULT_CATALOG, write_name
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.follower import messages
+from hms_cache_proxy.follower.affected import NOTHING, Affected, DatabaseKey, PartitionNames, TableKey
+from hms_cache_proxy.follower.messages import Json
+from hms_cache_proxy.store.protocol import EventRow
+
+Result: TypeAlias = Literal["applied", "ignored", "unknown", "poison"]
+Handler: TypeAlias = Callable[[EventRow, Json], Affected]
+
+_NO_DATABASE = b"null"  # what Hive 3.1 stores, as four letters, in DB_NAME of transaction rows
+
+# Field ids of the Thrift structs inside messages.
+_TABLE_NAME, _TABLE_DATABASE, _TABLE_SD, _TABLE_KEYS, _TABLE_PARAMETERS, _TABLE_TYPE = 1, 2, 7, 8, 9, 12
+_TABLE_CATALOG, _TABLE_ID = 17, 25
+_SD_COLUMNS, _SD_LOCATION = 1, 2
+_DATABASE_NAME, _DATABASE_CATALOG = 1, 8
+_PARTITION_VALUES = 1
+_FOREIGN_KEY_DATABASE, _FOREIGN_KEY_TABLE = 4, 5
+_ROW_FORMAT_PARAMETERS = ("transactional", "transactional_properties", "EXTERNAL")
+"""Parameters that change how a metastore answers with the table's partitions."""
+
+
+def affects(row: EventRow) -> tuple[Affected, Result]:
+    """What this row affects and how that was found out: the `result` label of hms_proxy_events_total."""
+    handler = HANDLERS.get(row.type)
+    if handler is None:
+        return _narrowest(row), "unknown"
+    if handler is _nothing:
+        return NOTHING, "ignored"
+    try:
+        read = handler not in _ROW_ONLY
+        message = messages.decode(row.message, row.message_format) if read else {}
+        return handler(row, message), "applied"
+    except WireError:
+        return _narrowest(row), "poison"
+
+
+def _narrowest(row: EventRow) -> Affected:
+    database = _row_database(row)
+    if database is None:
+        return Affected(everything=True, targets=frozenset({targets.ALL}))
+    table = write_name(row.table)
+    if not table:
+        return _whole_database(database)
+    key = (*database, table)
+    return Affected(
+        tables=frozenset({key}),
+        partitions={key: None},
+        lists=frozenset({database}),
+        all_lists=row.type == "ALTER_TABLE",  # it may be a rename that left another database
+        targets=frozenset({targets.table(*key), targets.tables(*database)}),
+    )
+
+
+def _whole_database(database: DatabaseKey) -> Affected:
+    return Affected(
+        databases=frozenset({database}),
+        lists=frozenset({database}),
+        reload=frozenset({database}),
+        targets=frozenset(
+            {
+                targets.database(*database),
+                targets.tables(*database),
+                targets.functions(*database),
+                targets.databases(database[0]),
+            }
+        ),
+    )
+
+
+# --- which table, which partitions --------------------------------------------------------------------------
+
+
+def _catalog(raw: bytes | None) -> bytes:
+    return write_name(raw) or DEFAULT_CATALOG
+
+
+def _row_database(row: EventRow) -> DatabaseKey | None:
+    database = write_name(row.database)
+    if not database or (database == _NO_DATABASE and row.catalog is None):
+        return None
+    return _catalog(row.catalog), database
+
+
+def _row_table(row: EventRow) -> TableKey:
+    database, table = _row_database(row), write_name(row.table)
+    if database is None or not table:
+        raise WireError(f"a {row.type} row that names no table")
+    return (*database, table)
+
+
+def _named(row: EventRow, database: bytes, table: bytes) -> TableKey:
+    """A table that the message names; the catalog is the row's."""
+    names = write_name(database), write_name(table)
+    if not names[0] or not names[1]:
+        raise WireError(f"a {row.type} message that names no table")
+    return _catalog(row.catalog), names[0], names[1]
+
+
+def _key_names(table: Json) -> list[bytes]:
+    keys = messages.list_field(table, _TABLE_KEYS) or []
+    names = [messages.string_field(key, 1) for key in keys if isinstance(key, dict)]
+    return [name for name in names if name is not None]
+
+
+def _values(partition: Json) -> list[bytes]:
+    values = messages.list_field(partition, _PARTITION_VALUES)
+    if values is None:
+        raise WireError("a partition without values")
+    return [messages.encoded(value, "partition value") for value in values]
+
+
+def _mapped(mapping: object, keys: list[bytes] | None) -> bytes:
+    """The name of a partition given as {key: value}; in the order of `keys`, else as written."""
+    if not isinstance(mapping, dict):
+        raise WireError("a partition that is no map")
+    found = {messages.encoded(k, "key").lower(): messages.encoded(v, "partition value") for k, v in mapping.items()}
+    order = list(found) if keys is None else [key.lower() for key in keys]
+    if set(order) != set(found):
+        raise WireError("a partition with other keys than its table")
+    return messages.partition_name(order, [found[key] for key in order])
+
+
+def _table_keys(message: Json) -> list[bytes] | None:
+    """The partition keys in order, from the table in the message; None where the message has none (2.3)."""
+    if message.get("tableObjJson") is None:
+        return None
+    return _key_names(messages.thrift(message, "tableObjJson"))
+
+
+def _partitions(key: TableKey, names: PartitionNames) -> Affected:
+    return Affected(tables=frozenset({key}), partitions={key: names}, targets=frozenset({targets.table(*key)}))
+
+
+# --- handlers -----------------------------------------------------------------------------------------------
+
+
+def _nothing(row: EventRow, message: Json) -> Affected:
+    return NOTHING
+
+
+def _table_object(row: EventRow, message: Json) -> Affected:
+    key = _row_table(row)
+    return Affected(tables=frozenset({key}), targets=frozenset({targets.table(*key)}))
+
+
+def _listed_table(row: EventRow, message: Json) -> Affected:
+    """CREATE_TABLE, DROP_TABLE: a dropped and re-created table has new partitions, too."""
+    key = _row_table(row)
+    return Affected(
+        tables=frozenset({key}),
+        partitions={key: None},
+        targets=frozenset({targets.table(*key), targets.tables(*key[:2])}),
+    )
+
+
+def _alter_table(row: EventRow, message: Json) -> Affected:
+    before, after = (
+        messages.thrift(message, "tableObjBeforeJson"),
+        messages.thrift(message, "tableObjAfterJson"),
+    )
+    old, new = _object_name(row, before), _object_name(row, after)
+    keys = frozenset({old, new, _row_table(row)})
+    touched = frozenset(targets.table(*key) for key in keys)
+    if len(keys) == 1 and _row_shape(before) == _row_shape(after):
+        return Affected(tables=keys, targets=touched)
+    lists = frozenset(targets.tables(*key[:2]) for key in keys)
+    return Affected(tables=keys, partitions=dict.fromkeys(keys), targets=touched | lists)
+
+
+def _object_name(row: EventRow, table: Json) -> TableKey:
+    database, name = messages.string_field(table, _TABLE_DATABASE), messages.string_field(table, _TABLE_NAME)
+    catalog = messages.string_field(table, _TABLE_CATALOG) or row.catalog
+    key = _catalog(catalog), write_name(database), write_name(name)
+    if not key[1] or not key[2]:
+        raise WireError("a table without a name")
+    return key[0], key[1], key[2]
+
+
+def _row_shape(table: Json) -> tuple[Any, ...]:
+    """What of a table reaches its partitions: if it differs they are read again, all of them."""
+    sd = messages.struct_field(table, _TABLE_SD) or {}
+    parameters = messages.map_field(table, _TABLE_PARAMETERS)
+    return (
+        messages.list_field(sd, _SD_COLUMNS),
+        messages.string_field(sd, _SD_LOCATION),
+        _key_names(table),
+        messages.string_field(table, _TABLE_TYPE),
+        messages.field(table, _TABLE_ID, "i64"),
+        *(str(parameters.get(name)).lower() for name in _ROW_FORMAT_PARAMETERS),
+    )
+
+
+def _mapped_partitions(row: EventRow, message: Json) -> Affected:
+    """ADD_PARTITION, ALTER_PARTITIONS, DROP_PARTITION: `partitions` is a list of {key: value}."""
+    keys = _table_keys(message)
+    names = frozenset(_mapped(item, keys) for item in messages.items(message, "partitions"))
+    return _partitions(_row_table(row), names)
+
+
+def _alter_partition(row: EventRow, message: Json) -> Affected:
+    """Before and after: rename_partition changes the values."""
+    keys = _table_keys(message)
+    if keys is None:
+        keys = [messages.encoded(key, "key") for key in (message.get("keyValues") or {})]
+    both = ("partitionObjBeforeJson", "partitionObjAfterJson")
+    names = [messages.partition_name(keys, _values(messages.thrift(message, side))) for side in both]
+    return _partitions(_row_table(row), frozenset(names))
+
+
+def _insert(row: EventRow, message: Json) -> Affected:
+    key = _row_table(row)
+    if message.get("ptnObjJson") is not None:
+        values = _values(messages.thrift(message, "ptnObjJson"))
+        return _partitions(key, frozenset({messages.partition_name(_table_keys(message) or [], values)}))
+    mapping = message.get("partKeyVals")  # 2.3
+    if mapping:
+        return _partitions(key, frozenset({_mapped(mapping, None)}))
+    return _partitions(key, frozenset())
+
+
+def _partition_statistics(row: EventRow, message: Json) -> Affected:
+    """Statistics change parameters (COLUMN_STATS_ACCURATE) of the partition and, for some versions, of the
+    table."""
+    key, name = _row_table(row), message.get("partName")
+    if name:
+        return _partitions(key, frozenset({messages.encoded(name, "partName")}))
+    keys = _table_keys(message)
+    if keys is None:
+        return _partitions(key, None)
+    values = [messages.encoded(value, "partVals") for value in messages.items(message, "partVals")]
+    return _partitions(key, frozenset({messages.partition_name(keys, values)}))
+
+
+def _all_partitions(row: EventRow, message: Json) -> Affected:
+    return _partitions(_row_table(row), None)
+
+
+def _reload(row: EventRow, message: Json) -> Affected:
+    partition = message.get("ptnObjJson")
+    keys = _table_keys(message)
+    if partition is None or keys is None:
+        return _partitions(_row_table(row), None)
+    values = _values(messages.thrift_object(partition, "ptnObjJson"))
+    return _partitions(_row_table(row), frozenset({messages.partition_name(keys, values)}))
+
+
+def _compaction(row: EventRow, message: Json) -> Affected:
+    key = _named(row, messages.text(message, "dbname"), messages.text(message, "tableName"))
+    name = message.get("partName")
+    names = frozenset({messages.encoded(name, "partName")}) if name else frozenset[bytes]()
+    return _partitions(key, names)
+
+
+def _foreign_key(row: EventRow, message: Json) -> Affected:
+    """The row names the referenced table, the payload the referring one."""
+    keys = {_row_table(row)}
+    for item in messages.items(message, "foreignKeyListJson"):
+        constraint = messages.thrift_object(item, "foreignKeyListJson")
+        database = messages.string_field(constraint, _FOREIGN_KEY_DATABASE) or b""
+        table = messages.string_field(constraint, _FOREIGN_KEY_TABLE) or b""
+        keys.add(_named(row, database, table))
+    return Affected(tables=frozenset(keys), targets=frozenset(targets.table(*key) for key in keys))
+
+
+def _database(row: EventRow, message: Json) -> Affected:
+    database = _row_database(row)
+    if database is None:
+        raise WireError(f"a {row.type} row that names no database")
+    return _databases(frozenset({database}), listed=True)
+
+
+def _alter_database(row: EventRow, message: Json) -> Affected:
+    database = _row_database(row)
+    if database is None:
+        raise WireError("an ALTER_DATABASE row that names no database")
+    keys = {database}
+    for side in ("dbObjBeforeJson", "dbObjAfterJson"):
+        struct = messages.thrift(message, side)
+        name = write_name(messages.string_field(struct, _DATABASE_NAME))
+        catalog = messages.string_field(struct, _DATABASE_CATALOG)  # as the client sent it: may be absent
+        if name:
+            keys.add((database[0] if catalog is None else _catalog(catalog), name))
+    return _databases(frozenset(keys), listed=len(keys) > 1)
+
+
+def _databases(keys: frozenset[DatabaseKey], *, listed: bool) -> Affected:
+    touched = {targets.database(*key) for key in keys}
+    if listed:
+        touched |= {targets.databases(key[0]) for key in keys}
+        touched |= {targets.tables(*key) for key in keys} | {targets.functions(*key) for key in keys}
+    return Affected(databases=keys, lists=keys if listed else frozenset(), targets=frozenset(touched))
+
+
+def _catalog_changed(row: EventRow, message: Json) -> Affected:
+    catalog = _catalog(row.catalog)
+    return Affected(all_lists=True, targets=frozenset({targets.databases(catalog)}))
+
+
+def _function(row: EventRow, message: Json) -> Affected:
+    database = _row_database(row)
+    if database is None:
+        raise WireError(f"a {row.type} row that names no database")
+    return Affected(targets=frozenset({targets.functions(*database)}))
+
+
+def _allocated(row: EventRow, message: Json) -> Affected:
+    """The only row that tells which table a transaction writes."""
+    key = _named(row, messages.text(message, "dbName"), messages.text(message, "tableName"))
+    ids = [messages.whole(item, "txnIdList") for item in messages.items(message, "txnIdList")]
+    return Affected(targets=frozenset({targets.table(*key)}), write_ids=frozenset((number, key) for number in ids))
+
+
+def _ended(row: EventRow, message: Json) -> Affected:
+    """A commit can set a parameter of a table, with no row of its own: the transaction's tables are read
+    again."""
+    return Affected(ended=frozenset({messages.integer(message, "txnid")}))
+
+
+def _acid_write(row: EventRow, message: Json) -> Affected:
+    key = _named(row, messages.text(message, "database"), messages.text(message, "table"))
+    name = message.get("partition")
+    names = frozenset({messages.encoded(name, "partition")}) if name else frozenset[bytes]()
+    return _partitions(key, names)
+
+
+_ROW_ONLY: frozenset[Handler] = frozenset(
+    {_listed_table, _table_object, _all_partitions, _database, _catalog_changed, _function}
+)
+"""Handlers to which the row's own columns say enough: their messages are not even unpacked."""
+
+HANDLERS: dict[str, Handler] = {
+    "CREATE_TABLE": _listed_table,
+    "DROP_TABLE": _listed_table,
+    "ALTER_TABLE": _alter_table,
+    "ADD_PARTITION": _mapped_partitions,
+    "DROP_PARTITION": _mapped_partitions,
+    "ALTER_PARTITION": _alter_partition,
+    "ALTER_PARTITIONS": _mapped_partitions,
+    "INSERT": _insert,
+    "RELOAD": _reload,
+    "CREATE_DATABASE": _database,
+    "DROP_DATABASE": _database,
+    "ALTER_DATABASE": _alter_database,
+    "CREATE_CATALOG": _catalog_changed,
+    "ALTER_CATALOG": _catalog_changed,
+    "DROP_CATALOG": _catalog_changed,
+    "UPDATE_TBL_COL_STAT_EVENT": _table_object,
+    "DELETE_TBL_COL_STAT_EVENT": _table_object,
+    "UPDATE_PART_COL_STAT_EVENT": _partition_statistics,
+    "DELETE_PART_COL_STAT_EVENT": _partition_statistics,
+    "UPDATE_PART_COL_STAT_EVENT_BATCH": _all_partitions,
+    "ADD_PRIMARYKEY": _table_object,
+    "ADD_FOREIGNKEY": _foreign_key,
+    "ADD_UNIQUECONSTRAINT": _table_object,
+    "ADD_NOTNULLCONSTRAINT": _table_object,
+    "ADD_DEFAULTCONSTRAINT": _table_object,
+    "ADD_CHECKCONSTRAINT": _table_object,
+    "DROP_CONSTRAINT": _table_object,
+    "CREATE_FUNCTION": _function,
+    "DROP_FUNCTION": _function,
+    "OPEN_TXN": _nothing,
+    "ALLOC_WRITE_ID_EVENT": _allocated,
+    "COMMIT_TXN": _ended,
+    "ABORT_TXN": _ended,
+    "ACID_WRITE_EVENT": _acid_write,
+    "BATCH_ACID_WRITE_EVENT": _acid_write,
+    "COMMIT_COMPACTION_EVENT": _compaction,
+    "CREATE_ISCHEMA": _nothing,  # schema registry and connectors: relayed, never cached
+    "ALTER_ISCHEMA": _nothing,
+    "DROP_ISCHEMA": _nothing,
+    "ADD_SCHEMA_VERSION": _nothing,
+    "ALTER_SCHEMA_VERSION": _nothing,
+    "DROP_SCHEMA_VERSION": _nothing,
+    "CREATE_DATACONNECTOR": _nothing,
+    "ALTER_DATACONNECTOR": _nothing,
+    "DROP_DATACONNECTOR": _nothing,
+}
+"""Every event type of Hive 2.3 to 4.2. Types that are not here are handled as the row's names tell."""

@@ -1,0 +1,83 @@
+"""Asks the metastores what they are, again and again, in a thread of its own: they may take their time or be away.
+
+Job: keep `verdict` current. Must not know what is done about it.
+Owner: the follower's process; the thread only writes `verdict` and reads the database's uuid.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.follower.checks import Examination, Verdict
+from hms_cache_proxy.upstream.checks import UpstreamFacts, examine
+from hms_cache_proxy.upstream.service import ServiceConnection
+
+CHECK_INTERVAL_S = 30.0
+"""A metastore that was restarted with other settings is noticed within this time."""
+
+RETRY_INTERVAL_S = 2.0
+"""... and one that could not be asked is asked again after this."""
+
+
+class _Metastore:
+    """One metastore over its service connection."""
+
+    def __init__(self, host: str, port: int, timeout_s: float) -> None:
+        self._connection = ServiceConnection(host, port, timeout_s=timeout_s)
+        self.uri = self._connection.uri
+
+    def facts(self) -> UpstreamFacts:
+        with self._connection as connection:  # opened anew each time: an idle one would count against the server
+            return examine(connection)
+
+
+class Examiner:
+    """The thread. `verdict` is None until the first round is through."""
+
+    def __init__(self, config: Config) -> None:
+        timeout_s = config.upstream_options.connect_timeout_s
+        self._metastores = [_Metastore(host, port, timeout_s) for host, port in config.upstream]
+        self._examination = Examination(config.authorization)
+        self._database_uuid: str | None = None
+        self._stopping = threading.Event()
+        self._wanted = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._taken: Verdict | None = None
+        self.verdict: Verdict | None = None
+
+    def ensure(self) -> None:
+        """Starts the thread, also after a bug has ended it (whose traceback Python has printed)."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="examiner", daemon=True)
+            self._thread.start()
+
+    def database_uuid(self, uuid: str) -> None:
+        """The store's database is known (again): the first round can begin, or a new one."""
+        self._database_uuid = uuid
+        self._wanted.set()
+
+    def take(self) -> Verdict | None:
+        """A verdict that was not taken before."""
+        verdict = self.verdict
+        if verdict is self._taken:
+            return None
+        self._taken = verdict
+        return verdict
+
+    def stop(self) -> None:
+        """Ends the thread; one that waits for a metastore is left behind, it is a daemon."""
+        self._stopping.set()
+        self._wanted.set()
+
+    def _run(self) -> None:
+        pause_s: float | None = None
+        while not self._stopping.is_set():
+            self._wanted.wait(pause_s)
+            self._wanted.clear()
+            uuid = self._database_uuid
+            if uuid is None or self._stopping.is_set():
+                continue
+            verdict = self._examination.examine(self._metastores, uuid)
+            self.verdict = verdict
+            pause_s = RETRY_INTERVAL_S if verdict.unreachable else CHECK_INTERVAL_S

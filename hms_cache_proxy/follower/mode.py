@@ -1,0 +1,92 @@
+"""Serve or relay: the one decision about the whole cache, and what has to happen before it may change back.
+
+Job: combine what the metastores told (checks.py) with what is seen of the log while running (the canary: a write went
+through this proxy and the event id did not move). Must not know how either is found out.
+
+Invariants:
+- While a refusal stands nothing is followed, and after it everything is loaded anew: changes may have left no trace.
+  The file `not_followed` in the data directory keeps that over restarts.
+- Nothing is served before the first step of this process has been committed (the page's BEGAN_NS says so too).
+
+Owner: the follower's process.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hms_cache_proxy.cache.mode import ModeReason
+from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.follower.checks import Verdict
+from hms_cache_proxy.follower.cycle import Look, Outcome
+from hms_cache_proxy.follower.step import ResetReason
+
+_FOLLOWED = frozenset({ModeReason.SERVING, ModeReason.UNCHECKED})
+
+
+class Mode:
+    """Remembers whether the log is being written, and whether there was a time that was not followed."""
+
+    __slots__ = ("_closed", "_marker", "_page", "_replica", "_silent", "_stored", "must_reset")
+
+    def __init__(self, page: StatePage, marker: Path, *, stored: bool) -> None:
+        self._page = page
+        self._marker = marker
+        self._stored = stored
+        self._silent = False
+        self._closed = False
+        self._replica = False
+        self.must_reset = marker.exists()
+
+    def idle(self, verdict: Verdict | None) -> bool:
+        """Is there nothing to follow for, as nothing may be served? Marks the time that is not followed."""
+        idle = self._silent or self._replica or verdict is None or verdict.reason not in _FOLLOWED
+        if idle and verdict is not None:
+            self._mark()
+        return idle
+
+    def closed(self, closed: bool) -> None:
+        """The log cannot be read (any more), or can be again."""
+        self._closed = closed
+        if closed:
+            self._mark()
+
+    def replica(self, replica: bool) -> None:
+        """The store that was just opened is (no) replica, which may lag behind the metastore's own database."""
+        self._replica = replica
+
+    def answers_changed(self) -> None:
+        """The metastore answers otherwise than before: what was kept of its replies has to go."""
+        self._mark()
+
+    def _mark(self) -> None:
+        if not self.must_reset:
+            self._marker.touch(mode=0o600)
+            self.must_reset = True
+
+    def saw(self, look: Look) -> None:
+        """While idle: did the last write through this proxy reach the log?"""
+        if look.unlogged is not None:
+            self._silent = look.unlogged
+
+    def stepped(self, outcome: Outcome) -> None:
+        """A step has been published."""
+        if outcome.unlogged:
+            self._silent = True
+        if outcome.reset is ResetReason.NOT_FOLLOWED:
+            self._marker.unlink(missing_ok=True)
+            self.must_reset = False
+
+    def decide(self, verdict: Verdict | None) -> ModeReason:
+        """What readers may be given now."""
+        if not self._stored:
+            return ModeReason.NO_STORE
+        if self._replica:
+            return ModeReason.REPLICA
+        if self._silent or self._closed:
+            return ModeReason.NO_LOG
+        if verdict is None:
+            return ModeReason.STARTING
+        if verdict.reason is ModeReason.SERVING and (self.must_reset or not self._page[Slot.BEGAN_NS]):
+            return ModeReason.STARTING
+        return verdict.reason

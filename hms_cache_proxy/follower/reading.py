@@ -1,0 +1,328 @@
+"""Reading what a step needs: what is affected, then as much of the queue as one step may take, into one
+`Changes`.
+
+Job: for each object that is named, ask the store's snapshot and compare with what the cache has: replaced,
+dropped, or (a table that is left out, has no room, or is too large for one commit) marked not loaded. Must
+not know the log, clocks, sockets, or how the cache is laid out.
+
+Invariants:
+- All reads are of one snapshot; what comes of them goes into one commit with that snapshot's event id.
+- A table that is named in a step is read in that step, or is not loaded after it. So whatever is loaded is as
+  of the cursor, also while chunks of it are loaded: an event about a partition of a chunked load is applied
+  to the new partition set in the event's own step, before or after the chunk that holds it.
+- Partitions are read wholesale when the event says so, when the table's id is new, and when nothing was
+  loaded.
+
+Owner: the follower's process; one object per step.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.cache.changes import Changes, PartitionChange, PartitionChunk, TableStub
+from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.cache.inventory import Inventory
+from hms_cache_proxy.errors import Unfit
+from hms_cache_proxy.follower.affected import Affected, DatabaseKey, PartitionNames, TableKey
+from hms_cache_proxy.follower.work import EXCLUDED, FULL, LOADING, TRANSACTIONAL, UNFIT, Load, Work
+from hms_cache_proxy.selection import Selection
+from hms_cache_proxy.store.protocol import UNKNOWN_ID, PartitionRecord, Snapshot, TableRecord
+
+NO_NAMES: frozenset[bytes] = frozenset()
+TABLES_PER_READ = 500
+"""Tables that are asked for at once: bounds what their bodies take in memory before they are in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`chunk`: partitions that one step loads for the queue, and that one table may have to be loaded at
+    once.
+
+    `admit`: there is room for tables that are not in the cache yet. `crowded`: there is none even for those that are
+    and change; they are left out.
+    """
+
+    chunk: int
+    admit: bool = True
+    crowded: bool = False
+
+    @property
+    def tables(self) -> int:
+        """Tables that one step loads for the queue: their objects cost ten times what a partition costs."""
+        return max(1, self.chunk // 10)
+
+
+class Reading:
+    """What one step reads; `changes` is complete after `affected` and `queued`."""
+
+    def __init__(
+        self, source: Snapshot, cached: Inventory, work: Work, *, selection: Selection, limits: Limits
+    ) -> None:
+        self.changes = Changes(cursor=source.event_id)
+        self._source = source
+        self._cached = cached
+        self._work = work
+        self._selection = selection
+        self.limits = limits
+        self._room = limits.chunk
+        self._read: set[TableKey] = set()
+        self._databases_cached: dict[DatabaseKey, bool] | None = None
+        self.evicted = 0
+        self.partitions = 0
+        self.unfit: list[str] = []
+        """Tables whose partitions cannot be held, and why."""
+        self.read: set[bytes] = set()
+        """Targets of all that was read and may be shown after this step."""
+
+    # --- what events and tickets name
+
+    def affected(self, affected: Affected) -> None:
+        """Everything that `affected` names, whatever it costs."""
+        self.changes.touched |= affected.targets
+        lists = set(affected.lists)
+        if affected.all_lists:
+            lists |= self._all_databases()
+        lists |= self._databases(affected.databases)
+        self._tables(affected.tables, affected.partitions)
+        for database in sorted(lists):
+            if self.changes.databases.get(database, database) is not None:
+                self._compare(database, reload=database in affected.reload)
+
+    def queued(self) -> None:
+        """The next part of what is not loaded yet."""
+        work = self._work
+        if work.all_databases:
+            for database in self._all_databases():
+                work.lists[database] = None
+            work.all_databases = False
+        spent = 0
+        while work.lists and spent < self.limits.tables:
+            database = next(iter(work.lists))
+            spent += 1 + self._compare(database)
+        while spent < self.limits.tables and self._room > 0:
+            keys = work.next_tables(min(TABLES_PER_READ, self.limits.tables - spent))
+            if not keys:
+                break
+            spent += len(keys)
+            self._tables(keys, dict.fromkeys(keys))
+        if spent < self.limits.tables:
+            self._continue_loads()
+
+    # --- databases and their lists
+
+    def _all_databases(self) -> set[DatabaseKey]:
+        """Compares the lists of databases; gives those that exist."""
+        names = self._source.database_names()
+        cached = self._cached_databases()
+        catalogs = {catalog for catalog, _ in names} | {catalog for catalog, _ in cached}
+        self._databases(set(names).symmetric_difference(cached))
+        lists = {targets.databases(catalog) for catalog in catalogs}
+        self.changes.complete |= lists
+        self.read |= lists
+        return set(names)
+
+    def _databases(self, keys: Collection[DatabaseKey]) -> set[DatabaseKey]:
+        """Reads database objects; gives those that are new, whose lists are not known."""
+        if not keys:
+            return set()
+        found = self._source.databases(sorted(keys))
+        new: set[DatabaseKey] = set()
+        cached = self._cached_databases()
+        for key in keys:
+            record = found.get(key)
+            self.read.add(targets.database(*key))
+            self.changes.databases[key] = record
+            if record is None:
+                self._work.discard_database(key)
+            elif key not in cached:
+                new.add(key)
+        return new
+
+    def _compare(self, database: DatabaseKey, *, reload: bool = False) -> int:
+        """Makes a list of tables complete; gives the number of tables that it changed.
+
+        Tables that are new, have another id, or are to be reloaded are queued; those that are gone are
+        dropped.
+        """
+        self._work.lists.pop(database, None)
+        self.read.add(targets.tables(*database))
+        cached = self._cached.tables(*database)
+        changed: list[TableKey] = []
+        for name, table_type, table_id in self._source.table_names(*database):
+            key, entry = (*database, name), cached.pop(name, None)
+            known = entry is not None and table_id in (entry.table_id, UNKNOWN_ID)
+            if key in self._read or (known and not reload):
+                continue
+            changed.append(key)
+            self._leave_out(key, table_id, table_type)
+        for name in cached:
+            if (*database, name) not in self._read:
+                changed.append((*database, name))
+                self._drop((*database, name))
+        if not self._remote(database):  # a remote database lists what its source has
+            self.changes.complete.add(targets.tables(*database))
+        return len(changed)
+
+    def _cached_databases(self) -> dict[DatabaseKey, bool]:
+        if self._databases_cached is None:
+            self._databases_cached = self._cached.databases()
+        return self._databases_cached
+
+    def _remote(self, database: DatabaseKey) -> bool:
+        record = self.changes.databases.get(database)
+        return record.remote if record is not None else self._cached_databases().get(database, False)
+
+    def _leave_out(self, key: TableKey, table_id: int, table_type: bytes) -> None:
+        """Lists the table without loading it: later, never, or when there is room."""
+        if not self._selection.admits(key[1], key[2]):
+            self._work.discard(key)
+            reason = EXCLUDED
+        elif not self.limits.admit:
+            self._work.refuse(key)
+            reason = FULL
+        else:
+            self._work.add([key])
+            reason = LOADING
+        self.changes.stubs[key] = TableStub(table_id, table_type, reason)
+
+    # --- tables
+
+    def _tables(self, keys: Iterable[TableKey], partitions: Mapping[TableKey, PartitionNames]) -> None:
+        grouped: defaultdict[DatabaseKey, list[bytes]] = defaultdict(list)
+        for key in sorted(keys):
+            grouped[key[:2]].append(key[2])
+        for database, names in grouped.items():
+            for start in range(0, len(names), TABLES_PER_READ):
+                self._tables_of(database, names[start : start + TABLES_PER_READ], partitions)
+
+    def _tables_of(
+        self, database: DatabaseKey, names: list[bytes], partitions: Mapping[TableKey, PartitionNames]
+    ) -> None:
+        found = self._source.tables(*database, names)
+        entries = {name: self._cached.table((*database, name)) for name in names}
+        wholesale = [
+            record.table_id
+            for name, record in found.items()
+            if self._wholesale(record, entries[name], partitions.get((*database, name), NO_NAMES))
+        ]
+        counts = self._source.partition_counts(wholesale) if wholesale else {}
+        for name in names:
+            key, record = (*database, name), found.get(name)
+            self._read.add(key)
+            self.read.add(targets.table(*key))
+            if record is None:
+                self._drop(key)
+                continue
+            self._table(key, record, entries[name], partitions.get(key, NO_NAMES), counts.get(record.table_id))
+
+    def _wholesale(self, record: TableRecord, entry: TableEntry | None, names: PartitionNames) -> bool:
+        """Are all of its partitions to be read, not only `names`?"""
+        if (
+            not record.partition_keys
+            or record.transactional
+            or not self._selection.admits(record.database, record.name)
+        ):
+            return False
+        key = record.catalog, record.database, record.name
+        same = entry is not None and entry.body is not None and entry.table_id == record.table_id
+        begun = same and (entry is not None and entry.partitions_loaded or key in self._work.loads)
+        return names is None or not begun or len(names) > self.limits.chunk
+
+    def _drop(self, key: TableKey) -> None:
+        self._work.discard(key)
+        self.changes.stubs.pop(key, None)
+        self.changes.tables[key] = None
+
+    def _table(
+        self,
+        key: TableKey,
+        record: TableRecord,
+        entry: TableEntry | None,
+        names: PartitionNames,
+        count: int | None,
+    ) -> None:
+        """`count`: of the partitions of a table that is read wholesale; None for one that is not."""
+        known = entry is not None and entry.body is not None
+        if known and self.limits.crowded:
+            self.evicted += 1
+        room = self.limits.admit or (known and not self.limits.crowded)
+        if not room or not self._selection.admits(record.database, record.name):
+            self._leave_out(key, record.table_id, record.table_type)
+            return
+        self.changes.stubs.pop(key, None)
+        self.changes.tables[key] = record
+        if not record.partition_keys:
+            self._work.discard(key)
+        elif record.transactional:  # their reads are relayed until write ids are followed
+            self._work.discard(key)
+            self.changes.not_loaded[record.table_id] = TRANSACTIONAL
+        elif count is not None:
+            self._whole(key, record, count)
+        elif names:
+            found = self._partitions_of(key, record, names=sorted(names))
+            if found is not None:
+                gone = names.difference(part.name for part in found)
+                self.changes.partitions.append(PartitionChange(record.table_id, found, sorted(gone)))
+
+    def _whole(self, key: TableKey, record: TableRecord, count: int) -> None:
+        """All partitions, now if there is room in this step, else in chunks from the next one on."""
+        self._work.discard(key)
+        if count > max(self._room, 0):
+            self._work.loads[key] = Load(record.table_id, None)
+            self.changes.not_loaded[record.table_id] = LOADING
+            return
+        found = self._partitions_of(key, record) if count else []
+        if found is not None:
+            self.changes.partitions.append(PartitionChange(record.table_id, found, replace_all=True))
+
+    def _continue_loads(self) -> None:
+        for key, load in list(self._work.loads.items()):
+            if self._room <= 0:
+                return
+            if key not in self._read:
+                self._next_chunk(key, load)
+
+    def _next_chunk(self, key: TableKey, load: Load) -> None:
+        record = self._source.tables(*key[:2], [key[2]]).get(key[2])
+        if record is None or record.table_id != load.table_id:
+            self._work.add([key])  # the event that tells of it comes in a later step; or none does
+            return
+        if not self.limits.admit:
+            self._leave_out(key, record.table_id, record.table_type)
+            return
+        limit = self._room
+        found = self._partitions_of(key, record, after=load.after, limit=limit)
+        if found is None:
+            return
+        last = len(found) < limit
+        self.changes.chunks.append(PartitionChunk(record.table_id, found, first=load.after is None, last=last))
+        if last:
+            self.read.add(targets.table(*key))
+            self._work.discard(key)
+        else:
+            self._work.loads[key] = Load(load.table_id, found[-1].name)
+
+    def _partitions_of(
+        self,
+        key: TableKey,
+        record: TableRecord,
+        *,
+        names: list[bytes] | None = None,
+        after: bytes | None = None,
+        limit: int | None = None,
+    ) -> list[PartitionRecord] | None:
+        """Partitions from the store; None where the table's have a form that the cache cannot hold."""
+        try:
+            found = self._source.partitions(record, names=names, after=after, limit=limit)
+        except Unfit as error:
+            self._work.discard(key)
+            self.changes.not_loaded[record.table_id] = UNFIT
+            self.unfit.append(f"{b'.'.join(key).decode('utf-8', 'replace')}: {error}")
+            return None
+        self._room -= len(found)
+        self.partitions += len(found)
+        return found

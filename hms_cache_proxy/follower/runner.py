@@ -1,0 +1,288 @@
+"""The follower's process: opens what a step needs, runs steps at the right pace, and never gives up.
+
+Job: one loop. It waits on the socket `data-dir/follower.sock` (any datagram means "look now") for as long as the pace
+says, runs a step, and tells the report. The checks of the metastores run in a thread of their own, as they may block.
+This is one of the two places that catch Exception: a step that fails is logged, counted and tried again after a pause;
+the confirmation on the state page then grows old, and workers stop serving by themselves.
+
+Owner: the follower's process, which the supervisor starts, and ends with SIGTERM.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import time
+import traceback
+from types import FrameType
+
+import structlog
+
+from hms_cache_proxy import paths
+from hms_cache_proxy.cache.mode import ModeReason
+from hms_cache_proxy.cache.reader import CacheReader
+from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.writer import CacheWriter
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.consistency.fences import FenceStore
+from hms_cache_proxy.errors import LogClosed, ProxyError, StoreError
+from hms_cache_proxy.follower.cycle import Cycle, Settings
+from hms_cache_proxy.follower.examiner import Examiner
+from hms_cache_proxy.follower.mode import Mode
+from hms_cache_proxy.follower.pace import Pace, Retry
+from hms_cache_proxy.follower.progress import Report
+from hms_cache_proxy.metrics import FollowerMetrics
+from hms_cache_proxy.store.protocol import RawStore, StoreIdentity
+from hms_cache_proxy.store.sql import open_sql_store
+from hms_cache_proxy.store.thrift import open_thrift_store
+
+GAP_S = 0.002
+"""Least pause between two steps however many wake-ups come: they are taken together."""
+
+EXPIRE_INTERVAL_S = 1.0
+UNORDERED_LOG = "Hive 2.3 gives event ids without order: relayed, unless store = thrift asks to follow it all the same"
+MAP_RESERVE_BYTES = 256 << 20
+"""Address space above twice the cache's size: dropped objects lie there until they are collected."""
+
+THRIFT_CHUNK = 1000
+"""Partitions that a step loads over Thrift: a metastore gives some thousand a second, and a step should take one."""
+
+CLOSED_RETRY_S = 30.0
+"""How often a metastore that does not let its log be read is asked whether it does now."""
+
+_log = structlog.get_logger(__name__)
+
+
+def run(config: Config) -> None:
+    """Follow until SIGTERM; returns when the step at hand is done."""
+    with StatePage(paths.state(config)) as page, Bell(config) as bell:
+        Runner(config, page, bell).run()
+
+
+class Bell:
+    """What ends a pause early: a datagram from a worker, or SIGTERM."""
+
+    def __init__(self, config: Config) -> None:
+        self.stopping = False
+        path = paths.follower_socket(config)
+        path.unlink(missing_ok=True)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._socket.bind(str(path))
+        os.chmod(path, 0o600)
+        self._signals, self._signalled = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.set_wakeup_fd(self._signalled, warn_on_full_buffer=False)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self.stopping = True
+
+    def wait(self, seconds: float) -> bool:
+        """Sleeps so long, or until somebody rings (then True)."""
+        ready, _, _ = select.select([self._socket.fileno(), self._signals], [], [], max(0.0, seconds))
+        if self._socket.fileno() in ready:
+            self._drain()
+        return bool(ready)
+
+    def _drain(self) -> None:
+        while True:
+            try:
+                self._socket.recv(16)
+            except BlockingIOError:
+                return
+
+    def __enter__(self) -> Bell:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.set_wakeup_fd(-1)
+        os.close(self._signals)
+        os.close(self._signalled)
+        self._socket.close()
+
+
+class Runner:
+    """The loop and what it holds open."""
+
+    def __init__(self, config: Config, page: StatePage, bell: Bell) -> None:
+        self._config = config
+        self._page = page
+        self._bell = bell
+        self._metrics = FollowerMetrics()
+        self._report = Report(page, self._metrics, paths.follower_report(config))
+        self._mode = Mode(page, paths.not_followed(config), stored=config.source != "none")
+        self._fences = FenceStore(paths.fences(config), page)
+        self._examiner = Examiner(config)
+        self._retry = Retry()
+        freshness_ms = config.max_staleness_ms or config.max_unconfirmed_ms
+        follower = config.follower
+        self._pace = Pace.of(follower.poll_interval_min_ms, follower.poll_interval_max_ms, freshness_ms=freshness_ms)
+        self._store: RawStore | None = None
+        self._identity: StoreIdentity | None = None
+        self._writer: CacheWriter | None = None
+        self._reader: CacheReader | None = None
+        self._cycle: Cycle | None = None
+        self._expired_s = 0.0
+
+    def run(self) -> None:
+        """Until SIGTERM."""
+        gc.freeze()  # partitions are many small tuples: collected this seldom, a load takes 30 % less CPU
+        gc.set_threshold(50_000, 20, 20)
+        self._page[Slot.BEGAN_NS] = 0  # nothing is served before this process has caught up
+        self._page[Slot.FOLLOWER_PID] = os.getpid()
+        self._report.mode(ModeReason.STARTING)
+        try:
+            while not self._bell.stopping:
+                pause_s = self._guarded()
+                if self._bell.wait(pause_s) and pause_s > GAP_S:
+                    time.sleep(GAP_S)
+        finally:
+            self._examiner.stop()
+            self._close()
+            self._report.close()
+
+    def _guarded(self) -> float:
+        """One turn of the loop, whatever happens in it; gives the pause after it. The supervisor of this process."""
+        try:
+            pause_s = self._turn()
+        except Exception as error:
+            pause_s = self._failed(error)
+        else:
+            if self._retry.succeeded():
+                self._report.recovered()
+        return pause_s
+
+    def _failed(self, error: Exception) -> float:
+        pause_s = self._retry.failed()
+        if not isinstance(error, ProxyError):
+            _log.error("unexpected", traceback="".join(traceback.format_exception(error)))
+        if not isinstance(error, StoreError):
+            self._metrics.internal_error("follower")
+        if isinstance(error, LogClosed):
+            pause_s = CLOSED_RETRY_S
+            self._mode.closed(True)
+            self._drop_tickets()
+            self._report.mode(self._mode.decide(None))
+        self._report.failed(type(error).__name__, error, pause_s)
+        self._close(keep_cache=isinstance(error, StoreError))
+        return pause_s
+
+    def _turn(self) -> float:
+        """A step, or what is done instead where nothing may be served."""
+        self._expire()
+        self._examiner.ensure()
+        if self._config.source == "none":
+            self._drop_tickets()
+            self._report.mode(self._mode.decide(self._examiner.verdict))
+            self._report.heartbeat()
+            return self._pace.after(changed=False, more=False)
+        verdict = self._examiner.take()
+        if verdict is not None:
+            self._report.verdict(verdict)
+            if self._page[Slot.LISTS_DIFFER] != verdict.lists_differ:
+                self._page[Slot.LISTS_DIFFER] = int(verdict.lists_differ)
+                self._mode.answers_changed()
+            if verdict.identified:  # the first question made the database's uuid: the store has to look again
+                self._close(keep_cache=True)
+        cycle = self._opened()
+        if self._mode.idle(self._examiner.verdict):
+            self._mode.saw(cycle.look())
+            self._report.heartbeat()
+            more = changed = False
+        else:
+            more, changed = self._step(cycle)
+        self._report.mode(self._mode.decide(self._examiner.verdict))
+        return self._pace.after(changed=changed, more=more)
+
+    def _step(self, cycle: Cycle) -> tuple[bool, bool]:
+        if self._mode.must_reset:
+            cycle.distrust()
+        began_s = time.monotonic()
+        outcome = cycle.step()
+        self._mode.stepped(outcome)
+        assert self._writer is not None, "a cycle has a writer"
+        self._report.step(outcome, self._writer, cycle.work, time.monotonic() - began_s)
+        garbage = cycle.collect()
+        return outcome.more or garbage, outcome.changed
+
+    def _expire(self) -> None:
+        """Fences of dead processes and of writes whose outcome was never known end in tickets."""
+        now_s = time.monotonic()
+        if now_s - self._expired_s >= EXPIRE_INTERVAL_S:
+            self._expired_s = now_s
+            self._fences.expire(time.monotonic_ns())
+
+    def _drop_tickets(self) -> None:
+        last_ticket, _ = self._fences.pending_tickets()
+        self._fences.done(last_ticket)
+
+    # --- what is held open
+
+    def _opened(self) -> Cycle:
+        if self._store is None:
+            self._store = self._open_store()
+            self._mode.closed(False)
+            self._examiner.database_uuid(self._store.identity.database_uuid)
+        if self._writer is not None and self._identity != self._store.identity:
+            self._close_cache()
+        if self._writer is None:
+            self._identity = self._store.identity
+            self._writer = self._open_writer(self._store)
+            self._fences.number_after(self._writer.meta.done_ticket)
+            self._cycle = None
+        if self._cycle is None:
+            self._cycle = self._new_cycle(self._store, self._writer)
+        return self._cycle
+
+    def _open_store(self) -> RawStore:
+        config = self._config
+        if config.source == "sql":
+            store = open_sql_store(config.store_url)
+            self._mode.replica(store.database.server().is_replica)
+            return store
+        timeout_s = min(config.upstream_options.request_timeout_s, config.follower.hung_after_s / 2)
+        followed = open_thrift_store(config.upstream, timeout_s=timeout_s)
+        if config.store == "auto" and not followed.identity.ordered_log:
+            followed.close()
+            raise LogClosed(UNORDERED_LOG)
+        return followed
+
+    def _open_writer(self, store: RawStore) -> CacheWriter:
+        config = self._config
+        writer = CacheWriter.open(
+            paths.cache(config),
+            self._page,
+            store.identity,
+            scope=repr((config.include, config.exclude)),
+            map_size=2 * config.cache.max_bytes + MAP_RESERVE_BYTES,
+        )
+        if writer.rebuilt is not None:
+            _log.warning("the cache that was there is not used", reason=writer.rebuilt)
+        return writer
+
+    def _new_cycle(self, store: RawStore, writer: CacheWriter) -> Cycle:
+        config = self._config
+        chunk = config.follower.prewarm_chunk
+        if config.source == "thrift":
+            chunk = min(chunk, THRIFT_CHUNK)
+        settings = Settings(config.selection, config.cache.max_bytes, chunk)
+        if self._reader is None:
+            self._reader = CacheReader(paths.cache(config), self._page)
+        return Cycle(store, writer, self._reader, self._fences, self._page, settings)
+
+    def _close(self, *, keep_cache: bool = False) -> None:
+        store, self._store, self._cycle = self._store, None, None
+        if store is not None:
+            store.close()
+        if not keep_cache:
+            self._close_cache()
+
+    def _close_cache(self) -> None:
+        writer, self._writer, self._cycle = self._writer, None, None
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+        if writer is not None:
+            writer.close()

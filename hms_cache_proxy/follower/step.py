@@ -1,0 +1,220 @@
+"""The decisions of one step of the follower: may it go on from where the cache is, and what must it read
+again?
+
+Job: `continues` compares the cache's position with the log as the snapshot shows it; `gather` turns the rows
+after the cursor into one `Batch`; `requested` turns tickets into what they name; `Transactions` remembers
+which table a transaction writes. Must not know the store, the cache, clocks or sockets: values in, values
+out.
+
+Invariants:
+- A step takes its tickets before the first statement of its snapshot, reads every row up to the snapshot's
+  event id E, and the cursor becomes E in the commit that holds the objects. The cursor never moves otherwise.
+- The log is only followed where it provably continues: the row of the cursor is the row that was read
+  (fingerprint), and the ids after it have no gap (Hive gives them under a lock, in commit order). Anything
+  else is a Reset: a restored or swapped database, a purged log. Never a silent skip.
+
+Owner: the follower's process.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
+from hms_cache_proxy.follower.affected import NOTHING, Affected, TableKey
+from hms_cache_proxy.follower.events import Result, affects
+from hms_cache_proxy.store.protocol import EventRow
+
+MAX_TABLES_PER_STEP = 50_000
+"""Tables that one commit may replace; a backlog that names more is cheaper to load again from the start."""
+
+
+class ResetReason(enum.StrEnum):
+    """Why everything that is cached lost its validity."""
+
+    FIRST_START = "first_start"
+    WENT_BACK = "event_id_went_back"
+    OTHER_HISTORY = "other_history"
+    PURGED = "log_purged"
+    GAP = "gap_in_log"
+    EVERYTHING = "everything_changed"
+    BACKLOG = "backlog"
+    NOT_FOLLOWED = "not_followed"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far the cache has followed: `fingerprint` of the log row `cursor`, None if it had none."""
+
+    cursor: int
+    fingerprint: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """The log in a snapshot: its last id and the fingerprint of the row at the cache's cursor; where there is no such
+    row, also the oldest id that is still there.
+    """
+
+    event_id: int
+    oldest: int | None
+    at_cursor: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """The cache starts again from nothing, at the snapshot's event id."""
+
+    reason: ResetReason
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The rows after the cursor, coalesced, and how each was understood."""
+
+    affected: Affected
+    results: Counter[tuple[str, Result]]
+    rows: int
+
+
+def continues(position: Position, log: LogState, *, verified: bool) -> Reset | None:
+    """Does the log go on from `position`? `verified`: this process has seen the row of the cursor before.
+
+    A purged row at the cursor is accepted only then: an idle metastore purges its log under a running
+    follower, but after a restart nothing shows that the log is still the one which was followed.
+    """
+    if log.event_id < position.cursor:
+        return Reset(ResetReason.WENT_BACK)
+    if position.cursor == 0:
+        return None
+    if log.at_cursor is not None:
+        return None if log.at_cursor == position.fingerprint else Reset(ResetReason.OTHER_HISTORY)
+    if verified and position.fingerprint is None:
+        return None  # there was none when the cursor came here: the ids had gone on without rows
+    purged = log.oldest is None or log.oldest > position.cursor
+    if not purged:
+        return Reset(ResetReason.OTHER_HISTORY)
+    complete = log.event_id == position.cursor or log.oldest == position.cursor + 1
+    return None if verified and complete else Reset(ResetReason.PURGED)
+
+
+def gather(cursor: int, event_id: int, rows: Iterable[EventRow]) -> Batch | Reset:
+    """All rows in (cursor, event_id], ascending, as one batch; a missing id is a Reset."""
+    parts: list[Affected] = []
+    results: Counter[tuple[str, Result]] = Counter()
+    expected = cursor
+    for row in rows:
+        expected += 1
+        if row.event_id != expected:
+            return Reset(ResetReason.PURGED if expected == cursor + 1 else ResetReason.GAP)
+        part, result = affects(row)
+        parts.append(part)
+        results[row.type, result] += 1
+    if expected != event_id:
+        return Reset(ResetReason.PURGED if expected == cursor else ResetReason.GAP)
+    return Batch(Affected.merge(parts), results, expected - cursor)
+
+
+def overtaken(rows: Iterable[EventRow], read: Set[bytes]) -> frozenset[bytes]:
+    """Targets to hold back: those of rows that were logged while the step read, if they name anything in `read`.
+
+    What a row names belongs together (a table and the list it is in), so all of it is held back if one is. What such
+    rows name and the step has not read is still as it was at the cursor.
+    """
+    held: set[bytes] = set()
+    for row in rows:
+        named = affects(row)[0].targets
+        if targets.ALL in named:
+            return frozenset({targets.ALL})
+        if not read.isdisjoint(named):
+            held |= named
+    return frozenset(held)
+
+
+def too_much(affected: Affected) -> Reset | None:
+    """Is starting again the right answer to what the step has to read?"""
+    if affected.everything:
+        return Reset(ResetReason.EVERYTHING)
+    if len(affected.tables) > MAX_TABLES_PER_STEP:
+        return Reset(ResetReason.BACKLOG)
+    return None
+
+
+def requested(tickets: Set[bytes]) -> Affected:
+    """What reload tickets name. Lists always change with an event: their tickets only raise versions. UNKNOWN asks
+    for nothing but that a step has begun since: what it did is in the log.
+    """
+    return Affected.merge(_ticket(target) for target in tickets)
+
+
+def _ticket(target: bytes) -> Affected:
+    kind, names = target[:1], target[1:].split(b"\0")
+    touched = frozenset({target})
+    if kind == b"t" and len(names) == 3:
+        return Affected(tables=frozenset({(names[0], names[1], names[2])}), targets=touched)
+    if kind == b"p" and len(names) == 3:
+        key = names[0], names[1], names[2]
+        return Affected(tables=frozenset({key}), partitions={key: None}, targets=frozenset({targets.table(*key)}))
+    if kind == b"d" and len(names) == 2:
+        return Affected(databases=frozenset({(names[0], names[1])}), targets=touched)
+    if kind in (b"l", b"D", b"f"):
+        return Affected(targets=touched)
+    if target == targets.UNKNOWN:
+        return NOTHING
+    return Affected(everything=True, targets=frozenset({targets.ALL}))
+
+
+LookUp: TypeAlias = Callable[[list[int]], Iterable[tuple[int, bytes, bytes]]]
+"""Transaction ids -> (transaction, database, table) of those that wrote."""
+
+
+class Transactions:
+    """Which tables an open transaction writes, as far as the log told; bounded, the oldest are forgotten
+    first.
+
+    A transaction that allocated its write ids before the follower looked is unknown. Until write ids are
+    followed, reads of transactional tables are relayed, so nothing depends on the unknown ones.
+    """
+
+    __slots__ = ("_limit", "_tables")
+
+    def __init__(self, limit: int = 100_000) -> None:
+        self._tables: OrderedDict[int, frozenset[TableKey]] = OrderedDict()
+        self._limit = limit
+
+    def resolve(self, affected: Affected, look_up: LookUp) -> Affected:
+        """`affected` and the tables of the transactions that ended in it; those whose beginning was not seen are
+        looked up in the snapshot. Changes nothing: the commit may yet fail.
+        """
+        ended: set[TableKey] = {key for number, key in affected.write_ids if number in affected.ended}
+        unknown: list[int] = []
+        begun = {number for number, _ in affected.write_ids}
+        for number in affected.ended:
+            if number in self._tables:
+                ended |= self._tables[number]
+            elif number not in begun:
+                unknown.append(number)
+        if unknown:
+            ended.update((DEFAULT_CATALOG, database, table) for _, database, table in look_up(sorted(unknown)))
+        if not ended:
+            return affected
+        touched = frozenset(targets.table(*key) for key in ended)
+        return Affected.merge((affected, Affected(tables=frozenset(ended), targets=touched)))
+
+    def learn(self, affected: Affected) -> None:
+        """After the commit: remembers what `affected` told, forgets the transactions that ended."""
+        for number, table in affected.write_ids:
+            self._tables[number] = self._tables.get(number, frozenset()) | {table}
+        for number in affected.ended:
+            self._tables.pop(number, None)
+        while len(self._tables) > self._limit:
+            self._tables.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget all: the log is no longer the one that was followed."""
+        self._tables.clear()

@@ -1,0 +1,172 @@
+"""Following the log of Hive 2.3, which gives event ids without a lock.
+
+There two changes at the same time can log the same id, a change that commits late logs an id below others that are
+already there, and the counter of ids can even go back. So "everything after the cursor" would miss rows for good.
+
+Job: read, in every step, a trailing window of the log, and tell the rows in it that were not seen before. Must not
+know objects, the cache or sockets.
+
+Invariants:
+- The window begins below the smallest value that the counter of ids had in the last WINDOW_S seconds, by SLACK. So a
+  row is found unless its change took longer than that from taking its id to its commit. (The metastore takes the id as
+  the last thing that it does before the commit: milliseconds.)
+- A row is known by its id and content. Rows with equal ones say the same thing and need be seen once.
+- There is no gap that means anything. What is recognised: the row at which the cache stands (its *anchor*) is gone
+  though older rows are there (another history), or the log was purged beyond it.
+- The cursor is the largest id seen and never goes back. What the cache remembers of its position is where the window
+  began and the anchor; after a restart the whole window is taken for new, which costs some reading and nothing else.
+
+Owner: the follower's process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from hms_cache_proxy.follower.affected import Affected
+from hms_cache_proxy.follower.events import Result, affects
+from hms_cache_proxy.follower.log import EVENTS_PER_READ, Followed
+from hms_cache_proxy.follower.step import Batch, Position, Reset, ResetReason
+from hms_cache_proxy.store.protocol import EventRow, Snapshot
+
+WINDOW_S: Final = 10.0
+"""Longest time from a row's id to its commit that is provided for."""
+SLACK: Final = 50
+"""Ids below the window's beginning that are read as well: as many changes may be under way at once."""
+FIRST_SLACK: Final = 1000
+"""The same where nothing is known of the last seconds."""
+
+_BEGAN: Final = Struct(">Q")
+_DIGEST_BYTES: Final = 16
+Key = tuple[int, bytes]
+"""(event id, hash of the row's content)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The window as one reading of the log showed it."""
+
+    low: int
+    counter: int
+    rows: dict[Key, EventRow]
+
+    @property
+    def newest(self) -> int:
+        return max((event_id for event_id, _ in self.rows), default=0)
+
+
+class TrailingLog:
+    """Remembers what it has seen of the window."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._marks: deque[tuple[float, int]] = deque()
+        self._seen: frozenset[Key] | None = None
+        self._look: Look | None = None
+
+    def follow(self, source: Snapshot, position: Position, *, verified: bool) -> Followed | Reset:
+        """Every row of the window that was not seen."""
+        look = self._look_at(source, position)
+        reset = _continues(position, look, source, verified=verified)
+        if reset is not None:
+            return reset
+        seen = self._seen or frozenset()
+        new = [row for key, row in look.rows.items() if key not in seen]
+        results: Counter[tuple[str, Result]] = Counter()
+        parts: list[Affected] = []
+        for row in new:
+            part, result = affects(row)
+            parts.append(part)
+            results[row.type, result] += 1
+        newest_s = max((row.time_s for row in new), default=0)
+        return Followed(Batch(Affected.merge(parts), results, len(new)), newest_s)
+
+    def begin(self, source: Snapshot) -> None:
+        """Whatever the window shows now will show in what is read."""
+        self._seen = None
+        self._look_at(source, Position(0, None))
+
+    def end(self, source: Snapshot, position: Position) -> Position:
+        """The largest id seen; the fingerprint holds the window's beginning and the anchor."""
+        look = self._look
+        assert look is not None, "the end of a step that did not follow"
+        cursor = max(look.newest, look.counter, position.cursor)
+        anchor = max(look.rows, default=None)
+        if anchor is None:
+            return Position(cursor, position.fingerprint if cursor == position.cursor else None)
+        return Position(cursor, _BEGAN.pack(look.low) + _BEGAN.pack(anchor[0]) + anchor[1])
+
+    def overtaken(self, source: Snapshot) -> list[EventRow]:
+        """Rows of the window that the step has not seen."""
+        look = self._look
+        assert look is not None, "the end of a step that did not follow"
+        now = _window(source, look.low)
+        return [row for key, row in now.items() if key not in look.rows]
+
+    def committed(self) -> None:
+        """What the step has seen is seen."""
+        look, now_s = self._look, self._clock()
+        assert look is not None, "the end of a step that did not follow"
+        self._seen = frozenset(look.rows)
+        self._marks.append((now_s, min(look.counter, look.newest or look.counter)))
+        while len(self._marks) > 1 and self._marks[1][0] < now_s - WINDOW_S:
+            self._marks.popleft()
+
+    def _look_at(self, source: Snapshot, position: Position) -> Look:
+        if self._seen is not None and self._marks:
+            low = min(mark for _, mark in self._marks) - SLACK
+        elif position.fingerprint is not None:
+            low = _BEGAN.unpack_from(position.fingerprint)[0]
+        else:
+            low = source.event_id - FIRST_SLACK
+        low = max(0, min(low, source.event_id - SLACK))
+        self._look = Look(low, source.event_id, _window(source, low))
+        return self._look
+
+
+def _continues(position: Position, look: Look, source: Snapshot, *, verified: bool) -> Reset | None:
+    """Is this the log that the cache has followed?"""
+    if position.fingerprint is None:
+        return None if position.cursor == 0 or look.counter == position.cursor else Reset(ResetReason.OTHER_HISTORY)
+    (anchor_id,) = _BEGAN.unpack_from(position.fingerprint, _BEGAN.size)
+    anchor = (anchor_id, position.fingerprint[2 * _BEGAN.size :])
+    if anchor in look.rows:
+        return None
+    if look.counter < position.cursor:
+        return Reset(ResetReason.WENT_BACK)
+    oldest = source.oldest_event_id()
+    if oldest is not None and oldest <= anchor_id:
+        return Reset(ResetReason.OTHER_HISTORY)
+    if verified and (look.counter == position.cursor or oldest == position.cursor + 1):
+        return None
+    return Reset(ResetReason.PURGED)
+
+
+def _window(source: Snapshot, low: int) -> dict[Key, EventRow]:
+    """Every row over `low`. Pages overlap by an id: rows with the same one may fall on both sides of a cut."""
+    return {(row.event_id, _digest(row)): row for row in _pages(source, low)}
+
+
+def _pages(source: Snapshot, after: int) -> Iterator[EventRow]:
+    size = EVENTS_PER_READ
+    while True:
+        page = source.events(after, size)
+        yield from page
+        if len(page) < size:
+            return
+        if page[-1].event_id - 1 > after:
+            after = page[-1].event_id - 1
+        else:
+            size *= 2  # a page of one id
+
+
+def _digest(row: EventRow) -> bytes:
+    names = (row.catalog, row.database, row.table)
+    text = repr((row.nl_id, row.time_s, row.type, names, row.message))
+    return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()

@@ -1,0 +1,1 @@
+"""What each method of the metastore means, and who answers it."""

@@ -1,0 +1,62 @@
+"""The beginning of a message that is too large to be looked at whole: the fields that can be read so far.
+
+Job: decode, into a projected class, the fields of a struct up to where the bytes end, and of a list its first element.
+Must not know: methods. Owner: any process; no state.
+"""
+
+from __future__ import annotations
+
+from struct import Struct as Packer
+from struct import error as PackerError
+from typing import Any
+
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.wire.spans import end_of_value
+from hms_cache_proxy.wire.spec import Struct, TType
+
+_FIELD = Packer("!Bh")
+_LENGTH = Packer("!i")
+_LIST = Packer("!Bi")
+
+
+def decode_beginning(cls: type[Struct], buf: bytes, offset: int = 0) -> Struct:
+    """An object of cls with the fields that are there; cut and malformed bytes end it."""
+    found = cls()
+    known = {row[0]: row for row in cls.thrift_spec if row is not None}
+    at = offset
+    try:
+        while buf[at] != TType.STOP:
+            ttype, field_id = _FIELD.unpack_from(buf, at)
+            row = known.get(field_id)
+            if row is not None and row[1] == ttype:
+                value, whole = _value(buf, at + 3, row)
+                setattr(found, row[2], value)
+                if not whole:
+                    break
+            at = end_of_value(buf, at + 3, ttype)
+    except (WireError, PackerError, IndexError):
+        pass  # the bytes end here
+    return found
+
+
+def _value(buf: bytes, at: int, row: tuple[Any, ...]) -> tuple[Any, bool]:
+    """The value and whether all of it is there. Only what names are made of is read: strings, structs, lists."""
+    _, ttype, _, inner, _ = row
+    if ttype == TType.STRING:
+        end = at + 4 + _LENGTH.unpack_from(buf, at)[0]
+        return (buf[at + 4 : end], True) if end <= len(buf) else (None, False)
+    if ttype == TType.STRUCT:
+        return decode_beginning(inner[0], buf, at), _complete(buf, at, ttype)
+    if ttype == TType.LIST and inner[0] == TType.STRUCT:
+        count = _LIST.unpack_from(buf, at)[1]
+        first = [decode_beginning(inner[1][0], buf, at + _LIST.size)] if count > 0 else []
+        return first, _complete(buf, at, ttype)
+    return None, _complete(buf, at, ttype)
+
+
+def _complete(buf: bytes, at: int, ttype: int) -> bool:
+    try:
+        end_of_value(buf, at, ttype)
+    except WireError:
+        return False
+    return True

@@ -1,0 +1,98 @@
+"""What a dispatcher tells the server about one request, and what the server tells it back.
+
+Job: the vocabulary between methods/ and server/: `Session` (what a client connection is), `Serve`, `Wait` and `Forward`
+(what to do with a request) and the protocol `Decider`, which the cache's dispatcher and the relay-only one both have.
+Must not know: sockets, the loop, the cache.
+Order of calls for one request: `hot` or `decide`; for a Forward then `sending` (before the first byte leaves; may come
+twice if the request is sent again), `reply_began` (before any byte of the reply is passed on), `reply_done`; or
+`failed` in place of the rest. Owner: the worker's event loop; nothing here may wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from hms_cache_proxy.metrics import Outcome
+from hms_cache_proxy.wire.message import Header
+
+
+@dataclass(slots=True)
+class Session:
+    """One client connection. The server creates it; the dispatcher owns its fields."""
+
+    peer: str = ""
+    identity: bytes | None = None  # who the session calls say the client is
+    relay_for_good: bool = False  # the client called setMetaConf or the like
+    floors: object = None  # the dispatcher's own, per connection
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """Answer from here: the whole reply message with the request's seqid, or its slices in order."""
+
+    chunks: bytes | Iterator[bytes]
+    label: str  # method label of the metrics
+    outcome: Outcome = "hit"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Ask the metastore."""
+
+    label: str  # method label of the metrics
+    outcome: Outcome  # miss, relay, write
+    reason: str = ""
+    hold_bytes: int = 0  # reply_done needs the whole reply if it is no longer than this; 0: never
+    retry: bool = False  # a read: may be sent again if the upstream died before the first byte of its reply
+    replay: bool = False  # a session call: repeat it on each new upstream connection once it has succeeded
+    pending: object = None  # the dispatcher's own
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Not yet: the cache can answer once the follower has finished its next step, in milliseconds.
+
+    Ask again with the same arrival time when `Decider.moved` gives another value than `seen`, at the latest at
+    `until_ns`, and then without patience.
+    """
+
+    seen: int
+    until_ns: int
+
+
+class Decider(Protocol):
+    """Decides what each request means. One per worker."""
+
+    def moved(self) -> int:
+        """A number that changes when the follower has finished a step: reads that wait may then be decided."""
+
+    def hot(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
+        """The whole reply if `data` is exactly one request that is known to be valid still; else None."""
+
+    def decide(
+        self,
+        session: Session,
+        header: Header,
+        message: bytes,
+        now_ns: int,
+        *,
+        complete: bool = True,
+        patient: bool = False,
+    ) -> Serve | Forward | Wait:
+        """What to do with a request that arrived at now_ns. `complete` False: it is too large to look at, `message` is
+        its beginning. `patient`: Wait may be the answer."""
+
+    def sending(self, session: Session, forward: Forward) -> None:
+        """The request is about to leave."""
+
+    def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
+        """The first bytes of the reply are here and none has been passed on."""
+
+    def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
+        """The reply is here: whole if it was held, and then none of it has been passed on; else None."""
+
+    def failed(self, session: Session, forward: Forward, sent: bool) -> None:
+        """There will be no reply; the outcome is unknown if `sent`."""

@@ -1,0 +1,288 @@
+"""The dispatcher: what to do with each request, in a worker that has a cache.
+
+Job: decide between an answer from here and the metastore, and carry out what a forwarded call does to fences, floors
+and kept replies (effects.py). Must not know: sockets, the follower's work.
+
+`hot` is the short way for a request whose very bytes were answered before (hot.py).
+
+A reply is learned from the metastore only for a read that the gate let through and whose tables are loaded, are not
+transactional and keep no privileges per partition; it is used once a step of the follower that began after it arrived
+has left the versions of its dependencies as they were before its request left (cache/replies.py).
+
+Owner: one per worker, on its loop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
+from hms_cache_proxy.cache.replies import ReplyCache, ReplyEntry, versions_of
+from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.consistency.fences import FenceMirror, FenceStore
+from hms_cache_proxy.consistency.floors import Floors
+from hms_cache_proxy.consistency.gate import Authorization, Gate, Reason, Rules
+from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
+from hms_cache_proxy.errors import CacheError, WireError
+from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import Header, MessageType, message_header
+
+from . import effects
+from .decision import Forward, Serve, Session, Wait
+from .hot import HotPath, Known
+from .learnable import LEARNABLE, may_learn, members
+from .plan import EVERYTHING, Plan, plan
+from .readers import Context, Decline, Slices
+from .table import OTHER_LABEL, Kind
+
+HELD_WRITE_BYTES = 1 << 20
+"""Replies of writes, locks and session calls are held up to this size, to see how they ended."""
+HELD_EVENTS_BYTES = 8 << 20
+"""The same for lists of events; over it, everything is fenced until the cache has caught up."""
+
+PATIENCE_NS = 25_000_000
+"""How long a read may wait for the follower's next step (some milliseconds) rather than cost the metastore a call.
+And a connection that reads without pause would never get out of being relayed: each relayed reply sets a new floor."""
+
+_WAITS_FOR_FOLLOWER = frozenset({Reason.FENCE, Reason.FLOOR, Reason.EVENTS_FLOOR, Reason.UNCONFIRMED, Reason.BOUNDED})
+_SEQID = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A read, and the key of its reply."""
+
+    plan: Plan
+    header: Header
+    message: bytes
+    key: bytes
+
+
+class Dispatcher:
+    """Decides what each request means."""
+
+    def __init__(
+        self,
+        config: Config,
+        reader: CacheReader,
+        fences: FenceStore,
+        page: StatePage,
+        metrics: WorkerMetrics,
+        wake: Callable[[], None],
+        default_catalog: bytes = DEFAULT_CATALOG,
+    ) -> None:
+        """`wake` tells the follower to look now; it must not block."""
+        self._reader = reader
+        self._page = page
+        self._metrics = metrics
+        self._default_catalog = default_catalog
+        self._by_name = config.list_order == "name"
+        self._max_learned_bytes = config.replies.max_entry_bytes
+        self._replies = ReplyCache(reader, config.replies.max_bytes, config.replies.max_entry_bytes)
+        rules = Rules(config.consistency, config.max_unconfirmed_ms * 10**6, (config.max_staleness_ms or 0) * 10**6)
+        self._gate = Gate(page, FenceMirror(fences), rules)
+        self._hot = HotPath(page, reader, self._replies, self._gate)
+        self.hot = self._hot.answer
+        self._slow_since_ns = -1  # BEGAN_NS at which a read waited in vain: no patience until it moves
+        self._shared = effects.Shared(
+            page, fences, self._replies, wake, int(config.upstream_options.request_timeout_s * 10**9)
+        )
+
+    def authorize(self, authorization: Authorization) -> None:
+        """What the settings and the checks of the upstream allow from now on."""
+        if authorization != self._gate.authorization:
+            self._replies.clear()
+            self._gate.authorization = authorization
+            self._hot.forget()
+
+    # The long way
+
+    def moved(self) -> int:
+        """When the last step of the follower began."""
+        return self._page[Slot.BEGAN_NS]
+
+    def decide(
+        self,
+        session: Session,
+        header: Header,
+        message: bytes,
+        now_ns: int,
+        *,
+        complete: bool = True,
+        patient: bool = False,
+    ) -> Serve | Forward | Wait:
+        """What to do with a request that arrived at now_ns. `complete` False: it is too large to look at, `message` is
+        its beginning. `patient`: Wait may be the answer."""
+        found = plan(header.name)
+        if found is None:
+            return self._write(OTHER_LABEL, EVERYTHING, "unknown_method")
+        method, label = found.method, found.method.name
+        if method.kind is Kind.READ:
+            return self._read(session, found, header, message, now_ns, complete, patient)
+        if method.kind is Kind.WRITE or method.kind is Kind.TRANSACTION:
+            targets = self._targets(found, header, message, complete)
+            if method.kind is Kind.TRANSACTION and not targets:
+                return Forward(label, "relay", method.kind.value)
+            return self._write(label, targets, "", logs=method.logs)
+        if method.kind is Kind.LOCK:
+            return Forward(
+                label, "relay", "lock", HELD_WRITE_BYTES, pending=self._lock(found, header, message, complete)
+            )
+        if method.kind is Kind.EVENTS:
+            pending = effects.EventIds(label)
+            return Forward(label, "relay", "events", HELD_EVENTS_BYTES, retry=True, pending=pending)
+        if method.kind is Kind.SESSION:
+            return self._session(session, label, header, message)
+        return Forward(label, "relay", method.kind.value)
+
+    def sending(self, session: Session, forward: Forward) -> None:
+        """The request is about to leave."""
+        if isinstance(forward.pending, effects.Effect):
+            forward.pending.sending(self._shared)
+
+    def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
+        """The first bytes of the reply are here and none has been passed on."""
+        if isinstance(forward.pending, effects.Effect):
+            forward.pending.began(self._shared, session, now_ns)
+
+    def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
+        """The reply is here: whole if it was held, and then none of it has been passed on; else None."""
+        if isinstance(forward.pending, effects.Effect):
+            forward.pending.done(self._shared, session, reply, now_ns)
+
+    def failed(self, session: Session, forward: Forward, sent: bool) -> None:
+        """There will be no reply; the outcome is unknown if `sent`."""
+        if isinstance(forward.pending, effects.Effect):
+            forward.pending.failed(self._shared, sent, time.monotonic_ns())
+
+    def _targets(self, found: Plan, header: Header, message: bytes, complete: bool) -> tuple[bytes, ...]:
+        name = found.targets if complete else found.targets_of_beginning
+        return name(message, header.body, self._default_catalog)
+
+    def _write(self, label: str, targets: tuple[bytes, ...], reason: str, *, logs: bool = False) -> Forward:
+        pending = effects.Write(targets, logs) if targets else None
+        return Forward(label, "write", reason, HELD_WRITE_BYTES if pending else 0, pending=pending)
+
+    def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> effects.Effect:
+        if found.method.rules:
+            return effects.Lock(self._targets(found, header, message, complete))
+        try:
+            row, _ = spec.decode(found.args, message, header.body)
+            lock_id = None if row.rqst is None else row.rqst.lockid
+        except WireError:
+            lock_id = None
+        return (effects.Unlock if found.method.name == "unlock" else effects.CheckLock)(lock_id)
+
+    def _session(self, session: Session, label: str, header: Header, message: bytes) -> Forward:
+        identity: bytes | None = None
+        if label == "setMetaConf":
+            session.relay_for_good = True
+        else:
+            identity = message[header.body :]
+        return Forward(label, "relay", "session", HELD_WRITE_BYTES, replay=True, pending=effects.SessionCall(identity))
+
+    # Reads
+
+    def _read(
+        self, session: Session, found: Plan, header: Header, message: bytes, now_ns: int, complete: bool, patient: bool
+    ) -> Serve | Forward | Wait:
+        key = self._hot.key(session, message, header.body - _SEQID) if complete else b""
+        call = _Call(found, header, message, key)
+        kept = self._replies.peek(call.key) if found.method.learn else None
+        depends = kept.depends if kept is not None else self._targets(found, header, message, complete) or EVERYTHING
+        gate = self._gate
+        seen = self.moved()
+        reason = gate.standing(session.relay_for_good, now_ns)
+        if reason is None:
+            floors = session.floors
+            reason = gate.held_back(depends, floors if isinstance(floors, Floors) else None)
+        if reason is None and (not complete or header.type is not MessageType.CALL):
+            reason = Reason.ARGUMENTS
+        # What is only ever learned may be learned under a floor: it is used after a later step anyway.
+        to_learn = reason is Reason.FLOOR and found.reader is None and kept is None and complete
+        if reason is None or to_learn:
+            try:
+                with self._reader.snapshot() as snapshot:
+                    if to_learn:
+                        return self._learn(call, depends, snapshot, Reason.FLOOR)
+                    if not snapshot.holds(depends):
+                        return self._from_cache(call, depends, snapshot, seen)
+                    reason = Reason.UNSETTLED
+            except CacheError:
+                reason = Reason.CACHE
+        answerable = found.reader is not None or kept is not None
+        if answerable and gate.ends_with_next_step(reason, depends):
+            if patient and seen != self._slow_since_ns:
+                self._shared.wake()
+                return Wait(seen, now_ns + PATIENCE_NS)
+            self._slow_since_ns = seen
+        return self._missed(found, depends, reason)
+
+    def _from_cache(
+        self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot, began_ns: int
+    ) -> Serve | Forward:
+        """The gate is open: answer from objects or with a kept reply, else ask the metastore and keep what it says."""
+        reason = Reason.NO_READER
+        if call.plan.reader is not None:
+            try:
+                return self._answer(call, depends, snapshot)
+            except Decline as declined:
+                reason = declined.reason
+        kept = self._replies.revalidate(call.key, snapshot, began_ns)
+        if kept is not None:
+            head = message_header(call.header.name, MessageType.REPLY, call.header.seqid)
+            return Serve(head + kept.body, call.plan.method.name)
+        return self._learn(call, depends, snapshot, reason)
+
+    def _learn(self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot, reason: Reason) -> Forward:
+        """Ask the metastore, and keep the answer if every change of it will be noticed."""
+        method = call.plan.method
+        learnable = method.learn and (reason in LEARNABLE or reason is Reason.FLOOR)
+        more = members(snapshot, depends) if learnable and method.members else ()
+        if not learnable or more is None or not may_learn(snapshot, method.name, depends):
+            return self._missed(call.plan, depends, reason)
+        depends = tuple(dict.fromkeys(depends + more))
+        versions = versions_of(snapshot, depends)
+        pending = effects.Read(depends, (), call.key, versions, method.name, self._known(method.name, call.header))
+        return Forward(method.name, "miss", reason.value, self._max_learned_bytes, retry=True, pending=pending)
+
+    def _answer(self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot) -> Serve:
+        found, header = call.plan, call.header
+        assert found.reader is not None
+        if self._gate.authorization == "per_user":
+            raise Decline(Reason.AUTHORIZATION)
+        label = found.method.name
+        try:
+            args, _ = spec.decode(found.args, call.message, header.body)
+        except WireError:
+            raise Decline(Reason.ARGUMENTS) from None
+        lists_differ = bool(self._page[Slot.LISTS_DIFFER])
+        context = Context(snapshot, self._default_catalog, label, self._by_name, lists_differ)
+        body = found.reader(context, args)
+        head = message_header(header.name, MessageType.REPLY, header.seqid)
+        if isinstance(body, Slices):
+            return Serve(_chunks(head, body), label)
+        known = self._known(label, header)
+        entry = ReplyEntry(body, depends, versions_of(snapshot, depends), seq=snapshot.seq, extra=known)
+        self._replies.put(call.key, entry)
+        return Serve(head + body, label)
+
+    def _known(self, label: str, header: Header) -> Known:
+        head = message_header(header.name, MessageType.REPLY, 0)[:-_SEQID]
+        return Known(head, self._metrics.slot(label, "hit", ""))
+
+    def _missed(self, found: Plan, depends: tuple[bytes, ...], reason: Reason) -> Forward:
+        method = found.method
+        cached = method.reads or method.learn
+        ticket = tuple(dep for dep in depends if dep[:1] == b"t") if reason in _WAITS_FOR_FOLLOWER and cached else ()
+        pending = effects.Read(depends, ticket)
+        return Forward(method.name, "miss" if cached else "relay", reason.value, retry=True, pending=pending)
+
+
+def _chunks(head: bytes, body: Slices) -> Iterator[bytes]:
+    yield head
+    yield from body.pieces

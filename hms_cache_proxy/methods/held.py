@@ -1,0 +1,99 @@
+"""What a reply that was held back says: success or refusal, a lock's state, event ids, the part that may be kept.
+
+Job: read whole reply messages of the few methods whose replies matter to consistency. Must not know: fences, sessions.
+Owner: the worker's loop; no state.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import ApplicationError, Header, MessageType, parse_exception, parse_header
+
+from . import shapes
+
+NOT_FOUND = frozenset({"NoSuchObjectException", "UnknownTableException", "UnknownDBException"})
+"""Declared exceptions that say that something does not exist: answers like any other."""
+
+LOCK_WAITING = 2
+
+
+class Said(Enum):
+    """How a call ended."""
+
+    SUCCESS = "success"
+    REFUSED = "refused"
+    UNKNOWN_METHOD = "unknown method"
+    UNREAD = "not held"
+
+
+def said(reply: bytes | None) -> Said:
+    """How the call of a held reply ended."""
+    if reply is None:
+        return Said.UNREAD
+    header = _header(reply)
+    if header.type is MessageType.EXCEPTION:
+        unknown = parse_exception(reply, header.body).type == ApplicationError.UNKNOWN_METHOD
+        return Said.UNKNOWN_METHOD if unknown else Said.REFUSED
+    return Said.SUCCESS if _first_field(reply, header.body) in (None, 0) else Said.REFUSED
+
+
+def kept_part(method: str, reply: bytes) -> bytes | None:
+    """The result struct of a reply that may be kept; None for failures and other refusals than NOT_FOUND."""
+    header = _header(reply)
+    if header.type is not MessageType.REPLY or header.name != method.encode():
+        return None
+    field_id = _first_field(reply, header.body)
+    if field_id is None:
+        return None
+    if field_id and not {row.type for row in spec.METHODS[method].result if row.id == field_id} <= NOT_FOUND:
+        return None
+    return reply[header.body :]
+
+
+def lock_of(method: str, reply: bytes | None) -> tuple[int | None, int | None]:
+    """(lock id, state) of a lock's reply; both None if it says neither."""
+    response = _returned(spec.result(method), reply)
+    return (None, None) if response is None else (response.lockid, response.state)
+
+
+def event_id_of(method: str, reply: bytes) -> int | None:
+    """The largest event id in a reply; 0 if it has none; None if it cannot be told."""
+    if said(reply) is not Said.SUCCESS:
+        return 0
+    if method == "get_current_notificationEventId":
+        response = _returned(spec.result(method), reply)
+        return None if response is None else int(response.eventId or 0)
+    if method == "get_next_notification":
+        response = _returned(shapes.result_projection(method, ("success.events.eventId",)), reply)
+        return None if response is None else max((event.eventId or 0 for event in response.events or ()), default=0)
+    return None
+
+
+def _header(reply: bytes) -> Header:
+    header = parse_header(reply)
+    assert isinstance(header, Header), "a held reply is whole"
+    return header
+
+
+def _first_field(reply: bytes, body: int) -> int | None:
+    """Id of the only field of a result; None if it is empty (void)."""
+    if reply[body] == spec.TType.STOP:
+        return None
+    return int.from_bytes(reply[body + 1 : body + 3], "big")
+
+
+def _returned(cls: type[spec.Struct], reply: bytes | None) -> Any:
+    """What a held reply returns; None if it was not held, failed or cannot be read."""
+    if reply is None:
+        return None
+    header = _header(reply)
+    if header.type is not MessageType.REPLY:
+        return None
+    try:
+        return spec.decode(cls, reply, header.body)[0].success
+    except WireError:
+        return None

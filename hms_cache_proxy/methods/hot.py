@@ -1,0 +1,190 @@
+"""The short way: a request whose very bytes were answered before, in about a microsecond.
+
+Job: give a kept reply again while everything that allowed it is as it was. Must not know: sockets, what a request
+means. It never gives what the long way (dispatch.py) would not give at that moment.
+
+How it is quick: all that can change the gate's answer or a reply's validity, except time, is published on the state
+page (commits, tickets done, fences, floors of event ids, serve or relay), or is a newer snapshot that this worker has
+opened itself (`reader.seen_seq`). So the page's words are copied in one go and compared with those for which the gate
+was found open (`_state`). If they are equal, only the age of the confirmation and the connection's floors are left.
+
+- A reply passes as it is while its `token` is the present one: then it has been looked at in this very state.
+- After a step of the follower that committed nothing the words differ, but a reply whose `proof` is the present one
+  is still valid and unfenced: versions, fences and tickets are the same. Only its place in the LRU order is renewed.
+- Else the gate, the fences and the versions are asked, between two equal copies of the words.
+
+Why comparing is enough, though words are written one by one while they are copied: each word compared equal, so it had
+its approved value when it was read; and no word ever returns to a value that it had before (counters grow, FENCE_SEQ
+is never stored twice, BEGAN_NS is a time). So at the moment when the first word was read, all of them had their
+approved values, unless one that is read later had not been stored yet then; but approval needed all of them stored.
+
+Owner: one per worker, on its loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from mmap import mmap
+from struct import Struct
+from time import monotonic_ns
+from typing import Final
+
+from hms_cache_proxy.cache.reader import CacheReader
+from hms_cache_proxy.cache.replies import ReplyCache, ReplyEntry
+from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.consistency.floors import Floors
+from hms_cache_proxy.consistency.gate import Gate
+from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.metrics import BOUNDS
+from hms_cache_proxy.metrics import Slot as MetricsSlot
+
+from .decision import Session
+
+_FIRST, _LAST = Slot.CACHE_SEQ, Slot.SERVE_MODE  # neighbours: everything in between is copied too
+_WINDOW: Final = slice(int(_FIRST) * 8, int(_LAST) * 8 + 8)
+_WORDS: Final = Struct(f"={_LAST - _FIRST + 1}Q")
+_PASSING: Final = (Slot.BEGAN_NS - _FIRST, Slot.UPSTREAM_EVENT - _FIRST)  # change with steps that change nothing else
+_SEQID = 4
+_QUICK_NS: Final = int(BOUNDS[0] * 1e9)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is needed of a kept reply besides its bytes: how its message begins, and where it is counted."""
+
+    head: bytes
+    metrics: MetricsSlot
+
+
+class HotPath:
+    """Kept replies, given again."""
+
+    __slots__ = (
+        "_began_ns",
+        "_gate",
+        "_lookup",
+        "_per_user",
+        "_proof",
+        "_raw",
+        "_reader",
+        "_replies",
+        "_seen_seq",
+        "_state",
+        "_token",
+        "_unchanging",
+        "_until_ns",
+    )
+
+    def __init__(self, page: StatePage, reader: CacheReader, replies: ReplyCache, gate: Gate) -> None:
+        raw = page.words.obj
+        assert isinstance(raw, mmap)
+        self._raw = raw
+        self._reader = reader
+        self._replies = replies
+        self._lookup = replies.lookup
+        self._gate = gate
+        self.forget()
+
+    def forget(self) -> None:
+        """What was approved must be looked at again: the rules have changed."""
+        self._per_user = self._gate.authorization == "per_user"
+        self._state = b""
+        self._unchanging: tuple[int, ...] = ()
+        self._seen_seq = -1
+        self._token = self._proof = object()
+        self._began_ns = 0
+        self._until_ns = 0
+
+    def key(self, session: Session, message: bytes, seqid: int) -> bytes:
+        """What a reply is kept under: the request without its sequence id, and who asks where that matters."""
+        key = message[:seqid] + message[seqid + _SEQID :]
+        if self._per_user:
+            return b"%b\0%b" % (session.identity or b"", key)
+        return key
+
+    def answer(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
+        """The whole reply if `data` is exactly one request that is known to be valid still; else None."""
+        try:
+            seqid = 8 + data[7]  # version and type, the name's length (names are shorter than 256 bytes), the name
+        except IndexError:
+            return None
+        after = seqid + 4
+        key = data[:seqid] + data[after:]
+        if self._per_user:
+            key = self.key(session, data, seqid)
+        entry = self._lookup(key)
+        if entry is None:
+            return None
+        if (
+            entry.token is not self._token
+            or self._raw[_WINDOW] != self._state
+            or self._reader.seen_seq > self._seen_seq
+            or now_ns > self._until_ns
+        ) and not self._approve(key, entry, now_ns):
+            return None
+        if session.relay_for_good or (session.floors is not None and self._below_floor(session.floors, entry)):
+            return None
+        known: Known = entry.extra  # type: ignore[assignment]  # the dispatcher puts nothing else there
+        reply = known.head + data[seqid:after] + entry.body
+        slot = known.metrics
+        took_ns = monotonic_ns() - now_ns
+        if took_ns < _QUICK_NS:
+            slot.quick += 1
+            slot.quick_ns += took_ns
+        else:
+            slot.observe(took_ns * 1e-9)
+        return reply
+
+    def _below_floor(self, floors: object, entry: ReplyEntry) -> bool:
+        assert isinstance(floors, Floors)
+        return bool(floors.highest_ns) and not self._gate.eventual and floors.block(entry.depends, self._began_ns)
+
+    def _approve(self, key: bytes, entry: ReplyEntry, now_ns: int) -> bool:
+        """Look at the gate, and at the entry, in one state of the page."""
+        state = self._raw[_WINDOW]
+        if (state != self._state or now_ns > self._until_ns or self._reader.seen_seq > self._seen_seq) and (
+            not self._renew(state, now_ns)
+        ):
+            return False
+        if entry.proof is self._proof:
+            self._replies.touch(key)
+        elif not self._proved(key, entry, state):
+            return False
+        entry.token = self._token
+        return True
+
+    def _renew(self, state: bytes, now_ns: int) -> bool:
+        """Is the gate open in this state? Then it is the present one."""
+        gate = self._gate
+        if gate.standing(False, now_ns) is not None:
+            return False
+        words = _WORDS.unpack(state)
+        unchanging = tuple(word for number, word in enumerate(words) if number not in _PASSING)
+        seen_seq = max(words[Slot.CACHE_SEQ - _FIRST], self._reader.seen_seq)
+        if self._raw[_WINDOW] != state:
+            return False  # a step is being published; the long way knows the order
+        if unchanging != self._unchanging or seen_seq != self._seen_seq:
+            self._proof = object()
+        self._token = object()
+        self._state, self._unchanging, self._seen_seq = state, unchanging, seen_seq
+        self._began_ns = words[Slot.BEGAN_NS - _FIRST]
+        self._until_ns = gate.open_until(self._began_ns)
+        return True
+
+    def _proved(self, key: bytes, entry: ReplyEntry, state: bytes) -> bool:
+        """Is the entry unfenced and valid in this state?"""
+        if self._gate.held_back(entry.depends, None) is not None:
+            return False
+        if self._replies.get(key) is None and not self._revalidated(key):
+            return False
+        if self._raw[_WINDOW] != state or self._reader.seen_seq > self._seen_seq:
+            return False  # it may be of another state
+        entry.proof = self._proof
+        return True
+
+    def _revalidated(self, key: bytes) -> bool:
+        try:
+            with self._reader.snapshot() as snapshot:
+                return self._replies.revalidate(key, snapshot, self._began_ns) is not None
+        except CacheError:
+            return False  # counted by the long way, which meets it too

@@ -1,0 +1,95 @@
+"""Which of the metastore's own replies may be kept.
+
+Job: say for a read whose answer is not built here whether its dependencies are such that the cache notices every
+change of it. Must not know: replies, sessions. Owner: the worker's loop; no state.
+"""
+
+from __future__ import annotations
+
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.cache.entries import ABSENT
+from hms_cache_proxy.cache.reader import CacheSnapshot
+from hms_cache_proxy.consistency.gate import Reason
+
+from .readers.partition import PRIVILEGES_PER_PARTITION
+
+LEARNABLE = frozenset(
+    {
+        Reason.NO_READER,
+        Reason.ARGUMENTS,
+        Reason.AUTHORIZATION,
+        Reason.CAPABILITIES,
+        Reason.COLLATION,
+        Reason.FILTER,
+        Reason.FILTER_LIKE,
+        Reason.LOCATION,
+        Reason.ORDER,
+        Reason.PATTERN,
+        Reason.SETTINGS,
+        Reason.RELEASE,
+        Reason.VARIANT,
+    }
+)
+"""Reasons that say that an answer is not reproduced here, not that the cache may be behind it."""
+
+MAX_MEMBERS = 500
+"""Tables whose versions are compared for one kept reply (0.5 us each)."""
+
+_COLUMNS = ("get_fields", "get_schema")
+_SCHEMA_IN_METASTORE = (
+    b"org.apache.hadoop.hive.ql.io.orc.OrcSerde",
+    b"org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
+    b"org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
+    b"org.apache.hadoop.hive.serde2.columnar.ColumnarSerDe",
+    b"org.apache.hadoop.hive.serde2.columnar.LazyBinaryColumnarSerDe",
+    b"org.apache.hadoop.hive.serde2.MultiDelimitSerDe",
+)
+"""Their columns are in the metastore (metastore.serdes.using.metastore.for.schema); others may read files."""
+
+
+def may_learn(snapshot: CacheSnapshot, method: str, depends: tuple[bytes, ...]) -> bool:
+    """Whether every change of what the read depends on raises one of these targets' versions."""
+    return all(_followed(snapshot, method, dependency) for dependency in depends)
+
+
+def members(snapshot: CacheSnapshot, depends: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
+    """Every table of the listings among these targets: altered, it may appear in what was listed, or leave it.
+
+    None if they are too many, or not all followed.
+    """
+    found: list[bytes] = []
+    for catalog, database in (target[1:].split(b"\0") for target in depends if target[:1] == b"l"):
+        listed = snapshot.table_list(catalog, database)
+        if listed is None or len(listed) > MAX_MEMBERS:
+            return None
+        for name, _ in listed:
+            entry = snapshot.table(catalog, database, name)
+            if entry is None or entry is ABSENT or entry.body is None:
+                return None
+            found.append(targets.table(catalog, database, name))
+    return tuple(found)
+
+
+def _followed(snapshot: CacheSnapshot, method: str, dependency: bytes) -> bool:
+    if not dependency.isascii():
+        return False
+    kind, parts = dependency[:1], dependency[1:].split(b"\0")
+    if kind == b"d" and len(parts) == 2:
+        database = snapshot.database(parts[0], parts[1])
+        return database is ABSENT or (database is not None and not database.remote)
+    if kind == b"t" and len(parts) == 3:
+        return _table_followed(snapshot, method, parts)
+    return kind in (b"D", b"l") and snapshot.complete(dependency)
+
+
+def _table_followed(snapshot: CacheSnapshot, method: str, names: list[bytes]) -> bool:
+    entry = snapshot.table(names[0], names[1], names[2])
+    if entry is None:
+        return False
+    if entry is ABSENT:
+        return True
+    if entry.body is None or entry.transactional or entry.materialized_view:
+        return False
+    if PRIVILEGES_PER_PARTITION in entry.body or (entry.partition_keys and not entry.partitions_loaded):
+        return False
+    return not method.startswith(_COLUMNS) or any(serde in entry.body for serde in _SCHEMA_IN_METASTORE)

@@ -1,0 +1,75 @@
+"""A row of the method table made ready for use: arguments in, targets out.
+
+Job: decode of a request just what the row's rules look at, and evaluate them. Must not know: the cache, sessions.
+Invariants: arguments that cannot be decoded name everything. A write that names nothing (null names, empty lists)
+touches nothing: a metastore refuses it.
+Owner: any process; one Plan per method, made on first use.
+"""
+
+from __future__ import annotations
+
+from hms_cache_proxy.cache import targets as target
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.wire import spec
+
+from . import shapes
+from .beginning import decode_beginning
+from .readers import READERS, Reader
+from .table import METHODS, Method
+
+EVERYTHING = (target.ALL,)
+
+
+class Plan:
+    """What to do with calls of one method."""
+
+    __slots__ = ("_cls", "args", "method", "reader")
+
+    def __init__(self, method: Method) -> None:
+        self.method = method
+        self.reader: Reader | None = READERS.get(method.name)
+        self.args = spec.args(method.name)
+        paths = dict.fromkeys(path for rule in method.rules for path in rule.paths())
+        self._cls = shapes.projection(method.name, tuple(paths))
+
+    def targets(self, message: bytes, offset: int, default_catalog: bytes) -> tuple[bytes, ...]:
+        """The targets of the arguments that begin at offset: what a write touches, what a read depends on."""
+        if not self.method.rules:
+            return ()
+        try:
+            row, _ = spec.decode(self._cls, message, offset)
+        except WireError:
+            return EVERYTHING
+        return self._named(row, default_catalog)
+
+    def targets_of_beginning(self, message: bytes, offset: int, default_catalog: bytes) -> tuple[bytes, ...]:
+        """The same for arguments of which only the beginning is there.
+
+        Of a list the first element counts (a metastore takes partitions of one table only). What does not name
+        anything so far may name anything later.
+        """
+        if not self.method.rules:
+            return ()
+        row = decode_beginning(self._cls, message, offset)
+        for rule in self.method.rules:
+            if not any(True for _ in rule.targets(row, default_catalog)):
+                return EVERYTHING
+        return self._named(row, default_catalog)
+
+    def _named(self, row: spec.Struct, default_catalog: bytes) -> tuple[bytes, ...]:
+        found = (named for rule in self.method.rules for named in rule.targets(row, default_catalog))
+        return tuple(dict.fromkeys(found))
+
+
+_PLANS: dict[bytes, Plan] = {}
+
+
+def plan(name: bytes) -> Plan | None:
+    """The plan of a method; None if the table does not have it."""
+    found = _PLANS.get(name)
+    if found is None:
+        method = METHODS.get(name.decode("ascii", "replace"))
+        if method is None:
+            return None
+        found = _PLANS[name] = Plan(method)
+    return found

@@ -1,0 +1,47 @@
+"""Readers: answers of read methods, built from the cache's objects. READERS is keyed by method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from hms_cache_proxy.wire.spec import Struct
+
+from . import databases, filters, partition, partitions, tables
+from .base import Body, Context, Decline, Slices
+
+__all__ = ["READERS", "Body", "Context", "Decline", "Reader", "Slices"]
+
+Reader = Callable[[Context, Struct], Body]
+
+_ALL: tuple[Reader, ...] = (
+    databases.get_all_databases,
+    databases.get_all_tables,
+    databases.get_database,
+    databases.get_database_req,
+    databases.get_databases,
+    databases.get_tables,
+    filters.get_partitions_by_filter,
+    filters.get_partitions_by_filter_req,
+    partition.get_partition,
+    partition.get_partition_by_name,
+    partition.get_partition_req,
+    partition.get_partition_with_auth,
+    partitions.fetch_partition_names_req,
+    partitions.get_partition_names,
+    partitions.get_partition_names_ps,
+    partitions.get_partition_names_ps_req,
+    partitions.get_partitions,
+    partitions.get_partitions_by_names,
+    partitions.get_partitions_by_names_req,
+    partitions.get_partitions_ps,
+    partitions.get_partitions_ps_with_auth,
+    partitions.get_partitions_ps_with_auth_req,
+    partitions.get_partitions_req,
+    tables.get_table,
+    tables.get_table_objects_by_name,
+    tables.get_table_objects_by_name_req,
+    tables.get_table_req,
+)
+
+READERS: Mapping[str, Reader] = {reader.__name__: reader for reader in _ALL}
+"""By method, which is the function's name."""

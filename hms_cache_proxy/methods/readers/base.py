@@ -1,0 +1,257 @@
+"""What all readers share: names resolved against a snapshot, refusals, and the bytes of result structs.
+
+Job: turn raw names of a request into entries of the cache, or say by `Decline` why the metastore has to be asked;
+build results by joining bytes. Must not know: sessions, fences, message headers.
+
+A reader answers only what a metastore of Hive 4 was seen to answer in the same bytes; its exceptions keep the words,
+with the names as the client spelt them. Everything else declines.
+Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from struct import Struct as Packer
+from typing import NamedTuple
+
+from hms_cache_proxy.cache.entries import ABSENT, Absent, TableEntry
+from hms_cache_proxy.cache.reader import CacheSnapshot
+from hms_cache_proxy.consistency import names
+from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.wire import spec
+
+_COUNT = Packer("!i")
+STOP = b"\x00"
+_SUCCESS_STRUCT = b"\x0c\x00\x00"
+_SUCCESS_STRINGS = b"\x0f\x00\x00\x0b"
+_SUCCESS_STRUCTS = b"\x0f\x00\x00\x0c"
+_FIRST_STRUCT = b"\x0c\x00\x01"
+_FIRST_STRINGS = b"\x0f\x00\x01\x0b"
+_FIRST_STRUCTS = b"\x0f\x00\x01\x0c"
+
+_NOT_LOADED = {"excluded": Reason.EXCLUDED, "full": Reason.FULL}
+
+
+class Decline(Exception):
+    """The metastore has to be asked; `reason` says why."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """A result that is built while it is sent. Closing the iterator frees what it holds."""
+
+    pieces: Iterator[bytes]
+
+
+Body = bytes | Slices
+"""A result struct with its stop byte."""
+
+
+class Database(NamedTuple):
+    """A database as the client named it (for messages) and as it is stored (for look-ups)."""
+
+    raw_catalog: bytes
+    raw: bytes
+    catalog: bytes
+    name: bytes
+
+
+class Context(NamedTuple):
+    """What a reader may look at. One is made per request."""
+
+    snapshot: CacheSnapshot
+    default_catalog: bytes
+    method: str
+    by_name: bool
+    """Lists without an order of their own are given in order of names; else they are the metastore's to order."""
+    lists_differ: bool = False
+    """The metastore's settings make lists of partitions differ from what is stored."""
+
+    def list_of_partitions(self) -> None:
+        """Declines a list of partitions where it is not what the store says."""
+        if self.lists_differ:
+            raise Decline(Reason.SETTINGS)
+
+    def split(self, raw: bytes | None) -> Database:
+        """The database of a method that takes `@catalog#database`."""
+        parts = names.split_database(raw, self.default_catalog)
+        if parts is None or (parts[1] is not raw and not self._hive4):
+            raise Decline(Reason.NAME)
+        return self._database(*parts)
+
+    @property
+    def _hive4(self) -> bool:
+        return self.snapshot.identity.hive_line.startswith("4.")
+
+    def only_hive4(self) -> None:
+        """Declines where an earlier metastore answers otherwise."""
+        if not self._hive4:
+            raise Decline(Reason.RELEASE)
+
+    def plain(self, raw_catalog: bytes | None, raw: bytes | None) -> Database:
+        """The database of a request struct: the catalog has a field of its own."""
+        if raw is not None and raw.startswith(b"@"):
+            raise Decline(Reason.NAME)
+        return self._database(self.default_catalog if raw_catalog is None else raw_catalog, raw)
+
+    def _database(self, raw_catalog: bytes, raw: bytes | None) -> Database:
+        catalog, name = names.read_name(raw_catalog), names.read_name(raw)
+        if not catalog or not name or raw is None:
+            raise Decline(Reason.NAME)
+        return Database(raw_catalog, raw, catalog, name)
+
+    def exists(self, database: Database) -> bool:
+        """Whether the database exists. Declines for a remote one."""
+        entry = self.snapshot.database(database.catalog, database.name)
+        if entry is None:
+            raise Decline(Reason.NOT_LOADED)
+        if entry is ABSENT:
+            return False
+        if entry.remote:
+            raise Decline(Reason.REMOTE)
+        return True
+
+    def table(self, database: Database, raw: bytes | None) -> TableEntry | None:
+        """A table that may be answered for; None if there is none."""
+        name = names.read_name(raw)
+        if not name:
+            raise Decline(Reason.NAME)
+        if not self.exists(database):
+            return None
+        return self.loaded(self.snapshot.table(database.catalog, database.name, name))
+
+    def loaded(self, entry: TableEntry | Absent | None) -> TableEntry | None:
+        """The entry, if it may be answered for; None if it is known to be absent."""
+        if entry is ABSENT:
+            return None
+        if entry is None:
+            raise Decline(Reason.NOT_LOADED)
+        if entry.body is None:
+            raise Decline(_NOT_LOADED.get(entry.reason_not_loaded, Reason.NOT_LOADED))
+        if entry.transactional:
+            raise Decline(Reason.TRANSACTIONAL)
+        if entry.materialized_view:
+            raise Decline(Reason.MATERIALIZED_VIEW)
+        return entry
+
+    def partitioned(self, database: Database, raw: bytes | None) -> TableEntry | None:
+        """A table whose partitions, if it has partition keys, are all loaded; None if there is none."""
+        entry = self.table(database, raw)
+        if entry is not None and entry.partition_keys and not entry.partitions_loaded:
+            raise Decline(_NOT_LOADED.get(entry.reason_not_loaded, Reason.NOT_LOADED))
+        return entry
+
+    def ordered(self) -> None:
+        """The answer has the order of the database: decline unless that is bytewise."""
+        if not self.snapshot.identity.binary_collation:
+            raise Decline(Reason.COLLATION)
+
+    def unordered(self, count: int) -> None:
+        """The metastore asks its database for this list without an order: decline if it could have more than one."""
+        if count > 1 and not self.by_name:
+            raise Decline(Reason.ORDER)
+
+    def stored(self, database: Database, raw: bytes | None) -> bytes:
+        """The full name as some methods spell it: as it is stored."""
+        return b"%b.%b.%b" % (database.catalog, database.name, names.read_name(raw) or b"")
+
+    def error(self, kind: str, message: bytes) -> bytes:
+        """The result with a declared exception in it."""
+        header = _exception_header(self.method, kind)
+        if not self.snapshot.identity.hive_line.startswith("4."):
+            raise Decline(Reason.ARGUMENTS)  # these words are Hive 4's
+        return header + b"\x0b\x00\x01" + _COUNT.pack(len(message)) + message + b"\x00\x00"
+
+
+@cache
+def _exception_header(method: str, kind: str) -> bytes:
+    row = next(row for row in spec.METHODS[method].result if row.type == kind)
+    return _FIRST_STRUCT[:1] + row.id.to_bytes(2, "big")
+
+
+def absent(database: Database, raw: bytes | None) -> bytes:
+    """What most methods say of a table that does not exist."""
+    return b"%b.%b.%b table not found" % (database.raw_catalog, database.raw, raw or b"")
+
+
+def utf8(*values: bytes) -> None:
+    """Decline unless the metastore reads these bytes as they are (it replaces what is not UTF-8, refuses NUL)."""
+    for value in values:
+        if not value.isascii():
+            try:
+                value.decode("utf-8")
+            except UnicodeDecodeError:
+                raise Decline(Reason.ARGUMENTS) from None
+        if b"\0" in value:
+            raise Decline(Reason.ARGUMENTS)
+
+
+def unless(*set_fields: object) -> None:
+    """Decline if any of these is set: what it asks for is not reproduced here."""
+    if any(set_fields):
+        raise Decline(Reason.ARGUMENTS)
+
+
+def no_capabilities(capabilities: object, identifier: object) -> None:
+    """Decline if the client says what it can do: the metastore then shapes the answer for it."""
+    if capabilities is not None or identifier is not None:
+        raise Decline(Reason.CAPABILITIES)
+
+
+def no_projection(request: spec.Struct) -> None:
+    """Decline a request for less than whole partitions."""
+    skip = request.skipColumnSchemaForPartition
+    unless(skip, request.includeParamKeyPattern, request.excludeParamKeyPattern)
+
+
+def success_struct(struct: bytes) -> bytes:
+    """A result that is a struct."""
+    return _SUCCESS_STRUCT + struct + STOP
+
+
+def wrapped_struct(struct: bytes) -> bytes:
+    """A result that is a response struct with a struct in field 1."""
+    return b"".join((_SUCCESS_STRUCT, _FIRST_STRUCT, struct, b"\x00\x00"))
+
+
+def _strings(values: Iterable[bytes]) -> bytes:
+    pack = _COUNT.pack
+    return b"".join([part for value in values for part in (pack(len(value)), value)])
+
+
+def success_strings(values: list[bytes]) -> bytes:
+    """A result that is a list of strings."""
+    return b"".join((_SUCCESS_STRINGS, _COUNT.pack(len(values)), _strings(values), STOP))
+
+
+def wrapped_strings(values: list[bytes]) -> bytes:
+    """A result that is a response struct with a list of strings in field 1."""
+    return b"".join((_SUCCESS_STRUCT, _FIRST_STRINGS, _COUNT.pack(len(values)), _strings(values), b"\x00\x00"))
+
+
+def success_structs(count: int, pieces: list[bytes]) -> bytes:
+    """A result that is a list of structs, given in pieces."""
+    return b"".join((_SUCCESS_STRUCTS, _COUNT.pack(count), *pieces, STOP))
+
+
+def wrapped_structs(count: int, pieces: list[bytes]) -> bytes:
+    """A result that is a response struct with a list of structs in field 1."""
+    return b"".join((_SUCCESS_STRUCT, _FIRST_STRUCTS, _COUNT.pack(count), *pieces, b"\x00\x00"))
+
+
+def around_structs(count: int, *, wrapped: bool) -> tuple[bytes, bytes]:
+    """What stands before and after the elements of a list of structs."""
+    if wrapped:
+        return _SUCCESS_STRUCT + _FIRST_STRUCTS + _COUNT.pack(count), b"\x00\x00"
+    return _SUCCESS_STRUCTS + _COUNT.pack(count), STOP
+
+
+def around_strings(count: int) -> tuple[bytes, bytes]:
+    """What stands before and after the elements of a list of strings."""
+    return _SUCCESS_STRINGS + _COUNT.pack(count), STOP

@@ -1,0 +1,106 @@
+"""Readers of databases and of the lists of databases and tables.
+
+Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
+
+Order: databases come ordered by name; tables in whatever order the metastore's database finds them in (no ORDER BY).
+Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+from hms_cache_proxy.cache.entries import ABSENT
+from hms_cache_proxy.consistency import names
+from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.wire.spec import Struct
+
+from .base import Body, Context, Database, Decline, no_capabilities, success_strings, success_struct
+from .patterns import matcher
+
+
+def get_all_databases(context: Context, args: Struct) -> Body:
+    """Names of the default catalog's databases."""
+    return success_strings(_databases(context, context.default_catalog))
+
+
+def get_databases(context: Context, args: Struct) -> Body:
+    """Names that match a pattern; a missing pattern means different things to releases."""
+    parts = names.split_database(args.pattern, context.default_catalog)
+    catalog = names.read_name(parts[0]) if parts else None
+    if parts is None or parts[1] is None or not catalog:
+        raise Decline(Reason.NAME)
+    if parts[1] is not args.pattern:
+        context.only_hive4()
+    matches = matcher(parts[1])
+    if matches is None:
+        raise Decline(Reason.PATTERN)
+    return success_strings([name for name in _databases(context, catalog) if matches(name)])
+
+
+def get_database(context: Context, args: Struct) -> Body:
+    """A database by its name, the catalog in front if any."""
+    return _database(context, context.split(args.name))
+
+
+def get_database_req(context: Context, args: Struct) -> Body:
+    """A database by request; one without a catalog is refused in words that are not reproduced here."""
+    request = args.request
+    if request is None or request.catalogName is None:
+        raise Decline(Reason.ARGUMENTS)
+    no_capabilities(request.processorCapabilities, request.processorIdentifier)
+    return _database(context, context.plain(request.catalogName, request.name))
+
+
+def get_all_tables(context: Context, args: Struct) -> Body:
+    """Names of a database's tables and views; none of an absent database."""
+    return _listed(context, _tables(context, context.split(args.db_name)))
+
+
+def get_tables(context: Context, args: Struct) -> Body:
+    """Names that match a pattern; without one, all."""
+    database = context.split(args.db_name)
+    if args.pattern is None:
+        return _listed(context, _tables(context, database))
+    matches = matcher(args.pattern)
+    if matches is None:
+        raise Decline(Reason.PATTERN)
+    return _listed(context, [name for name in _tables(context, database) if matches(name)])
+
+
+def _listed(context: Context, tables: list[bytes]) -> Body:
+    context.unordered(len(tables))
+    return success_strings(tables)
+
+
+def _databases(context: Context, catalog: bytes) -> list[bytes]:
+    context.ordered()
+    found = context.snapshot.database_list(catalog)
+    if found is None:
+        raise Decline(Reason.NOT_LOADED)
+    return found
+
+
+def _database(context: Context, database: Database) -> Body:
+    if database.raw_catalog != database.raw_catalog.strip(names.BLANKS):
+        raise Decline(Reason.NAME)  # here the metastore folds the catalog's case, but does not trim it
+    entry = context.snapshot.database(database.catalog, database.name)
+    if entry is None:
+        raise Decline(Reason.NOT_LOADED)
+    if entry is ABSENT:
+        message = b"database %b.%b" % (database.raw_catalog, database.raw)
+        return context.error("NoSuchObjectException", message)
+    if entry.remote:
+        raise Decline(Reason.REMOTE)
+    if not context.snapshot.identity.databases_logged:
+        raise Decline(Reason.UNLOGGED)
+    if context.snapshot.identity.databases_rewritten:
+        raise Decline(Reason.LOCATION)
+    return success_struct(entry.body)
+
+
+def _tables(context: Context, database: Database) -> list[bytes]:
+    if not context.exists(database):
+        return []
+    found = context.snapshot.table_list(database.catalog, database.name)
+    if found is None:
+        raise Decline(Reason.NOT_LOADED)
+    return [name for name, _ in found]

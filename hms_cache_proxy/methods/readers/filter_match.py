@@ -1,0 +1,193 @@
+"""Which partitions a filter selects: a tree and a table's partition keys to a predicate over partition names.
+
+Job: the meaning of comparisons as Hive 4 lets its database evaluate them. Must not know: requests, results, the cache.
+
+What a metastore does (4.0.0 and 4.2.0 over PostgreSQL agree):
+- string, varchar, char keys: bytes are compared; the default partition is a string like any other.
+- integer keys: `=` compares with the literal's decimal form, so `hr = 3` misses the partition 03; all else compares
+  numbers, and leaves the default partition out.
+- date keys: dates are compared, and the default partition left out.
+- the default partition's name as a literal selects it, or with `!=` the others, whatever the key's type.
+- Any value that its type cannot be made of breaks the whole call there: `Unsure` here.
+
+Owner: any process; no state.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import date
+
+from .filter_grammar import Between, Both, Compare, Either, Node, Op, Value
+from .part_names import DEFAULT_PARTITION, escape
+
+Values = Sequence[bytes]
+Predicate = Callable[[Values], bool]
+Keys = tuple[tuple[bytes, bytes], ...]
+
+_STRINGS = re.compile(rb"string|varchar\(\d+\)|char\(\d+\)")
+_INTEGERS = frozenset((b"tinyint", b"smallint", b"int", b"bigint"))
+_INTEGER = re.compile(rb"-?[0-9]{1,20}")  # the database casts to decimal(21,0)
+_BIGINT = 1 << 63
+_DATE = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_RESERVED = frozenset((b"date", b"timestamp"))
+
+
+class Unsure(Exception):
+    """The metastore has to be asked."""
+
+
+class Match:
+    """A filter made ready for one table's keys."""
+
+    __slots__ = ("_checks", "_keys", "_stored", "matches", "prefixes")
+
+    def __init__(self, node: Node, keys: Keys, stored: Callable[[bytes], Values]) -> None:
+        """`stored` gives the values of a partition by its name. Raises Unsure for what is not evaluated here."""
+        self._stored = stored
+        self._keys = [escape(key.lower()) + b"=" for key, _ in keys]
+        self._checks: dict[int, Callable[[bytes], bool]] = {}
+        index = {key.lower(): (at, kind.lower()) for at, (key, kind) in enumerate(keys)}
+        self.matches: Predicate = self._compile(node, index)
+        self.prefixes: list[bytes] | None = _prefixes(node, keys[0][0].lower())
+        """What the first value must be, if the filter says so and no value needs a check; None: look at all."""
+        if self.prefixes is not None:
+            tail = b"/" if len(keys) > 1 else b""
+            self.prefixes = sorted({self._keys[0] + escape(value) + tail for value in self.prefixes})
+        if self._checks:
+            self.prefixes = None
+
+    def selects(self, name: bytes) -> bool:
+        """Whether the partition of this name is selected. Raises Unsure for a value that breaks the call."""
+        # An empty value has the same name as the default partition.
+        values = self._stored(name) if DEFAULT_PARTITION in name else self._values(name)
+        for at, check in self._checks.items():
+            if not check(values[at]):
+                raise Unsure
+        return self.matches(values)
+
+    def _values(self, name: bytes) -> list[bytes]:
+        parts = name.split(b"/")
+        if len(parts) != len(self._keys):
+            raise Unsure
+        values: list[bytes] = []
+        for part, key in zip(parts, self._keys, strict=True):
+            if not part.startswith(key):
+                raise Unsure
+            value = part[len(key) :]
+            values.append(_unescaped(value) if b"%" in value else value)
+        return values
+
+    def _compile(self, node: Node, index: dict[bytes, tuple[int, bytes]]) -> Predicate:
+        if isinstance(node, Both):
+            terms = [self._compile(term, index) for term in node.terms]
+            return lambda values: all(term(values) for term in terms)
+        if isinstance(node, Either):
+            terms = [self._compile(term, index) for term in node.terms]
+            return lambda values: any(term(values) for term in terms)
+        if node.key not in index or node.key in _RESERVED:
+            raise Unsure
+        at, kind = index[node.key]
+        if isinstance(node, Compare):
+            return self._comparison(at, kind, node.op, node.value)
+        low = self._comparison(at, kind, ">=", node.low)
+        high = self._comparison(at, kind, "<=", node.high)
+        if not node.negated:
+            return lambda values: low(values) and high(values)
+        if _STRINGS.fullmatch(kind):
+            return lambda values: not (low(values) and high(values))
+        return lambda values: values[at] != DEFAULT_PARTITION and not (low(values) and high(values))
+
+    def _comparison(self, at: int, kind: bytes, op: Op, value: Value) -> Predicate:
+        text = value.text
+        if not text or b"\0" in text:
+            raise Unsure
+        if _STRINGS.fullmatch(kind):
+            if value.kind != "string":
+                raise Unsure
+            return _of_bytes(at, op, text)
+        if text == DEFAULT_PARTITION and value.kind == "string":
+            if op not in ("=", "!="):
+                raise Unsure
+            return _of_bytes(at, op, text)
+        if kind in _INTEGERS and value.kind == "integer":
+            if not -_BIGINT <= int(text) < _BIGINT:
+                raise Unsure
+            if op == "=":
+                return _of_bytes(at, op, text)
+            self._checks[at] = _is_integer
+            return _of_numbers(at, op, int(text))
+        if kind == b"date" and value.kind in ("string", "date") and _is_date(text):
+            self._checks[at] = _is_date
+            return _of_dates(at, op, text)
+        raise Unsure
+
+
+def _unescaped(value: bytes) -> bytes:
+    def character(found: re.Match[bytes]) -> bytes:
+        return bytes((int(found.group(1), 16),))
+
+    plain = re.sub(rb"%([0-7][0-9A-F])", character, value)
+    if escape(plain) != value:
+        raise Unsure  # not how the metastore writes it
+    return plain
+
+
+def _is_integer(value: bytes) -> bool:
+    return value == DEFAULT_PARTITION or _INTEGER.fullmatch(value) is not None
+
+
+def _is_date(value: bytes) -> bool:
+    if value == DEFAULT_PARTITION:
+        return True
+    if _DATE.fullmatch(value) is None:
+        return False
+    try:
+        date.fromisoformat(value.decode("ascii"))
+    except ValueError:
+        return False
+    return True
+
+
+def _of_bytes(at: int, op: Op, text: bytes) -> Predicate:
+    predicates: dict[Op, Predicate] = {
+        "=": lambda values: values[at] == text,
+        "!=": lambda values: values[at] != text,
+        "<": lambda values: values[at] < text,
+        "<=": lambda values: values[at] <= text,
+        ">": lambda values: values[at] > text,
+        ">=": lambda values: values[at] >= text,
+    }
+    return predicates[op]
+
+
+def _of_numbers(at: int, op: Op, number: int) -> Predicate:
+    predicates: dict[Op, Callable[[int], bool]] = {
+        "!=": lambda value: value != number,
+        "<": lambda value: value < number,
+        "<=": lambda value: value <= number,
+        ">": lambda value: value > number,
+        ">=": lambda value: value >= number,
+    }
+    holds = predicates[op]
+    return lambda values: values[at] != DEFAULT_PARTITION and holds(int(values[at]))
+
+
+def _of_dates(at: int, op: Op, text: bytes) -> Predicate:
+    compare = _of_bytes(at, op, text)
+    return lambda values: values[at] != DEFAULT_PARTITION and compare(values)
+
+
+def _prefixes(node: Node, first: bytes) -> list[bytes] | None:
+    """Every value that the first key can have where the filter holds; None if it does not say."""
+    if isinstance(node, Compare):
+        return [node.value.text] if node.key == first and node.op == "=" else None
+    if isinstance(node, Between):
+        return None
+    found = [_prefixes(term, first) for term in node.terms]
+    if isinstance(node, Both):
+        return min((values for values in found if values is not None), key=len, default=None)
+    if any(values is None for values in found):
+        return None
+    return [value for values in found for value in values or ()]

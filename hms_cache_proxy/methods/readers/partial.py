@@ -1,0 +1,111 @@
+"""Partitions by some of their values (get_partitions_ps and its kin): which names match.
+
+Job: values, some of them empty or left out, to names. Must not know: results, requests.
+
+How the metastore does it: it writes the name of the partition with `.*` for each empty value and behind a list that is
+too short (so the last value is then a prefix), and lets its database compare names with that. Some releases take `.`
+for any character, some `_`, so a value with such characters is tried both ways, as itself and as a pattern: where both
+find the same names, that is the answer; else the metastore is asked. Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.cache.reader import CacheSnapshot
+from hms_cache_proxy.consistency.gate import Reason
+
+from .base import Decline
+from .part_names import escape, make_name
+
+_ANY = b".*"
+_MAY_MATCH_MORE = re.compile(rb"[._%]")
+_ONE_WILDCARD = re.compile(rb"([._%])")
+_WILD = {b".": b".", b"_": b".", b"%": _ANY}
+MAX_PERCENTS = 4
+"""Runs of any characters in one pattern: more would cost too much on names that nearly match."""
+CHUNK = 2000
+"""Names looked at per look into the cache."""
+
+
+def matching(snapshot: CacheSnapshot, entry: TableEntry, values: list[bytes], limit: int | None) -> list[bytes]:
+    """The names that match, in order, at most `limit`. At most as many values as keys. Declines what is ambiguous."""
+    if limit == 0:
+        return []
+    if len(values) == len(entry.partition_keys) and all(values):
+        if not any(_MAY_MATCH_MORE.search(escape(value)) for value in values):
+            name = make_name(entry.partition_keys, values)
+            return [name] if snapshot.partition(entry, name) is not None else []
+    exact, loose = _patterns(entry, values)
+    prefix = _fixed(entry, values)
+    return _scan(snapshot, entry, prefix, exact, loose, limit)
+
+
+def _fixed(entry: TableEntry, values: list[bytes]) -> bytes:
+    """What every matching name begins with, whichever way the values are read."""
+    fixed = b""
+    for (key, _), value in zip(entry.partition_keys, values, strict=False):
+        fixed += (b"/" if fixed else b"") + escape(key.lower()) + b"="
+        written = escape(value)
+        special = _MAY_MATCH_MORE.search(written)
+        if special is not None or not value:
+            return fixed + (written[: special.start()] if special else b"")
+        fixed += written
+    return fixed
+
+
+def _patterns(entry: TableEntry, values: list[bytes]) -> tuple[re.Pattern[bytes], re.Pattern[bytes] | None]:
+    """The names that match if values are themselves, and those that match in any reading; None if that is the same."""
+    exact: list[bytes] = []
+    loose: list[bytes] = []
+    for (key, _), value in zip(entry.partition_keys, values, strict=False):
+        head = re.escape(escape(key.lower())) + b"="
+        written = escape(value)
+        exact.append(head + (re.escape(written) if value else _ANY))
+        loose.append(head + (_loosened(written) if value else _ANY))
+    tail = _ANY if len(values) < len(entry.partition_keys) else b""
+    first, second = b"/".join(exact) + tail, b"/".join(loose) + tail
+    return re.compile(first, re.DOTALL), re.compile(second, re.DOTALL) if first != second else None
+
+
+def _loosened(written: bytes) -> bytes:
+    """Every reading of what may be a wildcard, at once."""
+    if written.count(b"%") > MAX_PERCENTS:
+        raise Decline(Reason.PATTERN)
+    parts = _ONE_WILDCARD.split(written)
+    return b"".join(_WILD.get(part) or re.escape(part) for part in parts)
+
+
+def _scan(
+    snapshot: CacheSnapshot,
+    entry: TableEntry,
+    prefix: bytes,
+    exact: re.Pattern[bytes],
+    loose: re.Pattern[bytes] | None,
+    limit: int | None,
+) -> list[bytes]:
+    found: list[bytes] = []
+    after: bytes | None = _before(prefix)
+    while True:
+        names = snapshot.partition_names(entry, after, CHUNK)
+        for name in names:
+            if not name.startswith(prefix):
+                if name > prefix:
+                    return found
+                continue
+            if exact.fullmatch(name):
+                found.append(name)
+                if limit is not None and len(found) == limit and loose is None:
+                    return found
+            elif loose is not None and loose.fullmatch(name):
+                raise Decline(Reason.PATTERN)
+        if len(names) < CHUNK:
+            return list(islice(found, limit))
+        after = names[-1]
+
+
+def _before(prefix: bytes) -> bytes | None:
+    """A name that no name with this prefix comes before, to begin behind."""
+    return prefix[:-1] + bytes((prefix[-1] - 1,)) + b"\xff" if prefix and prefix[-1] else None

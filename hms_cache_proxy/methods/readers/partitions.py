@@ -1,0 +1,243 @@
+"""Readers of lists of partitions and of their names: all of a table, by names, by some of their values.
+
+Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
+
+Lists come in the order of partition names, save for the names that some values select (no ORDER BY). A limit below
+0 is none; 0 gives nothing. Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.cache.segments import Variant
+from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.wire.spec import Struct
+
+from .base import (
+    Body,
+    Context,
+    Database,
+    Decline,
+    Slices,
+    absent,
+    around_strings,
+    around_structs,
+    no_capabilities,
+    no_projection,
+    success_strings,
+    success_structs,
+    unless,
+    utf8,
+    wrapped_strings,
+    wrapped_structs,
+)
+from .partial import matching
+from .partition import without_privileges
+
+JOINED_AT_ONCE = 1000
+"""Partitions that are joined in one go (about 1 ms); more are built while they are sent."""
+NAMED_AT_ONCE = 10_000
+"""The same for names (about 2 ms, and then kept)."""
+
+
+def get_partitions(context: Context, args: Struct) -> Body:
+    """Partitions of a table; none of an absent one."""
+    entry = context.partitioned(context.split(args.db_name), args.tbl_name)
+    return _all(context, entry, args.max_parts, wrapped=False)
+
+
+def get_partitions_req(context: Context, args: Struct) -> Body:
+    """Partitions of a table by request."""
+    request = args.req
+    unless(request is None)
+    no_projection(request)
+    entry = context.partitioned(context.plain(request.catName, request.dbName), request.tblName)
+    return _all(context, entry, request.maxParts, wrapped=True)
+
+
+def get_partition_names(context: Context, args: Struct) -> Body:
+    """Names of a table's partitions; none of an absent one."""
+    entry = context.partitioned(context.split(args.db_name), args.tbl_name)
+    return _names(context, entry, args.max_parts)
+
+
+def fetch_partition_names_req(context: Context, args: Struct) -> Body:
+    """Names of a table's partitions by request; it must name the catalog."""
+    request = args.partitionReq
+    unless(request is None or request.catName is None)
+    entry = context.partitioned(context.plain(request.catName, request.dbName), request.tblName)
+    return _names(context, entry, request.maxParts)
+
+
+def get_partitions_by_names(context: Context, args: Struct) -> Body:
+    """Partitions by their exact names; the unknown are left out."""
+    return _by_names(context, context.split(args.db_name), args.tbl_name, args.names, wrapped=False)
+
+
+def get_partitions_by_names_req(context: Context, args: Struct) -> Body:
+    """Partitions by their exact names, by request (whose database's name carries the catalog)."""
+    request = args.req
+    unless(request is None)
+    no_capabilities(request.processorCapabilities, request.processorIdentifier)
+    unless(request.get_col_stats, request.getFileMetadata)
+    no_projection(request)
+    return _by_names(context, context.split(request.db_name), request.tbl_name, request.names, wrapped=True)
+
+
+def get_partition_names_ps(context: Context, args: Struct) -> Body:
+    """Names of partitions by some of their values."""
+    names = _names_of_some(context, context.split(args.db_name), args.tbl_name, args.part_vals, args.max_parts)
+    return names if isinstance(names, bytes) else success_strings(names)
+
+
+def get_partition_names_ps_req(context: Context, args: Struct) -> Body:
+    """Names of partitions by some of their values, by request."""
+    request = args.req
+    unless(request is None)
+    database = context.plain(request.catName, request.dbName)
+    names = _names_of_some(context, database, request.tblName, request.partValues, request.maxParts)
+    return names if isinstance(names, bytes) else wrapped_strings(names)
+
+
+def get_partitions_ps(context: Context, args: Struct) -> Body:
+    """Partitions by some of their values."""
+    database = context.split(args.db_name)
+    return _some(context, database, args.tbl_name, args.part_vals, args.max_parts, wrapped=False)
+
+
+def get_partitions_ps_with_auth(context: Context, args: Struct) -> Body:
+    """Partitions by some of their values, with their privileges."""
+    database = context.split(args.db_name)
+    return _some(context, database, args.tbl_name, args.part_vals, args.max_parts, wrapped=False, auth=True)
+
+
+def get_partitions_ps_with_auth_req(context: Context, args: Struct) -> Body:
+    """Partitions by some of their values, with their privileges, by request."""
+    request = args.req
+    unless(request is None)
+    no_projection(request)
+    unless(request.partNames is not None)
+    database = context.plain(request.catName, request.dbName)
+    return _some(context, database, request.tblName, request.partVals, request.maxParts, wrapped=True, auth=True)
+
+
+def _limit(max_parts: int | None) -> int | None:
+    """None: no limit. An absent field is the client's default, -1."""
+    return None if max_parts is None or max_parts < 0 else max_parts
+
+
+def _names(context: Context, entry: TableEntry | None, max_parts: int | None) -> Body:
+    limit = _limit(max_parts)
+    if entry is None:
+        context.only_hive4()
+    if entry is None or not entry.partition_keys or limit == 0:
+        return success_strings([])
+    context.ordered()
+    count = entry.partition_count if limit is None else min(limit, entry.partition_count)
+    if count <= NAMED_AT_ONCE:
+        return success_strings(context.snapshot.partition_names(entry, limit=count))
+    before, after = around_strings(count)
+    return Slices(_around(before, iter(context.snapshot.iter_names(entry, limit=count)), after))
+
+
+def _all(context: Context, entry: TableEntry | None, max_parts: int | None, *, wrapped: bool) -> Body:
+    context.list_of_partitions()
+    limit = _limit(max_parts)
+    if entry is None:
+        context.only_hive4()
+    count = 0 if entry is None or not entry.partition_keys else entry.partition_count
+    count = count if limit is None else min(count, limit)
+    before, after = around_structs(count, wrapped=wrapped)
+    if entry is None or not count:
+        return before + after
+    context.ordered()
+    stream = context.snapshot.iter_partitions(entry, limit=count, variant=Variant.LIST)
+    if count <= JOINED_AT_ONCE:
+        return b"".join((before, *stream, after))
+    return Slices(_around(before, iter(stream), after))
+
+
+def _around(before: bytes, slices: Iterator[bytes], after: bytes) -> Iterator[bytes]:
+    yield before
+    yield from slices
+    yield after
+
+
+def _by_names(
+    context: Context, database: Database, table: bytes | None, names: list[bytes] | None, *, wrapped: bool
+) -> Body:
+    context.list_of_partitions()
+    entry = context.partitioned(database, table)
+    if names is None:
+        raise Decline(Reason.ARGUMENTS)
+    if entry is None:
+        return context.error("InvalidObjectException", absent(database, table))
+    utf8(*names)
+    if len(names) > 1:
+        context.ordered()
+    return _joined(context, entry, sorted(set(names)), Variant.LIST, wrapped=wrapped)
+
+
+def _joined(context: Context, entry: TableEntry, names: list[bytes], variant: Variant, *, wrapped: bool) -> bytes:
+    pieces: list[bytes] = []
+    count = context.snapshot.join_partitions(entry, names, pieces, variant) if entry.partition_keys else 0
+    return wrapped_structs(count, pieces) if wrapped else success_structs(count, pieces)
+
+
+def _names_of_some(
+    context: Context, database: Database, table: bytes | None, values: list[bytes] | None, max_parts: int | None
+) -> list[bytes] | bytes:
+    """The names, or the result that refuses."""
+    context.only_hive4()
+    entry = context.partitioned(database, table)
+    if values is None:
+        raise Decline(Reason.ARGUMENTS)
+    if entry is None:
+        return context.error("NoSuchObjectException", context.stored(database, table) + b" table not found")
+    if not values:
+        return context.error("MetaException", b"Invalid partition key & values; keys [], values []")
+    found = _matching(context, entry, values, None)
+    if isinstance(found, bytes):
+        return found
+    context.unordered(len(found))
+    return found[: _limit(max_parts)]
+
+
+def _some(
+    context: Context,
+    database: Database,
+    table: bytes | None,
+    values: list[bytes] | None,
+    max_parts: int | None,
+    *,
+    wrapped: bool,
+    auth: bool = False,
+) -> Body:
+    context.only_hive4()
+    context.list_of_partitions()
+    entry = context.partitioned(database, table)
+    if entry is None:
+        return context.error("NoSuchObjectException", absent(database, table))
+    if auth:
+        without_privileges(entry)
+    if not values:
+        return _all(context, entry, max_parts, wrapped=wrapped)
+    if len(values) > len(entry.partition_keys) and not any(values):
+        raise Decline(Reason.ARGUMENTS)  # 4.2 gives all partitions, others refuse
+    found = _matching(context, entry, values, max_parts)
+    if isinstance(found, bytes):
+        return found
+    return _joined(context, entry, found, Variant.LIST, wrapped=wrapped)
+
+
+def _matching(context: Context, entry: TableEntry, values: list[bytes], max_parts: int | None) -> list[bytes] | bytes:
+    keys = entry.partition_keys
+    if len(values) > len(keys):
+        shown = b"[" + b", ".join(values) + b"]"
+        text = b"Incorrect number of partition values. numPartKeys=%d, part_val=%b" % (len(keys), shown)
+        return context.error("MetaException", text)
+    utf8(*values)
+    context.ordered()
+    return matching(context.snapshot, entry, values, _limit(max_parts))

@@ -1,0 +1,69 @@
+"""The dispatcher of a proxy that has no cache: every call is relayed.
+
+Job: what it means to relay a call: its label, whether it may be sent again, whether it is a session call. It runs when
+there is neither a store nor anything else to follow. Must not know the cache or the gate. Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+from hms_cache_proxy.methods.decision import Forward, Serve, Session
+from hms_cache_proxy.wire.message import Header
+from hms_cache_proxy.wire.spec import METHODS
+
+OTHER = "other"  # label of methods that no known Hive has: a peer's bytes must not become labels
+SESSION_CALLS = frozenset({b"set_ugi", b"setMetaConf"})
+# Named like reads, but they change something.
+_NOT_READS = frozenset(
+    {b"get_lock_materialization_rebuild", b"get_lock_materialization_rebuild_req", b"get_delegation_token"}
+)
+
+
+class RelayDispatcher:
+    """Relays everything; `reason` is why."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+        self._known: dict[bytes, Forward] = {}
+        self._other = Forward(label=OTHER, outcome="relay", reason=reason)
+        for name in METHODS:
+            encoded = name.encode()
+            self._known[encoded] = Forward(
+                label=name,
+                outcome="relay",
+                reason=reason,
+                retry=encoded.startswith(b"get") and encoded not in _NOT_READS,
+                replay=encoded in SESSION_CALLS,
+            )
+
+    def hot(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
+        """Never."""
+        return None
+
+    def moved(self) -> int:
+        """Nothing ever waits here."""
+        return 0
+
+    def decide(
+        self,
+        session: Session,
+        header: Header,
+        message: bytes,
+        now_ns: int,
+        *,
+        complete: bool = True,
+        patient: bool = False,
+    ) -> Serve | Forward:
+        """Forward."""
+        return self._known.get(header.name, self._other)
+
+    def sending(self, session: Session, forward: Forward) -> None:
+        """Nothing is cached, so nothing is fenced."""
+
+    def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
+        """Nothing is cached."""
+
+    def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
+        """Nothing is learned."""
+
+    def failed(self, session: Session, forward: Forward, sent: bool) -> None:
+        """Nothing is fenced."""

@@ -1,0 +1,328 @@
+"""How the targets of a call come out of its arguments: small declarative rules, evaluated on a projection.
+
+Job: rules such as "the table that db_name and tbl_name name", "for each partition of the list: its table",
+and one class per method that decodes only the fields that its rules look at (1,000 partitions of an
+add_partitions cost the skipping, not the building). Must not know: which method has which rule (table.py),
+the cache, sessions.
+
+Invariants:
+- Names are folded the wide way (names.write_name): a rule may name too much, never too little.
+- A name that is absent yields nothing; a call whose rules yield nothing at all is the caller's to widen.
+- Paths are dotted field names of the newest IDL that has them; a step into a list means each of its elements.
+
+Owner: any process; the projected classes are cached, building them is idempotent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+from hms_cache_proxy.cache import targets as target
+from hms_cache_proxy.consistency import names
+from hms_cache_proxy.wire import spec
+
+Path = str
+DEFAULT_DATABASE = b"default"
+
+
+class Rule(Protocol):
+    """One rule of a method."""
+
+    def paths(self) -> Sequence[Path]:
+        """The argument fields that it looks at."""
+        ...
+
+    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+        """The targets that a decoded projection names."""
+        ...
+
+
+def get(row: Any, path: Path | None) -> Any:
+    """The value at a path that crosses no list; None where a step is absent."""
+    if path is None:
+        return None
+    for step in path.split("."):
+        if row is None:
+            return None
+        row = getattr(row, step)
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class _Database:
+    database: Path
+    catalog: Path | None
+    make: tuple[Callable[[bytes, bytes], bytes], ...]
+    listing: bool = False
+
+    def paths(self) -> Sequence[Path]:
+        return [path for path in (self.database, self.catalog) if path]
+
+    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+        raw, catalog = get(row, self.database), get(row, self.catalog)
+        named = names.write_database(raw, catalog, default_catalog)
+        if named is None:
+            return
+        for make in self.make:
+            yield make(*named)
+        if self.listing:
+            yield target.databases(named[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    database: Path
+    table: Path
+    catalog: Path | None
+    listing: bool
+    """The call creates or drops it: the database's list of tables changes too."""
+
+    with_database: bool
+    """A read: what happens to the whole database happens to the table."""
+
+    unlogged: bool = False
+    """The call may change partitions without an event: they have to be reloaded."""
+
+    def paths(self) -> Sequence[Path]:
+        return [path for path in (self.database, self.table, self.catalog) if path]
+
+    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+        named = names.write_database(get(row, self.database), get(row, self.catalog), default_catalog)
+        if named is None:
+            return
+        wanted = get(row, self.table)
+        for raw in wanted if isinstance(wanted, list) else [wanted]:
+            table = names.write_name(raw)
+            if table is not None:
+                yield target.table(*named, table)
+                if self.unlogged:
+                    yield target.partitions(*named, table)
+        if self.listing:
+            yield target.tables(*named)
+        if self.with_database:
+            yield target.database(*named)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rename:
+    """A table that may get another name, database or catalog: both sides, and both lists if they differ."""
+
+    old: tuple[Path, Path, Path | None]
+    new: tuple[Path, Path, Path | None]
+
+    def paths(self) -> Sequence[Path]:
+        return [path for path in (*self.old, *self.new) if path]
+
+    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+        before = self._named(row, self.old, default_catalog)
+        after = self._named(row, self.new, default_catalog)
+        sides = [side for side in (before, after) if side is not None]
+        for side in sides:
+            yield target.table(*side)
+        if before != after:
+            for side in sides:
+                yield target.tables(side[0], side[1])
+
+    @staticmethod
+    def _named(
+        row: Any, paths: tuple[Path, Path, Path | None], default_catalog: bytes
+    ) -> tuple[bytes, bytes, bytes] | None:
+        database = names.write_database(get(row, paths[0]), get(row, paths[2]), default_catalog)
+        table = names.write_name(get(row, paths[1]))
+        return None if database is None or table is None else (*database, table)
+
+
+@dataclass(frozen=True, slots=True)
+class _Catalog:
+    """A catalog comes or goes: its list of databases, and its `default` database."""
+
+    catalog: Path
+
+    def paths(self) -> Sequence[Path]:
+        return [self.catalog]
+
+    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+        catalog = names.write_name(get(row, self.catalog))
+        if catalog is not None:
+            yield target.databases(catalog)
+            yield target.database(catalog, DEFAULT_DATABASE)
+            yield target.tables(catalog, DEFAULT_DATABASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Databases:
+    """A list of databases, of the catalog that a pattern may carry."""
+
+    pattern: Path | None
+
+    def paths(self) -> Sequence[Path]:
+        return [self.pattern] if self.pattern else []
+
+    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+        parts = names.split_database(get(row, self.pattern), default_catalog)
+        catalog = names.write_name(parts[0]) if parts else None
+        if catalog is not None:
+            yield target.databases(catalog)
+
+
+@dataclass(frozen=True, slots=True)
+class _Each:
+    """A rule for each element of a list; its paths begin at the element."""
+
+    many: Path
+    rule: Rule
+
+    def paths(self) -> Sequence[Path]:
+        return [f"{self.many}.{path}" for path in self.rule.paths()]
+
+    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+        for element in get(row, self.many) or ():
+            yield from self.rule.targets(element, default_catalog)
+
+
+@dataclass(frozen=True, slots=True)
+class _Everything:
+    """A target that covers everything: if one of the given fields is set, or always if none is given."""
+
+    made: bytes
+    if_set: tuple[Path, ...]
+
+    def paths(self) -> Sequence[Path]:
+        return self.if_set
+
+    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+        if not self.if_set or any(get(row, path) is not None for path in self.if_set):
+            yield self.made
+
+
+def database(db: Path, catalog: Path | None = None) -> Rule:
+    """A database object."""
+    return _Database(db, catalog, (target.database,))
+
+
+def whole_database(db: Path, catalog: Path | None = None) -> Rule:
+    """A database that is created or dropped: itself, its lists, and the list of databases."""
+    return _Database(db, catalog, (target.database, target.tables, target.functions), listing=True)
+
+
+def table_names(db: Path, catalog: Path | None = None) -> Rule:
+    """The list of tables of a database, as a read depends on it."""
+    return _Database(db, catalog, (target.tables, target.database))
+
+
+def functions(db: Path, catalog: Path | None = None) -> Rule:
+    """The functions of a database."""
+    return _Database(db, catalog, (target.functions,))
+
+
+def table(db: Path, tbl: Path, catalog: Path | None = None) -> Rule:
+    """A table and what is below it, changed in place."""
+    return _Table(db, tbl, catalog, listing=False, with_database=False)
+
+
+def emptied_table(db: Path, tbl: Path) -> Rule:
+    """A table that is truncated: without a list of partitions, no event tells."""
+    return _Table(db, tbl, None, listing=False, with_database=False, unlogged=True)
+
+
+def whole_table(db: Path, tbl: Path, catalog: Path | None = None) -> Rule:
+    """A table that is created or dropped."""
+    return _Table(db, tbl, catalog, listing=True, with_database=False)
+
+
+def read_table(db: Path, tbl: Path, catalog: Path | None = None) -> Rule:
+    """What a read of a table (or of a list of them) depends on."""
+    return _Table(db, tbl, catalog, listing=False, with_database=True)
+
+
+def locked(db: Path, tbl: Path) -> Rule:
+    """What a lock component locks: a table, or a whole database."""
+    return _Locked(db, tbl)
+
+
+@dataclass(frozen=True, slots=True)
+class _Locked:
+    db: Path
+    table: Path
+
+    def paths(self) -> Sequence[Path]:
+        return [self.db, self.table]
+
+    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+        named = names.write_database(get(row, self.db), None, default_catalog)
+        if named is None:
+            return
+        name = names.write_name(get(row, self.table))
+        yield target.database(*named) if name is None else target.table(*named, name)
+
+
+def rename(old: tuple[Path, Path, Path | None], new: tuple[Path, Path, Path | None]) -> Rule:
+    """A table that may get another name."""
+    return _Rename(old, new)
+
+
+def catalog(name: Path) -> Rule:
+    """A catalog that is created or dropped."""
+    return _Catalog(name)
+
+
+def databases(pattern: Path | None = None) -> Rule:
+    """The list of databases, as a read depends on it."""
+    return _Databases(pattern)
+
+
+def each(many: Path, rule: Rule) -> Rule:
+    """A rule for every element of a list."""
+    return _Each(many, rule)
+
+
+def everything() -> Rule:
+    """Everything, to be reloaded."""
+    return _Everything(target.ALL, ())
+
+
+def anything(*if_set: Path) -> Rule:
+    """If one of these fields is set: nobody knows what, but events will tell."""
+    return _Everything(target.UNKNOWN, if_set)
+
+
+@cache
+def projection(method: str, paths: tuple[Path, ...]) -> type[spec.Struct]:
+    """The class that decodes these paths of a method's arguments. KeyError for an unknown field."""
+    return _project(f"{method}_args", spec.METHODS[method].args, spec.args(method), paths)
+
+
+@cache
+def result_projection(method: str, paths: tuple[Path, ...]) -> type[spec.Struct]:
+    """The same for a method's result."""
+    return _project(f"{method}_result", spec.METHODS[method].result, spec.result(method), paths)
+
+
+def _project(
+    name: str, rows: tuple[spec.FieldFact, ...], whole: type[spec.Struct], paths: Sequence[Path]
+) -> type[spec.Struct]:
+    below: dict[str, list[Path]] = {}
+    for path in paths:
+        step, _, rest = path.partition(".")
+        below.setdefault(step, []).extend([rest] if rest else [])
+    by_name = {row[2]: row for row in whole.thrift_spec if row is not None}
+    types = {row.name: row.type for row in reversed(rows)}
+    chosen: dict[int, Any] = {}
+    for step, rests in below.items():
+        field_id, ttype, _, inner, default = by_name[step]
+        if rests:
+            struct_name = types[step].removeprefix("list<").removesuffix(">")
+            part = _project(struct_name, spec.fields(struct_name), spec.struct(struct_name), rests)
+            is_list = ttype == spec.TType.LIST
+            inner = (spec.TType.STRUCT, part._typeargs, False) if is_list else part._typeargs
+        chosen[field_id] = (field_id, ttype, step, inner, default)
+    names_ = tuple(below)
+    cls: type[spec.Struct] = type(
+        f"{name}[{','.join(names_)}]", (spec.Struct,), {**dict.fromkeys(names_), "_names": names_}
+    )
+    cls.thrift_spec = tuple(chosen.get(i) for i in range(max(chosen, default=-1) + 1))
+    cls._typeargs = [cls, cls.thrift_spec]
+    return cls

@@ -1,0 +1,398 @@
+"""The method table: what every method of every known metastore means to the cache.
+
+Job: one literal row per method: its kind, what it touches (a write) or depends on (a read), which reader
+answers it from objects, and whether the metastore's own reply may be kept. Docs and tests iterate it.
+Must not know: sockets, the cache's content, sessions.
+
+Kinds:
+- `read`: answered from the cache where that is proved equal, else relayed. Without rules its dependencies are
+  unknown: it is relayed, and afterwards everything that this connection reads must be newer than its reply.
+- `write`: its rules are fenced while it is in flight and reloaded afterwards. Without rules it changes
+  nothing that is ever answered from the cache (roles, resource plans, tokens).
+- `lock`: a read that orders: a granted lock fences what it locks.
+- `transaction`: changes only transactional tables, which are not served from the cache.
+- `session`: changes what the connection is.
+- `events`: hands out event ids, which become a floor for everybody.
+- `neutral`: none of these; relayed and forgotten.
+
+A method that is not here is relayed and treated as a write to everything.
+Owner: any process; constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from . import shapes as s
+
+
+class Kind(Enum):
+    """What a call of a method does, as far as a cache is concerned."""
+
+    READ = "read"
+    WRITE = "write"
+    LOCK = "lock"
+    TRANSACTION = "transaction"
+    SESSION = "session"
+    EVENTS = "events"
+    NEUTRAL = "neutral"
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One row.
+
+    `reads`: readers.READERS has a reader of that name. `learn`: the metastore's reply may be kept. `logs`: a write
+    that always logs an event when it succeeds, so that a log which stands still after it is not being written.
+    """
+
+    name: str
+    kind: Kind
+    rules: tuple[s.Rule, ...] = ()
+    reads: bool = False
+    learn: bool = False
+    logs: bool = False
+    members: bool = False
+    """What is learned also depends on every table of the listing that it depends on."""
+
+
+def _read(name: str, *rules: s.Rule) -> Method:
+    return Method(name, Kind.READ, rules)
+
+
+def _learn(name: str, *rules: s.Rule) -> Method:
+    return Method(name, Kind.READ, rules, learn=True)
+
+
+def _learn_of_all(name: str, *rules: s.Rule) -> Method:
+    return Method(name, Kind.READ, rules, learn=True, members=True)
+
+
+def _serve(name: str, *rules: s.Rule) -> Method:
+    return Method(name, Kind.READ, rules, reads=True, learn=True)
+
+
+def _write(name: str, *rules: s.Rule) -> Method:
+    return Method(name, Kind.WRITE, rules)
+
+
+def _logged(name: str, *rules: s.Rule) -> Method:
+    return Method(name, Kind.WRITE, rules, logs=True)
+
+
+def _some(kind: Kind, names: str) -> list[Method]:
+    return [Method(name, kind) for name in names.split()]
+
+
+def _constraint(name: str, rows: str) -> Method:
+    return _write(name, s.each(rows, s.table("table_db", "table_name", "catName")))
+
+
+def _foreign_keys(rows: str) -> tuple[s.Rule, ...]:
+    return (
+        s.each(rows, s.table("pktable_db", "pktable_name", "catName")),
+        s.each(rows, s.table("fktable_db", "fktable_name", "catName")),
+    )
+
+
+def _statistics(name: str, stats: str) -> Method:
+    return _write(name, s.table(f"{stats}.dbName", f"{stats}.tableName", f"{stats}.catName"))
+
+
+def _all_statistics(name: str, request: str) -> Method:
+    rule = s.table("statsDesc.dbName", "statsDesc.tableName", "statsDesc.catName")
+    return _write(name, s.each(f"{request}.colStats", rule))
+
+
+_PARTITION = s.table("dbName", "tableName", "catName")
+_TABLE = s.table("db_name", "tbl_name")
+_READ_TABLE = s.read_table("db_name", "tbl_name")
+_READ_FIELDS = s.read_table("db_name", "table_name")
+_REQ = s.read_table("req.dbName", "req.tblName", "req.catName")
+_REQUEST = s.read_table("request.dbName", "request.tblName", "request.catName")
+_CONSTRAINTS = s.read_table("request.db_name", "request.tbl_name", "request.catName")
+_ALTER_TABLE = s.rename(("dbname", "tbl_name", None), ("new_tbl.dbName", "new_tbl.tableName", "new_tbl.catName"))
+_CREATE_TABLE = s.whole_table("tbl.dbName", "tbl.tableName", "tbl.catName")
+_PART_OF = s.table("new_part.dbName", "new_part.tableName", "new_part.catName")
+_COMMIT = (s.anything("rqst.keyValue.key", "rqst.replLastIdInfo.database"),)
+_EXCHANGE = (s.table("source_db", "source_table_name"), s.table("dest_db", "dest_table_name"))
+
+_ROWS: list[Method] = [
+    # Catalogs and databases
+    *_some(Kind.NEUTRAL, "get_catalog get_catalogs alter_catalog"),
+    _write("create_catalog", s.catalog("catalog.catalog.name")),
+    _write("drop_catalog", s.catalog("catName.name")),
+    _serve("get_all_databases", s.databases()),
+    _serve("get_databases", s.databases("pattern")),
+    _read("get_databases_req"),
+    _serve("get_database", s.database("name")),
+    _serve("get_database_req", s.database("request.name", "request.catalogName")),
+    _logged("create_database", s.whole_database("database.name", "database.catalogName")),
+    _write(
+        "create_database_req",
+        s.whole_database("createDatabaseRequest.databaseName", "createDatabaseRequest.catalogName"),
+    ),
+    _write("alter_database", s.database("dbname"), s.database("db.name", "db.catalogName")),
+    _write(
+        "alter_database_req",
+        s.database("alterDbReq.oldDbName"),
+        s.database("alterDbReq.newDb.name", "alterDbReq.newDb.catalogName"),
+    ),
+    _write("drop_database", s.whole_database("name")),
+    _write("drop_database_req", s.whole_database("req.name", "req.catalogName")),
+    # Data connectors: remote databases are never answered from the cache
+    *_some(Kind.NEUTRAL, "get_dataconnector_req get_dataconnectors"),
+    *_some(Kind.WRITE, "create_dataconnector create_dataconnector_req alter_dataconnector"),
+    *_some(Kind.WRITE, "alter_dataconnector_req drop_dataconnector drop_dataconnector_req"),
+    # Tables
+    _serve("get_all_tables", s.table_names("db_name")),
+    _serve("get_tables", s.table_names("db_name")),
+    _learn_of_all("get_tables_by_type", s.table_names("db_name")),
+    _read("get_table_meta"),
+    _read("get_tables_ext"),
+    _learn_of_all("get_table_names_by_filter", s.table_names("dbname")),
+    _learn_of_all("get_materialized_views_for_rewriting", s.table_names("db_name")),
+    _read("get_all_materialized_view_objects_for_rewriting"),
+    _read("get_materialization_invalidation_info"),
+    _serve("get_table", s.read_table("dbname", "tbl_name")),
+    _serve("get_table_req", _REQ),
+    _serve("get_table_objects_by_name", s.read_table("dbname", "tbl_names")),
+    _serve("get_table_objects_by_name_req", s.read_table("req.dbName", "req.tblNames", "req.catName")),
+    _read("translate_table_dryrun"),
+    _logged("create_table", _CREATE_TABLE),
+    _logged("create_table_with_environment_context", _CREATE_TABLE),
+    _write("create_table_with_constraints", _CREATE_TABLE, *_foreign_keys("foreignKeys")),
+    _write(
+        "create_table_req",
+        s.whole_table("request.table.dbName", "request.table.tableName", "request.table.catName"),
+        *_foreign_keys("request.foreignKeys"),
+    ),
+    _logged("alter_table", _ALTER_TABLE),
+    _write("alter_table_with_cascade", _ALTER_TABLE),
+    _logged("alter_table_with_environment_context", _ALTER_TABLE),
+    _logged(
+        "alter_table_req",
+        s.rename(
+            ("req.dbName", "req.tableName", "req.catName"),
+            ("req.table.dbName", "req.table.tableName", "req.table.catName"),
+        ),
+    ),
+    _logged("drop_table", s.whole_table("dbname", "name")),
+    _logged("drop_table_with_environment_context", s.whole_table("dbname", "name")),
+    _write(
+        "drop_table_req",
+        s.whole_table("dropTableReq.dbName", "dropTableReq.tableName", "dropTableReq.catalogName"),
+    ),
+    _write("truncate_table", s.emptied_table("dbName", "tableName")),
+    _write("truncate_table_req", s.emptied_table("req.dbName", "req.tableName")),
+    _write("update_creation_metadata", s.table("dbname", "tbl_name", "catName")),
+    # Partitions, read
+    _serve("get_partition", _READ_TABLE),
+    _serve("get_partition_req", _REQ),
+    _serve("get_partition_with_auth", _READ_TABLE),
+    _serve("get_partition_by_name", _READ_TABLE),
+    _serve("get_partitions", _READ_TABLE),
+    _serve("get_partitions_req", _REQ),
+    _learn("get_partitions_with_auth", _READ_TABLE),
+    _learn("get_partitions_pspec", _READ_TABLE),
+    _serve("get_partition_names", _READ_TABLE),
+    _serve(
+        "fetch_partition_names_req",
+        s.read_table("partitionReq.dbName", "partitionReq.tblName", "partitionReq.catName"),
+    ),
+    _learn("get_partition_names_req", _REQ),
+    _serve("get_partition_names_ps", _READ_TABLE),
+    _serve("get_partition_names_ps_req", _REQ),
+    _serve("get_partitions_ps", _READ_TABLE),
+    _serve("get_partitions_ps_with_auth", _READ_TABLE),
+    _serve("get_partitions_ps_with_auth_req", _REQ),
+    _serve("get_partitions_by_names", _READ_TABLE),
+    _serve("get_partitions_by_names_req", s.read_table("req.db_name", "req.tbl_name")),
+    _serve("get_partitions_by_filter", _READ_TABLE),
+    _serve("get_partitions_by_filter_req", _REQ),
+    _learn("get_part_specs_by_filter", _READ_TABLE),
+    _learn("get_num_partitions_by_filter", _READ_TABLE),
+    _learn("get_partitions_by_expr", _REQ),
+    _learn("get_partitions_spec_by_expr", _REQ),
+    _learn("get_partitions_with_specs", _REQUEST),
+    _learn("get_partition_values", _REQUEST),
+    _read("isPartitionMarkedForEvent"),
+    # Partitions, written
+    _logged("add_partition", _PART_OF),
+    _write("add_partition_with_environment_context", _PART_OF),
+    _write("add_partitions", s.each("new_parts", _PARTITION)),
+    _write("add_partitions_pspec", s.each("new_parts", _PARTITION)),
+    _write(
+        "add_partitions_req",
+        s.table("request.dbName", "request.tblName", "request.catName"),
+        s.each("request.parts", _PARTITION),
+    ),
+    _write("append_partition", _TABLE),
+    _write("append_partition_with_environment_context", _TABLE),
+    _write("append_partition_by_name", _TABLE),
+    _write("append_partition_by_name_with_environment_context", _TABLE),
+    _write(
+        "append_partition_req",
+        s.table("appendPartitionsReq.dbName", "appendPartitionsReq.tableName", "appendPartitionsReq.catalogName"),
+    ),
+    _logged("alter_partition", _TABLE, _PART_OF),
+    _write("alter_partition_with_environment_context", _TABLE, _PART_OF),
+    _write("alter_partitions", _TABLE, s.each("new_parts", _PARTITION)),
+    _write("alter_partitions_with_environment_context", _TABLE, s.each("new_parts", _PARTITION)),
+    _write(
+        "alter_partitions_req",
+        s.table("req.dbName", "req.tableName", "req.catName"),
+        s.each("req.partitions", _PARTITION),
+    ),
+    _logged("rename_partition", _TABLE, _PART_OF),
+    _write(
+        "rename_partition_req",
+        s.table("req.dbName", "req.tableName", "req.catName"),
+        s.table("req.newPart.dbName", "req.newPart.tableName", "req.newPart.catName"),
+    ),
+    _write("drop_partition", _TABLE),
+    _write("drop_partition_with_environment_context", _TABLE),
+    _write("drop_partition_by_name", _TABLE),
+    _write("drop_partition_by_name_with_environment_context", _TABLE),
+    _write(
+        "drop_partition_req",
+        s.table("dropPartitionReq.dbName", "dropPartitionReq.tblName", "dropPartitionReq.catName"),
+    ),
+    _write("drop_partitions_req", s.table("req.dbName", "req.tblName", "req.catName")),
+    _write("exchange_partition", *_EXCHANGE),
+    _write("exchange_partitions", *_EXCHANGE),
+    _write("markPartitionForEvent", _TABLE),
+    # Columns
+    _learn("get_fields", _READ_FIELDS),
+    _learn("get_fields_with_environment_context", _READ_FIELDS),
+    _learn("get_fields_req", _REQ),
+    _learn("get_schema", _READ_FIELDS),
+    _learn("get_schema_with_environment_context", _READ_FIELDS),
+    _learn("get_schema_req", _REQ),
+    # Statistics
+    _learn("get_table_column_statistics", _READ_TABLE),
+    _learn("get_partition_column_statistics", _READ_TABLE),
+    _learn("get_table_statistics_req", _REQUEST),
+    _learn("get_partitions_statistics_req", _REQUEST),
+    _learn("get_aggr_stats_for", _REQUEST),
+    _statistics("update_table_column_statistics", "stats_obj.statsDesc"),
+    _statistics("update_partition_column_statistics", "stats_obj.statsDesc"),
+    _all_statistics("update_table_column_statistics_req", "req"),
+    _all_statistics("update_partition_column_statistics_req", "req"),
+    _all_statistics("set_aggr_stats_for", "request"),
+    _write("delete_table_column_statistics", _TABLE),
+    _write("delete_partition_column_statistics", _TABLE),
+    _write("delete_column_statistics_req", s.table("req.db_name", "req.tbl_name", "req.cat_name")),
+    # Constraints
+    _learn("get_primary_keys", _CONSTRAINTS),
+    _learn("get_unique_constraints", _CONSTRAINTS),
+    _learn("get_not_null_constraints", _CONSTRAINTS),
+    _learn("get_default_constraints", _CONSTRAINTS),
+    _learn("get_check_constraints", _CONSTRAINTS),
+    _read("get_all_table_constraints", _REQUEST),
+    _read("get_foreign_keys"),
+    _constraint("add_primary_key", "req.primaryKeyCols"),
+    _constraint("add_unique_constraint", "req.uniqueConstraintCols"),
+    _constraint("add_not_null_constraint", "req.notNullConstraintCols"),
+    _constraint("add_default_constraint", "req.defaultConstraintCols"),
+    _constraint("add_check_constraint", "req.checkConstraintCols"),
+    _write("add_foreign_key", *_foreign_keys("req.foreignKeyCols")),
+    _write("drop_constraint", s.table("req.dbname", "req.tablename", "req.catName")),
+    # Indexes (2.3 only)
+    _learn("get_index_by_name", _READ_TABLE),
+    _learn("get_index_names", _READ_TABLE),
+    _learn("get_indexes", _READ_TABLE),
+    _write(
+        "add_index",
+        s.table("new_index.dbName", "new_index.origTableName"),
+        s.whole_table("index_table.dbName", "index_table.tableName"),
+    ),
+    _write(
+        "alter_index",
+        s.table("dbname", "base_tbl_name"),
+        s.table("new_idx.dbName", "new_idx.origTableName"),
+        s.table("new_idx.dbName", "new_idx.indexTableName"),
+    ),
+    _write("drop_index_by_name", s.everything()),  # its index table has a name of its own, which is not said
+    # Functions: alter_function logs nothing, so what the metastore says of them is not kept
+    _read("get_function", s.functions("dbName")),
+    _read("get_functions", s.functions("dbName")),
+    _read("get_functions_req", s.functions("request.dbName", "request.catalogName")),
+    _read("get_all_functions"),
+    _write("create_function", s.functions("func.dbName", "func.catName")),
+    _write("alter_function", s.functions("dbName"), s.functions("newFunc.dbName", "newFunc.catName")),
+    _write("drop_function", s.functions("dbName")),
+    # Locks
+    Method("lock", Kind.LOCK, (s.each("rqst.component", s.locked("dbname", "tablename")),)),
+    *_some(Kind.LOCK, "check_lock unlock"),
+    # Transactions: they change transactional tables, which go upstream; a commit can carry more
+    Method("commit_txn", Kind.TRANSACTION, _COMMIT),
+    *_some(Kind.TRANSACTION, "open_txns abort_txn abort_txns get_open_txns get_open_txns_req"),
+    *_some(Kind.TRANSACTION, "get_open_txns_info get_valid_write_ids allocate_table_write_ids"),
+    *_some(Kind.TRANSACTION, "get_max_allocated_table_write_id get_latest_txnid_in_conflict seed_txn_id"),
+    *_some(Kind.TRANSACTION, "seed_write_id repl_tbl_writeid_state add_write_ids_to_min_history"),
+    *_some(Kind.TRANSACTION, "add_dynamic_partitions add_write_notification_log get_all_write_event_info"),
+    *_some(Kind.TRANSACTION, "add_write_notification_log_in_batch get_lock_materialization_rebuild"),
+    *_some(Kind.TRANSACTION, "heartbeat_lock_materialization_rebuild get_replayed_txns_for_policy"),
+    *_some(Kind.NEUTRAL, "heartbeat heartbeat_txn_range show_locks"),
+    # Compaction: of transactional tables only
+    *_some(Kind.TRANSACTION, "compact compact2 abort_Compactions find_next_compact find_next_compact2"),
+    *_some(Kind.TRANSACTION, "mark_cleaned mark_compacted mark_failed mark_refused set_hadoop_jobid"),
+    *_some(Kind.TRANSACTION, "submit_for_cleanup update_compactor_state update_transaction_statistics"),
+    *_some(Kind.NEUTRAL, "show_compact find_columns_with_stats get_latest_committed_compaction_info"),
+    *_some(Kind.NEUTRAL, "update_compaction_metrics_data remove_compaction_metrics_data"),
+    # Notifications
+    *_some(Kind.EVENTS, "get_next_notification get_current_notificationEventId get_notification_events_count"),
+    _write("fire_listener_event", s.table("rqst.dbName", "rqst.tableName", "rqst.catName")),
+    # Sessions
+    *_some(Kind.SESSION, "set_ugi setMetaConf"),
+    *_some(Kind.NEUTRAL, "getMetaConf get_config_value flushCache get_metastore_db_uuid"),
+    # Roles and privileges: never part of what is served
+    *_some(Kind.WRITE, "create_role drop_role grant_role revoke_role grant_revoke_role"),
+    *_some(Kind.WRITE, "grant_privileges revoke_privileges grant_revoke_privileges refresh_privileges"),
+    *_some(Kind.NEUTRAL, "get_role_names list_roles get_principals_in_role list_privileges"),
+    *_some(Kind.NEUTRAL, "get_role_grants_for_principal get_privilege_set"),
+    # Delegation tokens and master keys
+    *_some(Kind.NEUTRAL, "get_delegation_token renew_delegation_token cancel_delegation_token get_token"),
+    *_some(Kind.NEUTRAL, "add_token remove_token get_all_token_identifiers get_master_keys"),
+    *_some(Kind.NEUTRAL, "add_master_key update_master_key remove_master_key"),
+    # Types
+    *_some(Kind.NEUTRAL, "get_type get_type_all"),
+    *_some(Kind.WRITE, "create_type drop_type"),
+    # File metadata
+    *_some(Kind.NEUTRAL, "get_file_metadata get_file_metadata_by_expr put_file_metadata"),
+    *_some(Kind.NEUTRAL, "clear_file_metadata cache_file_metadata cm_recycle"),
+    # Names of partitions, computed
+    *_some(Kind.NEUTRAL, "partition_name_has_valid_characters partition_name_to_spec partition_name_to_vals"),
+    # Workload management
+    *_some(Kind.NEUTRAL, "get_active_resource_plan get_all_resource_plans get_resource_plan"),
+    *_some(Kind.NEUTRAL, "get_triggers_for_resourceplan validate_resource_plan"),
+    *_some(Kind.WRITE, "create_resource_plan alter_resource_plan drop_resource_plan"),
+    *_some(Kind.WRITE, "create_wm_pool alter_wm_pool drop_wm_pool create_wm_trigger alter_wm_trigger"),
+    *_some(Kind.WRITE, "drop_wm_trigger create_or_update_wm_mapping drop_wm_mapping"),
+    *_some(Kind.WRITE, "create_or_drop_wm_trigger_to_pool_mapping"),
+    # Schema registry
+    *_some(Kind.NEUTRAL, "get_ischema get_schema_version get_schema_latest_version get_schemas_by_cols"),
+    *_some(Kind.NEUTRAL, "get_schema_all_versions get_serde"),
+    *_some(Kind.WRITE, "create_ischema alter_ischema drop_ischema add_schema_version add_serde"),
+    *_some(Kind.WRITE, "drop_schema_version map_schema_version_to_serde set_schema_version_state"),
+    # Stored procedures, packages, properties, scheduled queries, metrics
+    *_some(Kind.NEUTRAL, "get_stored_procedure get_all_stored_procedures find_package get_all_packages"),
+    *_some(Kind.WRITE, "create_stored_procedure drop_stored_procedure add_package drop_package"),
+    *_some(Kind.NEUTRAL, "get_properties get_scheduled_query scheduled_query_poll get_runtime_stats"),
+    *_some(Kind.WRITE, "set_properties scheduled_query_maintenance scheduled_query_progress"),
+    *_some(Kind.NEUTRAL, "get_replication_metrics"),
+    *_some(Kind.WRITE, "add_runtime_stats add_replication_metrics"),
+    # fb303
+    *_some(Kind.NEUTRAL, "aliveSince getCounter getCounters getCpuProfile getName getOption"),
+    *_some(Kind.NEUTRAL, "getOptions getStatus getStatusDetails getVersion reinitialize setOption"),
+    *_some(Kind.NEUTRAL, "shutdown"),
+]
+
+METHODS: Mapping[str, Method] = {row.name: row for row in _ROWS}
+assert len(METHODS) == len(_ROWS), "a method has two rows"
+
+OTHER_LABEL = "other"
+"""Metric label of every method that the table does not have: clients must not be able to make labels."""

@@ -1,0 +1,323 @@
+"""Every metric, declared once, and the cheap counting that workers do.
+
+A bound prometheus counter and histogram cost 4 us an observation in multiprocess mode, so a worker counts
+in plain Python numbers (`Slot.observe`, about 0.2 us) and `WorkerMetrics.flush` adds what is new to
+prometheus_client's files on a timer. What a worker counted since the last flush is lost if it is killed;
+nothing else is.
+
+Files are named by role (`worker-0`, `follower`), not by process id: a restarted child continues its
+predecessor's file, so that counters stay monotonic and no files pile up. A role is used by one process at
+a time. The supervisor aggregates the files for /metrics, and adds its own few metrics
+(`SupervisorMetrics`), which live in its memory.
+
+`TABLE` lists them all for the documents and their test. Labels come from literal tables of this package,
+never from a peer's bytes: otherwise a client could grow the files at will.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import prometheus_client.values
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
+
+MULTIPROCESS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client
+FLUSH_INTERVAL_S = 1.0  # what a scrape may miss; a flush of 500 busy slots takes a few ms
+
+Outcome = Literal["hit", "miss", "relay", "write", "error"]
+
+# 20 us (a hit) to 60 s (a listing of everything); upper bounds in seconds.
+_FINE_BOUNDS = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
+BOUNDS: tuple[float, ...] = (*_FINE_BOUNDS, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 60.0)
+_STEP_BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 30.0)
+
+
+class Metric(NamedTuple):
+    """One row of the table: `kind` is counter, gauge or histogram, `owner` the process that counts."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    labels: tuple[str, ...]
+    owner: Literal["worker", "follower", "supervisor"]
+    help: str
+
+
+TABLE: tuple[Metric, ...] = (
+    Metric(
+        "hms_proxy_requests_total",
+        "counter",
+        ("method", "outcome", "reason"),
+        "worker",
+        "Calls by method, outcome (hit, miss, relay, write, error) and the reason of the outcome.",
+    ),
+    Metric(
+        "hms_proxy_request_seconds",
+        "histogram",
+        ("method", "outcome"),
+        "worker",
+        "Time from a complete request to the last byte of its reply.",
+    ),
+    Metric("hms_proxy_connections", "gauge", (), "worker", "Client connections now."),
+    Metric("hms_proxy_upstream_connections", "gauge", (), "worker", "Connections to metastores now."),
+    Metric("hms_proxy_accepted_total", "counter", (), "worker", "Client connections accepted."),
+    Metric(
+        "hms_proxy_refused_transports_total",
+        "counter",
+        ("transport",),
+        "worker",
+        "Connections closed because their first bytes are of a transport that is not spoken.",
+    ),
+    Metric(
+        "hms_proxy_limits_broken_total",
+        "counter",
+        ("limit",),
+        "worker",
+        "Connections closed because the client broke a limit, by the limit's key.",
+    ),
+    Metric(
+        "hms_proxy_upstream_failures_total",
+        "counter",
+        ("kind",),
+        "worker",
+        "Failed connects (connect), dead connections (closed), time-outs (timeout), bad replies (protocol).",
+    ),
+    Metric(
+        "hms_proxy_internal_errors_total",
+        "counter",
+        ("where",),
+        "worker",
+        "Errors of this program that were contained: a connection was closed, or a step tried again.",
+    ),
+    Metric("hms_proxy_cache_objects", "gauge", ("kind",), "follower", "Objects in the cache."),
+    Metric("hms_proxy_cache_bytes", "gauge", (), "follower", "Bytes of the cache file that are in use."),
+    Metric("hms_proxy_cursor_event_id", "gauge", (), "follower", "The event that the cache is as of."),
+    Metric("hms_proxy_upstream_event_id", "gauge", (), "follower", "The metastore's newest event."),
+    Metric(
+        "hms_proxy_event_lag_seconds",
+        "gauge",
+        (),
+        "follower",
+        "From the time stamp (whole seconds) to the commit in the cache, of the newest event followed.",
+    ),
+    Metric(
+        "hms_proxy_events_total",
+        "counter",
+        ("type", "result"),
+        "follower",
+        "Events followed, by type and how they were understood (applied, ignored, unknown, poison).",
+    ),
+    Metric("hms_proxy_prewarm_seconds", "gauge", (), "follower", "How long the last prewarm took."),
+    Metric("hms_proxy_evictions_total", "counter", ("kind",), "follower", "Objects dropped for room."),
+    Metric(
+        "hms_proxy_resets_total",
+        "counter",
+        ("reason",),
+        "follower",
+        "Times that all entries lost validity: a gap, a purged log, another database.",
+    ),
+    Metric(
+        "hms_proxy_follower_steps_total",
+        "counter",
+        ("result",),
+        "follower",
+        "Steps of the follower by result (changed, idle, failed).",
+    ),
+    Metric("hms_proxy_follower_step_seconds", "histogram", (), "follower", "How long one step takes."),
+    Metric(
+        "hms_proxy_restarts_total",
+        "counter",
+        ("child",),
+        "supervisor",
+        "Children restarted after they died.",
+    ),
+    Metric("hms_proxy_children", "gauge", ("child",), "supervisor", "Children that run now."),
+    Metric("hms_proxy_info", "gauge", ("version",), "supervisor", "1, with the version of this program."),
+)
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # a time stamp for each counter
+_BY_NAME = {metric.name: metric for metric in TABLE}
+
+
+def start_process(directory: Path, role: str) -> None:
+    """Make this process write its metrics into `directory` under the name `role`; call before any is made.
+
+    Without it (in a test, in the supervisor) metrics live in the memory of the process.
+    """
+    os.environ[MULTIPROCESS_VARIABLE] = str(directory)
+    prometheus_client.values.ValueClass = prometheus_client.values.MultiProcessValue(lambda: role)  # type: ignore[no-untyped-call]
+
+
+def _counter(name: str, registry: CollectorRegistry) -> Counter:
+    metric = _BY_NAME[name]
+    return Counter(name.removesuffix("_total"), metric.help, metric.labels, registry=registry)
+
+
+def _gauge(name: str, registry: CollectorRegistry, mode: Literal["livesum", "mostrecent"]) -> Gauge:
+    metric = _BY_NAME[name]
+    return Gauge(name, metric.help, metric.labels, registry=registry, multiprocess_mode=mode)
+
+
+def _histogram(name: str, registry: CollectorRegistry, bounds: tuple[float, ...]) -> Histogram:
+    metric = _BY_NAME[name]
+    return Histogram(name, metric.help, metric.labels, registry=registry, buckets=bounds)
+
+
+class Slot:
+    """The running counts of one (method, outcome, reason); `observe` is the hot path.
+
+    Where 0.2 us matter, a call below the first bound is counted by `quick` and `quick_ns`, which are plain integers.
+    """
+
+    __slots__ = ("buckets", "quick", "quick_ns", "seconds")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(BOUNDS) + 1)
+        self.seconds = 0.0
+        self.quick = 0
+        self.quick_ns = 0
+
+    def observe(self, seconds: float) -> None:
+        """Count one call that took so long."""
+        self.buckets[bisect_left(BOUNDS, seconds)] += 1
+        self.seconds += seconds
+
+    def fold(self) -> None:
+        """Put the quick ones where they belong."""
+        self.buckets[0] += self.quick
+        self.seconds += self.quick_ns * 1e-9
+        self.quick = self.quick_ns = 0
+
+    @property
+    def count(self) -> int:
+        return sum(self.buckets) + self.quick
+
+
+class WorkerMetrics:
+    """What one worker counts; `flush` from a timer of its loop, and once at its end."""
+
+    def __init__(self) -> None:
+        registry = self.registry = CollectorRegistry()
+        self._slots: dict[tuple[str, str, str], Slot] = {}
+        self._flushed: dict[tuple[str, str, str], tuple[list[int], float]] = {}
+        self._requests = _counter("hms_proxy_requests_total", registry)
+        self._seconds = _histogram("hms_proxy_request_seconds", registry, BOUNDS)
+        self.connections = _gauge("hms_proxy_connections", registry, "livesum")
+        self.upstream_connections = _gauge("hms_proxy_upstream_connections", registry, "livesum")
+        self.accepted = _counter("hms_proxy_accepted_total", registry)
+        self._refused = _counter("hms_proxy_refused_transports_total", registry)
+        self._limits = _counter("hms_proxy_limits_broken_total", registry)
+        self._failures = _counter("hms_proxy_upstream_failures_total", registry)
+        self._internal = _counter("hms_proxy_internal_errors_total", registry)
+
+    def slot(self, method: str, outcome: Outcome, reason: str = "") -> Slot:
+        """The one slot of these labels; keep it where the path is hot."""
+        key = (method, outcome, reason)
+        slot = self._slots.get(key)
+        if slot is None:
+            slot = self._slots[key] = Slot()
+        return slot
+
+    def refused_transport(self, transport: str) -> None:
+        """A connection began with bytes of `transport`: sasl, tls, http, unknown."""
+        self._refused.labels(transport).inc()
+
+    def limit_broken(self, limit: str) -> None:
+        """A client broke the limit with this key, e.g. max_message_bytes."""
+        self._limits.labels(limit).inc()
+
+    def upstream_failed(self, kind: Literal["connect", "closed", "timeout", "protocol"]) -> None:
+        self._failures.labels(kind).inc()
+
+    def internal_error(self, where: str) -> None:
+        self._internal.labels(where).inc()
+
+    def flush(self) -> None:
+        """Add what was counted since the last flush to the shared files."""
+        for key, slot in self._slots.items():
+            slot.fold()
+            before, seconds_before = self._flushed.get(key, ([0] * len(slot.buckets), 0.0))
+            if slot.buckets == before:
+                continue
+            buckets, seconds = slot.buckets.copy(), slot.seconds
+            self._flushed[key] = (buckets, seconds)
+            new = [now - then for now, then in zip(buckets, before, strict=True)]
+            self._requests.labels(*key).inc(sum(new))
+            _add(self._seconds.labels(*key[:2]), new, seconds - seconds_before)
+
+
+def _add(child: Histogram, counts: list[int], seconds: float) -> None:
+    """Add many observations to a histogram at once: the library can only add one at a time, 15 times dearer.
+
+    `_buckets` and `_sum` are its own fields; tests/ops/test_metrics.py would tell if they changed.
+    """
+    child._sum.inc(seconds)
+    for bucket, count in zip(child._buckets, counts, strict=True):
+        if count:
+            bucket.inc(count)
+
+
+class FollowerMetrics:
+    """What the follower tells; a few sets a step, so they go straight to the files."""
+
+    def __init__(self) -> None:
+        registry = self.registry = CollectorRegistry()
+        self.cache_objects = _gauge("hms_proxy_cache_objects", registry, "mostrecent")
+        self.cache_bytes = _gauge("hms_proxy_cache_bytes", registry, "mostrecent")
+        self.cursor_event_id = _gauge("hms_proxy_cursor_event_id", registry, "mostrecent")
+        self.upstream_event_id = _gauge("hms_proxy_upstream_event_id", registry, "mostrecent")
+        self.event_lag_seconds = _gauge("hms_proxy_event_lag_seconds", registry, "mostrecent")
+        self.prewarm_seconds = _gauge("hms_proxy_prewarm_seconds", registry, "mostrecent")
+        self.step_seconds = _histogram("hms_proxy_follower_step_seconds", registry, _STEP_BOUNDS)
+        self._events = _counter("hms_proxy_events_total", registry)
+        self._evictions = _counter("hms_proxy_evictions_total", registry)
+        self._resets = _counter("hms_proxy_resets_total", registry)
+        self._steps = _counter("hms_proxy_follower_steps_total", registry)
+        self._internal = _counter("hms_proxy_internal_errors_total", registry)
+
+    def objects(self, kind: str, number: int) -> None:
+        """How many objects of a kind (databases, tables, partitions) the cache has."""
+        self.cache_objects.labels(kind).set(number)
+
+    def event(self, type: str, result: str, number: int = 1) -> None:
+        """`type` is one that the event table knows, else "other"."""
+        self._events.labels(type, result).inc(number)
+
+    def evicted(self, kind: str, number: int = 1) -> None:
+        self._evictions.labels(kind).inc(number)
+
+    def reset(self, reason: str) -> None:
+        self._resets.labels(reason).inc()
+
+    def step(self, result: Literal["changed", "idle", "failed"], seconds: float) -> None:
+        self._steps.labels(result).inc()
+        self.step_seconds.observe(seconds)
+
+    def internal_error(self, where: str) -> None:
+        self._internal.labels(where).inc()
+
+
+class SupervisorMetrics:
+    """The supervisor's own metrics, and the sum over all children's files."""
+
+    def __init__(self, directory: Path, version: str) -> None:
+        self._directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        for file in directory.glob("*.db"):  # of the last run
+            file.unlink()
+        self.registry = CollectorRegistry()
+        self._children = CollectorRegistry()
+        multiprocess.MultiProcessCollector(self._children, str(directory))  # type: ignore[no-untyped-call]
+        self._restarts = _counter("hms_proxy_restarts_total", self.registry)
+        self.running = _gauge("hms_proxy_children", self.registry, "livesum")
+        _gauge("hms_proxy_info", self.registry, "livesum").labels(version).set(1)
+
+    def died(self, role: str) -> None:
+        """A child is gone: its gauges end, its counters stay."""
+        multiprocess.mark_process_dead(role, str(self._directory))  # type: ignore[no-untyped-call]
+        self._restarts.labels(role.partition("-")[0]).inc()
+
+    def render(self) -> bytes:
+        """/metrics in the text format."""
+        return generate_latest(self.registry) + generate_latest(self._children)

@@ -1,0 +1,52 @@
+"""What lies where in the data directory; imports nothing but config."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hms_cache_proxy.config import Config
+
+
+def lock(config: Config) -> Path:
+    """Held exclusively by the supervisor (flock), for as long as it or a child lives."""
+    return Path(config.data_dir) / "lock"
+
+
+def addresses(config: Config) -> Path:
+    """Where the running proxy listens, as one JSON object: pid, listen, http, admin. Absent while none runs."""
+    return Path(config.data_dir) / "addresses.json"
+
+
+def state(config: Config) -> Path:
+    """The state page: one mmap of counters that every process reads."""
+    return Path(config.data_dir) / "state"
+
+
+def cache(config: Config) -> Path:
+    """The cache's LMDB environment; the follower writes."""
+    return Path(config.data_dir) / "cache"
+
+
+def fences(config: Config) -> Path:
+    """The LMDB environment of fences and tickets; every process writes."""
+    return Path(config.data_dir) / "fences"
+
+
+def metrics(config: Config) -> Path:
+    """Files of prometheus_client, one per metric type and role; emptied at each start."""
+    return Path(config.data_dir) / "metrics"
+
+
+def follower_socket(config: Config) -> Path:
+    """Datagram socket of the follower: any byte means "look now"."""
+    return Path(config.data_dir) / "follower.sock"
+
+
+def follower_report(config: Config) -> Path:
+    """What the follower tells beyond the state page's counters: JSON, replaced as a whole."""
+    return Path(config.data_dir) / "follower.json"
+
+
+def not_followed(config: Config) -> Path:
+    """There while the log was not followed since the cache was last known to be right (follower/mode.py)."""
+    return Path(config.data_dir) / "not_followed"

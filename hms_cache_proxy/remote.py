@@ -1,0 +1,92 @@
+"""Questions to a running proxy over its HTTP addresses, for `hms-cache-proxy status` and `flush`.
+
+Job: one request, one answer, and what people see of it. It must not know how the proxy comes to its
+answers.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from hms_cache_proxy.errors import ProxyError
+
+TIMEOUT_S = 10.0  # a flush waits up to 5 s for its reload
+
+
+def get_status(url: str) -> dict[str, Any]:
+    """The object of /status; ProxyError when there is no proxy."""
+    return _ask(urllib.request.Request(urllib.parse.urljoin(url, "/status")))
+
+
+def post_flush(url: str, query: Mapping[str, str], token: str) -> dict[str, Any]:
+    """Ask for a reload; the answer has `targets`, `ticket` and `done`."""
+    target = urllib.parse.urljoin(url, "/admin/flush") + "?" + urllib.parse.urlencode(query)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return _ask(urllib.request.Request(target, method="POST", headers=headers))
+
+
+def _ask(request: urllib.request.Request) -> dict[str, Any]:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # it is near; http_proxy is for far ones
+    try:
+        with opener.open(request, timeout=TIMEOUT_S) as response:
+            answer = json.load(response)
+    except urllib.error.HTTPError as error:
+        raise ProxyError(f"{request.full_url}: {_error_text(error)}") from error
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise ProxyError(f"{request.full_url}: no answer of a proxy: {reason}") from error
+    if not isinstance(answer, dict):
+        raise ProxyError(f"{request.full_url}: this is not a proxy's answer")
+    return answer
+
+
+def _error_text(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(error.read())["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {error.code}"
+
+
+def print_status(url: str, answer: Mapping[str, Any]) -> None:
+    """/status as a table."""
+    table = Table(title=f"hms-cache-proxy {answer['version']} at {url}", show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column()
+    for label, value in _rows(answer):
+        table.add_row(label, value)
+    Console().print(table)
+
+
+def _rows(answer: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    prewarm, objects, upstream = answer["prewarm"], answer["objects"], answer["upstream"]
+    workers, confirmed = answer["workers"], answer["confirmed_ms_ago"]
+    total = prewarm["tables_total"]
+    reachable = {True: "reachable", False: "NOT reachable", None: "not asked yet"}[upstream["reachable"]]
+    rows: list[tuple[str, Any]] = [
+        ("ready", "yes" if answer["ready"] else f"NO, {answer['not_ready']}"),
+        ("mode", f"{answer['mode']} ({answer['mode_text']})"),
+        ("metastore", f"{upstream['uri']} version {upstream['version'] or '?'}, {reachable}"),
+        ("event", f"{answer['cursor_event_id']} of {answer['upstream_event_id']}"),
+        ("confirmed", "never" if confirmed is None else f"{confirmed} ms ago"),
+        (
+            "prewarm",
+            f"{'done' if prewarm['done'] else 'running'}, {prewarm['tables_done']} of {total} tables",
+        ),
+    ]
+    if total and not prewarm["done"]:
+        rows.append(("", ProgressBar(total=total, completed=prewarm["tables_done"], width=40)))
+    return [
+        *rows,
+        ("objects", ", ".join(f"{number:,} {kind}" for kind, number in objects.items())),
+        ("cache", f"{answer['cache_bytes'] / (1 << 20):,.1f} MiB"),
+        ("workers", f"{workers['running']} of {workers['wanted']}, {workers['restarts']} restarts"),
+    ]

@@ -1,0 +1,1 @@
+"""Client connections: pure logic, the asyncio driver, and the worker process."""

@@ -1,0 +1,374 @@
+"""One client connection: what to do about each event, without doing it.
+
+Job: requests one at a time and in order, each answered here or relayed; back-pressure, limits, idle time, drain. Pure:
+methods are events (with the time in ns), each returns the commands for the driver, in order. Must not know sockets,
+the loop or the clock.
+
+Invariants
+- A request is looked at only when the reply of the one before it has left the outbox; what comes meanwhile waits, and
+  beyond PIPELINE_BYTES the client is not read from.
+- `mode` tells the driver that a whole chunk may be tried on the dispatcher's hot path: nothing partial, nothing in
+  flight, the client takes bytes.
+- After Close no command follows.
+Owner: the worker's event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+from hms_cache_proxy.errors import CacheError, LimitError, WireError
+from hms_cache_proxy.methods.decision import Decider, Forward, Serve, Session, Wait
+from hms_cache_proxy.server.commands import (
+    Again,
+    Await,
+    Close,
+    Command,
+    Observe,
+    Reading,
+    ReadingUpstream,
+    Why,
+)
+from hms_cache_proxy.server.exchange import Exchange, Link
+from hms_cache_proxy.server.inbox import Inbox, Request, TransportRefused
+from hms_cache_proxy.server.outbox import Outbox
+from hms_cache_proxy.upstream.endpoints import Endpoints
+from hms_cache_proxy.wire.framing import Transport
+from hms_cache_proxy.wire.message import ApplicationError, Header, Limits, exception_message
+
+PIPELINE_BYTES = 1 << 18  # of requests that wait while one is answered
+REQUESTS_PER_TURN = 32  # of one packet; other connections come between
+REPLY_LIMITS = Limits(message_bytes=2**31 - 1, string_bytes=2**31 - 1)  # the metastore is trusted that far
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a connection needs of the configuration."""
+
+    limits: Limits
+    idle_timeout_ns: int  # 0: never
+    request_timeout_ns: int
+    spool_directory: str | None = None  # for messages that are too large for memory; None: the system's place
+
+
+class Mode(IntEnum):
+    """May a chunk be tried on the hot path? Zero: no."""
+
+    GENERAL = 0
+    HOT = 1
+    HOT_FRAMED = 2
+
+
+class Phase(Enum):
+    """What the connection is doing."""
+
+    READING = "reading"
+    WAITING = "waiting"  # a request that the cache can answer in a moment
+    SERVING = "serving"  # a reply is being built from slices
+    RELAYING = "relaying"
+    CLOSED = "closed"
+
+
+class ClientConnection:
+    """The logic of one client connection."""
+
+    def __init__(self, *, decider: Decider, endpoints: Endpoints, settings: Settings, peer: str, now_ns: int) -> None:
+        self.session = Session(peer=peer)
+        self.mode = Mode.GENERAL
+        self.last_ns = now_ns  # when something last moved on the client's side; the driver writes it too
+        self._decider = decider
+        self._settings = settings
+        self._commands: list[Command] = []
+        self._inbox = Inbox(settings.limits, settings.spool_directory)
+        self._outbox = Outbox(self._commands, settings.spool_directory)
+        self._phase = Phase.READING
+        self._slices: Iterator[bytes] = iter(())
+        self._serve: Serve | None = None
+        self._header: Header | None = None  # of the request that is being served
+        self._waiting: Request | None = None
+        self._wait_until_ns = 0
+        self._began_ns = 0
+        self._cold = False  # the next request has been tried on the hot path already
+        self._reading = True
+        self._ended = False  # the client sends no more
+        self._draining = False
+        self._gone = False  # the client's connection is lost
+        self._exchange = Exchange(
+            decider=decider,
+            session=self.session,
+            endpoints=endpoints,
+            outbox=self._outbox,
+            commands=self._commands,
+            limits=REPLY_LIMITS,
+        )
+
+    # events of the client
+
+    def received(self, data: bytes, now_ns: int, *, cold: bool = False) -> list[Command]:
+        """Bytes from the client. `cold`: as a whole they are no request that the hot path knows."""
+        self.last_ns = now_ns
+        self._cold = cold
+        if self._phase is not Phase.CLOSED and not self._gone:
+            self._inbox.add(data)
+        return self._settle(now_ns)
+
+    def ended(self, now_ns: int) -> list[Command]:
+        """The client will send no more; what it asked for is answered."""
+        self._ended = True
+        return self._settle(now_ns)
+
+    def gone(self, now_ns: int) -> list[Command]:
+        """The client's connection is lost."""
+        self._gone = self._ended = True
+        self._inbox.close()
+        self._outbox.drop()
+        self._slices = iter(())
+        self._waiting = None
+        if self._phase is Phase.RELAYING:
+            self._exchange.client_gone()
+        if self._phase is not Phase.RELAYING or self._exchange.link is Link.CLOSED:
+            self._phase = Phase.CLOSED
+            self._exchange.abort()
+        return self._settle(now_ns)
+
+    def client_blocked(self) -> list[Command]:
+        """The transport's buffer to the client is full. Comes while commands are carried out."""
+        self._outbox.blocked = True
+        self.mode = Mode.GENERAL
+        return [ReadingUpstream(False)] if self._exchange.link is Link.REPLYING else []
+
+    def client_writable(self, now_ns: int) -> list[Command]:
+        """The client takes bytes again."""
+        self.last_ns = now_ns
+        self._outbox.blocked = False
+        if self._exchange.link is Link.REPLYING:
+            self._exchange.progress_ns = now_ns
+            self._commands.append(ReadingUpstream(True))
+        self._outbox.pump()
+        return self._settle(now_ns)
+
+    # events of the metastore
+
+    def upstream_opened(self, now_ns: int) -> list[Command]:
+        """The connection that OpenUpstream asked for is there."""
+        self._exchange.opened(now_ns)
+        return self._settle(now_ns)
+
+    def upstream_refused(self, detail: str, now_ns: int) -> list[Command]:
+        """The connection that OpenUpstream asked for cannot be had."""
+        self._exchange.refused(detail, now_ns)
+        return self._settle(now_ns)
+
+    def upstream_received(self, data: bytes, now_ns: int) -> list[Command]:
+        """Bytes from the metastore."""
+        self._exchange.received(data, now_ns)
+        return self._settle(now_ns)
+
+    def upstream_lost(self, detail: str, now_ns: int) -> list[Command]:
+        """The metastore closed the connection, or it broke."""
+        self._exchange.lost(detail, now_ns)
+        return self._settle(now_ns)
+
+    def upstream_blocked(self) -> list[Command]:
+        """The transport's buffer to the metastore is full. Comes while commands are carried out."""
+        self._exchange.blocked = True
+        return []
+
+    def upstream_writable(self, now_ns: int) -> list[Command]:
+        """The metastore takes bytes again."""
+        self._exchange.blocked = False
+        self._exchange.progress_ns = now_ns
+        self._exchange.pump()
+        return self._settle(now_ns)
+
+    # events of the worker
+
+    def turn(self, now_ns: int) -> list[Command]:
+        """Another turn of the loop, as Again asked for."""
+        if self._phase is Phase.SERVING:
+            self._next_slice(now_ns)
+        elif self._phase is not Phase.CLOSED:
+            self._exchange.pump()
+            self._outbox.pump()
+        return self._settle(now_ns)
+
+    def moved(self, now_ns: int) -> list[Command]:
+        """What a request waits for may be there, as Await asked for."""
+        if self._phase is Phase.WAITING and self._waiting is not None:
+            request, self._waiting = self._waiting, None
+            self._phase = Phase.READING
+            self._decide(request, now_ns, arrived_ns=self._began_ns, patient=now_ns < self._wait_until_ns)
+        return self._settle(now_ns)
+
+    def drain(self, now_ns: int) -> list[Command]:
+        """The worker stops: finish what is in flight or on its way in, then close."""
+        self._draining = True
+        return self._settle(now_ns)
+
+    def expire(self, now_ns: int) -> list[Command]:
+        """Close or give up what has been waiting for too long."""
+        settings, exchange = self._settings, self._exchange
+        blocked = self._outbox.blocked or self._outbox.busy
+        if exchange.waiting and not (exchange.link is Link.REPLYING and blocked):
+            if now_ns - exchange.progress_ns > settings.request_timeout_ns:
+                exchange.timed_out(now_ns)
+        elif settings.idle_timeout_ns and now_ns - self.last_ns > settings.idle_timeout_ns:
+            if self._phase is Phase.READING or blocked:
+                self._close(Why.IDLE, "nothing moved for the idle time")
+        return self._settle(now_ns)
+
+    @property
+    def upstream_idle(self) -> bool:
+        """There is a connection to the metastore, and nothing is on it."""
+        return self._exchange.link is Link.IDLE
+
+    @property
+    def closed(self) -> bool:
+        """Nothing is left to do."""
+        return self._phase is Phase.CLOSED
+
+    # requests
+
+    def _settle(self, now_ns: int) -> list[Command]:
+        """Go on with what has come; returns the commands of this event."""
+        self._heed_exchange(now_ns)
+        if self._phase is Phase.READING:
+            self._next_requests(now_ns)
+        free = self._phase is Phase.READING and not self._outbox.blocked and not self._outbox.busy
+        quiet = free and self._inbox.empty and not self._draining and not self._ended
+        self.mode = _MODES[self._inbox.transport] if quiet else Mode.GENERAL
+        wanted = free or self._inbox.waiting_bytes <= PIPELINE_BYTES
+        if wanted is not self._reading and self._phase is not Phase.CLOSED:
+            self._reading = wanted
+            self._commands.append(Reading(wanted))
+        commands = self._commands[:]
+        self._commands.clear()
+        return commands
+
+    def _next_requests(self, now_ns: int) -> None:
+        for _ in range(REQUESTS_PER_TURN):
+            if self._phase is not Phase.READING or self._outbox.blocked or self._outbox.busy:
+                return
+            try:
+                request = self._inbox.next()
+                if request is None:
+                    break
+                self._handle(request, now_ns)
+            except WireError as error:
+                self._refuse(error)
+        else:
+            self._commands.append(Again())
+            return
+        if self._ended or (self._draining and self._inbox.empty):
+            self._close(Why.FINISHED)
+
+    def _heed_exchange(self, now_ns: int) -> None:
+        exchange = self._exchange
+        if exchange.must_close is not None:
+            self._close(*exchange.must_close)
+        elif exchange.over:
+            exchange.over = False
+            self._finished(now_ns)
+
+    def _handle(self, request: Request, now_ns: int) -> None:
+        self._outbox.framed = self._inbox.transport is Transport.FRAMED
+        complete = request.spool is None
+        if complete and not self._cold:
+            reply = self._decider.hot(self.session, request.message, now_ns)
+            if reply is not None:
+                self._outbox.whole(reply)
+                return
+        self._cold = False
+        self._decide(request, now_ns, arrived_ns=now_ns, patient=True)
+
+    def _decide(self, request: Request, now_ns: int, *, arrived_ns: int, patient: bool) -> None:
+        complete = request.spool is None
+        decision = self._decider.decide(
+            self.session, request.header, request.message, arrived_ns, complete=complete, patient=patient
+        )
+        if isinstance(decision, Wait):
+            self._phase, self._waiting = Phase.WAITING, request
+            self._began_ns, self._wait_until_ns = arrived_ns, decision.until_ns
+            self._commands.append(Await(decision.seen, decision.until_ns))
+            return
+        if isinstance(decision, Forward):
+            self._phase = Phase.RELAYING
+            self._exchange.start(request, decision, now_ns)
+            self._heed_exchange(now_ns)
+            return
+        assert complete, "a request that was not looked at cannot be answered here"
+        if isinstance(decision.chunks, bytes):
+            self._outbox.whole(decision.chunks)
+            self._observe(decision, arrived_ns)
+            return
+        self._phase = Phase.SERVING
+        self._serve, self._header = decision, request.header
+        self._began_ns, self._slices = arrived_ns, decision.chunks
+        self._outbox.begin()
+        self._next_slice(now_ns)
+
+    def _next_slice(self, now_ns: int) -> None:
+        assert self._serve is not None
+        try:
+            part = next(self._slices, None)
+            if part is not None:
+                self._outbox.write(part)
+                self._commands.append(Again())
+                return
+        except (CacheError, LimitError) as error:
+            self._break_off(self._serve, str(error), now_ns)
+            return
+        self._outbox.end()
+        self._observe(self._serve, self._began_ns)
+        self._finished(now_ns)
+
+    def _break_off(self, serve: Serve, problem: str, now_ns: int) -> None:
+        """A reply cannot be finished: what has not begun to leave becomes an exception."""
+        assert self._header is not None
+        self._commands.append(Observe(serve.label, "error", "cache", self._began_ns))
+        if self._outbox.passed_on:
+            self._close(Why.CACHE, problem)
+            return
+        self._outbox.drop()
+        name, seqid = self._header.name, self._header.seqid
+        self._outbox.whole(exception_message(name, seqid, ApplicationError.INTERNAL_ERROR, problem))
+        self._finished(now_ns)
+
+    def _finished(self, now_ns: int) -> None:
+        """The request is over."""
+        self.last_ns = now_ns
+        self._phase = Phase.READING
+        self._serve = None
+        self._slices = iter(())
+        if self._gone:
+            self._phase = Phase.CLOSED
+            self._exchange.abort()
+
+    def _observe(self, serve: Serve, began_ns: int) -> None:
+        self._commands.append(Observe(serve.label, serve.outcome, serve.reason, began_ns))
+
+    # the end
+
+    def _refuse(self, error: WireError) -> None:
+        if isinstance(error, TransportRefused):
+            self._close(Why.TRANSPORT, str(error), error.transport.name.lower())
+        elif isinstance(error, LimitError):
+            self._close(Why.LIMIT, str(error), error.limit)
+        else:
+            self._close(Why.WIRE, str(error))
+
+    def _close(self, why: Why, detail: str = "", key: str = "") -> None:
+        if self._phase is Phase.CLOSED:
+            return
+        self._phase = Phase.CLOSED
+        self._inbox.close()
+        self._outbox.drop()
+        self._exchange.abort()
+        self._slices = iter(())
+        self._waiting = None
+        self._commands.append(Close(why, detail, key))
+
+
+_MODES = {None: Mode.GENERAL, Transport.BINARY: Mode.HOT, Transport.FRAMED: Mode.HOT_FRAMED}

@@ -1,0 +1,413 @@
+"""The asyncio side of client connections: carries out what connection.py decides.
+
+Job: transports, tasks, the clock, log lines and metrics. Decides nothing, but for the hot path: a chunk that the
+dispatcher knows by heart is answered without going through the connection's logic. One of the two places that catch
+Exception: a bug ends the connection that met it, with a traceback and a counter, and no other.
+Owner: the worker's event loop; nothing here is called from another thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from time import monotonic_ns
+from typing import Any, cast
+
+import structlog
+
+from hms_cache_proxy.errors import ProxyError
+from hms_cache_proxy.methods.decision import Decider
+from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.server.commands import (
+    Again,
+    Await,
+    Close,
+    CloseUpstream,
+    Command,
+    Observe,
+    OpenUpstream,
+    Reading,
+    ReadingUpstream,
+    Send,
+    SendUpstream,
+    UpstreamTrouble,
+    Why,
+)
+from hms_cache_proxy.server.connection import ClientConnection, Mode, Settings
+from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
+from hms_cache_proxy.upstream.link import UpstreamLink, connect, keep_alive
+from hms_cache_proxy.wire.framing import frame_header
+
+HIGH_WATER_BYTES = 1 << 18  # of a transport's buffer: what one slow client keeps in memory
+CLOSE_GRACE_S = 10.0  # for a client to take the last bytes of a connection that is closed
+SAY_INTERVAL_NS = 1_000_000_000
+TOPICS = 1000  # a client address is one; beyond that all are forgotten
+WATCH_INTERVAL_S = 0.0005  # how often the state page is looked at while requests wait for it
+SWEEP_AT_ONCE = 200  # connections looked at between two turns of the loop
+
+log = structlog.get_logger()
+
+
+class Hub:
+    """What the connections of one worker share."""
+
+    def __init__(
+        self,
+        *,
+        decider: Decider,
+        endpoints: Endpoints,
+        settings: Settings,
+        metrics: WorkerMetrics,
+        max_connections: int,
+        connect_timeout_s: float,
+    ) -> None:
+        self.decider = decider
+        self.endpoints = endpoints
+        self.settings = settings
+        self.metrics = metrics
+        self.max_connections = max_connections
+        self.connect_timeout_s = connect_timeout_s
+        self.clients: set[Client] = set()
+        self.draining = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: dict[Client, Await] = {}  # whose request waits for the decider to move
+        self._said: dict[tuple[str, str], list[int]] = {}  # when, and how often it was left out since
+
+    def say(self, event: str, topic: str, **details: str) -> None:
+        """Log a warning that a peer can provoke: one line a second for each topic, the others only counted."""
+        now_ns = monotonic_ns()
+        if len(self._said) > TOPICS:
+            self._said.clear()
+        said = self._said.setdefault((event, topic), [0, 0])
+        if now_ns - said[0] < SAY_INTERVAL_NS:
+            said[1] += 1
+            return
+        if said[1]:
+            details["left_out"] = str(said[1])
+        said[:] = [now_ns, 0]
+        log.warning(event, **details)
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Start a task that is named, referenced, and whose failure is seen."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.metrics.internal_error("task")
+            log.error("a task failed", task=task.get_name(), exc_info=task.exception())
+
+    def wait(self, client: Client, what: Await) -> None:
+        """Call the client's `moved` when what it waits for may be there."""
+        if not self._waiting:
+            self._watch_again()
+        self._waiting[client] = what
+
+    def _watch_again(self) -> None:
+        asyncio.get_running_loop().call_later(WATCH_INTERVAL_S, self._watch)
+
+    def _watch(self) -> None:
+        now_ns, moved = monotonic_ns(), self.decider.moved()
+        due = [client for client, what in self._waiting.items() if moved != what.seen or what.until_ns <= now_ns]
+        for client in due:
+            del self._waiting[client]
+        if self._waiting:
+            self._watch_again()
+        for client in due:
+            client.moved()
+
+    async def sweep(self, interval_s: float) -> None:
+        """Look for what has been waiting for too long, for ever."""
+        while True:
+            await asyncio.sleep(interval_s)
+            for number, client in enumerate(list(self.clients)):
+                if number % SWEEP_AT_ONCE == SWEEP_AT_ONCE - 1:
+                    await asyncio.sleep(0)
+                client.expire()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Let what is in flight end, then close; what has not ended in time is cut off."""
+        self.draining = True
+        for client in list(self.clients):
+            client.drain()
+        deadline = monotonic_ns() + int(timeout_s * 1e9)
+        while self.clients and monotonic_ns() < deadline:
+            await asyncio.sleep(0.02)
+        if self.clients:
+            log.warning("connections cut off at the end of the drain time", connections=len(self.clients))
+        for client in list(self.clients):
+            client.abort()
+        await asyncio.sleep(0)
+
+
+class Client(asyncio.Protocol):
+    """One client connection and its upstream connection."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._hot = hub.decider.hot
+        self._peer = ""
+        self._upstream: UpstreamLink | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._turn_due = False
+        self._grace: asyncio.TimerHandle | None = None
+        self._lost = False
+        self._refused = False
+
+    # the client's transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        hub = self._hub
+        self._transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
+        self._write = self._transport.write
+        name = transport.get_extra_info("peername")
+        self._peer = f"{name[0]}:{name[1]}" if name else ""
+        self._core = ClientConnection(
+            decider=hub.decider,
+            endpoints=hub.endpoints,
+            settings=hub.settings,
+            peer=self._peer,
+            now_ns=monotonic_ns(),
+        )
+        self._session = self._core.session
+        hub.metrics.accepted.inc()
+        hub.metrics.connections.inc()
+        if hub.draining or len(hub.clients) >= hub.max_connections:
+            self._turn_away()
+            return
+        hub.clients.add(self)
+        self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+        keep_alive(self._transport)
+
+    def _turn_away(self) -> None:
+        self._refused = True
+        self._transport.abort()
+        if not self._hub.draining:
+            self._hub.metrics.limit_broken("max_connections")
+            self._hub.say("client refused", "max_connections", peer=self._peer, limit="max_connections")
+
+    def data_received(self, data: bytes) -> None:
+        now_ns = monotonic_ns()
+        core = self._core
+        mode = core.mode
+        try:
+            if mode == _HOT:
+                reply = self._hot(self._session, data, now_ns)
+                if reply is not None:
+                    core.last_ns = now_ns
+                    self._write(reply)
+                    return
+            elif mode == _HOT_FRAMED and int.from_bytes(data[:4], "big") == len(data) - 4:
+                reply = self._hot(self._session, data[4:], now_ns)
+                if reply is not None:
+                    core.last_ns = now_ns
+                    self._write(frame_header(len(reply)) + reply)
+                    return
+            if self._upstream is not None and core.upstream_idle:
+                self._check_upstream(self._upstream)
+            if not self._refused:
+                self._run(core.received(data, now_ns, cold=mode != _GENERAL))
+        except Exception:
+            self._bug()
+
+    def eof_received(self) -> bool:
+        self._event(self._core.ended)
+        return True  # the reply to what came before can still be sent
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._lost = True
+        if self._grace is not None:
+            self._grace.cancel()
+        self._hub.metrics.connections.dec()
+        self._event(self._core.gone)
+        self._forget_if_over()
+
+    def pause_writing(self) -> None:
+        self._run(self._core.client_blocked())
+
+    def resume_writing(self) -> None:
+        self._event(self._core.client_writable)
+
+    # the metastore's transport (called by UpstreamLink)
+
+    def upstream_received(self, link: UpstreamLink, data: bytes) -> None:
+        if link is self._upstream:
+            try:
+                self._run(self._core.upstream_received(data, monotonic_ns()))
+            except Exception:
+                self._bug()
+
+    def upstream_lost(self, link: UpstreamLink, error: Exception | None) -> None:
+        if link is self._upstream:
+            self._upstream = None
+            self._hub.metrics.upstream_connections.dec()
+            detail = str(error) if error else "closed by the metastore"
+            self._event(lambda now_ns: self._core.upstream_lost(detail, now_ns))
+
+    def _check_upstream(self, link: UpstreamLink) -> None:
+        """Before a call goes on an idle connection: a write that leaves on a dead one has an unknown outcome."""
+        if link.ended():
+            self._close_upstream()
+            self._run(self._core.upstream_lost("closed by the metastore", monotonic_ns()))
+
+    def upstream_blocked(self, link: UpstreamLink) -> None:
+        if link is self._upstream:
+            self._run(self._core.upstream_blocked())
+
+    def upstream_writable(self, link: UpstreamLink) -> None:
+        if link is self._upstream:
+            self._event(self._core.upstream_writable)
+
+    # the worker
+
+    def expire(self) -> None:
+        """Some time has passed."""
+        self._event(self._core.expire)
+
+    def moved(self) -> None:
+        """What this connection's request waits for may be there."""
+        self._event(self._core.moved)
+
+    def drain(self) -> None:
+        """The worker stops."""
+        self._event(self._core.drain)
+
+    def abort(self) -> None:
+        """Cut off."""
+        self._transport.abort()
+        self._event(self._core.gone)
+        self._close_upstream()
+        self._hub.clients.discard(self)
+
+    # carrying out
+
+    def _event(self, happened: Callable[[int], list[Command]]) -> None:
+        try:
+            self._run(happened(monotonic_ns()))
+        except Exception:
+            self._bug()
+
+    def _run(self, commands: list[Command]) -> None:
+        for command in commands:
+            _HANDLERS[type(command)](self, command)
+        if self._lost:
+            self._forget_if_over()
+
+    def _bug(self) -> None:
+        """A connection's supervisor: whatever happened, it happened to this connection only."""
+        self._hub.metrics.internal_error("connection")
+        log.exception("connection closed after an internal error", peer=self._peer)
+        self._transport.abort()
+        self._close_upstream()
+        self._hub.clients.discard(self)
+
+    def _forget_if_over(self) -> None:
+        if self._core.closed:
+            self._close_upstream()
+            self._hub.clients.discard(self)
+
+    def _send(self, command: Send) -> None:
+        if not self._transport.is_closing():
+            self._write(command.data)
+
+    def _send_upstream(self, command: SendUpstream) -> None:
+        if self._upstream is not None:
+            self._upstream.write(command.data)
+
+    def _open_upstream(self, command: OpenUpstream) -> None:
+        self._opening = self._hub.spawn(self._connect(command.endpoint), f"connect {command.endpoint.uri}")
+
+    async def _connect(self, endpoint: Endpoint) -> None:
+        try:
+            link = await connect(endpoint, self, self._hub.connect_timeout_s)
+        except ProxyError as error:
+            detail = str(error)
+            self._opening = None
+            self._event(lambda now_ns: self._core.upstream_refused(detail, now_ns))
+            return
+        self._opening = None
+        self._upstream = link
+        self._hub.metrics.upstream_connections.inc()
+        self._event(self._core.upstream_opened)
+
+    def _close_upstream(self, command: CloseUpstream | None = None) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
+        if self._upstream is not None:
+            link, self._upstream = self._upstream, None
+            self._hub.metrics.upstream_connections.dec()
+            link.close()
+
+    def _reading(self, command: Reading) -> None:
+        if not self._transport.is_closing():
+            if command.wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _reading_upstream(self, command: ReadingUpstream) -> None:
+        if self._upstream is not None:
+            self._upstream.reading(command.wanted)
+
+    def _again(self, command: Again) -> None:
+        if not self._turn_due:
+            self._turn_due = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_due = False
+        self._event(self._core.turn)
+
+    def _await(self, command: Await) -> None:
+        self._hub.wait(self, command)
+
+    def _observe(self, command: Observe) -> None:
+        slot = self._hub.metrics.slot(command.label, command.outcome, command.reason)
+        slot.observe((monotonic_ns() - command.began_ns) / 1e9)
+
+    def _upstream_trouble(self, command: UpstreamTrouble) -> None:
+        self._hub.metrics.upstream_failed(command.kind)
+        log.warning("upstream trouble", kind=command.kind, uri=command.uri, detail=command.detail, peer=self._peer)
+
+    def _close(self, command: Close) -> None:
+        metrics, why = self._hub.metrics, command.why
+        if why is Why.LIMIT:
+            metrics.limit_broken(command.key)
+        elif why is Why.TRANSPORT:
+            metrics.refused_transport(command.key)
+        elif why is Why.IDLE:
+            metrics.limit_broken("idle_timeout_s")
+        if why is not Why.FINISHED:
+            key = {"key": command.key} if command.key else {}
+            host = self._peer.rpartition(":")[0]
+            self._hub.say(
+                "client closed", why.value + host, why=why.value, **key, detail=command.detail, peer=self._peer
+            )
+        if why in (Why.UPSTREAM, Why.CACHE, Why.IDLE):
+            self._transport.abort()  # a reset cannot be taken for the end of a reply
+        else:
+            self._transport.close()
+            self._grace = asyncio.get_running_loop().call_later(CLOSE_GRACE_S, self._transport.abort)
+
+
+# Plain integers: the comparison with an enum's member costs more.
+_GENERAL = int(Mode.GENERAL)
+_HOT = int(Mode.HOT)
+_HOT_FRAMED = int(Mode.HOT_FRAMED)
+_HANDLERS: dict[type[Any], Callable[[Client, Any], None]] = {
+    Send: Client._send,
+    SendUpstream: Client._send_upstream,
+    OpenUpstream: Client._open_upstream,
+    CloseUpstream: Client._close_upstream,
+    Reading: Client._reading,
+    ReadingUpstream: Client._reading_upstream,
+    Again: Client._again,
+    Await: Client._await,
+    Observe: Client._observe,
+    UpstreamTrouble: Client._upstream_trouble,
+    Close: Client._close,
+}

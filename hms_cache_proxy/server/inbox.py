@@ -1,0 +1,186 @@
+"""From the bytes of one client to its requests.
+
+Job: tell the transport, cut the stream into messages of any size, keep what came too early. Must not know the loop or
+what a request means.
+Invariants: a request is handed out when it is whole, so that the names in it can be fenced before it leaves; up to
+WINDOW_BYTES as bytes, beyond that as a Spool (a file) and its first HEAD_BYTES. A frame holds exactly one message: more
+or less in it is refused, else a second call could pass unseen. Owner: one ClientConnection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.server.spool import Spool
+from hms_cache_proxy.wire.framing import Transport, detect, parse_frame
+from hms_cache_proxy.wire.message import NEED_MORE, Header, Limits, MessageType, NeedMore, parse_header
+from hms_cache_proxy.wire.scan import MessageScanner, end_of_struct
+
+WINDOW_BYTES = 8 << 20  # a call with 1,000 partitions of 50 columns has 3 MB
+HEAD_BYTES = 1 << 16  # of a larger one: header and names, in all known methods
+_SERVED = (Transport.BINARY, Transport.FRAMED)
+_BAD_FRAME = "a frame does not hold exactly one message"
+
+
+class TransportRefused(WireError):
+    """The first bytes are of a transport that is not spoken here."""
+
+    def __init__(self, transport: Transport) -> None:
+        super().__init__(f"the first bytes are {transport.value}; only Thrift binary, framed or not, is spoken")
+        self.transport = transport
+
+
+@dataclass(slots=True)
+class Request:
+    """One message, without its frame. `spool` has all of it when `message` is only its beginning."""
+
+    header: Header
+    message: bytes
+    spool: Spool | None = None
+
+    def close(self) -> None:
+        """Free the spool."""
+        if self.spool is not None:
+            self.spool.close()
+
+
+class _Partial:
+    """A message of which only the beginning is here."""
+
+    __slots__ = ("scanner", "spool")
+
+    def __init__(self, limits: Limits, spool_directory: str | None) -> None:
+        self.scanner = MessageScanner(limits)
+        self.spool = Spool(limit=limits.message_bytes, limit_name="max_message_bytes", directory=spool_directory)
+
+    def take(self, data: bytes) -> int | NeedMore:
+        """Returns how many bytes of data belong to it once it is whole."""
+        end = self.scanner.feed(data)
+        self.spool.write(data if end is NEED_MORE else data[:end])
+        return end
+
+    def request(self) -> Request:
+        header = self.scanner.header
+        assert header is not None
+        large = self.spool.size > WINDOW_BYTES
+        message = self.spool.read(HEAD_BYTES if large else WINDOW_BYTES)
+        self.spool.rewind()
+        if large:
+            return Request(header, message, self.spool)
+        self.spool.close()
+        return Request(header, message)
+
+
+class Inbox:
+    """Bytes in, requests out."""
+
+    __slots__ = ("_at", "_buffer", "_frame_left", "_limits", "_partial", "_spool_directory", "transport")
+
+    def __init__(self, limits: Limits, spool_directory: str | None = None) -> None:
+        self._limits = limits
+        self._spool_directory = spool_directory
+        self._buffer = b""
+        self._at = 0  # what comes before it in the buffer was handed out
+        self._frame_left = 0  # of the frame that is being taken: bytes still to come
+        self._partial: _Partial | None = None
+        self.transport: Transport | None = None
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that came and were not looked at yet."""
+        return len(self._buffer) - self._at
+
+    @property
+    def empty(self) -> bool:
+        """Nothing of a further request is here."""
+        return self._at == len(self._buffer) and self._partial is None
+
+    def add(self, data: bytes) -> None:
+        """Bytes from the client."""
+        self._buffer = self._buffer[self._at :] + data if self._at < len(self._buffer) else data
+        self._at = 0
+
+    def next(self) -> Request | None:
+        """The next whole request. WireError (LimitError, TransportRefused) if the client breaks the protocol."""
+        if self._at == len(self._buffer):
+            return None
+        if self.transport is None and not self._detect():
+            return None
+        request = self._framed() if self.transport is Transport.FRAMED else self._plain()
+        if request is not None and request.header.type not in (MessageType.CALL, MessageType.ONEWAY):
+            request.close()
+            raise WireError(f"a message of type {request.header.type.name} from a client")
+        return request
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._buffer = b""
+        self._at = 0
+        if self._partial is not None:
+            self._partial.spool.close()
+            self._partial = None
+
+    def _detect(self) -> bool:
+        found = detect(self._buffer)
+        if found is NEED_MORE:
+            return False
+        if found not in _SERVED:
+            raise TransportRefused(found)
+        self.transport = found
+        return True
+
+    def _plain(self) -> Request | None:
+        if self._partial is None:
+            request = self._whole()
+            if request is not None:
+                return request
+            self._partial = _Partial(self._limits, self._spool_directory)
+        return self._take(self._buffer[self._at :] if self._at else self._buffer)
+
+    def _framed(self) -> Request | None:
+        if self._partial is None:
+            frame = parse_frame(self._buffer, self._at, self._limits)
+            if frame is NEED_MORE:
+                return None
+            self._at = frame.start
+            if frame.end <= len(self._buffer):
+                request = self._whole()
+                if request is None or self._at != frame.end:
+                    raise WireError(_BAD_FRAME)
+                return request
+            self._frame_left = frame.end - frame.start
+            self._partial = _Partial(self._limits, self._spool_directory)
+        data = self._buffer[self._at : self._at + self._frame_left]
+        self._frame_left -= len(data)
+        if not data:
+            return None
+        request = self._take(data)
+        if (request is None) != bool(self._frame_left):
+            raise WireError(_BAD_FRAME)
+        return request
+
+    def _whole(self) -> Request | None:
+        """The message at the current place if it ends within the buffer."""
+        buffer, start = self._buffer, self._at
+        header = parse_header(buffer, start, self._limits)
+        if header is NEED_MORE:
+            return None
+        end = end_of_struct(buffer, header.body, self._limits)
+        if end is NEED_MORE:
+            return None
+        self._at = end
+        if start == 0 and end == len(buffer):
+            return Request(header, buffer)
+        return Request(header._replace(body=header.body - start), buffer[start:end])
+
+    def _take(self, data: bytes) -> Request | None:
+        """Feed data, which begins at the current place, to the message whose beginning came before."""
+        assert self._partial is not None
+        end = self._partial.take(data)
+        self._at += len(data) if end is NEED_MORE else end
+        if end is NEED_MORE:
+            return None
+        request = self._partial.request()
+        self._partial = None
+        return request

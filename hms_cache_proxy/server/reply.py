@@ -1,0 +1,94 @@
+"""One reply of a metastore as it arrives.
+
+Job: find its end, check that it belongs to the request, and hold it back while that is wanted and it is short enough.
+Must not know where it goes. Invariants: nothing is released before the header is known and checked; what is held is at
+most `hold_bytes` (exceptions, which are short, at most EXCEPTION_BYTES). Owner: one Exchange.
+"""
+
+from __future__ import annotations
+
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.wire.message import NEED_MORE, Header, Limits, MessageType, parse_header
+from hms_cache_proxy.wire.scan import MessageScanner, end_of_struct
+
+EXCEPTION_BYTES = 1 << 20  # a TApplicationException is a line of text; held to see whether it says UNKNOWN_METHOD
+
+
+class Reply:
+    """Feed it with `take` until it is `complete`."""
+
+    __slots__ = ("_asked", "_hold_bytes", "_limits", "_parts", "_scanner", "_size", "complete", "extra", "header")
+
+    def __init__(self, asked: Header, limits: Limits, hold_bytes: int) -> None:
+        self._asked = asked
+        self._limits = limits
+        self._hold_bytes = hold_bytes
+        self._parts: list[bytes] = []  # held back
+        self._scanner: MessageScanner | None = None
+        self._size = 0
+        self.header: Header | None = None
+        self.complete = False
+        self.extra = b""  # what came after its end: nothing should
+
+    @property
+    def seen(self) -> bool:
+        """At least one byte has come."""
+        return bool(self._size)
+
+    @property
+    def held(self) -> bytes | None:
+        """The whole reply if none of it was released."""
+        if not self.complete or not self._parts:
+            return None
+        if len(self._parts) > 1:
+            self._parts = [b"".join(self._parts)]
+        return self._parts[0]
+
+    def take(self, data: bytes) -> list[bytes]:
+        """Bytes from the metastore; returns those that need not be held back any more, in order.
+
+        WireError if they are no reply to the request.
+        """
+        end = self._scan(data)
+        if end < len(data):
+            self.extra = data[end:]
+            data = data[:end]
+        self._size += len(data)
+        if data and self._hold_bytes >= 0:
+            self._parts.append(data)
+        header = self.header
+        if header is None:
+            return []
+        if self._hold_bytes >= 0:
+            limit = EXCEPTION_BYTES if header.type is MessageType.EXCEPTION else self._hold_bytes
+            if self._size <= limit or (self.complete and len(self._parts) == 1):
+                return []
+            parts, self._parts, self._hold_bytes = self._parts, [], -1
+            return parts
+        return [data] if data else []
+
+    def _scan(self, data: bytes) -> int:
+        """Where the reply ends in data, its length if it goes on."""
+        if self._scanner is None:
+            header = parse_header(data, 0, self._limits)
+            if header is not NEED_MORE:
+                self._check(header)
+                end = end_of_struct(data, header.body, self._limits)
+                if end is not NEED_MORE:
+                    self.complete = True
+                    return end
+            self._scanner = MessageScanner(self._limits)
+        found = self._scanner.feed(data)
+        if self.header is None and self._scanner.header is not None:
+            self._check(self._scanner.header)
+        if found is NEED_MORE:
+            return len(data)
+        self.complete = True
+        return found
+
+    def _check(self, header: Header) -> None:
+        if header.type not in (MessageType.REPLY, MessageType.EXCEPTION):
+            raise WireError(f"a message of type {header.type.name} from a metastore")
+        if header.name != self._asked.name or header.seqid != self._asked.seqid:
+            raise WireError(f"asked {self._asked.name!r} {self._asked.seqid}, answered {header.name!r} {header.seqid}")
+        self.header = header

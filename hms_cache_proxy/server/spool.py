@@ -1,0 +1,99 @@
+"""A bounded queue of bytes: in memory while small, then in a temporary file.
+
+Job: hold one message that is not whole yet, or whose receiver is slow. Written first, read afterwards; `rewind` reads
+it again. Must not know messages or sockets.
+Invariants: memory is at most `memory_bytes`; the file has no name, so nothing is left after a crash; more than `limit`
+bytes raise LimitError, and so does a full disk. Owner: one connection of the worker's event loop (the file's pages are
+the kernel's page cache, so a write does not wait for a disk in general).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from typing import IO
+
+from hms_cache_proxy.errors import LimitError
+
+MEMORY_BYTES = 1 << 20  # of one spool; a message beyond it moves to a file
+SLICE_BYTES = 1 << 18  # what is taken out at a time: a few system calls per megabyte
+
+
+class Spool:
+    """Bytes in order. `size` is what was written, `left` what was not read yet."""
+
+    __slots__ = ("_directory", "_file", "_limit", "_limit_name", "_memory", "_memory_bytes", "_parts", "_read", "size")
+
+    def __init__(self, *, limit: int, limit_name: str, directory: str | None, memory_bytes: int = MEMORY_BYTES) -> None:
+        """`directory` is where its file would be; None: the system's place for temporary files."""
+        self.size = 0
+        self._read = 0
+        self._parts: list[bytes] = []
+        self._memory: bytes | None = None  # the parts joined, once reading began
+        self._file: IO[bytes] | None = None
+        self._limit = limit
+        self._limit_name = limit_name
+        self._memory_bytes = memory_bytes
+        self._directory = directory
+
+    @property
+    def left(self) -> int:
+        return self.size - self._read
+
+    def write(self, data: bytes) -> None:
+        """Append; LimitError if that would be too much."""
+        if self.size + len(data) > self._limit:
+            raise LimitError(
+                f"a message of more than {self._limit} bytes",
+                limit=self._limit_name,
+                size=self.size + len(data),
+            )
+        self.size += len(data)
+        if self._file is None and self.size <= self._memory_bytes:
+            assert self._memory is None, "written after it was read"
+            self._parts.append(data)
+            return
+        try:
+            self._write_file(data)
+        except OSError as error:
+            raise LimitError(
+                f"no room for a spooled message: {error.strerror}", limit="spool", size=self.size
+            ) from error
+
+    def _write_file(self, data: bytes) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="spool-", dir=self._directory, buffering=0)
+            self._write_all(b"".join(self._parts))
+            self._parts.clear()
+        self._file.seek(0, 2)
+        self._write_all(data)
+
+    def _write_all(self, data: bytes) -> None:
+        assert self._file is not None
+        view = memoryview(data)
+        while view:
+            view = view[self._file.write(view) :]
+
+    def read(self, size: int = SLICE_BYTES) -> bytes:
+        """The next bytes, b"" at the end."""
+        if self._file is not None:
+            self._file.seek(self._read)
+            data = self._file.read(size)
+        else:
+            if self._memory is None:
+                self._memory = b"".join(self._parts)
+            whole = self._read == 0 and size >= self.size
+            data = self._memory if whole else self._memory[self._read : self._read + size]
+        self._read += len(data)
+        return data
+
+    def rewind(self) -> None:
+        """Read from the start again."""
+        self._read = 0
+
+    def close(self) -> None:
+        """Free the memory and the file."""
+        self._parts.clear()
+        self._memory = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,90 @@
+"""A bridged call on its way: the twin that is asked in its place, and the old reply made of the twin's.
+
+Job: hold what one bridged request needs; methods/bridge.py knows what the calls mean. Must not know sockets.
+A reply up to HOLD_BYTES is held and spliced exactly. A longer one is spliced as it passes: the old result is the
+response's first field without the struct around it, so its head is rewritten and its last byte, one of two stops, is
+dropped. (A further field of the response, such as isStatsCompliant, then passes as one that old clients skip.)
+Owner: one Exchange.
+"""
+
+from __future__ import annotations
+
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.methods import bridge
+from hms_cache_proxy.wire.message import (
+    NEED_MORE,
+    ApplicationError,
+    Header,
+    MessageType,
+    message_header,
+    parse_exception,
+    parse_header,
+)
+
+HOLD_BYTES = 4 << 20
+_RESPONSE = b"\x0c\x00\x00"  # field 0, a struct
+_FIRST_FIELD = b"\x00\x01"
+
+
+class Twin:
+    """The twin of one request."""
+
+    __slots__ = ("_header", "_kept", "_started", "asked", "message")
+
+    def __init__(self, header: Header, message: bytes) -> None:
+        self._header = header  # of the request
+        self._kept = b""
+        self._started = False
+        self.message = message
+        self.asked = header._replace(name=bridge.TWINS[header.name])
+
+    def splice(self, reply: bytes) -> bytes:
+        """The old reply out of the twin's whole one."""
+        return bridge.splice(self._header, reply)
+
+    def stream(self, parts: list[bytes]) -> list[bytes]:
+        """What may be passed on of a reply that is longer; the first call has at least its first HOLD_BYTES."""
+        data = b"".join((self._kept, *parts))
+        if not self._started:
+            self._started = True
+            data = self._first(data)
+        self._kept = data[-1:]  # the last byte of all is dropped
+        return [data[:-1]]
+
+    def _first(self, data: bytes) -> bytes:
+        answer = parse_header(data)
+        assert answer is not NEED_MORE
+        at = answer.body
+        if data[at : at + 3] != _RESPONSE or data[at + 4 : at + 6] != _FIRST_FIELD:
+            raise WireError(f"a reply to {answer.name!r} that is no response", offset=at)
+        head = message_header(self._header.name, MessageType.REPLY, self._header.seqid)
+        return head + data[at + 3 : at + 4] + b"\0\0" + data[at + 6 :]
+
+
+def twin_of(header: Header, message: bytes) -> Twin | None:
+    """The twin to ask; None if the arguments have none."""
+    try:
+        request = bridge.twin_request(header, message)
+    except WireError:
+        return None
+    return None if request is None else Twin(header, request)
+
+
+def refusal(header: Header, message: bytes) -> bytes | None:
+    """What the old method said to arguments that have no twin."""
+    try:
+        return bridge.refusal(header, message)
+    except WireError:
+        return None
+
+
+def is_bridged(header: Header) -> bool:
+    """Is this one of the methods that new metastores lack?"""
+    return header.name in bridge.TWINS
+
+
+def says_unknown_method(header: Header, reply: bytes) -> bool:
+    """Does this whole reply say that the metastore lacks the method?"""
+    if header.type is not MessageType.EXCEPTION:
+        return False
+    return parse_exception(reply, header.body).type == ApplicationError.UNKNOWN_METHOD

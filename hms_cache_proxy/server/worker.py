@@ -1,0 +1,158 @@
+"""A worker process: listens, serves, drains.
+
+Job: `run(config, index)` builds what the connections share, accepts on the listening address together with the other
+workers (SO_REUSEPORT: the kernel spreads the connections), and ends in order on SIGTERM: no new connections, running
+calls finish up to `drain_timeout_s`, the rest is cut off. Owner: the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import resource
+import signal
+import socket
+
+import structlog
+import uvloop
+
+from hms_cache_proxy import paths
+from hms_cache_proxy.cache.reader import CacheReader
+from hms_cache_proxy.cache.state import StatePage
+from hms_cache_proxy.cache.streams import HOLD_NS
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.consistency.fences import FenceStore
+from hms_cache_proxy.methods.decision import Decider
+from hms_cache_proxy.methods.dispatch import Dispatcher
+from hms_cache_proxy.methods.relay import RelayDispatcher
+from hms_cache_proxy.metrics import FLUSH_INTERVAL_S, WorkerMetrics
+from hms_cache_proxy.server.bell import Bell
+from hms_cache_proxy.server.connection import Settings
+from hms_cache_proxy.server.driver import Client, Hub
+from hms_cache_proxy.upstream.endpoints import Endpoints
+from hms_cache_proxy.wire.message import Limits
+
+BACKLOG = 1024
+SPARE_DESCRIPTORS = 200
+M_MMAP_THRESHOLD = -3  # malloc.h
+LARGE_BLOCK_BYTES = 1 << 20
+NO_STORE = "no_store"  # why everything is relayed where nothing can be followed
+TEND_INTERVAL_S = HOLD_NS / 4e9
+SWEEP_INTERVAL_S = 1.0  # time-outs are this exact
+
+log = structlog.get_logger()
+
+
+def run(config: Config, index: int) -> None:
+    """Serve until SIGTERM."""
+    _allow_descriptors(config.limits.max_connections)
+    _return_large_blocks()
+    metrics = WorkerMetrics()
+    cache = _Cache(config, metrics) if config.source != "none" else None
+    try:
+        uvloop.run(_serve(config, index, cache, metrics))
+    finally:
+        metrics.flush()
+        if cache is not None:
+            cache.close()
+
+
+class _Cache:
+    """What a worker that has a cache opens."""
+
+    def __init__(self, config: Config, metrics: WorkerMetrics) -> None:
+        self.page = StatePage(paths.state(config))
+        self.reader = CacheReader(paths.cache(config), self.page)
+        self.fences = FenceStore(paths.fences(config), self.page)
+        self.bell = Bell(paths.follower_socket(config))
+        ring = self.bell.ring
+        self.dispatcher = Dispatcher(config, self.reader, self.fences, self.page, metrics, ring)
+        if config.authorization in ("per_user", "relay"):  # auto: the follower asks, and stops serving if it must
+            self.dispatcher.authorize(config.authorization)
+
+    async def tend(self) -> None:
+        """End the snapshots of listings whose clients are slow, for ever."""
+        while True:
+            await asyncio.sleep(TEND_INTERVAL_S)
+            self.reader.streams.tend()
+
+    def close(self) -> None:
+        self.bell.close()
+        self.reader.close()
+        self.fences.close()
+        self.page.close()
+
+
+def _allow_descriptors(connections: int) -> None:
+    """Two sockets for each client and some files; as far as the hard limit allows."""
+    wanted = 2 * connections + SPARE_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < wanted:
+        log.warning("few file descriptors", allowed=allowed, wanted=wanted, limit="limits.max_connections")
+
+
+def _return_large_blocks() -> None:
+    """Make glibc map every large block by itself, so that it goes back to the system as soon as it is freed.
+
+    By default it raises this limit to the largest block that was ever freed (up to 32 MB); later ones then lie in the
+    heap and are touched as a whole, also those that are only counted over (wire/scan.py).
+    """
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):  # musl has none, and needs none
+        libc.mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+
+
+def _hub(config: Config, decider: Decider, metrics: WorkerMetrics) -> Hub:
+    limits, options = config.limits, config.upstream_options
+    return Hub(
+        decider=decider,
+        endpoints=Endpoints(config.upstream),
+        settings=Settings(
+            limits=Limits(message_bytes=limits.max_message_bytes, string_bytes=limits.max_string_bytes),
+            idle_timeout_ns=int(limits.idle_timeout_s * 1e9),
+            request_timeout_ns=int(options.request_timeout_s * 1e9),
+            spool_directory=config.data_dir,
+        ),
+        metrics=metrics,
+        max_connections=limits.max_connections,
+        connect_timeout_s=options.connect_timeout_s,
+    )
+
+
+async def _serve(config: Config, index: int, cache: _Cache | None, metrics: WorkerMetrics) -> None:
+    loop = asyncio.get_running_loop()
+    decider: Decider = RelayDispatcher(NO_STORE) if cache is None else cache.dispatcher
+    stop = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    hub = _hub(config, decider, metrics)
+    host, port = config.listen
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, port), family=family, reuse_port=True, backlog=BACKLOG)
+    server = await loop.create_server(lambda: Client(hub), sock=listener, backlog=BACKLOG)
+    gc.collect()
+    gc.freeze()  # what is there now stays: the collector need not look at it again
+    log.info("worker listens", worker=index, listen=str(config.listen))
+    hub.spawn(hub.sweep(_sweep_interval_s(config)), "sweep")
+    hub.spawn(_flush(metrics), "flush metrics")
+    if cache is not None:
+        hub.spawn(cache.tend(), "tend streams")
+    await stop.wait()
+    log.info("worker drains", worker=index, connections=len(hub.clients))
+    server.close()
+    await hub.drain(config.drain_timeout_s)
+    log.info("worker ends", worker=index)
+
+
+def _sweep_interval_s(config: Config) -> float:
+    times = [config.upstream_options.request_timeout_s, config.limits.idle_timeout_s or SWEEP_INTERVAL_S * 4]
+    return max(0.02, min(SWEEP_INTERVAL_S, *(time / 4 for time in times)))
+
+
+async def _flush(metrics: WorkerMetrics) -> None:
+    while True:
+        await asyncio.sleep(FLUSH_INTERVAL_S)
+        metrics.flush()

@@ -1,0 +1,267 @@
+"""The settings themselves: types, defaults, bounds, one line about each, and how a value is written.
+
+A setting has one dotted key (`follower.poll_interval_max_ms`), the same in the TOML file, in error
+messages and in the documents. `Config` is frozen and picklable: it is loaded once and passed to every
+process that is spawned. Secrets (`store_url`, `admin.token`) have `repr=False` and are masked by
+`Config.shown()`, so that they cannot reach a log. Import these names from hms_cache_proxy.config, which
+also loads them. This module must not know where values come from or what they are used for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+
+from hms_cache_proxy.errors import ConfigError
+from hms_cache_proxy.selection import Selection, check_pattern
+
+ENV_PREFIX = "HMS_CACHE_PROXY_"
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
+
+
+class Address(NamedTuple):
+    """A host and a port; `str()` gives `host:port`, with brackets around an IPv6 host."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def uri(self) -> str:
+        return f"thrift://{self}"
+
+    @property
+    def loopback(self) -> bool:
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+def parse_address(value: object) -> Address:
+    """`HOST:PORT`, `[IPV6]:PORT` or `:PORT` (every interface); ValueError if it is none of them."""
+    if isinstance(value, Address):
+        return value
+    host, colon, port = str(value).strip().rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535 or host.count(":") and host[0] + host[-1] != "[]":
+        raise ValueError(f"{value!r} is not HOST:PORT")
+    return Address(host.strip("[]") or "0.0.0.0", int(port))
+
+
+def _parse_upstreams(value: object) -> object:
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list | tuple):
+        raise ValueError("expected a list of thrift://HOST:PORT")
+    return tuple(_parse_upstream(item) for item in items if item != "")
+
+
+def _parse_upstream(value: object) -> Address:
+    text = str(value).strip()
+    if isinstance(value, Address):
+        return value
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme != "thrift":
+        raise ValueError(f"{text!r}: only thrift://HOST:PORT is understood")
+    address = parse_address(rest.rstrip("/") if separator else text)
+    if address.port == 0:
+        raise ValueError(f"{text!r} has no port")
+    return address
+
+
+def _parse_size(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    match = _SIZE.fullmatch(value.strip())
+    if match is None:
+        raise ValueError(f"{value!r} is not a size such as 1048576, 512MiB or 8GiB")
+    return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+
+
+def _parse_list(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _check_patterns(value: object) -> object:
+    items = _parse_list(value)
+    if isinstance(items, list | tuple):
+        for item in items:
+            check_pattern(str(item))
+    return items
+
+
+_AddressField = Annotated[Address, BeforeValidator(parse_address), PlainSerializer(str)]
+_Upstreams = Annotated[
+    tuple[Address, ...], BeforeValidator(_parse_upstreams), PlainSerializer(lambda v: [a.uri for a in v])
+]
+_Bytes = Annotated[int, BeforeValidator(_parse_size)]
+_Patterns = Annotated[tuple[str, ...], BeforeValidator(_check_patterns)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class CacheSection(_Section):
+    max_bytes: _Bytes = Field(8 << 30, ge=1 << 20, description="Size at which tables are no longer admitted.")
+
+
+class RepliesSection(_Section):
+    max_bytes: _Bytes = Field(256 << 20, ge=0, description="Memory for finished replies, in each worker.")
+    max_entry_bytes: _Bytes = Field(16 << 20, ge=0, description="A reply over this size is not kept.")
+
+
+class FollowerSection(_Section):
+    poll_interval_min_ms: int = Field(20, ge=1, le=60_000, description="Shortest pause between two steps, while busy.")
+    poll_interval_max_ms: int = Field(
+        1_000, ge=1, le=600_000, description="Longest pause between two steps, when idle."
+    )
+    prewarm_chunk: int = Field(10_000, ge=1, description="Partitions (or tables) that one step of prewarm loads.")
+    hung_after_s: float = Field(
+        120, ge=5, description="A follower that shows no life for so long is killed and started anew."
+    )
+
+
+class LimitsSection(_Section):
+    max_message_bytes: _Bytes = Field(100 << 20, ge=1024, description="Longest request that a client may send.")
+    max_string_bytes: _Bytes = Field(100 << 20, ge=1024, description="Longest string in a message.")
+    max_connections: int = Field(5_000, ge=1, description="Client connections of one worker.")
+    idle_timeout_s: float = Field(86_400, ge=0, description="A client that is silent for longer is closed; 0 = never.")
+
+
+class UpstreamOptionsSection(_Section):
+    connect_timeout_s: float = Field(5, gt=0, description="Time to connect to one metastore before the next is tried.")
+    request_timeout_s: float = Field(
+        600,
+        gt=0,
+        description="Longest time for an answer; a write of unknown outcome is fenced as long.",
+    )
+
+
+class AdminSection(_Section):
+    listen: _AddressField = Field(Address("127.0.0.1", 9085), description="Where POST /admin/flush is answered.")
+    token: str = Field("", repr=False, description="Bearer token for the admin address; needed beyond loopback.")
+    token_file: str = Field("", description="A file with the token, instead of `admin.token`.")
+
+
+class LogSection(_Section):
+    level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")
+    format: Literal["text", "json"] = Field("text", description="Lines for people, or one JSON object a line.")
+
+
+class Config(_Section):
+    """Every setting; see `conf/hms-cache-proxy.toml` and docs/configuration.md."""
+
+    listen: _AddressField = Field(Address("0.0.0.0", 9083), description="Where Thrift clients connect.")
+    http: _AddressField = Field(Address("0.0.0.0", 9084), description="Metrics, health, status and the status page.")
+    upstream: _Upstreams = Field((), description="The metastores (of one database), tried in this order.")
+    store: Literal["auto", "sql", "thrift", "none"] = Field(
+        "auto",
+        description="Where the cache is read from: the backing database, or the metastore itself; auto: sql if there"
+        " is a store_url, else thrift (Hive 4; 2.3 only if asked for).",
+    )
+    store_url: str = Field("", repr=False, description="SQLAlchemy URL of the backing database, a SELECT-only account.")
+    store_url_file: str = Field("", description="A file with the URL, instead of `store_url`.")
+    data_dir: str = Field("./hms-cache-proxy-data", description="Cache, fences, lock; a local file system.")
+    workers: int = Field(0, ge=0, le=256, description="Worker processes; 0 = usable cores.")
+    consistency: Literal["eventual", "session", "bounded", "strict"] = Field(
+        "session", description="What a reader is owed; docs/operations.md explains the four."
+    )
+    max_staleness_ms: int | None = Field(
+        None, ge=1, description="With consistency = bounded: the oldest answer that is served from cache."
+    )
+    max_unconfirmed_ms: int = Field(
+        10_000, ge=100, description="Nothing is served that the follower has not confirmed for this long."
+    )
+    authorization: Literal["auto", "none", "per_user", "relay"] = Field(
+        "auto", description="Whether the metastore's answers depend on who asks."
+    )
+    list_order: Literal["metastore", "name"] = Field(
+        "metastore", description="Order of lists that the metastore leaves unordered: its own as seen, or by name."
+    )
+    include: _Patterns = Field(
+        (), description="What may be cached, as `db.table` globs or `re:` patterns; empty = all."
+    )
+    exclude: _Patterns = Field((), description="What is never cached but relayed; wins over `include`.")
+    ready_when: Literal["relay", "prewarmed"] = Field("relay", description="When /readyz says 200.")
+    drain_timeout_s: float = Field(30, ge=0, description="Time for running calls to end after SIGTERM.")
+    cache: CacheSection = CacheSection()
+    replies: RepliesSection = RepliesSection()
+    follower: FollowerSection = FollowerSection()
+    limits: LimitsSection = LimitsSection()
+    upstream_options: UpstreamOptionsSection = UpstreamOptionsSection()
+    admin: AdminSection = AdminSection()
+    log: LogSection = LogSection()
+
+    @model_validator(mode="after")
+    def _agree(self) -> Config:
+        for key, problem in _disagreements(self):
+            raise ConfigError(problem, key=key)
+        return self
+
+    @property
+    def source(self) -> Literal["sql", "thrift", "none"]:
+        """Where the cache is read from, `auto` decided."""
+        if self.store == "auto":
+            return "sql" if self.store_url else "thrift"
+        return self.store
+
+    @property
+    def selection(self) -> Selection:
+        """Which tables `include` and `exclude` admit to the cache."""
+        return Selection(self.include, self.exclude)
+
+    def shown(self) -> dict[str, Any]:
+        """All settings as plain values, secrets masked: for `check-config` and logs."""
+        values = self.model_dump(mode="json")
+        values["store_url"] = mask_url(self.store_url)
+        values["admin"]["token"] = "***" if self.admin.token else ""
+        return values
+
+
+def _disagreements(config: Config) -> Iterator[tuple[str, str]]:
+    if (config.max_staleness_ms is not None) != (config.consistency == "bounded"):
+        yield "max_staleness_ms", "is needed with consistency = bounded, and means nothing without it"
+    if config.max_staleness_ms is not None and config.max_staleness_ms > config.max_unconfirmed_ms:
+        yield "max_staleness_ms", "may not be larger than max_unconfirmed_ms"
+    if config.store == "sql" and not (config.store_url or config.store_url_file):
+        yield "store_url", "is needed with store = sql"
+    if config.follower.poll_interval_min_ms > config.follower.poll_interval_max_ms:
+        yield "follower.poll_interval_min_ms", "may not be larger than follower.poll_interval_max_ms"
+    if not config.admin.listen.loopback and not (config.admin.token or config.admin.token_file):
+        yield "admin.token", f"is needed: admin.listen = {config.admin.listen} is beyond loopback"
+    ports = [a.port for a in (config.listen, config.http, config.admin.listen) if a.port]
+    if len(set(ports)) < len(ports):
+        yield "http", "listen, http and admin.listen need three different ports"
+
+
+class Setting(NamedTuple):
+    """One row of the reference: a dotted key, its default, its environment variable and one line about it."""
+
+    key: str
+    default: Any
+    env: str
+    description: str
+
+
+def settings(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[Setting]:
+    """Every setting in the order of the file; the documents and the environment are read by it."""
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, _Section):
+            yield from settings(kind, f"{prefix}{name}.")
+        else:
+            key = prefix + name
+            yield Setting(key, field.default, env_name(key), field.description or "")
+
+
+def env_name(key: str) -> str:
+    """`cache.max_bytes` -> `HMS_CACHE_PROXY_CACHE_MAX_BYTES`."""
+    return ENV_PREFIX + key.replace(".", "_").upper()
+
+
+def mask_url(url: str) -> str:
+    """The URL with its password replaced by `***`, in the authority and in the query."""
+    masked = re.sub(r"(://[^:/@?\s]*):\S*@", r"\1:***@", url)
+    return re.sub(r"(?i)\b(password|passwd|pwd|sslpassword)=[^&\s]*", r"\1=***", masked)

@@ -1,0 +1,223 @@
+"""What the follower reads: records of databases, tables, partitions and events, and the two Protocols that give them.
+
+Job: the seam between a backing store (SQL, Thrift) and everything above. Records carry encoded wire bytes, so
+nothing above needs a codec. Must not know: any driver, any SQL, the cache's layout.
+
+Invariants:
+- Names are as the metastore stores them (lower case for catalogs, databases and tables), UTF-8 bytes.
+- Bytes decode equal, field by field, set and unset included, to what the metastore itself answers.
+- Everything read through one `Snapshot` belongs to one state of the store, the one of `Snapshot.event_id`; but for
+  what the rows that `overtaken` gives name, which may be newer, or half of it.
+
+Owner: the follower's process; a store and its snapshots belong to one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+HiveLine = Literal["2.3", "3.1", "4.0", "4.1", "4.2"]
+DatabaseKey = tuple[bytes, bytes]
+"""(catalog, database)."""
+
+UNKNOWN_ID = 0
+"""A table's id where a listing does not tell it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One row of the notification log; the message as stored (`message_format` says how to read it)."""
+
+    event_id: int
+    nl_id: int
+    time_s: int
+    type: str
+    catalog: bytes | None
+    database: bytes | None
+    table: bytes | None
+    message: str | None
+    message_format: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseRecord:
+    """A database; `body` is the `Database` struct with its stop byte, as stored (`get_databases_req` returns it so).
+
+    `get_database` says the same but for one case: with its metadata transformer on (the default) Hive 4 replaces the
+    location of a database of catalog `hive` whose `location` has a path at or under the path of
+    metastore.warehouse.dir by the default location under metastore.warehouse.external.dir. The backing database
+    does not know these settings.
+    """
+
+    catalog: bytes
+    name: bytes
+    body: bytes
+    remote: bool
+    location: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecord:
+    """A table; `body` is the `Table` struct with its stop byte, as `get_table_req` returns it.
+
+    `transactional`: insert-only or full ACID (`full_acid`). `partition_keys`: (name, type) in order. The metastore
+    refuses insert-only tables to callers without capabilities; `body` is what it gives the others.
+    """
+
+    catalog: bytes
+    database: bytes
+    name: bytes
+    table_id: int
+    table_type: bytes
+    body: bytes
+    transactional: bool
+    materialized_view: bool
+    partition_keys: tuple[tuple[bytes, bytes], ...]
+    location: bytes | None
+    full_acid: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRecord:
+    """A partition cut into runs of `Partition` fields as they lie on the wire.
+
+    `values`: field 1. `times`: fields 4, 5. `sd_head`: header of field 6 and sd field 1 (columns). `location`: the
+    bare string of sd field 2, None where it is unset. `sd_tail`: sd fields 3 to 12 and the sd's stop.
+    `parameters`: field 7. `tail`: fields 10 and up, without the struct's stop. Fields 2, 3 and 9 (database, table,
+    catalog) are the table's. An empty `sd_head` means field 6 is unset.
+
+    `sd_tail` is what lists of partitions say (get_partitions, _by_names, _ps, _ps_with_auth). Where the calls for one
+    partition (get_partition, _by_name, _with_auth, _req) or get_partitions_by_filter say something else, it is in
+    `sd_tail_single` and `sd_tail_filter`; None = the same.
+    """
+
+    name: bytes
+    values: bytes
+    times: bytes
+    location: bytes | None
+    parameters: bytes
+    tail: bytes
+    sd_head: bytes
+    sd_tail: bytes
+    sd_tail_single: bytes | None = None
+    sd_tail_filter: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreIdentity:
+    """What a cache must be thrown away for when it changes.
+
+    `database_uuid`: the metastore's own id, empty where it never made one. `binary_collation`: the store orders names
+    bytewise. `exact`: a snapshot is exactly the state of its event id (SQL); otherwise (Thrift) `Snapshot.overtaken`
+    tells what is not.
+    """
+
+    database_uuid: str
+    schema_version: str
+    hive_line: HiveLine
+    binary_collation: bool
+    exact: bool
+
+    @property
+    def ordered_log(self) -> bool:
+        """Event ids are given under a lock, in the order of commits. 2.3 gives them without: twice, late, or both."""
+        return self.hive_line != "2.3"
+
+    @property
+    def single_partitions(self) -> bool:
+        """It is known what the calls for one partition say where that is not what lists say.
+
+        Over Thrift only lists are asked. They leave out fields 4 to 7 of serdeInfo, which came after 2.3.
+        """
+        return self.exact or self.hive_line == "2.3"
+
+    @property
+    def databases_rewritten(self) -> bool:
+        """Hive 4 says another location than the stored one of a database under metastore.warehouse.dir (`default` is
+        one): the store alone does not tell what get_database answers. Over Thrift its own answer is stored."""
+        return self.exact and self.hive_line.startswith("4.")
+
+    @property
+    def databases_logged(self) -> bool:
+        """A change of a database writes an event. In 2.3 only its creation and end do."""
+        return self.hive_line != "2.3"
+
+
+class Snapshot(Protocol):
+    """One consistent state of the store."""
+
+    @property
+    def event_id(self) -> int:
+        """The last event id used in this state; 0 for an empty log."""
+        ...
+
+    def fingerprint(self, event_id: int) -> bytes | None:
+        """Hash of that log row (NL_ID, time, message); None if there is no such row."""
+        ...
+
+    def events(self, after: int, limit: int) -> list[EventRow]:
+        """At most `limit` rows with an id over `after`, ascending."""
+        ...
+
+    def overtaken(self) -> list[EventRow]:
+        """To be asked after everything else: rows over `event_id` that were logged while the snapshot was read.
+
+        What they name may have been read newer than `event_id`, or one part older than another. Empty for an exact
+        store.
+        """
+        ...
+
+    def oldest_event_id(self) -> int | None:
+        """The smallest id still in the log; None if the log has no rows."""
+        ...
+
+    def transaction_tables(self, transaction_ids: Sequence[int]) -> list[tuple[int, bytes, bytes]]:
+        """(transaction, database, table) of every write id given to these transactions, as far as the store can tell;
+        it has no catalogs.
+        """
+        ...
+
+    def database_names(self) -> list[DatabaseKey]:
+        """Every database of every catalog, ordered bytewise."""
+        ...
+
+    def databases(self, names: Sequence[DatabaseKey]) -> dict[DatabaseKey, DatabaseRecord]:
+        """The named databases; absent from the answer = absent from the store."""
+        ...
+
+    def table_names(self, catalog: bytes, database: bytes) -> list[tuple[bytes, bytes, int]]:
+        """(name, type, table id or UNKNOWN_ID) of every table of a database, ordered by name bytewise."""
+        ...
+
+    def tables(self, catalog: bytes, database: bytes, names: Sequence[bytes]) -> dict[bytes, TableRecord]:
+        """The named tables; absent from the answer = absent from the store."""
+        ...
+
+    def partition_counts(self, table_ids: Sequence[int]) -> dict[int, int]:
+        """Number of partitions by table id; 0 for a table without any."""
+        ...
+
+    def partitions(
+        self,
+        table: TableRecord,
+        *,
+        names: Sequence[bytes] | None = None,
+        after: bytes | None = None,
+        limit: int | None = None,
+    ) -> list[PartitionRecord]:
+        """Partitions ordered by name bytewise: the named ones, or those after `after`, at most `limit`."""
+        ...
+
+
+class RawStore(Protocol):
+    """A backing store; `snapshot()` is used one at a time."""
+
+    @property
+    def identity(self) -> StoreIdentity: ...
+
+    def snapshot(self) -> AbstractContextManager[Snapshot]: ...
+
+    def close(self) -> None: ...

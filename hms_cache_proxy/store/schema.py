@@ -1,0 +1,113 @@
+"""The metastore's relational schema, stated once: the tables and columns that are read, and since which Hive.
+
+Job: SQLAlchemy Core tables for one line of Hive; which line a VERSION row means. Must not know: connections,
+dialects, wire bytes. A foreign database is never created or altered: there are no keys, lengths or defaults here,
+only what a SELECT needs.
+
+Invariants: every column carries the first line of Hive that has it; `Schema.of(line)` holds only columns which
+exist there.
+Source: the published schema scripts of 2.3, 3.1 and 4.0, and what 4.2's server reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from sqlalchemy import BigInteger, Boolean, Column, Integer, MetaData, Table, Text
+
+from hms_cache_proxy.errors import StoreError
+from hms_cache_proxy.store.protocol import HiveLine
+
+LINES: tuple[HiveLine, ...] = get_args(HiveLine)
+READABLE_LINES: tuple[HiveLine, ...] = ("4.0", "4.1", "4.2")
+"""Lines whose objects were compared with what their metastore answers."""
+
+_TYPES = {"n": BigInteger, "i": Integer, "b": Boolean, "t": Text}
+# table: columns as NAME:type[>=line]
+_TABLES = {
+    "VERSION": "VER_ID:n SCHEMA_VERSION:t",
+    "METASTORE_DB_PROPERTIES": "PROPERTY_KEY:t>=3.1 PROPERTY_VALUE:t>=3.1",
+    "NOTIFICATION_SEQUENCE": "NNI_ID:n NEXT_EVENT_ID:n",
+    "NOTIFICATION_LOG": "NL_ID:n EVENT_ID:n EVENT_TIME:i EVENT_TYPE:t CAT_NAME:t>=3.1 DB_NAME:t TBL_NAME:t MESSAGE:t"
+    " MESSAGE_FORMAT:t",
+    "TXN_TO_WRITE_ID": "T2W_TXNID:n>=4.0 T2W_DATABASE:t>=4.0 T2W_TABLE:t>=4.0 T2W_WRITEID:n>=4.0",
+    "DBS": "DB_ID:n NAME:t CTLG_NAME:t>=3.1 DESC:t DB_LOCATION_URI:t DB_MANAGED_LOCATION_URI:t>=4.0 OWNER_NAME:t"
+    " OWNER_TYPE:t CREATE_TIME:n>=4.0 TYPE:t>=4.0 DATACONNECTOR_NAME:t>=4.0 REMOTE_DBNAME:t>=4.0",
+    "DATABASE_PARAMS": "DB_ID:n PARAM_KEY:t PARAM_VALUE:t",
+    "TBLS": "TBL_ID:n DB_ID:n TBL_NAME:t TBL_TYPE:t OWNER:t OWNER_TYPE:t>=3.1 CREATE_TIME:n LAST_ACCESS_TIME:n"
+    " RETENTION:n SD_ID:n VIEW_EXPANDED_TEXT:t VIEW_ORIGINAL_TEXT:t IS_REWRITE_ENABLED:b WRITE_ID:n>=4.0",
+    "TABLE_PARAMS": "TBL_ID:n PARAM_KEY:t PARAM_VALUE:t",
+    "PARTITION_KEYS": "TBL_ID:n PKEY_NAME:t PKEY_TYPE:t PKEY_COMMENT:t INTEGER_IDX:n",
+    "PARTITIONS": "PART_ID:n TBL_ID:n PART_NAME:t SD_ID:n CREATE_TIME:n LAST_ACCESS_TIME:n WRITE_ID:n>=4.0",
+    "PARTITION_PARAMS": "PART_ID:n PARAM_KEY:t PARAM_VALUE:t",
+    "PARTITION_KEY_VALS": "PART_ID:n PART_KEY_VAL:t INTEGER_IDX:n",
+    "SDS": "SD_ID:n CD_ID:n SERDE_ID:n INPUT_FORMAT:t OUTPUT_FORMAT:t LOCATION:t NUM_BUCKETS:n IS_COMPRESSED:b"
+    " IS_STOREDASSUBDIRECTORIES:b",
+    "SERDES": "SERDE_ID:n NAME:t SLIB:t DESCRIPTION:t>=3.1 SERIALIZER_CLASS:t>=3.1 DESERIALIZER_CLASS:t>=3.1"
+    " SERDE_TYPE:i>=3.1",
+    "SERDE_PARAMS": "SERDE_ID:n PARAM_KEY:t PARAM_VALUE:t",
+    "SD_PARAMS": "SD_ID:n PARAM_KEY:t PARAM_VALUE:t",
+    "COLUMNS_V2": "CD_ID:n COLUMN_NAME:t TYPE_NAME:t COMMENT:t INTEGER_IDX:i",
+    "BUCKETING_COLS": "SD_ID:n BUCKET_COL_NAME:t INTEGER_IDX:n",
+    "SORT_COLS": "SD_ID:n COLUMN_NAME:t ORDER:n INTEGER_IDX:n",
+    "SKEWED_COL_NAMES": "SD_ID:n SKEWED_COL_NAME:t INTEGER_IDX:n",
+    "SKEWED_VALUES": "SD_ID_OID:n STRING_LIST_ID_EID:n INTEGER_IDX:n",
+    "SKEWED_COL_VALUE_LOC_MAP": "SD_ID:n STRING_LIST_ID_KID:n LOCATION:t",
+    "SKEWED_STRING_LIST_VALUES": "STRING_LIST_ID:n STRING_LIST_VALUE:t INTEGER_IDX:n",
+    "MV_CREATION_METADATA": "MV_CREATION_METADATA_ID:n CAT_NAME:t>=3.1 DB_NAME:t TBL_NAME:t TXN_LIST:t"
+    " MATERIALIZATION_TIME:n>=3.1",
+    "MV_TABLES_USED": "MV_CREATION_METADATA_ID:n TBL_ID:n INSERTED_COUNT:n>=4.0 UPDATED_COUNT:n>=4.0"
+    " DELETED_COUNT:n>=4.0",
+}
+
+READ_TABLES = tuple(_TABLES)
+"""Every table that is read: what the account needs SELECT on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The tables of one line of Hive. `schema["TBLS"].c["TBL_ID"]` is a column."""
+
+    line: HiveLine
+    tables: dict[str, Table]
+
+    def __getitem__(self, name: str) -> Table:
+        return self.tables[name]
+
+    @classmethod
+    def of(cls, line: HiveLine) -> Schema:
+        """The schema of a line."""
+        metadata = MetaData()
+        tables = {name: Table(name, metadata, *_columns(text, line)) for name, text in _TABLES.items()}
+        return cls(line, tables)
+
+
+def _columns(text: str, line: HiveLine) -> list[Column[object]]:
+    columns = []
+    for word in text.split():
+        declared, _, since = word.partition(">=")
+        name, _, kind = declared.partition(":")
+        if not since or LINES.index(line) >= _index(since):
+            columns.append(Column(name, _TYPES[kind]()))
+    return columns
+
+
+def _index(line: str) -> int:
+    return [*map(str, LINES)].index(line)
+
+
+def hive_line(version: str) -> HiveLine:
+    """The line that a VERSION row means: by its first two numbers, so that vendors' 3.1.3000 is 3.1.
+
+    Raises StoreError for a version that is not known, or whose objects are not yet rebuilt.
+    """
+    prefix = ".".join(version.strip().split("-")[0].split(".")[:2])
+    for line in READABLE_LINES:
+        if line == prefix:
+            return line
+    readable = ", ".join(READABLE_LINES)
+    raise StoreError(
+        f"the metastore's schema version is {version!r}; versions that can be read from the database are {readable}."
+        " Leave store_url empty to relay without a cache, or point it at the database of such a metastore"
+    )

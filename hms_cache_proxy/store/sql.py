@@ -1,0 +1,254 @@
+"""RawStore over the metastore's own database.
+
+Job: open the database, find out what schema and identity it has, and give snapshots of it. Must not know: the
+cache, Thrift connections.
+
+Invariants:
+- VERSION is read first; nothing else is touched before its line is known.
+- A snapshot is one REPEATABLE READ, READ ONLY transaction. Its first statement reads the last event id, with that
+  event's fingerprint, so the state seen is exactly the state of that event id: the metastore raises the id in the
+  transaction of the change itself, under a lock held until its commit.
+- An idle look (snapshot, event_id, fingerprint of it) is one statement between BEGIN, sent along with it, and COMMIT.
+- Only SELECTs; after an error the connection is dropped and the next snapshot makes a new one.
+
+Owner: one thread of the follower's process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from sqlalchemy import bindparam, func, literal_column, select
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from hms_cache_proxy.errors import StoreError
+from hms_cache_proxy.store.protocol import (
+    DatabaseKey,
+    DatabaseRecord,
+    EventRow,
+    PartitionRecord,
+    StoreIdentity,
+    TableRecord,
+)
+from hms_cache_proxy.store.schema import Schema, hive_line
+from hms_cache_proxy.store.sql_databases import Databases, DatabaseStatements
+from hms_cache_proxy.store.sql_descriptors import Descriptors, DescriptorStatements
+from hms_cache_proxy.store.sql_partitions import Partitions, PartitionStatements
+from hms_cache_proxy.store.sql_pieces import ByIds
+from hms_cache_proxy.store.sql_postgres import Postgres, Row
+from hms_cache_proxy.store.sql_tables import Tables, TableStatements
+
+_DRIVERS = ("postgresql", "postgresql+psycopg2")
+_VERSION = 'SELECT "SCHEMA_VERSION" FROM "VERSION"'
+_UUID = "guid"  # key of METASTORE_DB_PROPERTIES
+
+
+def open_sql_store(url: str, *, connect_timeout_s: int = 10, statement_timeout_s: int = 300) -> SqlStore:
+    """Connect to the database of a metastore; it must be reachable.
+
+    `url`: SQLAlchemy's form, postgresql://user:password@host:port/database, libpq's parameters after a `?`. Raises
+    StoreError.
+    """
+    database = open_database(url, connect_timeout_s=connect_timeout_s, statement_timeout_s=statement_timeout_s)
+    try:
+        return SqlStore(database)
+    except BaseException:
+        database.close()
+        raise
+
+
+def open_database(url: str, *, connect_timeout_s: int = 10, statement_timeout_s: int = 300) -> Postgres:
+    """The connection that a URL means; it connects at its first use."""
+    try:
+        parsed: URL = make_url(url)
+    except ArgumentError as error:
+        raise StoreError(
+            "store_url is no database URL; postgresql://user:password@host:5432/metastore is one"
+        ) from error
+    if parsed.drivername not in _DRIVERS:
+        raise StoreError(f"store_url names {parsed.drivername!r}; databases that can be read: {', '.join(_DRIVERS)}")
+    return Postgres(parsed, connect_timeout_s=connect_timeout_s, statement_timeout_s=statement_timeout_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Statements:
+    """Everything compiled, once per store."""
+
+    first: str
+    event: str
+    events: str
+    oldest_event: str
+    transaction_tables: ByIds
+    databases: DatabaseStatements
+    tables: TableStatements
+    partitions: PartitionStatements
+    descriptors: DescriptorStatements
+
+    @classmethod
+    def of(cls, schema: Schema, database: Postgres) -> _Statements:
+        log, sequence = schema["NOTIFICATION_LOG"].c, schema["NOTIFICATION_SEQUENCE"]
+        writes = schema["TXN_TO_WRITE_ID"].c
+        mark = (log.NL_ID, log.EVENT_TIME, database.digest(log.MESSAGE))
+        last = select(func.max(sequence.c.NEXT_EVENT_ID) - literal_column("1")).scalar_subquery()
+        catalog = log.CAT_NAME if "CAT_NAME" in log else literal_column("NULL")
+        newest = select(last.label("id")).subquery()
+        whole = (log.EVENT_ID, log.NL_ID, log.EVENT_TIME, log.EVENT_TYPE, catalog, log.DB_NAME, log.TBL_NAME)
+        return cls(
+            database.compile(
+                select(newest.c.id, *mark)
+                .select_from(newest.outerjoin(schema["NOTIFICATION_LOG"], log.EVENT_ID == newest.c.id))
+                .order_by(log.NL_ID)
+            ),
+            database.compile(select(*mark).where(log.EVENT_ID == bindparam("event_id")).order_by(log.NL_ID)),
+            database.compile(
+                select(*whole, log.MESSAGE, log.MESSAGE_FORMAT)
+                .where(log.EVENT_ID > bindparam("after"))
+                .order_by(log.EVENT_ID, log.NL_ID)
+                .limit(bindparam("limit"))
+            ),
+            database.compile(select(func.min(log.EVENT_ID))),
+            database.by_ids(
+                lambda among: select(writes.T2W_TXNID, writes.T2W_DATABASE, writes.T2W_TABLE).where(
+                    among(writes.T2W_TXNID)
+                )
+            ),
+            DatabaseStatements(schema, database),
+            TableStatements(schema, database),
+            PartitionStatements(schema, database),
+            DescriptorStatements(schema, database),
+        )
+
+
+class SqlStore:
+    """RawStore over SQL."""
+
+    def __init__(self, database: Postgres) -> None:
+        self.database = database
+        versions = [row[0].decode() for row in database.rows(_VERSION)]
+        if len(versions) != 1:
+            raise StoreError(f"the VERSION table has {len(versions)} rows; a metastore's has one")
+        self.schema = Schema.of(hive_line(versions[0]))
+        binary = database.binary_collation()
+        self._statements = _Statements.of(self.schema, database)
+        self._identity = StoreIdentity(self._database_uuid(), versions[0], self.schema.line, binary, exact=True)
+
+    @property
+    def identity(self) -> StoreIdentity:
+        """As found when the store was opened; the uuid is asked for again while the metastore has made none."""
+        if not self._identity.database_uuid:
+            self._identity = replace(self._identity, database_uuid=self._database_uuid())
+        return self._identity
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SqlSnapshot]:
+        """One consistent state, until the end of the block. One at a time."""
+        with self.database.snapshot(self._statements.first) as rows:
+            yield SqlSnapshot(self.database, self._statements, rows)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.database.close()
+
+    def _database_uuid(self) -> str:
+        properties = self.schema["METASTORE_DB_PROPERTIES"].c
+        statement = select(properties.PROPERTY_VALUE).where(properties.PROPERTY_KEY == bindparam("key"))
+        rows = self.database.rows(self.database.compile(statement), key=_UUID)
+        return str(rows[0][0], "utf-8") if rows else ""
+
+
+class SqlSnapshot:
+    """Snapshot of an SqlStore."""
+
+    def __init__(self, database: Postgres, statements: _Statements, first: Sequence[Row]) -> None:
+        self._database = database
+        self._statements = statements
+        self._event_id = int(first[0][0] or 0)
+        self._newest = _fingerprint([row[1:] for row in first if row[1] is not None])
+        descriptors = Descriptors(database, statements.descriptors)
+        self._databases = Databases(database, statements.databases)
+        self._tables = Tables(database, statements.tables, descriptors)
+        self._partitions = Partitions(database, statements.partitions, descriptors)
+
+    @property
+    def event_id(self) -> int:
+        """The last event id used."""
+        return self._event_id
+
+    def fingerprint(self, event_id: int) -> bytes | None:
+        """Hash of that log row; of the newest one without another statement."""
+        if event_id == self._event_id:
+            return self._newest
+        return _fingerprint(self._database.rows(self._statements.event, event_id=event_id))
+
+    def events(self, after: int, limit: int) -> list[EventRow]:
+        """Rows with ids over `after`, ascending."""
+        rows = self._database.rows(self._statements.events, after=after, limit=limit)
+        return [
+            EventRow(id_, nl_id, time_s, kind.decode(), catalog, database, table, _text(message), _text(form))
+            for id_, nl_id, time_s, kind, catalog, database, table, message, form in rows
+        ]
+
+    def overtaken(self) -> list[EventRow]:
+        """Nothing: the transaction sees one state."""
+        return []
+
+    def oldest_event_id(self) -> int | None:
+        """The smallest id still in the log."""
+        oldest = self._database.rows(self._statements.oldest_event)[0][0]
+        return None if oldest is None else int(oldest)
+
+    def transaction_tables(self, transaction_ids: Sequence[int]) -> list[tuple[int, bytes, bytes]]:
+        """(transaction, database, table) of the write ids of these transactions."""
+        wanted = set(transaction_ids)
+        rows = self._database.rows_by_ids(self._statements.transaction_tables, wanted)
+        return [(id_, database, table) for id_, database, table in rows if id_ in wanted]
+
+    def database_names(self) -> list[DatabaseKey]:
+        """(catalog, name) of every database."""
+        return self._databases.names()
+
+    def databases(self, names: Sequence[DatabaseKey]) -> dict[DatabaseKey, DatabaseRecord]:
+        """The named databases that exist."""
+        return self._databases.named(names)
+
+    def table_names(self, catalog: bytes, database: bytes) -> list[tuple[bytes, bytes, int]]:
+        """(name, type, id) of the tables of a database."""
+        return self._tables.names(catalog, database)
+
+    def tables(self, catalog: bytes, database: bytes, names: Sequence[bytes]) -> dict[bytes, TableRecord]:
+        """The named tables that exist."""
+        return self._tables.named(catalog, database, names)
+
+    def partition_counts(self, table_ids: Sequence[int]) -> dict[int, int]:
+        """Number of partitions by table id."""
+        return self._tables.counts(table_ids)
+
+    def partitions(
+        self,
+        table: TableRecord,
+        *,
+        names: Sequence[bytes] | None = None,
+        after: bytes | None = None,
+        limit: int | None = None,
+    ) -> list[PartitionRecord]:
+        """The named partitions, or those after `after`, in order of their names."""
+        if names is not None:
+            return self._partitions.named(table, names, limit)
+        return self._partitions.after(table, after, limit)
+
+
+def _fingerprint(rows: Sequence[Row]) -> bytes | None:
+    if not rows:
+        return None
+    digest = hashlib.sha256()
+    for nl_id, time_s, message in rows:  # several only in 2.3, which can give an id twice
+        digest.update(b"%d %d %s\n" % (nl_id, time_s, message or b""))
+    return digest.digest()
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "replace")

@@ -1,0 +1,143 @@
+"""Pieces of PostgreSQL statements: conditions on lists, wire bytes made by the server.
+
+Job: what SQLAlchemy has no word for. Must not know: connections, the metastore's tables. Binary values are those of
+the Thrift binary protocol: a string is its length in 4 bytes and its UTF-8 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ClauseElement,
+    ColumnElement,
+    Integer,
+    Text,
+    any_,
+    bindparam,
+    case,
+    cast,
+    collate,
+    func,
+    literal_column,
+    select,
+)
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql import aggregate_order_by
+
+Column = ColumnElement[Any]  # an expression of any type
+
+_EMPTY: Column = literal_column("''::bytea")
+_DIALECT = postgresql.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True, slots=True)
+class ByIds:
+    """A statement in two forms: for a range of ids, and for a list of them."""
+
+    dense: str
+    sparse: str
+
+
+class PostgresPieces:
+    """Makes statements and parts of them. `is_binary`: the database itself orders text by bytes."""
+
+    is_binary = False
+
+    @staticmethod
+    def compile(statement: ClauseElement) -> str:
+        """The text of a Core statement for rows() and stream()."""
+        return str(statement.compile(dialect=_DIALECT))
+
+    @classmethod
+    def by_ids(cls, build: Callable[[Callable[[Column], ColumnElement[bool]]], ClauseElement]) -> ByIds:
+        """A statement for rows_by_ids(); `build` gets a function that gives the condition on a column of ids."""
+
+        def is_between(column: Column) -> ColumnElement[bool]:
+            return column.between(bindparam("low"), bindparam("high"))
+
+        def is_listed(column: Column) -> ColumnElement[bool]:
+            return column == any_(cast(bindparam("ids"), ARRAY(BigInteger)))
+
+        return ByIds(cls.compile(build(is_between)), cls.compile(build(is_listed)))
+
+    @staticmethod
+    def text_list(values: Sequence[bytes]) -> list[str]:
+        """Value for a parameter of among_texts(); what is no text of this database cannot be in it."""
+        found = []
+        for value in values:
+            try:
+                found.append(value.decode())
+            except UnicodeDecodeError:
+                continue
+        return [value for value in found if "\0" not in value]
+
+    @classmethod
+    def texts(cls, **values: bytes) -> dict[str, str] | None:
+        """Text parameters; None if one of them is no text of this database."""
+        decoded = cls.text_list(list(values.values()))
+        return dict(zip(values, decoded, strict=True)) if len(decoded) == len(values) else None
+
+    @staticmethod
+    def count() -> Column:
+        """Aggregate: number of rows."""
+        return func.count()
+
+    @staticmethod
+    def among_texts(column: Column, name: str) -> ColumnElement[bool]:
+        """column is one of the texts of parameter `name`."""
+        return column == any_(cast(bindparam(name), ARRAY(Text)))
+
+    def bytewise(self, column: Column) -> Column:
+        """The column, compared and ordered by bytes.
+
+        Where the database does so anyway, nothing may be said of it: an index would not be used.
+        """
+        return column if self.is_binary else collate(column, "C")
+
+    @staticmethod
+    def digest(column: Column) -> Column:
+        """A hash of a long text, made by the server."""
+        return func.md5(column)
+
+    @staticmethod
+    def string(column: Column) -> Column:
+        """Wire bytes of a string: length and bytes; NULL for NULL."""
+        data = func.textsend(column)
+        return func.int4send(func.octet_length(data)).op("||")(data)
+
+    @classmethod
+    def struct(cls, fields: dict[int, Column]) -> Column:
+        """Wire bytes of a struct of strings; a NULL is an unset field."""
+        value: Column = literal_column("'\\x'::bytea")
+        for number, column in fields.items():
+            head: Column = literal_column(f"'\\x0b{number:04x}'::bytea")
+            value = value.op("||")(case((column.is_(None), _EMPTY), else_=head.op("||")(cls.string(column))))
+        return value.op("||")(literal_column("'\\x00'::bytea"))
+
+    @classmethod
+    def counted(cls, item: Column, present: Column, order: Column | None = None) -> Column:
+        """Aggregate: the number of rows where `present` is not NULL, then the bytes of the items that are not."""
+        end = _EMPTY if order is None else aggregate_order_by(_EMPTY, order)
+        joined = func.coalesce(func.string_agg(item, end), _EMPTY)
+        return func.int4send(cast(func.count(present), Integer)).op("||")(joined)
+
+    @classmethod
+    def maps_by_ids(cls, owner: Column, key: Column, value: Column) -> ByIds:
+        """(owner, items of its map<string,string> without the two type bytes), for rows_by_ids().
+
+        Pairs with NULL are left out. The items are in order of their keys, so that equal maps are equal bytes: sorted
+        before they are grouped, which costs half of sorting each group.
+        """
+
+        def build(among: Callable[[Column], ColumnElement[bool]]) -> ClauseElement:
+            rows = select(owner.label("owner"), key.label("key"), value.label("value")).where(among(owner))
+            found = rows.order_by(owner, key).subquery().c
+            item = cls.string(found.key).op("||")(cls.string(found.value))
+            return select(found.owner, cls.counted(item, found.value)).group_by(found.owner)
+
+        return cls.by_ids(build)

@@ -1,0 +1,204 @@
+"""PostgreSQL: connecting, read-only repeatable snapshots, rows.
+
+Job: with sql_pieces everything that differs between databases, behind one class; another database needs the same
+methods. Must not know: the metastore's tables. Text arrives as UTF-8 bytes, never decoded.
+
+Invariants: only SELECTs; every error of the driver becomes a StoreError with its cause, and drops the connection.
+Owner: the store's one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg2
+import psycopg2.extensions
+from sqlalchemy.engine import URL
+
+from hms_cache_proxy.errors import StoreError
+from hms_cache_proxy.store.sql_pieces import ByIds, PostgresPieces
+
+Row = tuple[Any, ...]  # what a driver returns: as typed as its statement
+
+_BEGIN = (
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
+    "SET LOCAL jit = off;"  # compiling costs more than our statements
+    "SET LOCAL max_parallel_workers_per_gather = 0;"  # leave the server's other cores to the metastore
+)
+_COLLATION = """
+SELECT d.datcollate::text, to_jsonb(d)->>'datlocprovider' FROM pg_database d WHERE d.datname = current_database()"""
+_BYTEWISE = (b"C", b"POSIX", b"C.UTF-8", b"C.utf8")  # the last two: by code point, which is the same in UTF-8
+_BUILTIN, _ICU = b"b", b"i"  # providers: PostgreSQL's own, all whose locales compare bytes, and ICU
+_SERVER = """
+SELECT current_setting('server_version'), current_user::text, current_database()::text, current_schema()::text,
+  pg_is_in_recovery()"""
+_PRIVILEGES = """
+SELECT name, id IS NOT NULL, coalesce(has_table_privilege(id, 'SELECT'), false),
+  coalesce(has_table_privilege(id, 'INSERT, UPDATE, DELETE, TRUNCATE'), false)
+FROM (SELECT name, to_regclass(quote_ident(name))::oid AS id FROM unnest(%(tables)s::text[]) AS name) found"""
+_KEEPALIVE = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+_DENSE = 2  # a range may hold at most so many ids for each one that is wanted
+_FETCH = "FETCH 50000 FROM stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """`schema`: where tables are found without a schema's name; empty if nowhere."""
+
+    version: str
+    account: str
+    database: str
+    schema: str
+    is_replica: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TablePrivileges:
+    """What an account may do with a table."""
+
+    table: str
+    exists: bool
+    may_read: bool
+    may_write: bool
+
+
+class Postgres(PostgresPieces):
+    """One connection, made when needed and made anew after an error."""
+
+    ISOLATION = "SHOW transaction_isolation"
+
+    def __init__(self, url: URL, *, connect_timeout_s: int, statement_timeout_s: int) -> None:
+        self._arguments: dict[str, Any] = {  # whatever libpq takes
+            **{key: value for key, value in url.query.items() if isinstance(value, str)},
+            **{
+                key: value
+                for key, value in {
+                    "host": url.host,
+                    "port": url.port,
+                    "dbname": url.database,
+                    "user": url.username,
+                    "password": url.password,
+                }.items()
+                if value is not None
+            },
+            **_KEEPALIVE,
+            "connect_timeout": connect_timeout_s,
+            "client_encoding": "UTF8",
+            "application_name": "hms-cache-proxy",
+        }
+        self._place = f"{url.database or ''} at {url.host or 'this machine'}:{url.port or 5432}"
+        self._statement_timeout_s = statement_timeout_s
+        self._connection: Any = None  # psycopg2's, kept across snapshots
+        self._in_snapshot = False
+
+    # -- life of a connection and a snapshot
+
+    @contextmanager
+    def snapshot(self, first: str) -> Iterator[list[Row]]:
+        """A transaction that sees one state, from its first statement, whose rows are given, to the end of the block.
+
+        Begin and first statement are one round trip.
+        """
+        assert not self._in_snapshot, "a snapshot inside a snapshot"
+        rows = self._execute(_BEGIN + first, None)
+        self._in_snapshot = True
+        try:
+            yield rows
+            self._execute("COMMIT", None, fetch=False)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._in_snapshot = False
+
+    def close(self) -> None:
+        """Close the connection; the next use makes a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def rows(self, statement: str, **parameters: object) -> list[Row]:
+        """All rows of a compiled statement."""
+        return self._execute(statement, parameters)
+
+    def rows_by_ids(self, statement: ByIds, ids: Iterable[int | None]) -> list[Row]:
+        """All rows for these ids, None left out. Rows of other ids may be among them.
+
+        Ids that lie close together, as those of one table's partitions mostly do, are asked for as a range, which
+        costs the server a third of a list and never makes it read a whole table.
+        """
+        wanted = {id_ for id_ in ids if id_ is not None}
+        if not wanted:
+            return []
+        low, high = min(wanted), max(wanted)
+        if high - low < _DENSE * len(wanted):
+            return self.rows(statement.dense, low=low, high=high)
+        return self.rows(statement.sparse, ids="{" + ",".join(map(str, sorted(wanted))) + "}")
+
+    def stream(self, statement: str, **parameters: object) -> Iterator[list[Row]]:
+        """The rows in batches, without the whole result in memory. To be used up before the next statement."""
+        self._execute("DECLARE stream NO SCROLL CURSOR FOR " + statement, parameters, fetch=False)
+        while batch := self._execute(_FETCH, None):
+            yield batch
+        self._execute("CLOSE stream", None, fetch=False)
+
+    def _open(self) -> Any:
+        if self._connection is None:
+            if self._in_snapshot:
+                raise StoreError(f"the metastore's database, {self._place}: the snapshot ended with its connection")
+            connection = psycopg2.connect(**self._arguments)
+            connection.autocommit = True  # we say BEGIN ourselves, in one round trip with the first statement
+            psycopg2.extensions.register_type(psycopg2.extensions.BYTES, connection)
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET statement_timeout = {int(self._statement_timeout_s * 1000)}")
+            self._connection = connection
+        return self._connection
+
+    def _execute(self, statement: str, parameters: object, *, fetch: bool = True) -> list[Row]:
+        try:
+            with self._open().cursor() as cursor:
+                cursor.execute(statement, parameters)
+                return list(cursor.fetchall()) if fetch else []
+        except psycopg2.Error as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: psycopg2.Error) -> StoreError:
+        self.close()
+        return StoreError(f"the metastore's database, {self._place}: {str(error).strip() or type(error).__name__}")
+
+    # -- what the database is
+
+    def binary_collation(self) -> bool:
+        """Does the database order text by bytes where no COLLATE is given? To be asked before statements are made."""
+        ((collation, provider),) = self.rows(_COLLATION)
+        self.is_binary = bool(provider == _BUILTIN or (provider != _ICU and collation in _BYTEWISE))
+        return self.is_binary
+
+    def server(self) -> Server:
+        """What server and account this is."""
+        ((version, account, database, schema, replica),) = self.rows(_SERVER)
+        version, account, database, schema = ((text or b"").decode() for text in (version, account, database, schema))
+        return Server(version, account, database, schema, replica)
+
+    def privileges(self, tables: Sequence[str]) -> list[TablePrivileges]:
+        """What the account may do with each of the tables, as they are found without a schema's name."""
+        rows = self.rows(_PRIVILEGES, tables=list(tables))
+        return [TablePrivileges(name.decode(), exists, read, write) for name, exists, read, write in rows]
+
+    def grant_script(self, server: Server, tables: Sequence[str]) -> str:
+        """Statements for the database's owner that let the account read these tables, and nothing else."""
+        account, schema = quoted(server.account), quoted(server.schema or "public")
+        names = ",\n  ".join(f"{schema}.{quoted(name)}" for name in tables)
+        return (
+            f"GRANT CONNECT ON DATABASE {quoted(server.database)} TO {account};\n"
+            f"GRANT USAGE ON SCHEMA {schema} TO {account};\n"
+            f"GRANT SELECT ON\n  {names}\n  TO {account};\n"
+        )
+
+
+def quoted(name: str) -> str:
+    """An identifier."""
+    return '"' + name.replace('"', '""') + '"'

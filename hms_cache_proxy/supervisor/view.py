@@ -1,0 +1,117 @@
+"""What HTTP tells about the proxy: `ProxyView` reads the state page and the children; a flush writes a
+ticket.
+
+Owner: the supervisor's loop; `metrics` and `flush` run in a thread. `status` must not wait for a child,
+the metastore or the database: the answer to "what is wrong" has to come when everything is.
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections.abc import Sequence
+
+from hms_cache_proxy import __version__
+from hms_cache_proxy.cache.mode import ModeReason
+from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.metrics import SupervisorMetrics
+from hms_cache_proxy.supervisor.children import Child
+from hms_cache_proxy.supervisor.flush import Flusher
+from hms_cache_proxy.supervisor.probe import UpstreamProbe
+
+
+class Stage(enum.Enum):
+    RUNNING = "running"
+    DRAINING = "draining"
+
+
+class ProxyView:
+    """Implements server.http.View."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        page: StatePage,
+        children: Sequence[Child],
+        metrics: SupervisorMetrics,
+        probe: UpstreamProbe,
+        flusher: Flusher,
+    ) -> None:
+        self._config = config
+        self._page = page
+        self._children = children
+        self._metrics = metrics
+        self._probe = probe
+        self._flusher = flusher
+        self._started_s = time.monotonic()
+        self.stage = Stage.RUNNING
+        self.accepting = False  # a worker listens
+
+    def not_ready(self) -> str | None:
+        if self.stage is Stage.DRAINING:
+            return "draining"
+        if not self.accepting:
+            return "no worker accepts connections yet"
+        if self._config.ready_when == "prewarmed" and not self._page[Slot.PREWARM_DONE]:
+            return "prewarm is not done"
+        return None
+
+    def status(self) -> dict[str, object]:
+        page = self._page
+        not_ready = self.not_ready()
+        return {
+            "version": __version__,
+            "uptime_s": round(time.monotonic() - self._started_s, 1),
+            "ready": not_ready is None,
+            "not_ready": not_ready,
+            "mode": "cache" if page[Slot.SERVE_MODE] == MODE_SERVE else "relay",
+            "mode_reason": self._mode_reason().label,
+            "mode_text": self._mode_reason().text,
+            "consistency": self._config.consistency,
+            "cursor_event_id": page[Slot.CURSOR],
+            "upstream_event_id": page[Slot.UPSTREAM_EVENT],
+            "confirmed_ms_ago": _ms_ago(page[Slot.BEGAN_NS]),
+            "prewarm": {
+                "done": bool(page[Slot.PREWARM_DONE]),
+                "tables_done": page[Slot.PREWARM_TABLES_DONE],
+                "tables_total": page[Slot.PREWARM_TABLES_TOTAL],
+                "partitions_done": page[Slot.PREWARM_PARTITIONS_DONE],
+            },
+            "objects": {
+                "databases": page[Slot.DATABASES],
+                "tables": page[Slot.TABLES],
+                "partitions": page[Slot.PARTITIONS],
+            },
+            "cache_bytes": page[Slot.CACHE_BYTES],
+            "upstream": self._probe.facts(),
+            "workers": self._running("worker"),
+            "follower": self._running("follower"),
+        }
+
+    def metrics(self) -> bytes:
+        for role in ("worker", "follower"):
+            running = sum(child.pid is not None for child in self._children if child.role == role)
+            self._metrics.running.labels(role).set(running)
+        return self._metrics.render()
+
+    def flush(self, catalog: str, database: str | None, table: str | None) -> dict[str, object]:
+        return self._flusher.flush(catalog, database, table)
+
+    def _running(self, role: str) -> dict[str, int]:
+        children = [child for child in self._children if child.role == role]
+        return {
+            "wanted": len(children),
+            "running": sum(child.pid is not None for child in children),
+            "restarts": sum(child.restarts for child in children),
+        }
+
+    def _mode_reason(self) -> ModeReason:
+        if self._config.source == "none":
+            return ModeReason.NO_STORE  # there is no follower to say so
+        return ModeReason(self._page[Slot.MODE_REASON])
+
+
+def _ms_ago(then_ns: int) -> int | None:
+    return (time.monotonic_ns() - then_ns) // 1_000_000 if then_ns else None

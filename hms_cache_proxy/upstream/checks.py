@@ -1,0 +1,120 @@
+"""What a metastore tells about itself: version, database, notification log, and who may see what.
+
+Job: ask one metastore, over a service connection, everything that decides how far it may be cached, and
+say which of it is not as Hive delivers it. Used by the doctor, by the follower at its start and by the
+supervisor's probe. It must not know what anybody concludes from the facts. Settings are asked under their
+old names (`hive.metastore.*`), which every version from 2.3 on answers; the new ones (`metastore.*`) are
+refused by 2.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hms_cache_proxy.errors import UpstreamError
+from hms_cache_proxy.upstream.service import Declared, ServiceConnection, UnknownMethod
+
+FILTER_HOOK = "hive.metastore.filter.hook"
+PRE_LISTENERS = "hive.metastore.pre.event.listeners"
+SERVER_FILTER = "metastore.server.filter.enabled"  # Hive 4; there is no old name
+RAW_STORE = "hive.metastore.rawstore.impl"
+TRANSACTIONAL_LISTENERS = "hive.metastore.transactional.event.listeners"
+LISTENERS = "hive.metastore.event.listeners"
+PARTITION_LIMIT = "hive.metastore.limit.partition.request"
+DIRECT_SQL = "hive.metastore.try.direct.sql"
+LOG_RETENTION = "hive.metastore.event.db.listener.timetolive"
+
+_DEFAULTS = {
+    FILTER_HOOK: ("org.apache.hadoop.hive.metastore.DefaultMetaStoreFilterHookImpl",),
+    PRE_LISTENERS: ("",),
+    SERVER_FILTER: ("false",),
+    RAW_STORE: ("org.apache.hadoop.hive.metastore.ObjectStore",),
+    TRANSACTIONAL_LISTENERS: ("",),
+    LISTENERS: ("",),
+    LOG_RETENTION: ("1d", "86400s"),
+    PARTITION_LIMIT: ("-1",),
+    DIRECT_SQL: ("true",),
+}
+_NOTIFICATION_LISTENER = ".DbNotificationListener"
+_NOT_SET = b"\x01not set"
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamFacts:
+    """`settings` has a value for each name above; None where this metastore refuses to tell it."""
+
+    uri: str
+    version: str  # 2.3 says 3.0, the version of its protocol
+    database_uuid: str | None  # None: 2.3, which has none
+    event_id: int | None
+    event_id_problem: str | None  # why event_id is None: the notification API is closed to us
+    settings: Mapping[str, str | None]
+
+    @property
+    def restrictions(self) -> dict[str, str | None]:
+        """Settings by which answers depend on who asks: not Hive's defaults, or not told."""
+        names = (FILTER_HOOK, PRE_LISTENERS, SERVER_FILTER)
+        return {name: self.settings[name] for name in names if self.settings[name] not in _DEFAULTS[name]}
+
+    @property
+    def lists_differ(self) -> bool:
+        """Lists of partitions are limited in size, or read by the ORM, which says more of their serdes."""
+        return any(self.settings[name] not in _DEFAULTS[name] for name in (PARTITION_LIMIT, DIRECT_SQL))
+
+    @property
+    def logs_in_transaction(self) -> bool:
+        """A listener writes the notification log in the transaction of the change itself."""
+        return _NOTIFICATION_LISTENER in (self.settings[TRANSACTIONAL_LISTENERS] or "")
+
+    @property
+    def logs_after_commit(self) -> bool:
+        """A listener writes the notification log, but only after the change was committed."""
+        return _NOTIFICATION_LISTENER in (self.settings[LISTENERS] or "")
+
+    @property
+    def caches(self) -> bool:
+        """The metastore answers from a cache of its own (CachedStore), which may be stale."""
+        return self.settings[RAW_STORE] not in (*_DEFAULTS[RAW_STORE], None)
+
+
+def examine(connection: ServiceConnection) -> UpstreamFacts:
+    """Ask one metastore everything; UpstreamError when it cannot be reached."""
+    version = _text(connection.call("getVersion"))
+    event_id, problem = _event_id(connection)
+    return UpstreamFacts(
+        uri=connection.uri,
+        version=version,
+        database_uuid=_database_uuid(connection),
+        event_id=event_id,
+        event_id_problem=problem,
+        settings={name: _setting(connection, name, version) for name in _DEFAULTS},
+    )
+
+
+def _database_uuid(connection: ServiceConnection) -> str | None:
+    try:
+        return _text(connection.call("get_metastore_db_uuid"))
+    except UnknownMethod:
+        return None
+
+
+def _event_id(connection: ServiceConnection) -> tuple[int | None, str | None]:
+    try:
+        return int(connection.call("get_current_notificationEventId").eventId), None
+    except UpstreamError as error:
+        if not error.sent:
+            raise
+        return None, str(error)
+
+
+def _setting(connection: ServiceConnection, name: str, version: str) -> str | None:
+    try:
+        value = connection.call("get_config_value", name=name.encode(), defaultValue=_NOT_SET)
+    except Declared:
+        return _DEFAULTS[name][0] if name == SERVER_FILTER and version == "3.0" else None
+    return _DEFAULTS[name][0] if value == _NOT_SET else _text(value)
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""

@@ -1,0 +1,107 @@
+"""One TCP connection to a metastore, as the event loop sees it.
+
+Job: connect within a time, pass events on to the client connection that owns it. Must not know messages.
+Owner: one client connection of the worker's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+from typing import Protocol, cast
+
+from hms_cache_proxy.errors import UpstreamError
+from hms_cache_proxy.upstream.endpoints import Endpoint
+
+HIGH_WATER_BYTES = 1 << 18
+CLOSE_GRACE_S = 10.0
+
+
+class Owner(Protocol):
+    """Who hears of it."""
+
+    def upstream_received(self, link: UpstreamLink, data: bytes) -> None: ...
+
+    def upstream_lost(self, link: UpstreamLink, error: Exception | None) -> None: ...
+
+    def upstream_blocked(self, link: UpstreamLink) -> None: ...
+
+    def upstream_writable(self, link: UpstreamLink) -> None: ...
+
+
+class UpstreamLink(asyncio.Protocol):
+    """The connection. Its owner may let go of it at any time; what it hears then, it ignores."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._reading = True
+        self.lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
+        self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+        keep_alive(self._transport)
+        self._poll = select.poll()
+        self._poll.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
+
+    def data_received(self, data: bytes) -> None:
+        self._owner.upstream_received(self, data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost = True
+        self._owner.upstream_lost(self, error)
+
+    def pause_writing(self) -> None:
+        self._owner.upstream_blocked(self)
+
+    def resume_writing(self) -> None:
+        self._owner.upstream_writable(self)
+
+    def write(self, data: bytes) -> None:
+        """Send."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def reading(self, wanted: bool) -> None:
+        """Start or stop to read."""
+        if wanted is self._reading or self._transport.is_closing():
+            return
+        self._reading = wanted
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def ended(self) -> bool:
+        """Ask the kernel about an idle connection: has its end come, though the loop has not told yet? (1 us)
+
+        Nothing else can have come: the metastore owes no answer.
+        """
+        return self._transport.is_closing() or bool(self._poll.poll(0))
+
+    def close(self) -> None:
+        """Close after what was written is out, which a deaf metastore is given some time for."""
+        if self._transport.get_write_buffer_size():
+            asyncio.get_running_loop().call_later(CLOSE_GRACE_S, self._transport.abort)
+        self._transport.close()
+
+
+def keep_alive(transport: asyncio.Transport) -> None:
+    """Let the kernel find out that the peer's machine is gone, in about two hours where nothing is configured."""
+    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+async def connect(endpoint: Endpoint, owner: Owner, timeout_s: float) -> UpstreamLink:
+    """A new connection; UpstreamError if there is none in time."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout_s):
+            _, link = await loop.create_connection(lambda: UpstreamLink(owner), endpoint.host, endpoint.port)
+    except TimeoutError as error:
+        raise UpstreamError(f"no connection within {timeout_s:g} s", uri=endpoint.uri) from error
+    except OSError as error:
+        raise UpstreamError(error.strerror or str(error), uri=endpoint.uri) from error
+    if link.lost:
+        raise UpstreamError("the connection was closed at once", uri=endpoint.uri)
+    return link

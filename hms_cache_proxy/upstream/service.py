@@ -1,0 +1,149 @@
+"""A service connection: this proxy's own questions to a metastore (version, database id, settings, event
+id).
+
+Job: one blocking call at a time over one connection, for the doctor, the supervisor's probe and the
+follower, each in a thread or process that may wait. Clients' calls never go here. It must not know what
+the answers mean. Invariants: every wait is bounded by `timeout_s`; after any failure the connection is
+closed, and opened anew by the next call; no session calls are made, so what is asked must not depend on
+who asks.
+"""
+
+from __future__ import annotations
+
+import socket
+from types import TracebackType
+from typing import Any
+
+from hms_cache_proxy.errors import UpstreamError, WireError
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import (
+    ApplicationError,
+    Header,
+    MessageType,
+    message_header,
+    parse_exception,
+    parse_header,
+)
+from hms_cache_proxy.wire.scan import MessageScanner
+
+_READ_BYTES = 1 << 16
+
+
+class UnknownMethod(UpstreamError):
+    """This metastore does not have the method."""
+
+
+class Declared(UpstreamError):
+    """The metastore answered with a declared exception; `struct` is it."""
+
+    def __init__(self, message: str, *, uri: str, method: str, struct: Any) -> None:
+        super().__init__(message, uri=uri, method=method, sent=True)
+        self.struct = struct
+
+
+class ServiceConnection:
+    """One metastore; connects at the first call. A context manager."""
+
+    def __init__(self, host: str, port: int, *, timeout_s: float) -> None:
+        self._where = (host, port)
+        self.uri = f"thrift://[{host}]:{port}" if ":" in host else f"thrift://{host}:{port}"
+        self._timeout_s = timeout_s
+        self._socket: socket.socket | None = None
+        self._seqid = 0
+
+    def call(self, method: str, **arguments: Any) -> Any:
+        """Field 0 of the method's result (None where it has none).
+
+        Raises Declared for a declared exception, UnknownMethod, UpstreamError for everything else that goes wrong.
+        """
+        return getattr(self._result(method, *self._answer(method, arguments)), "success", None)
+
+    def reply(self, method: str, **arguments: Any) -> tuple[bytes, int]:
+        """The same undecoded: the reply message, and the offset in it of the value of field 0, which must be there.
+
+        Raises as `call` does.
+        """
+        data, body = self._answer(method, arguments)
+        if data[body + 1 : body + 3] != b"\0\0" or not data[body]:
+            self._result(method, data, body)
+            raise UpstreamError(f"{self.uri}: {method}: an answer without a result", uri=self.uri, sent=True)
+        return data, body + 3
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def __enter__(self) -> ServiceConnection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _answer(self, method: str, arguments: dict[str, Any]) -> tuple[bytes, int]:
+        """A reply message that is no application exception, and where its result struct begins."""
+        header, data = self._exchange(method, spec.encode(spec.args(method)(**arguments)))
+        if header.type is MessageType.EXCEPTION:
+            error = parse_exception(data, header.body)
+            text = (error.message or b"").decode("utf-8", "replace")
+            kind = UnknownMethod if error.type == ApplicationError.UNKNOWN_METHOD else UpstreamError
+            raise kind(f"{self.uri}: {method}: {text}", uri=self.uri, method=method, sent=True)
+        return data, header.body
+
+    def _result(self, method: str, data: bytes, body: int) -> Any:
+        """The decoded result; raises Declared."""
+        result, _ = spec.decode(spec.result(method), data, body)
+        for field in spec.METHODS[method].result:
+            value = getattr(result, field.name, None)
+            if field.id != 0 and value is not None:
+                raise Declared(
+                    f"{self.uri}: {method}: {field.type}: {_text(value)}",
+                    uri=self.uri,
+                    method=method,
+                    struct=value,
+                )
+        return result
+
+    def _exchange(self, method: str, body: bytes) -> tuple[Header, bytes]:
+        """One request and its reply; asked again if the metastore had closed a connection that lay idle."""
+        self._seqid = self._seqid % 0x7FFFFFFF + 1
+        request = message_header(method.encode(), MessageType.CALL, self._seqid) + body
+        idle = self._socket is not None
+        while True:
+            try:
+                if self._socket is None:
+                    self._socket = socket.create_connection(self._where, self._timeout_s)
+                self._socket.sendall(request)
+                return self._read(self._socket)
+            except (OSError, WireError) as error:
+                self.close()
+                if idle and isinstance(error, ConnectionError):
+                    idle = False
+                    continue
+                reason = "no answer in time" if isinstance(error, TimeoutError) else error
+                raise UpstreamError(f"{self.uri}: {method}: {reason}", uri=self.uri, method=method) from error
+
+    def _read(self, connection: socket.socket) -> tuple[Header, bytes]:
+        scanner = MessageScanner()
+        received = bytearray()
+        while True:
+            piece = connection.recv(_READ_BYTES)
+            if not piece:
+                raise ConnectionResetError("the metastore closed the connection")
+            received += piece
+            if isinstance(scanner.feed(piece), int):
+                break
+        data = bytes(received)
+        header = parse_header(data)
+        assert isinstance(header, Header), "a whole message has a header"
+        if header.seqid != self._seqid:
+            raise WireError(f"reply {header.seqid} to request {self._seqid}")
+        return header, data
+
+
+def _text(value: Any) -> str:
+    message = getattr(value, "message", None)
+    return message.decode("utf-8", "replace") if isinstance(message, bytes) else repr(value)

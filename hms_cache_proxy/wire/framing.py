@@ -1,0 +1,111 @@
+"""Which transport a peer speaks, told from its first bytes; and frames.
+
+Job: bytes to a Transport, before anything else of a connection is read. It must not know sockets. One byte
+never decides: a frame's length, an old unversioned name's length and a SASL negotiation may begin alike, so
+the two bytes after the length are looked at too. At most DETECT_BYTES are ever needed. Owned by any
+process; no state.
+"""
+
+from enum import Enum
+from struct import Struct as Packer
+from typing import Final, NamedTuple
+
+from hms_cache_proxy.errors import LimitError
+from hms_cache_proxy.wire.message import DEFAULT_LIMITS, NEED_MORE, Limits, NeedMore
+
+
+class Transport(Enum):
+    """What a connection carries; only BINARY and FRAMED are served."""
+
+    BINARY = "binary"
+    FRAMED = "framed binary"
+    COMPACT = "compact"
+    FRAMED_COMPACT = "framed compact"
+    HEADER = "THeader"
+    OLD_UNVERSIONED = "binary without version"
+    SASL = "SASL"
+    TLS = "TLS"
+    HTTP = "HTTP"
+    UNKNOWN = "unknown"
+
+
+DETECT_BYTES: Final = 6
+
+_HTTP: Final = tuple(b"GET POST PUT HEAD OPTIONS DELETE PATCH CONNECT TRACE PRI".split())
+_SASL_START: Final = b"\x01\x00\x00\x00"  # status START, then the length of the mechanism's name
+_TLS_HANDSHAKE: Final = b"\x16\x03"
+_STRICT: Final = b"\x80\x01"
+_THEADER: Final = b"\x0f\xff"
+
+
+def detect(first: bytes) -> Transport | NeedMore:
+    """Tell the transport from a connection's first bytes; NEED_MORE while they could still be two things."""
+    if not first:
+        return NEED_MORE
+    if first[0] >= 0x80:
+        return _versioned(first)
+    if len(first) < 3:
+        return NEED_MORE
+    if first.startswith(_HTTP):
+        return Transport.HTTP
+    if len(first) < DETECT_BYTES:
+        return NEED_MORE
+    inner = first[4:6]
+    if inner == _STRICT:
+        return Transport.FRAMED
+    if _is_compact(inner):
+        return Transport.FRAMED_COMPACT
+    if inner == _THEADER:
+        return Transport.HEADER
+    if first.startswith(_TLS_HANDSHAKE):
+        return Transport.TLS
+    if first.startswith(_SASL_START) and _is_word(first[5:6]):
+        return Transport.SASL
+    if first.startswith(b"\x00\x00") and _is_word(inner):
+        return Transport.OLD_UNVERSIONED
+    return Transport.UNKNOWN
+
+
+def _versioned(first: bytes) -> Transport | NeedMore:
+    head = first[:2]
+    if head == _STRICT:
+        return Transport.BINARY
+    if _is_compact(head):
+        return Transport.COMPACT
+    return NEED_MORE if first in (b"\x80", b"\x82") else Transport.UNKNOWN
+
+
+def _is_compact(head: bytes) -> bool:
+    return len(head) == 2 and head[0] == 0x82 and head[1] & 0x1F == 1
+
+
+def _is_word(text: bytes) -> bool:
+    return all(byte == 0x5F or chr(byte).isalnum() for byte in text) and text.isascii()
+
+
+class Frame(NamedTuple):
+    """The span of a frame's payload."""
+
+    start: int
+    end: int
+
+
+_LENGTH: Final = Packer("!i")
+
+
+def parse_frame(buf: bytes | bytearray, offset: int = 0, limits: Limits = DEFAULT_LIMITS) -> Frame | NeedMore:
+    """The payload of the frame whose length is at offset; `end` may lie beyond the buffer, which is not read.
+
+    LimitError for a negative length or one above limits.message_bytes.
+    """
+    if len(buf) - offset < _LENGTH.size:
+        return NEED_MORE
+    size: int = _LENGTH.unpack_from(buf, offset)[0]
+    if not 0 <= size <= limits.message_bytes:
+        raise LimitError(f"a frame of {size} bytes", limit="max_message_bytes", size=size, offset=offset)
+    return Frame(offset + _LENGTH.size, offset + _LENGTH.size + size)
+
+
+def frame_header(size: int) -> bytes:
+    """The four bytes before a payload of that size."""
+    return _LENGTH.pack(size)

@@ -1,0 +1,310 @@
+"""Struct classes for the C++ codec, built on first use from the generated fact table.
+
+Job: names in, classes with a `thrift_spec` out, and one struct decoded from or encoded to bytes. It must
+not know sockets, messages or methods' meaning. Invariants: strings are bytes (non-UTF-8 exists in the
+wild); there are no defaults, a field that was absent is None and stays absent; a class exists once. What
+came from upstream is never re-encoded, since a codec drops fields it does not know: splice its bytes
+(scan.py).
+
+Where versions disagree on a field the newest wins. `variant="2.3"` asks for a struct as that version (or
+the newest that begins so) had it. The wire types that truly clash are AddDynamicPartitions 2, 4, 5,
+InsertEventRequestData 1, GetOpenTxnsResponse 2 and Table 16 (2.3), CreateDatabaseRequest 11 (4.0.0) and
+get_partition_names' first exception (2.3); a field of another wire type than its spec is skipped by the
+codec without a word. `create_ischema` of 3.1 has an exception with id -1, which the codec cannot read: raw
+only.
+
+Owned by any process; the caches are filled idempotently, so threads may share them.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+
+from thrift.protocol.TProtocol import TProtocolException
+
+from hms_cache_proxy.errors import LimitError, WireError
+from hms_cache_proxy.wire.facts import CONSTANTS as CONSTANTS  # "as": callers find the facts here too
+from hms_cache_proxy.wire.facts import ENUMS
+from hms_cache_proxy.wire.facts import METHODS as METHODS
+from hms_cache_proxy.wire.facts import STRUCTS as STRUCTS
+from hms_cache_proxy.wire.facts import VERSIONS as VERSIONS
+from hms_cache_proxy.wire.facts import FieldFact as FieldFact
+from hms_cache_proxy.wire.facts import MethodFact as MethodFact
+from hms_cache_proxy.wire.facts import Requirement as Requirement
+from hms_cache_proxy.wire.facts import enum as enum
+from hms_cache_proxy.wire.facts import fields as fields
+from hms_cache_proxy.wire.facts import struct_versions as struct_versions
+
+try:
+    from thrift.protocol import fastbinary
+except ImportError as missing:  # the codec in Python is 10 to 15 times slower: refuse to start
+    raise ImportError(
+        "the C++ extension thrift.protocol.fastbinary is missing: install a wheel of thrift >= 0.25"
+    ) from missing
+
+#: Structs and containers, leaves included, may nest this deep: compiled into fastbinary, so not a setting.
+NESTING_DEPTH = 64
+#: The wire's own bound: lengths are signed 32-bit. Callers pass the configured limit.
+MAX_LENGTH = 2**31 - 1
+
+
+class TType:
+    """Wire type codes of the binary protocol."""
+
+    STOP, BOOL, I8, DOUBLE, I16, I32, I64 = 0, 2, 3, 4, 6, 8, 10
+    STRING, STRUCT, MAP, SET, LIST, UUID = 11, 12, 13, 14, 15, 16
+
+
+_SCALARS = {
+    "bool": TType.BOOL,
+    "i8": TType.I8,
+    "i16": TType.I16,
+    "i32": TType.I32,
+    "i64": TType.I64,
+    "double": TType.DOUBLE,
+}
+_CONTAINERS = {"list": TType.LIST, "set": TType.SET, "map": TType.MAP}
+
+
+class Struct(SimpleNamespace):
+    """Base of all generated classes: keyword construction in C, a class attribute None for every field.
+
+    Equality compares the fields, so an explicit None equals an absent field.
+    """
+
+    thrift_spec: ClassVar[tuple[Any, ...]] = ()
+    _typeargs: ClassVar[list[Any]] = []
+    _names: ClassVar[tuple[str, ...]] = ()
+
+    if TYPE_CHECKING:  # fields exist only at run time; Any because their types come from the fact table
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self._names)
+
+    def __ne__(self, other: object) -> bool:  # else the base's, which compares instances of any two classes
+        return not self == other
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        known = ((name, getattr(self, name)) for name in self._names)
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in known if v is not None)})"
+
+
+S = TypeVar("S", bound=Struct)
+
+
+def struct(name: str, *, variant: str | None = None) -> type[Struct]:
+    """The class of a struct, union or exception. KeyError if no version has it."""
+    return _class(name, fields(name), _pick_version(variant))
+
+
+def args(method: str, *, variant: str | None = None) -> type[Struct]:
+    """The class of a method's arguments. KeyError if no version has the method."""
+    return _class(f"{method}_args", METHODS[method].args, _pick_version(variant))
+
+
+def result(method: str, *, variant: str | None = None) -> type[Struct]:
+    """The class of a method's result: `success` unless void, and its declared exceptions."""
+    return _class(f"{method}_result", METHODS[method].result, _pick_version(variant))
+
+
+def _pick_version(variant: str | None) -> str | None:
+    if variant is None:
+        return None
+    matching = [v for v in VERSIONS if v == variant or v.startswith(variant + ".")]
+    if not matching:
+        raise KeyError(f"no version {variant}")
+    return matching[-1]
+
+
+_classes: dict[tuple[str, str | None], type[Struct]] = {}
+_building: dict[tuple[str, str | None], type[Struct]] = {}
+_build_lock = threading.RLock()
+
+
+def _class(name: str, rows: tuple[FieldFact, ...], version: str | None) -> type[Struct]:
+    known = _classes.get((name, version))
+    if known is not None:
+        return known
+    with _build_lock:
+        outermost = not _building
+        try:
+            cls = _building.get((name, version)) or _build(name, rows, version)
+            if outermost:  # only whole classes become visible to other threads
+                _classes.update(_building)
+        finally:
+            if outermost:
+                _building.clear()
+    return cls
+
+
+def _build(name: str, rows: tuple[FieldFact, ...], version: str | None) -> type[Struct]:
+    known = _classes.get((name, version))
+    if known is not None:
+        return known
+    chosen: dict[int, FieldFact] = {}
+    for row in rows:
+        if row.id >= 0 and (version is None or version in row.versions):
+            chosen.setdefault(row.id, row)
+    names = tuple(row.name for row in chosen.values())
+    suffix = f"@{version}" if version else ""
+    body: dict[str, Any] = {**dict.fromkeys(names), "_names": names, "__module__": __name__}
+    cls: type[Struct] = type(name + suffix, (Struct,), body)
+    # One list of type arguments per class, known before it is filled: some structs contain themselves.
+    cls._typeargs = [cls, ()]
+    _building[name, version] = cls
+    spec: list[Any] = [None] * (max(chosen, default=-1) + 1)
+    for row in chosen.values():
+        ttype, inner = _wire(row.type, version)
+        spec[row.id] = (row.id, ttype, row.name, inner, None)
+    cls.thrift_spec = cls._typeargs[1] = tuple(spec)
+    return cls
+
+
+def _wire(type_name: str, version: str | None, *, key: bool = False) -> tuple[int, Any]:
+    """(type code, fastbinary's type arguments); a list used as a map key becomes a tuple."""
+    scalar = _SCALARS.get(type_name)
+    if scalar is not None:
+        return scalar, None
+    if type_name in ("string", "binary"):
+        return TType.STRING, "BINARY"
+    if type_name in ENUMS:
+        return TType.I32, None
+    if type_name.endswith(">"):
+        outer, _, inner = type_name[:-1].partition("<")
+        if outer == "map":
+            left, right = _split_pair(inner)
+            return TType.MAP, (*_wire(left, version, key=True), *_wire(right, version), False)
+        return _CONTAINERS[outer], (*_wire(inner, version, key=key), key)
+    return TType.STRUCT, _class(type_name, fields(type_name), version)._typeargs
+
+
+def _split_pair(inner: str) -> tuple[str, str]:
+    depth = 0
+    for at, char in enumerate(inner):
+        depth += (char == "<") - (char == ">")
+        if char == "," and not depth:
+            return inner[:at], inner[at + 1 :]
+    raise AssertionError(f"not a map: {inner}")
+
+
+class Source:
+    """What fastbinary reads from, in both roles that it asks for: protocol and transport.
+
+    The buffer's position after a read is the exact end. `refill(partial, wanted)` is called when the buffer
+    holds only the `partial` bytes of the `wanted` ones, and returns the buffer to go on with. Counts of
+    containers may not exceed `count`.
+    """
+
+    __slots__ = (
+        "container_length_limit",
+        "cstringio_buf",
+        "cstringio_refill",
+        "string_length_limit",
+        "trans",
+    )
+
+    def __init__(
+        self, buffer: io.BytesIO, refill: Callable[[bytes, int], io.BytesIO], string_limit: int, count: int
+    ) -> None:
+        self.cstringio_buf = buffer
+        self.cstringio_refill = refill
+        self.string_length_limit = string_limit
+        self.container_length_limit = count
+        self.trans: Source | None = None
+
+    def read(self, into: object, typeargs: list[Any]) -> Any:
+        """Decode one struct into `into`, or into a new instance if that is None. Raises CODEC_ERRORS."""
+        self.trans = self
+        try:
+            return fastbinary.decode_binary(into, self, typeargs)
+        finally:
+            self.trans = None  # no cycle: the buffer may be large
+
+
+def reader(buf: bytes | bytearray | memoryview, offset: int) -> io.BytesIO:
+    """A buffer for Source, which shares the memory of `bytes`. WireError for an offset outside of it.
+
+    The check is vital: fastbinary 0.25 crashes the process on a buffer whose position is beyond its end.
+    """
+    if not 0 <= offset <= len(buf):
+        raise WireError(f"truncated: nothing at {offset} of {len(buf)} bytes", offset=offset)
+    buffer = io.BytesIO(buf)
+    buffer.seek(offset)
+    return buffer
+
+
+def no_more(_partial: bytes, _wanted: int) -> NoReturn:
+    """The refill of a buffer that is complete."""
+    raise EOFError
+
+
+#: What fastbinary raises for bytes that are cut, malformed or beyond its limits.
+CODEC_ERRORS = (EOFError, TypeError, ValueError, OverflowError, TProtocolException)
+
+
+def wire_error(cause: BaseException, *, offset: int, size: int) -> WireError:
+    """Translate one of CODEC_ERRORS that a struct at offset, in a buffer of that size, gave."""
+    if isinstance(cause, EOFError):
+        return WireError(f"truncated: the struct at {offset} does not end within {size} bytes", offset=offset)
+    if isinstance(cause, TProtocolException):
+        return LimitError(f"nested deeper than {NESTING_DEPTH}", offset=offset, limit="nesting_depth")
+    return WireError(f"malformed: {cause}", offset=offset)
+
+
+def decode(
+    cls: type[S],
+    buf: bytes | bytearray | memoryview,
+    offset: int = 0,
+    *,
+    string_limit: int = MAX_LENGTH,
+    container_limit: int = MAX_LENGTH,
+) -> tuple[S, int]:
+    """Decode one struct that begins at offset; returns it and the offset after it.
+
+    Fields that the class does not know are skipped. WireError for cut or malformed bytes, LimitError beyond a
+    limit. No count may exceed the bytes that are left, so memory stays in proportion to the buffer.
+    """
+    buffer = reader(buf, offset)
+    source = Source(buffer, no_more, string_limit, min(container_limit, max(len(buf) - offset, 0)))
+    try:
+        value: S = source.read(None, cls._typeargs)
+    except OverflowError as cause:  # a negative length too: the codec tells them apart by text alone
+        raise LimitError(f"a length or count: {cause}", limit="max_string_bytes", offset=offset) from cause
+    except CODEC_ERRORS as cause:
+        raise wire_error(cause, offset=offset, size=len(buf)) from cause
+    return value, buffer.tell()
+
+
+def encode(obj: Struct) -> bytes:
+    """Encode a struct; `str` values become UTF-8. WireError names a value that the wire cannot carry."""
+    try:
+        encoded: bytes = fastbinary.encode_binary(obj, obj._typeargs)
+    except (*CODEC_ERRORS, AttributeError) as cause:
+        raise WireError(f"cannot encode {type(obj).__name__}: {cause}") from cause
+    return encoded
+
+
+def check(value: object) -> None:
+    """AssertionError if a struct in value has an attribute that is no field: encode would drop it silently.
+
+    For tests: construction in C checks no names, which makes decoding a quarter faster.
+    """
+    if isinstance(value, Struct):
+        unknown = value.__dict__.keys() - set(value._names)
+        assert not unknown, f"{type(value).__name__} has no {', '.join(sorted(unknown))}"
+        value = list(value.__dict__.values())
+    if isinstance(value, dict):
+        value = [*value.keys(), *value.values()]
+    if isinstance(value, list | tuple | set):
+        for item in value:
+            check(item)

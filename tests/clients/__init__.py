@@ -1,0 +1,1 @@
+"""Real clients through the proxy: Spark, PyIceberg."""

@@ -1,0 +1,133 @@
+"""PyIceberg: its own catalog integration tests through the proxy, and concurrent appends of which none may be lost."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.hive import HiveCatalog
+from pyiceberg.exceptions import CommitFailedException, WaitingForLockException
+
+from tests.proxy import Proxy
+from tests.testbed.artifacts import cache_directory
+from tests.testbed.client import MetastoreClient
+from tests.testbed.hive import Metastore
+
+SUITE_S = 300
+APPENDS = int(os.environ.get("LOST_COMMITS_APPENDS", "1000"))
+TABLES = 4
+
+
+@pytest.fixture(scope="session")
+def pyiceberg_sources() -> Path:
+    """PyIceberg's source distribution, of the version that is installed; it contains its integration tests."""
+    name = f"pyiceberg-{version('pyiceberg')}"
+    directory = cache_directory() / "sdist"
+    if not (directory / name).is_dir():
+        directory.mkdir(parents=True, exist_ok=True)
+        arguments = ["download", "--quiet", "--no-deps", "--no-binary", "pyiceberg", "--dest", str(directory)]
+        subprocess.run([sys.executable, "-m", "pip", *arguments, name.replace("-", "==")], check=True, timeout=300)
+        with tarfile.open(directory / f"{name}.tar.gz") as archive:
+            archive.extractall(directory, filter="data")
+    return directory / name
+
+
+def run_suite(sources: Path, uri: str, warehouse: Path) -> tuple[int, int, str]:
+    """(passed, failed, output) of the catalog integration tests on one metastore."""
+    environment = {
+        **os.environ,
+        "PYICEBERG_TEST_CATALOG": "metastore",
+        "PYICEBERG_CATALOG__METASTORE__TYPE": "hive",
+        "PYICEBERG_CATALOG__METASTORE__URI": uri,
+        "PYICEBERG_CATALOG__METASTORE__WAREHOUSE": warehouse.as_uri(),
+    }
+    command = ["-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-o", "addopts=", "-W", "ignore"]
+    finished = subprocess.run(
+        [sys.executable, *command, "-k", "rest_test_catalog", "tests/integration/test_catalog.py"],
+        cwd=sources,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SUITE_S,
+    )
+    counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error)", finished.stdout)}
+    return counts.get("passed", 0), counts.get("failed", 0) + counts.get("error", 0), finished.stdout[-3000:]
+
+
+@pytest.mark.real
+@pytest.mark.timeout(3 * SUITE_S)
+def test_own_catalog_tests_cold_and_warm(
+    new_metastore: Callable[..., Metastore],
+    new_proxy: Callable[..., Proxy],
+    pyiceberg_sources: Path,
+    tmp_path: Path,
+) -> None:
+    proxy = new_proxy(new_metastore("hive42"), prewarmed=False)
+    for attempt in ("cold", "warm"):
+        passed, failed, output = run_suite(pyiceberg_sources, proxy.uri, tmp_path)
+        assert (passed, failed) == (32, 0), f"{attempt}: {output}"
+        proxy.wait_prewarmed()
+    hits = sum(count for (_, outcome, _), count in proxy.requests().items() if outcome == "hit")
+    assert hits > 100
+
+
+def catalog(uri: str, warehouse: Path) -> HiveCatalog:
+    settings = {"uri": uri, "warehouse": warehouse.as_uri()}
+    waits = {"lock-check-min-wait-time": "0.01", "lock-check-max-wait-time": "0.2", "lock-check-retries": "60"}
+    return HiveCatalog("appends", **settings, **waits)
+
+
+def append(uris: Sequence[str], warehouse: Path, number: int) -> None:
+    """One appended row, retried as a writer would until it is committed."""
+    for attempt in range(200):
+        table = catalog(uris[(number + attempt) % len(uris)], warehouse).load_table(("lost", f"t{number % TABLES}"))
+        try:
+            return table.append(pa.table({"n": pa.array([number], pa.int64())}))
+        except (CommitFailedException, WaitingForLockException):
+            continue
+    raise AssertionError(f"append {number} was refused 200 times")
+
+
+def followed(metastore: Metastore, proxies: Sequence[Proxy]) -> None:
+    """Until the proxies have seen all that the metastore has logged."""
+    with MetastoreClient(*metastore.address) as client:
+        event_id = client.get_current_notificationEventId().eventId
+    for proxy in proxies:
+        proxy.wait_event(event_id)
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.flaky(reruns=0)
+@pytest.mark.timeout(1500)
+def test_no_lost_commits(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path
+) -> None:
+    """Concurrent appends through two proxies and the bare relay: every one is in its table at the end."""
+    metastore = new_metastore("hive42")
+    relay = new_proxy(metastore, store=False, settings={"STORE": "none"})  # the metastore itself lacks get_table
+    proxies = [new_proxy(metastore) for _ in range(2)]
+    uris = [relay.uri, *(proxy.uri for proxy in proxies)]
+    direct = catalog(relay.uri, tmp_path)
+    direct.create_namespace("lost")
+    for index in range(TABLES):
+        direct.create_table(("lost", f"t{index}"), pa.schema([pa.field("n", pa.int64())]))
+    followed(metastore, proxies)
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda number: append(uris, tmp_path, number), range(APPENDS)))
+    followed(metastore, proxies)
+    for uri in uris:
+        found: list[int] = []
+        for index in range(TABLES):
+            found += catalog(uri, tmp_path).load_table(("lost", f"t{index}")).scan().to_arrow()["n"].to_pylist()
+        lost, twice = set(range(APPENDS)) - set(found), len(found) - len(set(found))
+        assert not lost and not twice, f"{uri} of {uris}: lost {sorted(lost)}, {twice} twice"

@@ -1,0 +1,53 @@
+"""Floors of one connection."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hms_cache_proxy.cache.targets import ALL
+from hms_cache_proxy.consistency.floors import MAX_FLOORS, Floors
+
+
+def test_only_what_was_shown_is_held_back_until_a_later_step() -> None:
+    floors = Floors()
+    assert not floors.block([b"a"], 0)
+    floors.lift([b"a", b"d"], 100)
+    assert floors.block([b"a"], 99) and floors.block([b"x", b"d"], 100)
+    assert not floors.block([b"x"], 99)
+    assert not floors.block([b"a"], 101)
+    assert floors.highest_ns == 0, "a step that passed them all empties them"
+
+
+def test_everything() -> None:
+    floors = Floors()
+    floors.lift([ALL], 100)
+    assert floors.block([b"x"], 100) and not floors.block([b"x"], 101)
+
+
+def test_too_many_become_one() -> None:
+    floors = Floors()
+    floors.lift((b"%d" % number for number in range(MAX_FLOORS + 1)), 100)
+    assert floors.block([b"never shown"], 100)
+
+
+def test_nothing_shown_is_no_floor() -> None:
+    floors = Floors()
+    floors.lift([], 100)
+    assert floors.highest_ns == 0 and not floors.block([b"a"], 1)
+
+
+@given(st.lists(st.tuples(st.sampled_from([b"a", b"b", b"*"]), st.integers(1, 50), st.integers(0, 60))))
+def test_never_older_than_shown(moves: list[tuple[bytes, int, int]]) -> None:
+    """Against a model without forgetting: time and confirmations only move forward."""
+    floors, shown, now, began = Floors(), {}, 0, 0
+    for target, step, behind in moves:
+        now += step
+        began = max(began, now - behind)
+        blocked = floors.block([target], began)
+        owed = max(shown.get(target, 0), shown.get(b"*", 0))
+        assert blocked or owed < began or owed == 0
+        if owed == 0 or owed < began:
+            assert not blocked or any(when >= began for when in shown.values())
+        floors.lift([target], now)
+        shown[target] = now

@@ -1,0 +1,104 @@
+"""The gate: each rule by itself, on a real state page. Only the fences are a stand-in, at their Protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, MODE_SERVE, Slot, StatePage
+from hms_cache_proxy.consistency.floors import Floors
+from hms_cache_proxy.consistency.gate import Gate, Mode, Reason, Rules
+
+SECOND_NS = 10**9
+NOW_NS = 1000 * SECOND_NS
+
+
+class Fenced:
+    """Targets that are fenced until a ticket is done."""
+
+    def __init__(self, tickets: dict[bytes, int] | None = None) -> None:
+        self.tickets = tickets or {}
+
+    def active(self, targets: Sequence[bytes], done_ticket: int) -> bool:
+        return any(self.tickets.get(target, 0) > done_ticket for target in targets)
+
+    def liftable(self, targets: Sequence[bytes]) -> bool:
+        return True
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[StatePage]:
+    """A page on which everything is in order."""
+    with StatePage(tmp_path / "state", create=True) as page:
+        page[Slot.SERVE_MODE] = MODE_SERVE
+        page[Slot.BEGAN_NS] = NOW_NS - SECOND_NS
+        page[Slot.CURSOR] = page[Slot.START_EVENT] = 100
+        yield page
+
+
+def gate(page: StatePage, mode: Mode = "session", fences: Fenced | None = None) -> Gate:
+    return Gate(page, fences or Fenced(), Rules(mode, 10 * SECOND_NS, 2 * SECOND_NS))
+
+
+def test_all_in_order(page: StatePage) -> None:
+    for mode in ("session", "bounded", "eventual"):
+        assert gate(page, mode).standing(False, NOW_NS) is None
+        assert gate(page, mode).held_back([b"t"], None) is None
+
+
+@pytest.mark.parametrize(("slot", "value"), [(Slot.SERVE_MODE, MODE_RELAY_ONLY), (Slot.BEGAN_NS, 0), (Slot.CURSOR, 99)])
+def test_nothing_before_the_cache_has_caught_up(page: StatePage, slot: Slot, value: int) -> None:
+    page[slot] = value
+    for mode in ("session", "bounded", "strict", "eventual"):
+        assert gate(page, mode).standing(False, NOW_NS) is Reason.STARTING
+
+
+def test_a_stuck_follower(page: StatePage) -> None:
+    page[Slot.BEGAN_NS] = NOW_NS - 3 * SECOND_NS
+    assert gate(page).standing(False, NOW_NS) is None
+    assert gate(page, "bounded").standing(False, NOW_NS) is Reason.BOUNDED
+    page[Slot.BEGAN_NS] = NOW_NS - 11 * SECOND_NS
+    assert gate(page).standing(False, NOW_NS) is Reason.UNCONFIRMED
+    assert gate(page, "bounded").standing(False, NOW_NS) is Reason.UNCONFIRMED
+    assert gate(page, "eventual").standing(False, NOW_NS) is None
+
+
+def test_strict_wants_a_step_that_began_after_the_read_arrived(page: StatePage) -> None:
+    assert gate(page, "strict").standing(False, NOW_NS) is Reason.STRICT
+
+
+def test_event_ids_that_were_handed_out(page: StatePage) -> None:
+    page[Slot.FLOOR_EVENT] = 101
+    assert gate(page).standing(False, NOW_NS) is Reason.EVENTS_FLOOR
+    assert gate(page, "eventual").standing(False, NOW_NS) is None
+    page[Slot.CURSOR] = 101
+    assert gate(page).standing(False, NOW_NS) is None
+
+
+def test_fences_until_their_ticket_is_done(page: StatePage) -> None:
+    fenced = gate(page, fences=Fenced({b"t": 7}))
+    assert fenced.held_back([b"x", b"t"], None) is Reason.FENCE
+    assert fenced.held_back([b"x"], None) is None
+    page[Slot.DONE_TICKET] = 7
+    assert fenced.held_back([b"t"], None) is None
+    assert gate(page, "eventual", Fenced({b"t": 8})).held_back([b"t"], None) is None
+
+
+def test_floors_of_the_connection(page: StatePage) -> None:
+    floors = Floors()
+    floors.lift([b"t"], NOW_NS)
+    assert gate(page).held_back([b"t"], floors) is Reason.FLOOR
+    assert gate(page).held_back([b"x"], floors) is None
+    page[Slot.BEGAN_NS] = NOW_NS + 1
+    assert gate(page).held_back([b"t"], floors) is None
+
+
+def test_connections_and_authorization(page: StatePage) -> None:
+    open_gate = gate(page)
+    assert open_gate.standing(True, NOW_NS) is Reason.SETMETACONF
+    open_gate.authorization = "relay"
+    assert open_gate.standing(False, NOW_NS) is Reason.AUTHORIZATION
+    open_gate.authorization = "per_user"
+    assert open_gate.standing(False, NOW_NS) is None

@@ -1,0 +1,182 @@
+"""Random changes of every kind, straight on the metastore or through any address given.
+
+Each change keeps the `World` true, so that later reads are generated from what exists. What the metastore refuses by a
+declared exception is counted and forgotten: a refused change is a legal history too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hive_metastore.ttypes import (
+    ColumnStatistics,
+    ColumnStatisticsData,
+    ColumnStatisticsDesc,
+    ColumnStatisticsObj,
+    EnvironmentContext,
+    GetTableRequest,
+    LongColumnStatsData,
+    SetPartitionsStatsRequest,
+)
+from thrift.Thrift import TException
+
+from tests.differential import contents
+from tests.differential.contents import TableNote, World
+from tests.testbed.client import MetastoreClient
+
+
+class Changes:
+    def __init__(self, world: World, client: MetastoreClient, through: MetastoreClient | None = None) -> None:
+        """`through` makes the changes that leave no event: behind a proxy's back they cannot be followed."""
+        self.through = through or client
+        self.world, self.client, self.rng = world, client, world.random
+        self.done: Counter[str] = Counter()
+        self._serial = 0
+        self._makers = [name for name in dir(self) if name.startswith("change_")]
+
+    def one(self) -> str:
+        """Make one random change; returns its name, with `refused` where the metastore said no."""
+        name = self.rng.choice(self._makers)
+        try:
+            done = getattr(self, name)()
+        except TException as refusal:
+            done = f"refused {type(refusal).__name__}"
+        self.done[f"{name} {done or ''}".strip()] += 1
+        return name
+
+    def _note(self, *kinds: str) -> TableNote:
+        choices = [note for note in self.world.tables if not kinds or note.kind in kinds]
+        return self.rng.choice(choices)
+
+    def _table(self, note: TableNote) -> Any:
+        return self.client.get_table_req(GetTableRequest(dbName=note.database, tblName=note.name)).table
+
+    def _fresh(self, stem: str) -> str:
+        self._serial += 1
+        return f"{stem}_{self._serial}"
+
+    def change_create_table(self) -> None:
+        kind = self.rng.choice(self.world.kinds)
+        contents.add_table(self.world, self.client, self.rng.choice(self.world.databases), self._fresh("n"), kind, 3)
+
+    def change_drop_table(self) -> None:
+        if len(self.world.tables) < 20:
+            return self.change_create_table()
+        note = self._note()
+        self.client.drop_table(note.database, note.name, False)
+        self.world.tables.remove(note)
+        self.world.dropped.append((note.database, note.name))
+        return None
+
+    def change_recreate_table(self) -> None:
+        note = self._note("partitioned", "plain", "iceberg")
+        self.client.drop_table(note.database, note.name, False)
+        self.world.tables.remove(note)
+        contents.add_table(self.world, self.client, note.database, note.name, note.kind, 3)
+
+    def change_rename_table(self) -> None:
+        note = self._note("partitioned", "plain", "view", "iceberg", "bucketed")
+        table = self._table(note)
+        table.tableName = self._fresh("r")
+        self.client.alter_table(note.database, note.name, table)
+        self.world.dropped.append((note.database, note.name))
+        note.name = table.tableName
+
+    def change_table_parameter(self) -> None:
+        note = self._note("partitioned", "plain", "iceberg", "view", "wide", "skewed")
+        table = self._table(note)
+        table.parameters[self.rng.choice(["p", "q", "metadata_location"])] = str(self.rng.random())
+        self.client.alter_table(note.database, note.name, table)
+
+    def change_columns_cascade(self) -> None:
+        note = self._note("partitioned", "wide")
+        table = self._table(note)
+        table.sd.cols.append(contents.FieldSchema(self._fresh("added"), "int", None))
+        context = EnvironmentContext({"CASCADE": "true"}) if self.rng.random() < 0.5 else None
+        self.client.alter_table_with_environment_context(note.database, note.name, table, context)
+
+    def change_database_parameter(self) -> None:
+        name = self.rng.choice(self.world.databases)
+        database = self.client.get_database(name)
+        database.parameters = {**(database.parameters or {}), "changed": str(self.rng.random())}
+        self.client.alter_database(name, database)
+
+    def change_create_database(self) -> None:
+        name = self._fresh(f"{self.world.prefix}_new")
+        self.client.create_database(contents.Database(name=name, description="new"))
+        self.world.databases.append(name)
+
+    def change_drop_database(self) -> None:
+        extra = [name for name in self.world.databases if "_new_" in name]
+        if not extra:
+            return self.change_create_database()
+        name = self.rng.choice(extra)
+        self.client.drop_database(name, False, True)
+        self.world.databases.remove(name)
+        self.world.tables = [note for note in self.world.tables if note.database != name]
+        return None
+
+    def change_add_partitions(self) -> None:
+        contents.add_partitions(self.world, self.client, self._note("partitioned", "wide", "skewed", "bucketed"), 3)
+
+    def _some_partition(self) -> tuple[TableNote, list[str]]:
+        choices = [note for note in self.world.tables if note.partitions]
+        note = self.rng.choice(choices)
+        return note, self.rng.choice(note.partitions)
+
+    def change_drop_partition(self) -> None:
+        note, values = self._some_partition()
+        self.client.drop_partition(note.database, note.name, values, False)
+        note.partitions.remove(values)
+
+    def change_alter_partition(self) -> None:
+        note, values = self._some_partition()
+        partition = self.client.get_partition(note.database, note.name, values)
+        partition.parameters = {**(partition.parameters or {}), "altered": str(self.rng.random())}
+        if self.rng.random() < 0.3:
+            partition.sd.location = f"{partition.sd.location}_moved"
+        self.client.alter_partition(note.database, note.name, partition)
+
+    def change_alter_partitions(self) -> None:
+        note, _ = self._some_partition()
+        partitions = self.client.get_partitions(note.database, note.name, 4)
+        for partition in partitions:
+            partition.parameters = {**(partition.parameters or {}), "altered": str(self.rng.random())}
+        self.client.alter_partitions(note.database, note.name, partitions)
+
+    def change_rename_partition(self) -> None:
+        note, values = self._some_partition()
+        partition = self.client.get_partition(note.database, note.name, values)
+        renamed = self.world.values(note)
+        if renamed in note.partitions:
+            return
+        partition.values = renamed
+        self.client.rename_partition(note.database, note.name, values, partition)
+        note.partitions.remove(values)
+        note.partitions.append(renamed)
+
+    def _statistics(self, note: TableNote, column: str, kind: str, **where: Any) -> ColumnStatistics:
+        data = ColumnStatisticsData(longStats=LongColumnStatsData(1, self.rng.randint(2, 99), 0, 5))
+        describe = ColumnStatisticsDesc(dbName=note.database, tableName=note.name, **where)
+        return ColumnStatistics(describe, [ColumnStatisticsObj(column, kind, data)], engine="hive")
+
+    def change_table_statistics(self) -> None:
+        note = self._note("plain", "iceberg", "partitioned")
+        column = self._table(note).sd.cols[0]
+        self.client.update_table_column_statistics(self._statistics(note, column.name, column.type, isTblLevel=True))
+
+    def change_partition_statistics(self) -> None:
+        note, values = self._some_partition()
+        partition = self.client.get_partition(note.database, note.name, values)
+        name = "/".join(f"{key}={value}" for (key, _), value in zip(note.keys, values, strict=True))
+        column = partition.sd.cols[0]
+        statistics = self._statistics(note, column.name, column.type, isTblLevel=False, partName=name)
+        if self.rng.random() < 0.5:
+            self.client.set_aggr_stats_for(SetPartitionsStatsRequest(colStats=[statistics], engine="hive"))
+        else:
+            self.client.update_partition_column_statistics(statistics)
+
+    def change_truncate(self) -> None:
+        note = self._note("partitioned", "plain", "managed")
+        self.through.truncate_table(note.database, note.name, [])

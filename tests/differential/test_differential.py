@@ -1,0 +1,124 @@
+"""The metastore's answers and the proxy's, over generated contents and reads: cold, warm, and after random changes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from tests.differential.changes import Changes
+from tests.differential.compare import Report, compare
+from tests.differential.contents import fill
+from tests.differential.raw import RawClient
+from tests.differential.reads import OldReads, Reads, Request
+from tests.proxy import Proxy
+from tests.testbed.client import MetastoreClient
+from tests.testbed.hive import Metastore
+from tests.testbed.postgres import Collation
+
+READS = int(os.environ.get("DIFFERENTIAL_READS", "20000"))
+SEED = int(os.environ.get("DIFFERENTIAL_SEED", "20240607"))
+ROUNDS = 6
+
+
+def check(report: Report) -> None:
+    assert not report.differences, "\n".join([report.summary(), *report.differences[:5]])
+
+
+def current_event(client: MetastoreClient) -> int:
+    return int(client.get_current_notificationEventId().eventId)
+
+
+def hit_share(proxy: Proxy) -> float:
+    counts = proxy.requests()
+    hits = sum(count for (_, outcome, _), count in counts.items() if outcome == "hit")
+    return hits / sum(counts.values())
+
+
+@dataclass(frozen=True)
+class Setup:
+    """`share` of READS, `hits` at least so many of all calls; `store` False: the cache is read over Thrift."""
+
+    collation: Collation
+    share: float
+    hits: float
+    store: bool = True
+
+
+SETUPS = {
+    "sql": Setup(Collation.C, 1, 0.5),
+    "sql, en_US": Setup(Collation.EN_US, 0.1, 0.2),
+    "thrift": Setup(Collation.C, 0.25, 0.3, store=False),
+}
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.flaky(reruns=0)
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("setup", SETUPS.values(), ids=SETUPS.keys())
+def test_reads_are_equal(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], setup: Setup
+) -> None:
+    """20,000 reads: cold, warm, and after each of several rounds of changes has been followed."""
+    metastore = new_metastore("hive42", collation=setup.collation)
+    with ExitStack() as stack:
+        client = stack.enter_context(MetastoreClient(*metastore.address))
+        direct = stack.enter_context(RawClient(*metastore.address))
+        world = fill(client, "df", SEED)
+        settings = {} if setup.store else {"STORE": "thrift"}
+        proxy = new_proxy(metastore, store=setup.store, settings=settings, prewarmed=False)
+        through = stack.enter_context(MetastoreClient(*proxy.address))
+        changes = Changes(world, client, through)
+        for number in range(ROUNDS):
+            if number == 1:
+                proxy.wait_prewarmed()
+            if number > 1:
+                for _ in range(100):
+                    changes.one()
+                proxy.wait_event(current_event(client))
+            with RawClient(*proxy.address) as proxied:
+                count = int(READS * setup.share) // ROUNDS
+                reads: itertools.islice[Request] = itertools.islice(Reads(world, SEED + number), count)
+                check(compare(direct, proxied, reads))
+        assert hit_share(proxy) > setup.hits, proxy.requests()
+
+
+@pytest.mark.real
+@pytest.mark.timeout(600)
+def test_old_methods_are_equal_to_hive_40(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]
+) -> None:
+    """get_table and get_table_objects_by_name, which Hive 4.0.1 removed, against 4.0.0 over the same database."""
+    metastore = new_metastore("hive42")
+    with MetastoreClient(*metastore.address) as client:
+        world = fill(client, "old", SEED, databases=2, partitions=2)
+    proxy = new_proxy(metastore)
+    assert metastore.database is not None
+    oracle = new_metastore("hive40", database=metastore.database, settings={"metastore.schema.verification": "false"})
+    makers = [OldReads.make_get_table, OldReads.make_get_table_objects_by_name]
+    reads = OldReads(world, SEED)
+    requests = (reads.rng.choice(makers)(reads) for _ in range(1500))
+    with RawClient(*oracle.address) as direct, RawClient(*proxy.address) as proxied:
+        check(compare(direct, proxied, requests))
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+def test_a_metastore_that_limits_lists(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]
+) -> None:
+    """metastore.limit.partition.request makes the metastore refuse long lists: so does the proxy."""
+    metastore = new_metastore("hive42", settings={"metastore.limit.partition.request": "3"})
+    with MetastoreClient(*metastore.address) as client, RawClient(*metastore.address) as direct:
+        world = fill(client, "limited", SEED, databases=1, tables=3, partitions=8)
+        proxy = new_proxy(metastore)
+        reads = Reads(world, SEED)
+        makers = [Reads.make_get_partitions, Reads.make_get_partitions_ps, Reads.make_get_partitions_by_filter]
+        with RawClient(*proxy.address) as proxied:
+            check(compare(direct, proxied, (reads.rng.choice(makers)(reads) for _ in range(150))))
+    assert any(reason == "settings" for _, _, reason in proxy.requests())

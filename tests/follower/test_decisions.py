@@ -1,0 +1,166 @@
+"""Pure decisions: what a metastore's settings mean, pauses, serve or relay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hms_cache_proxy.cache.mode import ModeReason
+from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.errors import UpstreamError
+from hms_cache_proxy.follower.checks import Examination, Verdict, duration_s, judge
+from hms_cache_proxy.follower.cycle import Look, Outcome
+from hms_cache_proxy.follower.mode import Mode
+from hms_cache_proxy.follower.pace import LONGEST_RETRY_S, Pace, Retry
+from hms_cache_proxy.follower.step import ResetReason
+from hms_cache_proxy.upstream import checks
+from hms_cache_proxy.upstream.checks import UpstreamFacts
+
+LISTENER = "org.apache.hive.hcatalog.listener.DbNotificationListener"
+DEFAULTS: dict[str, str | None] = {
+    checks.FILTER_HOOK: "org.apache.hadoop.hive.metastore.DefaultMetaStoreFilterHookImpl",
+    checks.PRE_LISTENERS: "",
+    checks.SERVER_FILTER: "false",
+    checks.RAW_STORE: "org.apache.hadoop.hive.metastore.ObjectStore",
+    checks.TRANSACTIONAL_LISTENERS: LISTENER,
+    checks.LISTENERS: "",
+    checks.LOG_RETENTION: "1d",
+    checks.PARTITION_LIMIT: "-1",
+    checks.DIRECT_SQL: "true",
+}
+
+
+def facts(uuid: str | None = "u", **settings: str | None) -> UpstreamFacts:
+    known = {getattr(checks, name): value for name, value in settings.items()}
+    return UpstreamFacts("thrift://h:1", "4.2.0", uuid, 1, None, {**DEFAULTS, **known})
+
+
+JUDGED = [
+    (facts(), []),
+    (facts(uuid=None), []),
+    (facts(uuid="other"), [ModeReason.OTHER_DATABASE]),
+    (facts(RAW_STORE="a.b.CachedStore"), [ModeReason.CACHED_STORE]),
+    (facts(TRANSACTIONAL_LISTENERS=""), [ModeReason.NO_LOG]),
+    (facts(TRANSACTIONAL_LISTENERS="", LISTENERS=LISTENER), []),
+    (facts(TRANSACTIONAL_LISTENERS="my.Listener"), []),
+    (facts(FILTER_HOOK="my.Hook"), [ModeReason.AUTHORIZATION]),
+    (facts(PRE_LISTENERS="my.Listener"), [ModeReason.AUTHORIZATION]),
+    (facts(PRE_LISTENERS=None), [ModeReason.AUTHORIZATION]),
+    (facts(LOG_RETENTION="60s"), []),
+]
+
+
+@pytest.mark.parametrize(("told", "refusals"), JUDGED)
+def test_judge(told: UpstreamFacts, refusals: list[ModeReason]) -> None:
+    found = judge(told, "u", "auto")
+    assert [one.reason for one in found if one.level == "refusal"] == refusals
+
+
+def test_an_operator_decides_about_authorization() -> None:
+    hooked = facts(FILTER_HOOK="my.Hook")
+    assert judge(hooked, "u", "none") == []
+    assert [one.reason for one in judge(facts(), "u", "relay")] == [ModeReason.AUTHORIZATION]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1d", 86400), ("86400s", 86400), ("12 hours", 43200), ("500ms", 0.5), ("5", 5), ("", None), (None, None)],
+)
+def test_durations(text: str | None, seconds: float | None) -> None:
+    assert duration_s(text) == seconds
+
+
+@dataclass
+class Answers:
+    """A metastore whose answers are given."""
+
+    uri: str
+    told: UpstreamFacts | None
+
+    def facts(self) -> UpstreamFacts:
+        if self.told is None:
+            raise UpstreamError("away")
+        return self.told
+
+
+def test_examination_remembers_who_is_away() -> None:
+    examination = Examination("auto")
+    metastore = Answers("a", None)
+    assert examination.examine([metastore], "u").reason is ModeReason.UNCHECKED
+    metastore.told = facts()
+    assert examination.examine([metastore], "u").reason is ModeReason.SERVING
+    metastore.told = None
+    verdict = examination.examine([metastore], "u")
+    assert (verdict.reason, verdict.unreachable) == (ModeReason.SERVING, (("a", "away"),))
+    other = Answers("b", facts(TRANSACTIONAL_LISTENERS=""))
+    assert examination.examine([metastore, other], "u").reason is ModeReason.NO_LOG
+
+
+def test_examination_has_the_store_look_again_for_a_new_uuid() -> None:
+    examination = Examination("auto")
+    first = examination.examine([Answers("a", facts())], "")
+    assert first.identified and first.reason is ModeReason.UNCHECKED
+    assert examination.examine([Answers("a", facts())], "u").reason is ModeReason.SERVING
+    assert examination.examine([Answers("a", facts())], "").reason is ModeReason.OTHER_DATABASE
+
+
+def test_pace() -> None:
+    pace = Pace.of(20, 1000, freshness_ms=10_000)
+    assert pace.after(changed=True, more=False) == 0.02
+    assert pace.after(changed=False, more=True) == 0
+    pauses = [pace.after(changed=False, more=False) for _ in range(8)]
+    assert pauses == sorted(pauses) and pauses[-1] == 1.0
+    assert Pace.of(20, 600_000, freshness_ms=3000).longest_s == 1.0
+    retry = Retry()
+    assert not retry.succeeded()
+    assert [retry.failed() for _ in range(20)][-1] == LONGEST_RETRY_S
+    assert retry.succeeded() and not retry.succeeded()
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> StatePage:
+    return StatePage(tmp_path / "state", create=True)
+
+
+def verdict(reason: ModeReason) -> Verdict:
+    return Verdict(reason, (), ())
+
+
+def test_after_a_refusal_everything_is_loaded_anew(page: StatePage, tmp_path: Path) -> None:
+    mode = Mode(page, tmp_path / "not_followed", stored=True)
+    assert mode.decide(None) is ModeReason.STARTING
+    assert mode.idle(None) and not mode.must_reset
+    assert not mode.idle(verdict(ModeReason.SERVING))
+    page[Slot.BEGAN_NS] = 1
+    assert mode.decide(verdict(ModeReason.SERVING)) is ModeReason.SERVING
+    assert mode.idle(verdict(ModeReason.NO_LOG)) and mode.must_reset
+    mode = Mode(page, tmp_path / "not_followed", stored=True)  # a restart
+    assert mode.must_reset and not mode.idle(verdict(ModeReason.SERVING))
+    assert mode.decide(verdict(ModeReason.SERVING)) is ModeReason.STARTING
+    mode.stepped(Outcome(1, True, False, reset=ResetReason.NOT_FOLLOWED))
+    assert not mode.must_reset
+    assert mode.decide(verdict(ModeReason.SERVING)) is ModeReason.SERVING
+    assert not Mode(page, tmp_path / "not_followed", stored=True).must_reset
+
+
+def test_canary_and_replica(page: StatePage, tmp_path: Path) -> None:
+    mode = Mode(page, tmp_path / "not_followed", stored=True)
+    good = verdict(ModeReason.SERVING)
+    page[Slot.BEGAN_NS] = 1
+    mode.stepped(Outcome(1, True, False, unlogged=True))
+    assert mode.decide(good) is ModeReason.NO_LOG and mode.idle(good)
+    mode.saw(Look(1, None))
+    assert mode.idle(good)
+    mode.saw(Look(2, False))
+    assert not mode.idle(good) and mode.must_reset
+    mode.replica(True)
+    assert mode.decide(good) is ModeReason.REPLICA and mode.idle(good)
+    assert Mode(page, tmp_path / "x", stored=False).decide(good) is ModeReason.NO_STORE
+
+
+@pytest.mark.parametrize("settings", [{"PARTITION_LIMIT": "100"}, {"PARTITION_LIMIT": None}, {"DIRECT_SQL": "false"}])
+def test_settings_that_change_lists(settings: dict[str, str | None]) -> None:
+    assert not facts().lists_differ
+    assert facts(**settings).lists_differ

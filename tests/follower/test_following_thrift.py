@@ -1,0 +1,108 @@
+"""The follower with no database to read: everything comes from the metastore itself, while others change it."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.cache.state import Slot
+from tests.follower.harness import CATALOG, Comparison, Followed
+from tests.store.oracle import Oracle
+from tests.testbed import objects
+from tests.testbed.client import MetastoreClient
+from tests.testbed.hive import Metastore
+
+pytestmark = pytest.mark.real
+TORN_S = 40.0
+Follow = Callable[..., Followed]
+
+
+@pytest.fixture
+def name(client42: MetastoreClient, unique_name: str) -> Iterator[str]:
+    """A prefix for databases, which are dropped at the end."""
+    yield unique_name
+    for database in client42.get_databases(unique_name + "*"):
+        client42.drop_database(database, True, True)
+
+
+@pytest.fixture
+def thrift(follow: Follow) -> Follow:
+    return partial(follow, store="thrift")
+
+
+def test_concurrent_changes_are_never_shown_torn(
+    hms42: Metastore, client42: MetastoreClient, oracle: Oracle, thrift: Follow, name: str
+) -> None:
+    """Writers drop, create, rename and change tables all the time. A table and its partitions carry a number that grows
+    with every change; in no commit of the cache is there a table, not held back, that mixes two of them."""
+    objects.create_database(client42, name)
+    stop = threading.Event()
+
+    def write(number: int) -> None:
+        with MetastoreClient(*hms42.address) as client:
+            version = 0
+            while not stop.is_set():
+                version += 1
+                names = [f"t{number}", f"t{number}_renamed"]
+                definition = objects.table(name, names[0], partition_keys=(("p", "string"),))
+                definition.parameters["version"] = str(version)
+                table = objects.create_table(client, definition)
+                objects.add_partitions(client, table, [(f"{version}_{n}",) for n in range(30)])
+                time.sleep(random.random() * 0.3)  # else nothing is there for long enough to be loaded
+                table.tableName = names[1]
+                client.alter_table(name, names[0], table)
+                client.drop_table(name, names[1], False)
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(3)]
+    for writer in writers:
+        writer.start()
+    try:
+        followed = thrift(hms42, include=f"{name}.*")
+        followed.until(lambda: followed.page[Slot.BEGAN_NS] > 0)
+        seen = {"tables": 0, "partitions": 0, "held": 0, "commits": 0}
+        until_s = time.monotonic() + TORN_S
+        while time.monotonic() < until_s:
+            before = followed.page[Slot.CACHE_SEQ]
+            followed.until(lambda before=before: followed.page[Slot.CACHE_SEQ] > before)
+            _check(followed, name, seen)
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+    assert seen["partitions"] > 100 and seen["held"] > 5, seen
+    followed.loaded()
+    Comparison(followed, oracle, name).all()
+
+
+def _check(followed: Followed, database: str, seen: dict[str, int]) -> None:
+    """One commit: what is not held back fits together."""
+    with followed.reader.snapshot() as cache:
+        seen["commits"] += 1
+        seen["held"] += bool(cache.meta.held)
+        listed = cache.table_list(CATALOG, database.encode())
+        if listed is None or cache.holds((targets.tables(CATALOG, database.encode()),)):
+            return
+        for number in range(3):
+            mine = [name for name, _ in listed if name.startswith(b"t%d" % number)]
+            assert len(mine) <= 1, "a table under both of its names"
+        for name, _ in listed:
+            if cache.holds((targets.table(CATALOG, database.encode(), name),)):
+                continue
+            entry = cache.table(CATALOG, database.encode(), name)
+            if not isinstance(entry, TableEntry) or entry.body is None:
+                continue
+            seen["tables"] += 1
+            version = entry.body.partition(b"version\x00\x00\x00")[2]
+            found = version[1 : 1 + version[0]]
+            if entry.partitions_loaded:
+                names = cache.partition_names(entry)
+                seen["partitions"] += len(names)
+                assert len(names) in (0, 30), names
+                assert all(one.startswith(b"p=%b_" % found) for one in names), (found, names)

@@ -1,0 +1,157 @@
+"""Where the log may be followed and where it may not; tickets; transactions."""
+
+from __future__ import annotations
+
+import pytest
+
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.follower.affected import Affected, TableKey
+from hms_cache_proxy.follower.step import (
+    MAX_TABLES_PER_STEP,
+    Batch,
+    LogState,
+    Position,
+    Reset,
+    ResetReason,
+    Transactions,
+    continues,
+    gather,
+    requested,
+    too_much,
+)
+from hms_cache_proxy.store.protocol import EventRow
+from tests.follower import rows
+
+T: TableKey = (b"hive", b"d", b"t")
+A, B = b"fingerprint a", b"fingerprint b"
+
+LOGS = [
+    # position, log, verified before, what follows
+    ((10, A), (10, 1, A), False, None),
+    ((10, A), (12, 1, A), False, None),
+    ((10, A), (9, 1, None), True, ResetReason.WENT_BACK),
+    ((10, A), (10, 1, B), True, ResetReason.OTHER_HISTORY),
+    ((10, None), (10, 1, B), True, ResetReason.OTHER_HISTORY),
+    ((10, A), (15, 5, None), True, ResetReason.OTHER_HISTORY),  # a hole where the cursor was
+    ((10, A), (10, None, None), True, None),  # idle for longer than the log is kept
+    ((10, A), (10, None, None), False, ResetReason.PURGED),
+    ((10, A), (12, 11, None), True, None),
+    ((10, A), (12, 11, None), False, ResetReason.PURGED),
+    ((10, A), (20, 15, None), True, ResetReason.PURGED),
+    ((10, A), (20, None, None), True, ResetReason.PURGED),
+    ((10, None), (10, 1, None), True, None),  # ids that went on without rows
+    ((10, None), (12, 1, None), True, None),
+    ((10, None), (12, 1, None), False, ResetReason.OTHER_HISTORY),
+    ((0, None), (0, None, None), False, None),
+    ((0, None), (3, 1, None), False, None),
+]
+
+
+@pytest.mark.parametrize(("position", "log", "verified", "reason"), LOGS)
+def test_continues(
+    position: tuple[int, bytes | None],
+    log: tuple[int, int | None, bytes | None],
+    verified: bool,
+    reason: ResetReason | None,
+) -> None:
+    answer = continues(Position(*position), LogState(*log), verified=verified)
+    assert answer == (None if reason is None else Reset(reason))
+
+
+def created(*ids: int) -> list[EventRow]:
+    return [rows.row("CREATE_TABLE", {}, id=id) for id in ids]
+
+
+GATHERED = [
+    (10, 10, (), None),
+    (10, 13, (11, 12, 13), None),
+    (10, 13, (12, 13), ResetReason.PURGED),
+    (10, 13, (), ResetReason.PURGED),
+    (10, 13, (11, 13), ResetReason.GAP),
+    (10, 13, (11, 12), ResetReason.GAP),
+    (10, 13, (11, 12, 12, 13), ResetReason.GAP),
+    (10, 12, (11, 12, 13), ResetReason.GAP),
+]
+
+
+@pytest.mark.parametrize(("cursor", "last", "ids", "reason"), GATHERED)
+def test_gather(cursor: int, last: int, ids: tuple[int, ...], reason: ResetReason | None) -> None:
+    answer = gather(cursor, last, created(*ids))
+    if reason is not None:
+        assert answer == Reset(reason)
+    else:
+        assert isinstance(answer, Batch)
+        assert answer.rows == last - cursor
+        assert answer.affected.tables == ({T} if ids else set())
+        assert answer.results == ({("CREATE_TABLE", "applied"): len(ids)} if ids else {})
+
+
+def test_poison_is_counted_and_passed() -> None:
+    answer = gather(0, 3, [rows.row("ADD_PARTITION", "?", id=1), rows.row("NEW", {}, id=2), *created(3)])
+    assert isinstance(answer, Batch)
+    assert answer.results == {
+        ("ADD_PARTITION", "poison"): 1,
+        ("NEW", "unknown"): 1,
+        ("CREATE_TABLE", "applied"): 1,
+    }
+
+
+def test_too_much() -> None:
+    assert too_much(Affected()) is None
+    assert too_much(Affected(everything=True)) == Reset(ResetReason.EVERYTHING)
+    many = frozenset((b"hive", b"d", b"%d" % n) for n in range(MAX_TABLES_PER_STEP + 1))
+    assert too_much(Affected(tables=many)) == Reset(ResetReason.BACKLOG)
+
+
+def test_tickets() -> None:
+    table, database = targets.table(*T), targets.database(*T[:2])
+    assert requested(set()).nothing
+    assert requested({table}) == Affected(tables=frozenset({T}), targets=frozenset({table}))
+    assert requested({database}).databases == {T[:2]}
+    partitions = requested({table, b"p" + table[1:]})
+    assert (partitions.tables, partitions.partitions) == ({T}, {T: None})
+    lists = {targets.databases(b"hive"), targets.tables(*T[:2]), targets.functions(*T[:2])}
+    assert requested(lists) == Affected(targets=frozenset(lists))
+    assert requested({targets.ALL}).everything
+    assert requested({targets.UNKNOWN}).nothing
+    assert requested({b"x"}).everything
+
+
+def no_transactions(ids: list[int]) -> list[tuple[int, bytes, bytes]]:
+    return []
+
+
+def test_transactions_name_their_tables_when_they_end() -> None:
+    known = Transactions()
+    begun = Affected(write_ids=frozenset({(3, T)}))
+    assert known.resolve(begun, no_transactions) == begun
+    known.learn(begun)
+    ended = Affected(ended=frozenset({3, 99}))
+    for _ in range(2):  # until the commit has happened, the answer is the same
+        assert known.resolve(ended, no_transactions).tables == {T}
+    known.learn(ended)
+    assert known.resolve(ended, no_transactions).tables == set()
+    both = Affected(write_ids=frozenset({(5, T)}), ended=frozenset({5}))
+    assert known.resolve(both, no_transactions).tables == {T}
+
+
+def test_transactions_are_bounded() -> None:
+    known = Transactions(limit=2)
+    for number in (1, 2, 3):
+        known.learn(Affected(write_ids=frozenset({(number, T)})))
+    assert known.resolve(Affected(ended=frozenset({1})), no_transactions).tables == set()
+    assert known.resolve(Affected(ended=frozenset({3})), no_transactions).tables == {T}
+
+
+def test_transactions_that_began_unseen_are_looked_up() -> None:
+    asked: list[list[int]] = []
+
+    def look_up(ids: list[int]) -> list[tuple[int, bytes, bytes]]:
+        asked.append(ids)
+        return [(9, b"d", b"t")]
+
+    known = Transactions()
+    known.learn(Affected(write_ids=frozenset({(3, (b"hive", b"d", b"u"))})))
+    affected = known.resolve(Affected(ended=frozenset({3, 9, 7})), look_up)
+    assert affected.tables == {T, (b"hive", b"d", b"u")}
+    assert asked == [[7, 9]]

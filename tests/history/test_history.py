@@ -1,0 +1,62 @@
+"""Histories over a metastore and two proxies: no violation, and each planted bug is caught."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from tests.history.run import run_history
+from tests.proxy import Proxy
+from tests.testbed.hive import Metastore
+
+SECONDS = float(os.environ.get("HISTORY_SECONDS", "180"))
+CAUGHT_WITHIN_S = 90.0
+SETTINGS = {"WORKERS": "2", "MAX_UNCONFIRMED_MS": "2000"}
+BOUND_S = 3.0
+
+PLANTED = [
+    "fence_dropped",
+    "fence_finite_after_reply",
+    "ticket_after_snapshot",
+    "floor_ignored",
+    "cursor_before_objects",
+    "lock_not_fenced",
+]
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.flaky(reruns=0)
+@pytest.mark.timeout(SECONDS + 400)
+def test_no_violation(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]) -> None:
+    metastore = new_metastore("hive42")
+    proxies = [new_proxy(metastore, settings=SETTINGS) for _ in range(2)]
+    outcome = run_history(metastore.address, proxies, prefix="history", seconds=SECONDS, bound_s=BOUND_S)
+    assert not outcome.violations and not outcome.errors, outcome.summary()
+    assert outcome.reads > 50 * SECONDS and outcome.chaos, outcome.summary()
+    hits = sum(count for proxy in proxies for (_, how, _), count in proxy.requests().items() if how == "hit")
+    assert hits > 1000, "the history says nothing when nothing is served from the cache"
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("planted", PLANTED)
+def test_planted_bug_is_caught(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], planted: str
+) -> None:
+    metastore = new_metastore("hive42")
+    proxies = [new_proxy(metastore, settings=SETTINGS, planted=planted)]
+    outcome = run_history(
+        metastore.address,
+        proxies,
+        prefix="planted",
+        seconds=CAUGHT_WITHIN_S,
+        bound_s=BOUND_S,
+        kill=False,
+        settle_s=5.0,
+        until_violation=True,
+    )
+    assert outcome.violations, f"{planted} was not caught: {outcome.summary()}"

@@ -1,0 +1,78 @@
+"""The world that the reader tests ask about, once per metastore and run.
+
+HMS_TESTBED_STATE may name the state file of a test bed that is running already (python -m tests.testbed).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hms_cache_proxy.metrics import WorkerMetrics
+from tests.follower.harness import Followed
+from tests.methods.filled import Filled
+from tests.methods.local import Local
+from tests.methods.world import World
+from tests.testbed.bed import Bed
+
+
+def _world(bed: Bed, flavour: str) -> World:
+    prefix = f"me{os.getpid()}_"
+    state = os.environ.get("HMS_TESTBED_STATE")
+    if state:
+        running = json.loads(Path(state).read_text())["metastores"][flavour]
+        return World(f"{running['host']}:{running['port']}", running["reader_url"], prefix)
+    metastore = bed.shared(flavour)
+    assert metastore.database is not None
+    host, port = metastore.address
+    return World(f"{host}:{port}", metastore.database.reader_url, prefix)
+
+
+@pytest.fixture(scope="session")
+def world42(bed: Bed) -> Iterator[World]:
+    """The world on Hive 4.2.0."""
+    world = _world(bed, "hive42")
+    world.create()
+    yield world
+    world.drop()
+
+
+@pytest.fixture(scope="session")
+def world40(bed: Bed) -> Iterator[World]:
+    """The world on Hive 4.0.0, which still has the old methods."""
+    world = _world(bed, "hive40")
+    world.create()
+    yield world
+    world.drop()
+
+
+def _local(world: World, directory: Path) -> Iterator[Local]:
+    include = [f"{world.prefix}*.*"]
+    upstream = f"thrift://{world.address}"
+    with Followed(
+        directory, store_url=world.store_url, upstream=upstream, include=include, list_order="name"
+    ) as followed:
+        followed.loaded()
+        local = Local.connect(followed, world.address, WorkerMetrics())
+        yield local
+        local.close()
+
+
+@pytest.fixture(scope="session")
+def local42(world42: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    """A connection to a dispatcher over Hive 4.2.0."""
+    yield from _local(world42, tmp_path_factory.mktemp("local42") / "data")
+
+
+@pytest.fixture(scope="session")
+def local40(world40: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    """The same over Hive 4.0.0, whose log stands still: its cache is filled once."""
+    directory = tmp_path_factory.mktemp("local40") / "data"
+    with Filled(directory, world40.store_url, world40.prefix.encode()) as filled:
+        local = Local.connect(filled, world40.address, WorkerMetrics())
+        yield local
+        local.close()

@@ -1,0 +1,111 @@
+"""A dispatcher in the test's own process, over a real cache that a real follower process keeps, with the real metastore
+behind it: the server's part, without connections.
+
+Job: send requests the way a worker does and say who answered. Must not know: how decisions are made.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hms_cache_proxy import paths
+from hms_cache_proxy.cache.reader import CacheReader
+from hms_cache_proxy.cache.state import StatePage
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.consistency.fences import FenceStore
+from hms_cache_proxy.methods.decision import Forward, Serve, Session, Wait
+from hms_cache_proxy.methods.dispatch import Dispatcher
+from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.server.bell import Bell
+from hms_cache_proxy.wire.message import Header, parse_header
+from tests.methods.oracle import Oracle, Reply, request, seqid_of
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One call: its reply, who gave it (hot, hit or the Forward's outcome) and why."""
+
+    reply: Reply
+    by: str
+    reason: str
+
+
+class Opened(Protocol):
+    """What a worker opens; Followed and Filled have it."""
+
+    config: Config
+    page: StatePage
+    fences: FenceStore
+    reader: CacheReader
+
+
+class Local:
+    """One client connection to a dispatcher."""
+
+    def __init__(self, followed: Opened, oracle: Oracle, dispatcher: Dispatcher, bell: Bell) -> None:
+        self.followed = followed
+        self.oracle = oracle
+        self.dispatcher = dispatcher
+        self.bell = bell
+        self.session = Session()
+        self._seqid = 100
+
+    @classmethod
+    def connect(cls, followed: Opened, address: str, metrics: WorkerMetrics) -> Local:
+        config, page = followed.config, followed.page
+        bell = Bell(paths.follower_socket(config))
+        dispatcher = Dispatcher(config, followed.reader, followed.fences, page, metrics, bell.ring)
+        return cls(followed, Oracle(address), dispatcher, bell)
+
+    def another(self) -> Local:
+        """A second connection to the same dispatcher."""
+        return Local(self.followed, self.oracle, self.dispatcher, self.bell)
+
+    def close(self) -> None:
+        """Close the connection to the metastore, and the bell."""
+        self.oracle.close()
+        self.bell.close()
+
+    def ask(self, method: str, **arguments: Any) -> Asked:
+        """Call a method."""
+        self._seqid += 1
+        message = request(method, arguments, self._seqid)
+        now_ns = time.monotonic_ns()
+        hot = self.dispatcher.hot(self.session, message, now_ns)
+        if hot is not None:
+            return Asked(self._parsed(method, hot), "hot", "")
+        header = parse_header(message)
+        assert isinstance(header, Header)
+        decision = self._decided(header, message, now_ns)
+        if isinstance(decision, Serve):
+            whole = decision.chunks if isinstance(decision.chunks, bytes) else b"".join(decision.chunks)
+            return Asked(self._parsed(method, whole), "hit", decision.reason)
+        return self._forward(method, message, decision)
+
+    def _decided(self, header: Header, message: bytes, arrived_ns: int) -> Serve | Forward:
+        """As a server asks: one that has to wait is asked about again when the follower has moved, or in the end."""
+        dispatcher, session = self.dispatcher, self.session
+        decision = dispatcher.decide(session, header, message, arrived_ns, patient=True)
+        while isinstance(decision, Wait):
+            patient = True
+            while dispatcher.moved() == decision.seen and patient:
+                time.sleep(0.0005)
+                patient = time.monotonic_ns() < decision.until_ns
+            decision = dispatcher.decide(session, header, message, arrived_ns, patient=patient)
+        return decision
+
+    def _forward(self, method: str, message: bytes, forward: Forward) -> Asked:
+        dispatcher, session = self.dispatcher, self.session
+        dispatcher.sending(session, forward)
+        whole = self.oracle.send(message)
+        dispatcher.reply_began(session, forward, time.monotonic_ns())
+        held = whole if 0 < len(whole) <= forward.hold_bytes else None
+        dispatcher.reply_done(session, forward, held, time.monotonic_ns())
+        return Asked(self._parsed(method, whole), forward.outcome, forward.reason)
+
+    def _parsed(self, method: str, message: bytes) -> Reply:
+        header = parse_header(message)
+        assert isinstance(header, Header) and header.name == method.encode() and seqid_of(message) == self._seqid
+        return Reply(method, header.type, message[header.body :])

@@ -1,0 +1,120 @@
+"""A raw connection to a metastore: arguments in as this project's structs, the reply's bytes out.
+
+Job: ask a real metastore anything, odd arguments included, and keep its answer as on the wire.
+Must not know: the cache, readers.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct as packer
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import MessageType, NeedMore, message_header, parse_exception, parse_header
+from hms_cache_proxy.wire.scan import end_of_struct
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One reply: its type and the bytes of its struct."""
+
+    method: str
+    type: MessageType
+    body: bytes
+
+    @property
+    def value(self) -> Any:
+        """The decoded result struct, or the TApplicationException."""
+        if self.type is MessageType.EXCEPTION:
+            return parse_exception(self.body, 0)
+        return spec.decode(spec.result(self.method), self.body)[0]
+
+    @property
+    def plain(self) -> Any:
+        """The result as plain values, for comparison and printing: what is absent is left out."""
+        return plain(self.value)
+
+
+def plain(value: Any) -> Any:
+    """Structs as (class name, fields that are set)."""
+    if isinstance(value, spec.Struct):
+        fields = {name: plain(getattr(value, name)) for name in value._names if getattr(value, name) is not None}
+        return (type(value).__name__, fields)
+    if isinstance(value, list):
+        return [plain(element) for element in value]
+    if isinstance(value, dict):
+        return {plain(key): plain(element) for key, element in value.items()}
+    return value
+
+
+def request(method: str, arguments: dict[str, Any], seqid: int = 1) -> bytes:
+    """A whole call message."""
+    body = spec.encode(spec.args(method)(**arguments))
+    return message_header(method.encode(), MessageType.CALL, seqid) + body
+
+
+class Oracle:
+    """One unframed connection to a metastore."""
+
+    def __init__(self, address: str, timeout_s: float = 60) -> None:
+        host, _, port = address.rpartition(":")
+        self._address = (host, int(port), timeout_s)
+        self._socket = socket.create_connection((host, int(port)), timeout=timeout_s)
+
+    def __enter__(self) -> Oracle:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def reconnect(self) -> None:
+        """After the metastore has closed the connection."""
+        self.close()
+        host, port, timeout_s = self._address
+        self._socket = socket.create_connection((host, port), timeout=timeout_s)
+
+    def send(self, message: bytes) -> bytes:
+        """One message there, one back. EOFError if the metastore closes instead of answering."""
+        self._socket.sendall(message)
+        received = bytearray()
+        while True:
+            piece = self._socket.recv(1 << 18)
+            if not piece:
+                raise EOFError("closed by the metastore")
+            received += piece
+            header = parse_header(received)
+            if not isinstance(header, tuple):
+                continue
+            end: int | NeedMore = end_of_struct(received, header.body)
+            if isinstance(end, int):
+                assert end == len(received), "one reply for one request"
+                return bytes(received)
+
+    def ask(self, method: str, **arguments: Any) -> Reply:
+        """Call a method."""
+        message = self.send(request(method, arguments))
+        header = parse_header(message)
+        assert isinstance(header, tuple)
+        return Reply(method, header.type, message[header.body :])
+
+    def do(self, method: str, **arguments: Any) -> Any:
+        """Call a method that must succeed; its return value."""
+        reply = self.ask(method, **arguments)
+        value = reply.value
+        problems = [getattr(value, name) for name in value._names if name != "success"]
+        assert reply.type is MessageType.REPLY and not any(problems), f"{method}: {reply.plain}"
+        return getattr(value, "success", None)
+
+
+def seqid_of(message: bytes) -> int:
+    """The sequence id of a whole message."""
+    length = packer.unpack_from("!i", message, 4)[0]
+    return int(packer.unpack_from("!i", message, 8 + length)[0])

@@ -1,0 +1,180 @@
+"""What the reader tests ask about: one database of every kind of table and partition, on a real metastore.
+
+Job: create it once per metastore, under names of its own, and fill `{db}` in arguments. Must not know: readers, cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hms_cache_proxy.wire import spec
+from tests.methods.oracle import Oracle
+
+TEXT_INPUT = b"org.apache.hadoop.mapred.TextInputFormat"
+TEXT_OUTPUT = b"org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"
+LAZY_SERDE = b"org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
+DEFAULT_PARTITION = b"__HIVE_DEFAULT_PARTITION__"
+CAPABILITIES = b"HIVEFULLACIDWRITE HIVEFULLACIDREAD HIVEMANAGEDINSERTWRITE HIVEMANAGEDINSERTREAD EXTWRITE EXTREAD"
+
+Keys = tuple[tuple[bytes, bytes], ...]
+
+PARTITIONED: dict[bytes, tuple[Keys, list[list[bytes]]]] = {
+    b"keyed": (
+        ((b"dt", b"string"),),
+        [
+            [value.encode()]
+            for value in (
+                *("2024-01-01", "2024-01-02", "a b", "x/y=z:%", "ü", DEFAULT_PARTITION.decode(), "A", "a"),
+                *("10", "9", "1.0", "1_0", "quote'\"\\", " lead", "*?[]{}#^", "日本語", "😀", "a%b", "a_b"),
+            )
+        ],
+    ),
+    b"two_keys": (
+        ((b"dt", b"string"), (b"hr", b"int")),
+        [
+            *([b"2024-01-01", hour] for hour in (b"1", b"2", b"10", b"007", b"-3")),
+            [b"2024-01-02", b"1"],
+            [b"2024-01-02", DEFAULT_PARTITION],
+            [b"2024-01-03", b"03"],
+            [b"2024-01-0/4", b"5"],
+            [b"2024-01-011", b"5"],
+            [DEFAULT_PARTITION, b"1"],
+        ],
+    ),
+    b"dated": (((b"d", b"date"),), [[b"2024-01-01"], [b"2024-02-01"], [DEFAULT_PARTITION]]),
+    b"numbered": (
+        ((b"b", b"bigint"), (b"s", b"string")),
+        [[b"1", b"x"], [b"22", b"y"], [b"-3", b"x"], [b"9223372036854775807", b"z"], [b"0", b""]],
+    ),
+    b"small": (((b"n", b"tinyint"), (b"m", b"smallint")), [[b"1", b"300"], [b"-1", b"-300"], [b"127", b"0"]]),
+    b"of_varchar": (
+        ((b"v", b"varchar(10)"), (b"c", b"char(5)")),
+        [[b"one", b"a"], [b"two", b"b"], [DEFAULT_PARTITION, b"Z"]],
+    ),
+    b"no_partitions_yet": (((b"dt", b"string"),), []),
+}
+
+
+def struct(struct_name: str, /, **fields: Any) -> spec.Struct:
+    """A struct of the wire, checked for names."""
+    cls = spec.struct(struct_name)
+    assert set(fields) <= set(cls._names), struct_name
+    return cls(**fields)
+
+
+def descriptor(**fields: Any) -> spec.Struct:
+    """A text StorageDescriptor."""
+    columns = [
+        struct("FieldSchema", name=b"id", type=b"bigint", comment=b"c"),
+        struct("FieldSchema", name=b"n", type=b"string"),
+    ]
+    serde = struct("SerDeInfo", serializationLib=LAZY_SERDE, parameters={b"serialization.format": b"1"})
+    values = {
+        "cols": columns,
+        "inputFormat": TEXT_INPUT,
+        "outputFormat": TEXT_OUTPUT,
+        "compressed": False,
+        "numBuckets": -1,
+        "serdeInfo": serde,
+        "bucketCols": [],
+        "sortCols": [],
+        "parameters": {},
+    }
+    return struct("StorageDescriptor", **(values | fields))
+
+
+@dataclass
+class World:
+    """The content on one metastore; `prefix` begins the names of its databases."""
+
+    address: str
+    store_url: str
+    prefix: str
+    database: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.database = f"{self.prefix}main".encode()
+
+    def filled(self, value: Any) -> Any:
+        """Arguments with {db}, {DB} and {prefix} replaced, in every string, list and struct."""
+        if isinstance(value, bytes):
+            name = self.database
+            value = value.replace(b"{db}", name).replace(b"{DB}", name.upper())
+            return value.replace(b"{prefix}", self.prefix.encode())
+        if isinstance(value, list):
+            return [self.filled(element) for element in value]
+        if isinstance(value, dict):
+            return {key: self.filled(element) for key, element in value.items()}
+        if isinstance(value, spec.Struct):
+            return type(value)(**{name: self.filled(getattr(value, name)) for name in value._names})
+        return value
+
+    def request(self, struct_name: str, **fields: Any) -> spec.Struct:
+        """A request struct, filled; dbName=None means the main database."""
+        return struct(struct_name, **{k: self.database if v is None else v for k, v in fields.items()})
+
+    def create(self) -> None:
+        """Everything, once."""
+        with Oracle(self.address) as hms:
+            for name in (b"main", b"main2", b"other", b"empty"):
+                database = struct(
+                    "Database", name=self.prefix.encode() + name, description=b"d", parameters={b"p": b"q"}
+                )
+                hms.do("create_database", database=database)
+            self._tables(hms)
+            for name, (keys, values) in PARTITIONED.items():
+                self.table(hms, name, keys)
+                self.partitions(hms, name, values)
+            self._acid(hms)
+
+    def drop(self) -> None:
+        """Everything away."""
+        with Oracle(self.address) as hms:
+            for name in (b"main", b"main2", b"other", b"empty"):
+                hms.do("drop_database", name=self.prefix.encode() + name, deleteData=True, cascade=True)
+
+    def table(self, hms: Oracle, name: bytes, keys: Iterable[tuple[bytes, bytes]] = (), **fields: Any) -> None:
+        """create_table."""
+        values = {
+            "tableName": name,
+            "dbName": self.database,
+            "owner": b"o",
+            "sd": descriptor(),
+            "partitionKeys": [struct("FieldSchema", name=key, type=kind) for key, kind in keys],
+            "parameters": {b"EXTERNAL": b"TRUE"},
+            "tableType": b"EXTERNAL_TABLE",
+        }
+        hms.do("create_table", tbl=struct("Table", **(values | fields)))
+
+    def partitions(self, hms: Oracle, table: bytes, values: Iterable[list[bytes]]) -> None:
+        """add_partitions."""
+        common = {"dbName": self.database, "tableName": table, "createTime": 1, "parameters": {b"k": b"v"}}
+        rows = [struct("Partition", values=each, sd=descriptor(), **common) for each in values]
+        hms.do("add_partitions", new_parts=rows)
+
+    def _tables(self, hms: Oracle) -> None:
+        for name in (b"plain", b"Plain2", b"tab_x", b"tabyx", b"t1"):
+            self.table(hms, name)
+        view = {"tableType": b"VIRTUAL_VIEW", "parameters": {}, "sd": descriptor(inputFormat=None, outputFormat=None)}
+        self.table(hms, b"a_view", viewOriginalText=b"select 1", viewExpandedText=b"select 1", **view)
+        private = {b"EXTERNAL": b"TRUE", b"PARTITION_LEVEL_PRIVILEGE": b"true"}
+        self.table(hms, b"private", ((b"dt", b"string"),), parameters=private)
+        self.partitions(hms, b"private", [[b"1"]])
+
+    def _acid(self, hms: Oracle) -> None:
+        table = struct(
+            "Table",
+            tableName=b"insert_only",
+            dbName=self.database,
+            sd=descriptor(),
+            partitionKeys=[struct("FieldSchema", name=b"dt", type=b"string")],
+            parameters={b"transactional": b"true", b"transactional_properties": b"insert_only"},
+            tableType=b"MANAGED_TABLE",
+        )
+        capabilities = CAPABILITIES.split()
+        request = struct(
+            "CreateTableRequest", table=table, processorCapabilities=capabilities, processorIdentifier=b"tests"
+        )
+        hms.do("create_table_req", request=request)

@@ -1,0 +1,141 @@
+"""The command line: exit codes, one line for an error, JSON, and what the commands say of a real proxy."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from hms_cache_proxy.cli import main
+from tests.proxy import Proxy
+from tests.testbed.hive import Metastore
+
+NewProxy = Callable[..., Proxy]
+
+
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """The command line in this process: an interpreter's start for each line of a table takes too long."""
+
+    def call(*arguments: str, **environment: str) -> Done:
+        for key in list(os.environ):
+            if key.startswith("HMS_CACHE_PROXY_"):
+                monkeypatch.delenv(key)
+        for key, value in environment.items():
+            monkeypatch.setenv(key, value)
+        monkeypatch.setattr(sys, "argv", ["hms-cache-proxy", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return Done(int(ended.value.code or 0), *capsys.readouterr())
+
+    return call
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("HMS_CACHE_PROXY_")}
+    command = [sys.executable, "-m", "hms_cache_proxy", *arguments]
+    return subprocess.run(
+        command, env={**clean, **environment}, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+    )
+
+
+def one_line(done: Done | subprocess.CompletedProcess[str]) -> str:
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("hms-cache-proxy: "), done.stderr
+    assert done.stdout == ""
+    return done.stderr.strip()
+
+
+def test_the_console_script_is_installed() -> None:
+    script = Path(sys.executable).with_name("hms-cache-proxy")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "0.1.0\n")
+
+
+@pytest.mark.parametrize("command", ["", "serve", "status", "doctor", "flush", "check-config"])
+def test_help(here: Callable[..., Done], command: str) -> None:
+    done = here(*command.split(), "--help")
+    assert done.returncode == 0
+    assert "Usage:" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["serve", "doctor", "check-config"])
+def test_without_an_upstream(here: Callable[..., Done], command: str) -> None:
+    done = here(command)
+    assert done.returncode == 2
+    line = one_line(done)
+    assert "--upstream thrift://HOST:PORT" in line and "HMS_CACHE_PROXY_UPSTREAM" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "code", "words"),
+    [
+        (["serve", "--workers", "many", "--upstream", "thrift://h:1"], {}, 2, "--workers: workers: input should be"),
+        (["serve"], {"HMS_CACHE_PROXY_UPSTREM": "x"}, 2, "did you mean HMS_CACHE_PROXY_UPSTREAM?"),
+        (["serve", "--config", "/nonexistent.toml"], {}, 2, "/nonexistent.toml: No such file or directory"),
+        (["check-config"], {"HMS_CACHE_PROXY_CONFIG": "/nonexistent.toml"}, 2, "/nonexistent.toml: No such file"),
+        (["status", "--url", "http://127.0.0.1:1"], {}, 1, "no answer of a proxy"),
+        (["status"], {"HMS_CACHE_PROXY_URL": "http://127.0.0.1:1"}, 1, "http://127.0.0.1:1/status: no answer"),
+        (["flush", "--all", "--url", "http://127.0.0.1:1"], {}, 1, "no answer of a proxy"),
+        (["flush", "--all"], {"HMS_CACHE_PROXY_ADMIN_TOKEN_FILE": "/nonexistent"}, 2, "admin.token_file: cannot read"),
+    ],
+)
+def test_errors_are_one_line(
+    here: Callable[..., Done], arguments: list[str], environment: dict[str, str], code: int, words: str
+) -> None:
+    done = here(*arguments, **environment)
+    assert done.returncode == code
+    assert words in one_line(done)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["serve", "--embedded"], ["serve", "extra"], ["unknown"], ["flush"], ["flush", "--all", "--db", "x"]],
+)
+def test_wrong_usage(here: Callable[..., Done], arguments: list[str]) -> None:
+    done = here(*arguments)
+    assert done.returncode == 2
+    assert "Error: " in done.stderr
+
+
+def test_check_config_masks_secrets(here: Callable[..., Done], tmp_path: Path) -> None:
+    file = tmp_path / "proxy.toml"
+    file.write_text("upstream = ['thrift://h:1']\nstore_url = 'postgresql://u:geheim@h/d'\n[admin]\ntoken = 'hush'\n")
+    shown = here("check-config", "--config", str(file), "--json")
+    assert shown.returncode == 0
+    values = json.loads(shown.stdout)
+    assert values["store_url"] == "postgresql://u:***@h/d"
+    assert values["admin"]["token"] == "***"
+    lines = here("check-config", "--config", str(file), "--workers", "3").stdout
+    assert "workers = 3\n" in lines and 'upstream = ["thrift://h:1"]\n' in lines
+    assert "geheim" not in shown.stdout + lines and "hush" not in shown.stdout + lines
+
+
+@pytest.mark.real
+def test_status_and_flush_of_a_running_proxy(new_proxy: NewProxy, hms42: Metastore) -> None:
+    proxy = new_proxy(hms42)
+    url = f"http://127.0.0.1:{proxy.http_port}"
+    table = run("status", "--url", url)
+    assert table.returncode == 0, table.stderr
+    for words in ("ready", hms42.uri, "version 4.2.0, reachable", "done,", "1 of 1, 0 restarts", "databases"):
+        assert words in table.stdout, table.stdout
+    status = run("status", "--json", HMS_CACHE_PROXY_URL=url)
+    assert status.returncode == 0
+    assert json.loads(status.stdout)["upstream"]["version"] == "4.2.0"
+    admin = f"http://127.0.0.1:{proxy.admin_port}"
+    everything = run("flush", "--all", "--json", "--url", admin)
+    assert everything.returncode == 0, everything.stderr
+    assert json.loads(everything.stdout)["done"] is True
+    absent = run("flush", "--db", "nowhere", "--table", "nothing", HMS_CACHE_PROXY_ADMIN_URL=admin)
+    assert (absent.returncode, absent.stdout) == (0, "3 targets: reloaded\n")

@@ -1,0 +1,131 @@
+"""The HTTP addresses of a real proxy: paths, keys, codes; flush with and without a token."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from hms_cache_proxy.metrics import TABLE
+from tests.proxy import Proxy
+from tests.testbed.client import MetastoreClient
+from tests.testbed.hive import Metastore
+from tests.testbed.objects import create_database, create_table, table
+
+pytestmark = pytest.mark.real
+NewProxy = Callable[..., Proxy]
+
+# Keys that the design fixes; the others may grow.
+STATUS = {
+    "cursor_event_id": int,
+    "upstream_event_id": int,
+    "confirmed_ms_ago": int,
+    "prewarm": {"done": bool, "tables_done": int, "tables_total": int, "partitions_done": int},
+    "objects": {"databases": int, "tables": int, "partitions": int},
+    "cache_bytes": int,
+    "mode": str,
+    "upstream": {"uri": str, "version": str, "reachable": bool},
+}
+
+
+def conforms(value: object, shape: object) -> bool:
+    if isinstance(shape, dict):
+        return isinstance(value, dict) and all(key in value and conforms(value[key], shape[key]) for key in shape)
+    assert isinstance(shape, type)
+    return isinstance(value, shape)
+
+
+def post(proxy: Proxy, path: str, headers: dict[str, str] | None = None) -> tuple[int, dict[str, object]]:
+    url = f"http://127.0.0.1:{proxy.admin_port}{path}"
+    request = urllib.request.Request(url, method="POST", headers=headers or {})
+    try:
+        with urllib.request.urlopen(request, timeout=15) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def code_of(url: str) -> int:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(url, timeout=15)
+    caught.value.close()
+    return caught.value.code
+
+
+def test_paths_and_keys(new_proxy: NewProxy, hms42: Metastore, unique_name: str) -> None:
+    name = unique_name
+    with MetastoreClient(hms42.host, hms42.port) as client:
+        create_database(client, name)
+        create_table(client, table(name, "t"))
+    proxy = new_proxy(hms42)
+    with MetastoreClient(*proxy.address) as client:
+        client.get_table(name, "t")
+    proxy.wait(lambda: proxy.requests(), "counted")
+    status = proxy.status()
+    assert conforms(status, STATUS), status
+    assert status["ready"] and status["not_ready"] is None
+    assert status["prewarm"]["tables_done"] == status["prewarm"]["tables_total"] >= 1
+    assert status["objects"]["databases"] >= 2 and status["objects"]["tables"] >= 1
+    assert status["cursor_event_id"] == status["upstream_event_id"] > 0
+    assert status["upstream"]["uri"] == hms42.uri
+    assert proxy.get("/readyz") == (200, "ready\n")
+    assert proxy.get("/healthz") == (200, "alive\n")
+    assert proxy.get("/nothing")[0] == 404
+    code, page = proxy.get("/")
+    assert code == 200 and page.startswith("<!doctype html>") and "http" not in page.split("<script>")[0]
+    assert code_of(f"http://127.0.0.1:{proxy.admin_port}/status") == 404  # the admin address has its own paths only
+    declared = {metric.name.removesuffix("_total") for metric in TABLE}
+    families = list(text_string_to_metric_families(proxy.get("/metrics")[1]))
+    assert {family.name for family in families} <= declared
+    assert all(family.documentation for family in families)
+
+
+def test_flush(new_proxy: NewProxy, hms42: Metastore, unique_name: str) -> None:
+    name = unique_name
+    with MetastoreClient(hms42.host, hms42.port) as client:
+        create_database(client, name)
+        create_table(client, table(name, "t"))
+    proxy = new_proxy(hms42)
+    for path, targets in [
+        ("/admin/flush", 1),
+        (f"/admin/flush?db={name}&table=t", 3),
+        (f"/admin/flush?db={name}&table=t&partition=p%3D1", 3),
+        (f"/admin/flush?db={name}", 6),
+        (f"/admin/flush?db=no_{name}", 4),
+        (f"/admin/flush?db=no_{name}&table=no", 3),
+        (f"/admin/flush?catalog=nowhere&db={name}", 4),
+    ]:
+        code, answer = post(proxy, path)
+        assert code == 200, answer
+        assert answer["done"] is True, (path, answer)
+        assert answer["targets"] == targets, (path, answer)
+    with MetastoreClient(*proxy.address) as client:
+        assert client.get_table(name, "t").tableName == "t"
+
+
+def test_flush_refuses_what_it_does_not_understand(new_proxy: NewProxy, hms42: Metastore) -> None:
+    proxy = new_proxy(hms42, prewarmed=False, settings={"STORE": "none"})
+    for query, words in [
+        ("?tabel=x", "unknown parameter tabel"),
+        ("?table=x", "table needs db"),
+        ("?db=x&partition=y", "partition needs table"),
+        ("?db=", "a parameter is empty"),
+    ]:
+        code, answer = post(proxy, f"/admin/flush{query}")
+        assert code == 400
+        assert words in str(answer["error"])
+    assert post(proxy, "/admin/flush") == (503, {"error": "nothing is cached: store = none"})
+    assert post(proxy, "/admin/flush", {"Origin": "http://evil.example"})[0] == 403
+
+
+def test_flush_with_a_token(new_proxy: NewProxy, hms42: Metastore) -> None:
+    proxy = new_proxy(hms42, settings={"ADMIN_TOKEN": "hush"})
+    assert post(proxy, "/admin/flush")[0] == 401
+    assert post(proxy, "/admin/flush", {"Authorization": "Bearer hush!"})[0] == 401
+    assert post(proxy, "/admin/flush", {"Authorization": "Bearer hush"})[0] == 200
+    assert "hush" not in proxy.log.read_text()

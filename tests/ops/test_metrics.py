@@ -1,0 +1,121 @@
+"""Counting: cheap slots, and what the supervisor makes of several processes' files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from hms_cache_proxy.metrics import BOUNDS, TABLE, FollowerMetrics, Slot, SupervisorMetrics, WorkerMetrics
+
+COUNTING = """
+import pathlib, sys
+from hms_cache_proxy import metrics
+
+metrics.start_process(pathlib.Path(sys.argv[1]), sys.argv[2])
+worker = metrics.WorkerMetrics()
+slot = worker.slot("get_table", "hit")
+for _ in range(1000):
+    slot.observe(0.0001)
+worker.flush()
+slot.observe(3.0)
+worker.slot("get_table", "miss", "fence").observe(100.0)
+worker.flush()
+worker.flush()
+worker.connections.set(5)
+worker.refused_transport("tls")
+worker.limit_broken("max_message_bytes")
+worker.upstream_failed("connect")
+follower = metrics.FollowerMetrics()
+follower.objects("tables", 3)
+follower.cursor_event_id.set(7)
+follower.event("ADD_PARTITION", "applied", 4)
+follower.step("changed", 0.01)
+"""
+
+
+def count(directory: Path, role: str) -> None:
+    """A process that counts the same each time, and ends without a word, as a killed one does."""
+    subprocess.run([sys.executable, "-c", COUNTING, str(directory), role], check=True, timeout=60)
+
+
+def samples(metrics: SupervisorMetrics) -> dict[tuple[str, tuple[str, ...]], float]:
+    families = text_string_to_metric_families(metrics.render().decode())
+    return {(s.name, tuple(v for _, v in sorted(s.labels.items()))): s.value for f in families for s in f.samples}
+
+
+def test_processes_add_up_and_restarts_keep_counters(tmp_path: Path) -> None:
+    (tmp_path / "counter_worker-7.db").write_bytes(b"of the last run")
+    metrics = SupervisorMetrics(tmp_path, "1.2.3")
+    count(tmp_path, "worker-0")
+    count(tmp_path, "worker-1")
+    seen = samples(metrics)
+    hits = ("hms_proxy_requests_total", ("get_table", "hit", ""))
+    assert seen[hits] == 2002
+    assert seen["hms_proxy_requests_total", ("get_table", "miss", "fence")] == 2
+    assert seen["hms_proxy_connections", ()] == 10
+    metrics.died("worker-0")
+    seen = samples(metrics)
+    assert seen[hits] == 2002
+    assert seen["hms_proxy_connections", ()] == 5
+    assert seen["hms_proxy_restarts_total", ("worker",)] == 1
+    files = len(list(tmp_path.iterdir()))
+    count(tmp_path, "worker-0")
+    seen = samples(metrics)
+    assert seen[hits] == 3003
+    assert seen["hms_proxy_connections", ()] == 10
+    assert len(list(tmp_path.iterdir())) == files + 1  # the gauges again; one counter file for both lives
+    assert seen["hms_proxy_refused_transports_total", ("tls",)] == 3
+    assert seen["hms_proxy_limits_broken_total", ("max_message_bytes",)] == 3
+    assert seen["hms_proxy_upstream_failures_total", ("connect",)] == 3
+    assert seen["hms_proxy_events_total", ("applied", "ADD_PARTITION")] == 12
+    assert seen["hms_proxy_cursor_event_id", ()] == 7
+    assert seen["hms_proxy_cache_objects", ("tables",)] == 3
+    assert seen["hms_proxy_info", ("1.2.3",)] == 1
+
+
+def test_histograms_are_what_the_library_would_have_counted(tmp_path: Path) -> None:
+    metrics = SupervisorMetrics(tmp_path, "1")
+    count(tmp_path, "worker-0")
+    seen = samples(metrics)
+
+    def bucket(bound: str, outcome: str) -> float:
+        return seen["hms_proxy_request_seconds_bucket", (bound, "get_table", outcome)]
+
+    assert bucket("5e-05", "hit") == 0
+    assert bucket("0.0001", "hit") == 1000  # le: a bound belongs to its own bucket
+    assert bucket("2.0", "hit") == 1000
+    assert bucket("5.0", "hit") == bucket("+Inf", "hit") == 1001
+    assert bucket("60.0", "miss") == 0 and bucket("+Inf", "miss") == 1
+    assert seen["hms_proxy_request_seconds_count", ("get_table", "hit")] == 1001
+    assert abs(seen["hms_proxy_request_seconds_sum", ("get_table", "hit")] - 3.1) < 1e-9
+
+
+def test_every_metric_is_declared_and_every_declared_metric_exists(tmp_path: Path) -> None:
+    worker, follower = WorkerMetrics(), FollowerMetrics()
+    supervisor = SupervisorMetrics(tmp_path, "1")
+    exposed = {
+        family.name
+        for registry in (worker.registry, follower.registry, supervisor.registry)
+        for family in registry.collect()
+    }
+    assert exposed == {metric.name.removesuffix("_total") for metric in TABLE}
+
+
+def test_a_slot_is_cheap() -> None:
+    slot, number = Slot(), 100_000
+    best = min(_seconds(slot, number) for _ in range(5))
+    assert best / number < 2e-6  # 0.26 us measured; a prometheus counter with histogram takes 4
+    assert slot.count == 5 * number
+    assert len(slot.buckets) == len(BOUNDS) + 1
+
+
+def _seconds(slot: Slot, number: int) -> float:
+    observe = slot.observe
+    began = time.perf_counter()
+    for _ in range(number):
+        observe(0.0003)
+    return time.perf_counter() - began

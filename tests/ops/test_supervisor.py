@@ -1,0 +1,235 @@
+"""The supervisor with real children before a real metastore: deaths, hangs, drains, claims."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.proxy import Proxy
+from tests.testbed.client import MetastoreClient
+from tests.testbed.fault_proxy import FaultProxy
+from tests.testbed.hive import Metastore
+
+pytestmark = pytest.mark.real
+NewProxy = Callable[..., Proxy]
+NewFaultProxy = Callable[..., FaultProxy]
+RELAY = {"STORE": "none"}
+SOON_S = 30.0  # an interpreter's start, on a busy machine
+
+
+def eventually(condition: Callable[[], object], what: str, timeout_s: float = SOON_S) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not {what} within {timeout_s} s"
+        time.sleep(0.05)
+
+
+def alive(pid: int) -> bool:
+    """Does the process run? (A zombie does not.)"""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def databases(proxy: Proxy) -> list[str]:
+    with MetastoreClient(*proxy.address, timeout_s=10) as client:
+        names: list[str] = client.get_all_databases()
+        return names
+
+
+def calls(proxy: Proxy) -> float:
+    return sum(n for (method, _, _), n in proxy.requests().items() if method == "get_all_databases")
+
+
+def test_a_killed_worker_is_replaced_and_counters_go_on(new_proxy: NewProxy, hms42: Metastore) -> None:
+    proxy = new_proxy(hms42, settings=RELAY, prewarmed=False)
+    for _ in range(5):
+        databases(proxy)
+    eventually(lambda: calls(proxy) == 5, "counted")
+    (worker,) = proxy.children()["worker"]
+    os.kill(worker, signal.SIGKILL)
+    eventually(lambda: proxy.children()["worker"] not in ([], [worker]), "a new worker")
+    eventually(proxy.ready, "ready again")
+    databases(proxy)
+    eventually(lambda: calls(proxy) == 6, "counted on from 5")
+    status = proxy.status()
+    assert status["workers"] == {"wanted": 1, "running": 1, "restarts": 1}
+    metrics = proxy.get("/metrics")[1]
+    assert 'hms_proxy_restarts_total{child="worker"} 1.0' in metrics
+    assert "hms_proxy_connections 0.0" in metrics
+
+
+def test_not_ready_while_no_worker_runs(new_proxy: NewProxy, hms42: Metastore) -> None:
+    proxy = new_proxy(hms42, settings=RELAY, prewarmed=False)
+    (worker,) = proxy.children()["worker"]
+    os.kill(worker, signal.SIGKILL)
+    eventually(lambda: proxy.get("/readyz")[0] == 503, "not ready", timeout_s=5)
+    assert proxy.get("/healthz")[0] == 200
+    eventually(proxy.ready, "ready again")
+
+
+def test_a_killed_follower_is_replaced_and_the_relay_does_not_notice(new_proxy: NewProxy, hms42: Metastore) -> None:
+    proxy = new_proxy(hms42)
+    (follower,) = proxy.children()["follower"]
+    cursor = proxy.status()["cursor_event_id"]
+    os.kill(follower, signal.SIGKILL)
+    assert "default" in databases(proxy)
+    eventually(lambda: proxy.children()["follower"] not in ([], [follower]), "a new follower")
+    eventually(lambda: proxy.status()["mode"] == "cache", "serving from its cache again")
+    assert proxy.status()["cursor_event_id"] >= cursor
+    assert proxy.status()["follower"]["restarts"] == 1
+
+
+def test_a_hung_follower_is_killed(new_proxy: NewProxy, hms42: Metastore) -> None:
+    proxy = new_proxy(hms42, settings={"FOLLOWER_HUNG_AFTER_S": "5"})
+    (follower,) = proxy.children()["follower"]
+    os.kill(follower, signal.SIGSTOP)
+    eventually(lambda: proxy.children()["follower"] not in ([], [follower]), "a new follower")
+    assert not alive(follower)
+    assert "follower hangs" in proxy.log.read_text()
+    eventually(lambda: proxy.status()["mode"] == "cache", "serving from its cache again")
+
+
+def test_no_orphans_when_the_supervisor_is_killed(new_proxy: NewProxy, hms42: Metastore) -> None:
+    proxy = new_proxy(hms42, settings={"WORKERS": "2"})
+    children = [pid for pids in proxy.children().values() for pid in pids]
+    assert len(children) == 3
+    stopped = proxy.children()["worker"][0]
+    os.kill(stopped, signal.SIGSTOP)  # even one that cannot run any code
+    proxy.kill()
+    eventually(lambda: not any(alive(pid) for pid in children), "gone", timeout_s=5)
+    proxy.start()  # the data directory is free again, and the ports are
+    assert "default" in databases(proxy)
+
+
+def test_a_call_in_flight_ends_before_the_proxy_does(
+    new_proxy: NewProxy, hms42: Metastore, fault_proxy: NewFaultProxy
+) -> None:
+    slow = fault_proxy(hms42.host, hms42.port)
+    proxy = new_proxy(hms42, upstream=f"thrift://127.0.0.1:{slow.port}", settings=RELAY, prewarmed=False)
+    with MetastoreClient(*proxy.address, timeout_s=30) as client:
+        client.get_all_databases()
+        slow.stall()
+        answers: list[list[str]] = []
+        caller = threading.Thread(target=lambda: answers.append(client.get_all_databases()))
+        caller.start()
+        time.sleep(0.3)
+        assert proxy.process is not None
+        proxy.process.send_signal(signal.SIGTERM)
+        eventually(lambda: proxy.get("/readyz") == (503, "draining\n"), "draining", timeout_s=5)
+        eventually(lambda: refused(proxy), "closed to new clients", timeout_s=5)
+        slow.restore()
+        caller.join(20)
+    assert answers and "default" in answers[0]
+    assert proxy.process.wait(20) == 0
+
+
+def refused(proxy: Proxy) -> bool:
+    try:
+        databases(proxy)
+    except Exception:  # thrift's transport error has no base class of its own
+        return True
+    return False
+
+
+def test_the_drain_has_a_deadline(new_proxy: NewProxy, hms42: Metastore, fault_proxy: NewFaultProxy) -> None:
+    deaf = fault_proxy(hms42.host, hms42.port)
+    settings = {**RELAY, "DRAIN_TIMEOUT_S": "1"}
+    proxy = new_proxy(hms42, prewarmed=False, upstream=f"thrift://127.0.0.1:{deaf.port}", settings=settings)
+    with hanging_call(proxy, deaf):
+        began = time.monotonic()
+        assert proxy.stop() == 0
+        assert 0.9 < time.monotonic() - began < 10
+
+
+def test_a_second_signal_ends_it_at_once(new_proxy: NewProxy, hms42: Metastore, fault_proxy: NewFaultProxy) -> None:
+    deaf = fault_proxy(hms42.host, hms42.port)
+    proxy = new_proxy(hms42, upstream=f"thrift://127.0.0.1:{deaf.port}", settings=RELAY, prewarmed=False)
+    children = proxy.children()["worker"]
+    with hanging_call(proxy, deaf):
+        assert proxy.process is not None
+        proxy.process.send_signal(signal.SIGINT)
+        eventually(lambda: proxy.get("/readyz")[1] == "draining\n", "draining", timeout_s=5)
+        began = time.monotonic()
+        proxy.process.send_signal(signal.SIGINT)
+        assert proxy.process.wait(10) == 1
+        assert time.monotonic() - began < 5
+    assert not any(alive(pid) for pid in children)
+
+
+class hanging_call:
+    """A client that waits for an answer which the metastore does not give."""
+
+    def __init__(self, proxy: Proxy, deaf: FaultProxy) -> None:
+        self._client = MetastoreClient(*proxy.address, timeout_s=60)
+        self._client.get_all_databases()
+        deaf.stall()
+        self._caller = threading.Thread(target=self._call)
+
+    def _call(self) -> None:
+        with pytest.raises(Exception):  # noqa: B017  # thrift's transport error or end of file
+            self._client.get_all_databases()
+
+    def __enter__(self) -> None:
+        self._caller.start()
+        time.sleep(0.3)
+
+    def __exit__(self, *_error: object) -> None:
+        self._caller.join(20)
+        self._client.close()
+        assert not self._caller.is_alive()
+
+
+def serve(proxy: Proxy, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Another `serve` beside a running proxy; it is expected to end by itself."""
+    environment = {
+        **os.environ,
+        "HMS_CACHE_PROXY_UPSTREAM": proxy.upstream,
+        "HMS_CACHE_PROXY_DATA_DIR": str(proxy.directory / "other"),
+        **{f"HMS_CACHE_PROXY_{key}": "127.0.0.1:0" for key in ("LISTEN", "HTTP", "ADMIN_LISTEN")},
+        **{f"HMS_CACHE_PROXY_{key}": value for key, value in settings.items()},
+    }
+    command = [sys.executable, "-m", "hms_cache_proxy", "serve"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def test_one_proxy_per_data_directory_and_port(new_proxy: NewProxy, hms42: Metastore) -> None:
+    proxy = new_proxy(hms42, settings=RELAY, prewarmed=False)
+    assert proxy.process is not None
+    second = serve(proxy, DATA_DIR=str(proxy.directory / "data"))
+    assert second.returncode == 1
+    assert second.stderr.count("\n") == 1 and f"in use by process {proxy.process.pid}" in second.stderr
+    for key, port in (("LISTEN", proxy.port), ("HTTP", proxy.http_port), ("ADMIN_LISTEN", proxy.admin_port)):
+        second = serve(proxy, **{key: f"127.0.0.1:{port}"})
+        last = second.stderr.splitlines()[-1]
+        assert second.returncode == 2, second.stderr
+        assert f"{key.lower().replace('_', '.')}: cannot listen on 127.0.0.1:{port}" in last, second.stderr
+    assert "default" in databases(proxy)
+
+
+def test_ready_when_prewarmed(new_proxy: NewProxy, hms42: Metastore) -> None:
+    proxy = new_proxy(hms42, prewarmed=False, settings={"READY_WHEN": "prewarmed"})
+    assert proxy.status()["prewarm"]["done"]
+
+
+def test_a_metastore_that_is_away_does_not_keep_the_proxy_from_starting(
+    new_proxy: NewProxy, hms42: Metastore, fault_proxy: NewFaultProxy
+) -> None:
+    away = fault_proxy(hms42.host, hms42.port)
+    away.refuse()
+    proxy = new_proxy(hms42, upstream=f"thrift://127.0.0.1:{away.port}", settings=RELAY, prewarmed=False)
+    eventually(lambda: proxy.status()["upstream"]["reachable"] is False, "told")
+    away.restore()
+    assert "default" in databases(proxy)
+    eventually(lambda: proxy.status()["upstream"]["reachable"] is True, "told")
+    assert proxy.status()["upstream"]["version"] == "4.2.0"

@@ -1,0 +1,179 @@
+"""The proxy under test as ordinary processes: `hms-cache-proxy serve` with a data directory of its own.
+
+Job: start it (with a planted bug where tests/history wants one), wait until it is ready or prewarmed, read its status
+and metrics, stop or kill it. Used by every test that needs the whole product.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.testbed.processes import free_port
+
+PLANTED = Path(__file__).parent / "history" / "planted"
+PR_SET_PDEATHSIG = 1
+READY_S = 60.0
+STOP_S = 30.0
+
+
+def _die_with_parent() -> None:
+    """In the child: SIGKILL when the test run ends, however it ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+@dataclass
+class Proxy:
+    """One proxy. `settings` are configuration keys as environment variables have them, e.g. {"WORKERS": "2"}."""
+
+    directory: Path
+    upstream: str
+    store_url: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    planted: str | None = None  # name of a bug of tests/history/planted, in every process of this proxy
+    port: int = field(default_factory=free_port)
+    http_port: int = field(default_factory=free_port)
+    admin_port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return "127.0.0.1", self.port
+
+    @property
+    def uri(self) -> str:
+        return f"thrift://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "proxy.log"
+
+    def start(self, *, prewarmed: bool = False) -> Proxy:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        environment = {
+            **os.environ,
+            "HMS_CACHE_PROXY_LISTEN": f"127.0.0.1:{self.port}",
+            "HMS_CACHE_PROXY_HTTP": f"127.0.0.1:{self.http_port}",
+            "HMS_CACHE_PROXY_ADMIN_LISTEN": f"127.0.0.1:{self.admin_port}",
+            "HMS_CACHE_PROXY_UPSTREAM": self.upstream,
+            "HMS_CACHE_PROXY_DATA_DIR": str(self.directory / "data"),
+            "HMS_CACHE_PROXY_WORKERS": "1",
+            **({"HMS_CACHE_PROXY_STORE_URL": self.store_url} if self.store_url else {}),
+            **{f"HMS_CACHE_PROXY_{key}": value for key, value in self.settings.items()},
+            **({"PLANTED_BUG": self.planted, "PYTHONPATH": str(PLANTED)} if self.planted else {}),
+        }
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", "from hms_cache_proxy.cli import main; main()", "serve"],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+        self.wait(lambda: self.ready(), "ready")
+        if prewarmed:
+            self.wait_prewarmed()
+        return self
+
+    def wait(self, condition: Any, what: str, timeout_s: float = READY_S) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if self.process is None or self.process.poll() is not None:
+                raise AssertionError(f"the proxy ended while waiting to be {what}:\n{self.log_tail()}")
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not {what} after {timeout_s} s; {self.peek()}:\n{self.log_tail()}")
+            time.sleep(0.02)
+
+    def ready(self) -> bool:
+        try:
+            return self.get("/readyz")[0] == 200
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def peek(self) -> str:
+        try:
+            return json.dumps(self.status())
+        except (urllib.error.URLError, OSError) as error:
+            return str(error)
+
+    def wait_prewarmed(self, timeout_s: float = 120.0) -> None:
+        self.wait(lambda: self.status()["prewarm"]["done"], "prewarmed", timeout_s)
+
+    def wait_event(self, event_id: int, timeout_s: float = 30.0) -> None:
+        """Until the cursor has reached this notification event id."""
+        self.wait(lambda: self.status()["cursor_event_id"] >= event_id, f"at event {event_id}", timeout_s)
+
+    def get(self, path: str) -> tuple[int, str]:
+        url = f"http://127.0.0.1:{self.http_port}{path}"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def status(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.get("/status")[1])
+        return document
+
+    def requests(self) -> dict[tuple[str, str, str], float]:
+        """hms_proxy_requests_total by (method, outcome, reason)."""
+        counts: dict[tuple[str, str, str], float] = {}
+        for family in text_string_to_metric_families(self.get("/metrics")[1]):
+            for sample in family.samples:
+                if sample.name == "hms_proxy_requests_total":
+                    labels = sample.labels
+                    counts[labels["method"], labels["outcome"], labels["reason"]] = sample.value
+        return counts
+
+    def children(self) -> dict[str, list[int]]:
+        """Process ids by role (follower, worker), from the process table."""
+        assert self.process is not None
+        found: dict[str, list[int]] = {"follower": [], "worker": []}
+        listing = subprocess.run(
+            ["ps", "-o", "pid=", "-o", "args=", "--ppid", str(self.process.pid)], capture_output=True, text=True
+        )
+        for line in listing.stdout.splitlines():
+            pid, _, command = line.strip().partition(" ")
+            for role in found:
+                if f"child {role}" in command:
+                    found[role].append(int(pid))
+        return found
+
+    def log_tail(self, lines: int = 40) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def stop(self) -> int:
+        """SIGTERM and the exit code; kill -9 of the whole session if it does not end in time."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the proxy did not end in {STOP_S} s:\n{self.log_tail()}") from None
+
+    def kill(self) -> None:
+        """kill -9 of the supervisor; its children end by themselves."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(10)
+
+    def close(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.stop()

@@ -1,0 +1,15 @@
+"""Entry of a worker process for tests: the configuration as JSON in the first argument."""
+
+from __future__ import annotations
+
+import sys
+
+from hms_cache_proxy import log, metrics, paths
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.server import worker
+
+if __name__ == "__main__":
+    config = Config.model_validate_json(sys.argv[1])
+    log.setup(config, "worker-0")
+    metrics.start_process(paths.metrics(config), "worker-0")
+    worker.run(config, 0)

@@ -1,0 +1,61 @@
+"""A table with any number of partitions, written straight into an empty metastore database: a second for 100,000.
+
+Must not know: hms_cache_proxy. The rows are those that a metastore writes for ORC partitions with basic statistics.
+"""
+
+from __future__ import annotations
+
+from tests.testbed.postgres import MetastoreDatabase
+
+DATABASE, TABLE, COLUMNS = b"big", b"parts", 20
+_ORC = "org.apache.hadoop.hive.ql.io.orc.Orc"
+_ROWS = f"""
+INSERT INTO "CTLGS" VALUES (1, 'hive', 'default', 'file:/wh', 0) ON CONFLICT DO NOTHING;
+INSERT INTO "DBS" ("DB_ID", "NAME", "DB_LOCATION_URI", "OWNER_NAME", "OWNER_TYPE", "CTLG_NAME", "CREATE_TIME", "TYPE")
+  VALUES (10, 'big', 'file:/wh/big.db', 'me', 'USER', 'hive', 1600000000, 'NATIVE');
+INSERT INTO "CDS" VALUES (10);
+INSERT INTO "COLUMNS_V2" ("CD_ID", "COLUMN_NAME", "TYPE_NAME", "INTEGER_IDX")
+  SELECT 10, 'col_' || i, 'string', i FROM generate_series(0, {COLUMNS - 1}) i;
+CREATE TEMP TABLE made AS
+  SELECT 10 + row_number() OVER (ORDER BY ORDERED) AS id, (date '2000-01-01' + i / 24)::text AS ds,
+    (i % 24)::text AS hour
+  FROM generate_series(0, COUNTED - 1) i;
+INSERT INTO "SERDES" ("SERDE_ID", "SLIB") SELECT id, '{_ORC}Serde' FROM made UNION ALL SELECT 1, '{_ORC}Serde';
+INSERT INTO "SERDE_PARAMS" SELECT "SERDE_ID", 'serialization.format', '1' FROM "SERDES";
+INSERT INTO "SDS" SELECT id, '{_ORC}InputFormat', false,
+  'hdfs://ns/wh/external/big.db/parts/ds=' || ds || '/hour=' || hour, -1, '{_ORC}OutputFormat', id, 10, false FROM made;
+INSERT INTO "SDS" VALUES (1, '{_ORC}InputFormat', false, 'hdfs://ns/wh/external/big.db/parts', -1, '{_ORC}OutputFormat',
+  1, 10, false);
+INSERT INTO "TBLS" ("TBL_ID", "CREATE_TIME", "DB_ID", "LAST_ACCESS_TIME", "OWNER", "OWNER_TYPE", "RETENTION", "SD_ID",
+  "TBL_NAME", "TBL_TYPE", "WRITE_ID") VALUES (10, 1600000000, 10, 0, 'me', 'USER', 0, 1, 'parts', 'EXTERNAL_TABLE', 0);
+INSERT INTO "TABLE_PARAMS" VALUES (10, 'EXTERNAL', 'TRUE');
+INSERT INTO "PARTITION_KEYS" VALUES (10, null, 'ds', 'string', 0), (10, null, 'hour', 'int', 1);
+INSERT INTO "PARTITIONS" SELECT id, 1600000000 + id, 0, 'ds=' || ds || '/hour=' || hour, id, 10, 0 FROM made;
+INSERT INTO "PARTITION_KEY_VALS" SELECT id, ds, 0 FROM made UNION ALL SELECT id, hour, 1 FROM made;
+INSERT INTO "PARTITION_PARAMS" SELECT id, key, CASE key WHEN 'COLUMN_STATS_ACCURATE' THEN '{{"BASIC_STATS":"true"}}'
+  WHEN 'transient_lastDdlTime' THEN (1600000000 + id)::text ELSE (id * 37 % 100000)::text END
+  FROM made, unnest(array['COLUMN_STATS_ACCURATE', 'numFiles', 'numRows', 'rawDataSize', 'totalSize',
+  'transient_lastDdlTime']) AS key;
+DROP TABLE made;
+"""
+
+
+def fill(database: MetastoreDatabase, count: int, *, shuffled: bool = False) -> None:
+    """Make the table. `shuffled`: the ids are in another order than the names."""
+    with database.connect() as connection, connection.cursor() as cursor:
+        order = "md5(i::text)" if shuffled else "i"
+        cursor.execute(_ROWS.replace("ORDERED", order).replace("COUNTED", str(count)))
+        cursor.execute("ANALYZE")
+
+
+def add_names(database: MetastoreDatabase, names: list[str]) -> None:
+    """Partitions with these names and nothing else that differs; ids far apart."""
+    with database.connect() as connection, connection.cursor() as cursor:
+        for number, name in enumerate(names):
+            id_ = 10_000_000 + number * 1000
+            cursor.execute('INSERT INTO "SERDES" ("SERDE_ID") VALUES (%s)', (id_,))
+            cursor.execute(
+                """INSERT INTO "SDS" VALUES (%s, 'i', false, 'l', -1, 'o', %s, 10, false)""",
+                (id_, id_),
+            )
+            cursor.execute('INSERT INTO "PARTITIONS" VALUES (%s, 1, 0, %s, %s, 10, 0)', (id_, name, id_))

@@ -1,0 +1,54 @@
+"""A metastore with content of every shape, and the stores that read it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from hms_cache_proxy.store.protocol import DatabaseKey, RawStore, Snapshot
+from tests.store.content import Content
+from tests.store.oracle import Oracle
+from tests.store.stores import FACTORIES
+from tests.testbed.bed import Bed
+from tests.testbed.hive import Metastore
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A metastore, a connection to it and what was put there."""
+
+    metastore: Metastore
+    oracle: Oracle
+    content: Content
+
+    def keys(self, snapshot: Snapshot) -> list[DatabaseKey]:
+        """The databases of this content."""
+        return [key for key in snapshot.database_names() if key[1].startswith(self.content.prefix.encode())]
+
+
+def make_world(metastore: Metastore, prefix: str) -> World:
+    """Fill a metastore."""
+    version = metastore.flavour.version
+    oracle = Oracle(*metastore.address, version)
+    content = Content(oracle, prefix, metastore.warehouse.as_uri(), version)
+    content.create()
+    return World(metastore, oracle, content)
+
+
+@pytest.fixture(scope="session", params=["hive42", "hive40"])
+def world(request: pytest.FixtureRequest, bed: Bed) -> Iterator[World]:
+    """Content that no test changes, in each version."""
+    made = make_world(bed.shared(request.param), f"st_{os.getpid()}_")
+    yield made
+    made.oracle.close()
+
+
+@pytest.fixture(scope="session", params=sorted(FACTORIES))
+def store(request: pytest.FixtureRequest, world: World) -> Iterator[RawStore]:
+    """Each RawStore over that metastore."""
+    opened = FACTORIES[request.param](world.metastore)
+    yield opened
+    opened.close()

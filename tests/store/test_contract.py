@@ -1,0 +1,238 @@
+"""What every RawStore promises: its bytes are what the metastore itself answers, set and unset included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hms_cache_proxy.store.protocol import UNKNOWN_ID, PartitionRecord, RawStore, Snapshot, TableRecord
+from tests.store.conftest import World
+from tests.store.oracle import Refused, decode_struct, hms
+from tests.store.stores import FILTER, LIST, SINGLE, whole_partition
+
+CAPABLE = hms.ClientCapabilities([hms.ClientCapability.INSERT_ONLY_TABLES])
+
+
+@pytest.fixture
+def snapshot(store: RawStore) -> Iterator[Snapshot]:
+    with store.snapshot() as opened:
+        yield opened
+
+
+def full_name(record: TableRecord) -> str:
+    return f"@{record.catalog.decode()}#{record.database.decode()}"
+
+
+def records(world: World, snapshot: Snapshot) -> list[TableRecord]:
+    found: list[TableRecord] = []
+    for catalog, database in world.keys(snapshot):
+        names = [name for name, _, _ in snapshot.table_names(catalog, database)]
+        found += snapshot.tables(catalog, database, names).values()
+    return found
+
+
+def partitioned(world: World, snapshot: Snapshot) -> list[TableRecord]:
+    return [record for record in records(world, snapshot) if record.partition_keys]
+
+
+def table(world: World, snapshot: Snapshot, name: str) -> TableRecord:
+    return snapshot.tables(b"hive", world.content.database.encode(), [name.encode()])[name.encode()]
+
+
+def test_identity(store: RawStore, world: World) -> None:
+    uuid = world.oracle.get_metastore_db_uuid().decode()  # made when it is first asked for
+    identity = store.identity
+    assert identity.hive_line == ".".join(world.metastore.flavour.version.split(".")[:2])
+    assert identity.binary_collation
+    assert identity.database_uuid == uuid
+
+
+def test_every_database_is_named(world: World, snapshot: Snapshot) -> None:
+    in_hive = [name for catalog, name in snapshot.database_names() if catalog == b"hive"]
+    assert in_hive == sorted(in_hive)
+    assert set(in_hive) == set(world.oracle.get_all_databases())
+    assert len(world.keys(snapshot)) == 8
+
+
+def test_databases(world: World, snapshot: Snapshot, store: RawStore) -> None:
+    """As stored from the database, as `get_database` says from the metastore."""
+    found = snapshot.databases(
+        [*world.keys(snapshot), (b"hive", b"no such"), (b"none", b"default"), (b"hive", b"\xff")]
+    )
+    assert sorted(found) == world.keys(snapshot)
+    for (catalog, name), record in found.items():
+        stored = dict(decode_struct(record.body))
+        answered = world.oracle.get_database(f"@{catalog.decode()}#{name.decode()}")
+        if (
+            name.endswith(b"_managed") and store.identity.exact
+        ):  # in the warehouse: the one thing that get_database rewrites
+            assert stored.pop(3)[1] == record.location
+            assert answered.pop(3)[1] != record.location
+        assert stored == answered
+        assert record.remote == name.endswith(b"remote")
+
+
+def test_databases_as_stored(world: World, snapshot: Snapshot, store: RawStore) -> None:
+    """get_databases_req shows also the location as it is stored."""
+    if world.content.version.startswith("4.0") or not store.identity.exact:
+        return  # it came with 4.1
+    for catalog, name in world.keys(snapshot):
+        body = snapshot.databases([(catalog, name)])[catalog, name].body
+        request = hms.GetDatabaseObjectsRequest(catalogName=catalog.decode(), pattern=name.decode())
+        stored = decode_struct(body)
+        if name.endswith(b"_remote"):
+            stored.pop(3)  # not shown here
+        assert world.oracle.get_databases_req(request)[1][1] == [stored]
+
+
+def test_table_names(world: World, snapshot: Snapshot) -> None:
+    for catalog, database in world.keys(snapshot):
+        listed = snapshot.table_names(catalog, database)
+        names = [name for name, _, _ in listed]
+        assert names == sorted(names)
+        if database.endswith(b"remote"):
+            continue  # the metastore asks the remote side
+        assert set(names) == set(world.oracle.get_all_tables(f"@{catalog.decode()}#{database.decode()}"))
+        tables = snapshot.tables(catalog, database, names)
+        assert [entry[:2] for entry in listed] == [(name, tables[name].table_type) for name in names]
+        assert all(table_id in (UNKNOWN_ID, tables[name].table_id) for name, _, table_id in listed)
+    assert snapshot.table_names(b"hive", b"no such") == snapshot.table_names(b"hive", b"\xff") == []
+
+
+def test_tables(world: World, snapshot: Snapshot) -> None:
+    compared = 0
+    for record in records(world, snapshot):
+        catalog, database, name = (part.decode() for part in (record.catalog, record.database, record.name))
+        one = hms.GetTableRequest(catName=catalog, dbName=database, tblName=name, capabilities=CAPABLE)
+        many = hms.GetTablesRequest(catName=catalog, dbName=database, tblNames=[name], capabilities=CAPABLE)
+        body = decode_struct(record.body)
+        assert body == world.oracle.get_table_req(one)[1][1], name
+        assert [body] == world.oracle.get_table_objects_by_name_req(many)[1][1], name
+        compared += 1
+    assert compared == 30
+
+
+def test_tables_without_capabilities(world: World, snapshot: Snapshot) -> None:
+    """The same bytes, or a refusal of exactly the insert-only tables."""
+    for record in records(world, snapshot):
+        request = hms.GetTableRequest(
+            catName=record.catalog.decode(), dbName=record.database.decode(), tblName=record.name.decode()
+        )
+        insert_only = record.transactional and not record.full_acid
+        try:
+            assert decode_struct(record.body) == world.oracle.get_table_req(request)[1][1]
+            assert not insert_only
+        except Refused as refusal:
+            assert insert_only, refusal
+
+
+def test_what_a_table_is(world: World, snapshot: Snapshot) -> None:
+    acid, insert_only = table(world, snapshot, "acid"), table(world, snapshot, "insert_only")
+    plain, keys = table(world, snapshot, "external_plain"), table(world, snapshot, "keys")
+    view, materialized = table(world, snapshot, "a_view"), table(world, snapshot, "a_materialized_view")
+    assert (acid.transactional, acid.full_acid) == (True, True)
+    assert (insert_only.transactional, insert_only.full_acid) == (True, False)
+    assert (plain.transactional, plain.full_acid, plain.materialized_view) == (False, False, False)
+    assert plain.location is not None and plain.location.endswith(b"/external_plain")
+    assert (view.table_type, view.location) == (b"VIRTUAL_VIEW", None)
+    assert (materialized.table_type, materialized.materialized_view) == (b"MATERIALIZED_VIEW", True)
+    assert keys.partition_keys == ((b"year", b"int"), (b"day", b"date"), (b"city", b"string"))
+
+
+def test_absent_tables(world: World, snapshot: Snapshot) -> None:
+    database = world.content.database.encode()
+    assert list(snapshot.tables(b"hive", database, [b"no such", b"keys", b"\xff", b"a\0b"])) == [b"keys"]
+    assert snapshot.tables(b"hive", b"no such", [b"keys"]) == {}
+    assert snapshot.tables(b"hive", database, []) == {}
+
+
+def test_partition_lists(world: World, snapshot: Snapshot) -> None:
+    for record in partitioned(world, snapshot):
+        database, name = full_name(record), record.name.decode()
+        mine = snapshot.partitions(record)
+        wholes = [whole_partition(record, partition, LIST) for partition in mine]
+        names = [partition.name.decode() for partition in mine]
+        anything = [""] * len(record.partition_keys)
+        oracle = world.oracle
+        assert [partition.name for partition in mine] == oracle.get_partition_names(database, name, -1)
+        assert wholes == oracle.get_partitions(database, name, -1)
+        assert wholes == oracle.get_partitions_ps(database, name, anything, -1)
+        assert wholes == oracle.get_partitions_ps_with_auth(database, name, anything, -1, "u", [])
+        assert wholes == oracle.get_partitions_by_names(database, name, names)
+
+
+def test_partitions_by_filter(world: World, snapshot: Snapshot, store: RawStore) -> None:
+    for record in partitioned(world, snapshot):
+        if record.full_acid and not store.identity.exact:
+            continue  # lists do not say it; nothing of such tables is answered from a cache
+        key, kind = (part.decode() for part in record.partition_keys[0])
+        everything = f'{key} != "no such"' if kind == "string" else f"{key} > 0"
+        answered = world.oracle.get_partitions_by_filter(full_name(record), record.name.decode(), everything, -1)
+        assert [whole_partition(record, partition, FILTER) for partition in snapshot.partitions(record)] == answered
+
+
+def test_single_partitions(world: World, snapshot: Snapshot, store: RawStore) -> None:
+    if not store.identity.single_partitions:
+        return
+    for record in partitioned(world, snapshot):
+        database, name = full_name(record), record.name.decode()
+        for partition in snapshot.partitions(record):
+            whole = whole_partition(record, partition, SINGLE)
+            values = [value.decode() for value in whole[1][1]]
+            request = hms.GetPartitionRequest(
+                catName=record.catalog.decode(), dbName=record.database.decode(), tblName=name, partVals=values
+            )
+            oracle = world.oracle
+            assert whole == oracle.get_partition_by_name(database, name, partition.name.decode())
+            assert whole == oracle.get_partition(database, name, values)
+            assert whole == oracle.get_partition_with_auth(database, name, values, "u", [])
+            assert whole == oracle.get_partition_req(request)[1][1]
+
+
+def test_equal_parts_are_shared(world: World, snapshot: Snapshot) -> None:
+    """A table's partitions share their heads and tails, and most have no variants."""
+    keys = snapshot.partitions(table(world, snapshot, "keys"))
+    assert len(keys) == 18
+    assert len({id(partition.sd_head) for partition in keys}) == len({id(partition.sd_tail) for partition in keys}) == 1
+    assert {(partition.sd_tail_single, partition.sd_tail_filter) for partition in keys} == {(None, None)}
+
+
+def test_partitions_in_chunks(world: World, snapshot: Snapshot) -> None:
+    record, other = table(world, snapshot, "keys"), table(world, snapshot, "parts")
+    everything, others = snapshot.partitions(record), snapshot.partitions(other)
+    assert [partition.name for partition in everything] == sorted(partition.name for partition in everything)
+    for size in (1, 4, 17, 18, 19):
+        assert _in_chunks(snapshot, record, size) == everything
+    # two tables in turn, and a start in the middle
+    first, second = snapshot.partitions(record, limit=5), snapshot.partitions(other, limit=5)
+    assert snapshot.partitions(record, after=first[-1].name, limit=50) == everything[5:]
+    assert snapshot.partitions(other, after=second[-1].name) == others[5:]
+    assert snapshot.partitions(record, after=b"year=10/~", limit=2) == everything[6:8]
+    assert snapshot.partitions(record, after=everything[-1].name) == []
+
+
+def _in_chunks(snapshot: Snapshot, record: TableRecord, size: int) -> list[PartitionRecord]:
+    found: list[PartitionRecord] = []
+    while chunk := snapshot.partitions(record, after=found[-1].name if found else None, limit=size):
+        assert len(chunk) <= size
+        found += chunk
+    return found
+
+
+def test_named_partitions(world: World, snapshot: Snapshot) -> None:
+    record = table(world, snapshot, "parts")
+    everything = snapshot.partitions(record)
+    names = [partition.name for partition in everything]
+    assert snapshot.partitions(record, names=[*reversed(names), b"p=no such", b"\xff", names[0]]) == everything
+    assert snapshot.partitions(record, names=names[3:5]) == everything[3:5]
+    assert snapshot.partitions(record, names=[b"p=no such"]) == snapshot.partitions(record, names=[]) == []
+
+
+def test_partition_counts(world: World, snapshot: Snapshot) -> None:
+    found = records(world, snapshot)
+    counts = snapshot.partition_counts([record.table_id for record in found])
+    wanted: dict[int, Any] = {record.table_id: len(snapshot.partitions(record)) for record in found}
+    assert counts == wanted
+    assert snapshot.partition_counts([]) == {} and snapshot.partition_counts([-1]) == {-1: 0}

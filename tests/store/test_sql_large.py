@@ -1,0 +1,89 @@
+"""Many partitions, and databases that do not order text by bytes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from hms_cache_proxy.store.protocol import PartitionRecord, Snapshot, TableRecord
+from hms_cache_proxy.store.sql import open_sql_store
+from tests.store import bulk
+from tests.store.stores import LIST, whole_partition
+from tests.testbed.postgres import Collation, Postgres, Schema
+
+NAMES = [
+    "p=a",
+    "p=B",
+    "p=_",
+    "p=é",
+    "p=z",
+    "p=Z",
+    "p=-",
+    "p= ",
+    "p=a b",
+    "p=ab",
+    "p=A-B",
+    "p=😀",
+    "p=\uffee",
+    "p=10",
+    "p=9",
+]
+
+
+def table(snapshot: Snapshot) -> TableRecord:
+    return snapshot.tables(b"hive", bulk.DATABASE, [bulk.TABLE])[bulk.TABLE]
+
+
+def chunks(snapshot: Snapshot, of: TableRecord, size: int) -> list[PartitionRecord]:
+    found: list[PartitionRecord] = []
+    while chunk := snapshot.partitions(of, after=found[-1].name if found else None, limit=size):
+        found += chunk
+    return found
+
+
+@pytest.mark.parametrize("collation", Collation)
+def test_order_is_bytewise_in_every_database(postgres: Postgres, unique_name: str, collation: Collation) -> None:
+    database = postgres.create_metastore_database(unique_name, Schema.HIVE42, collation)
+    bulk.fill(database, 30)
+    bulk.add_names(database, NAMES)
+    store = open_sql_store(database.reader_url)
+    listed = [name for (name,) in database.rows('SELECT "PART_NAME" FROM "PARTITIONS" ORDER BY "PART_NAME"')]
+    is_binary = listed == sorted(listed, key=str.encode)
+    assert store.identity.binary_collation is is_binary is (collation is Collation.C)
+    with store.snapshot() as snapshot:
+        found = snapshot.partitions(table(snapshot))
+        assert [record.name for record in found] == sorted(name.encode() for name in listed)
+        assert chunks(snapshot, table(snapshot), 4) == found
+        for record in found[::7]:
+            after = snapshot.partitions(table(snapshot), after=record.name)
+            assert after == [other for other in found if other.name > record.name]
+        some = random.sample(found, 9)
+        named = snapshot.partitions(table(snapshot), names=[record.name for record in some])
+        assert named == sorted(some, key=lambda record: record.name)
+    store.close()
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_every_partition_of_a_large_table(postgres: Postgres, unique_name: str, shuffled: bool) -> None:
+    count = 25_000
+    database = postgres.create_metastore_database(unique_name)
+    bulk.fill(database, count, shuffled=shuffled)
+    store = open_sql_store(database.reader_url)
+    with store.snapshot() as snapshot:
+        record = table(snapshot)
+        assert snapshot.partition_counts([record.table_id]) == {record.table_id: count}
+        found = snapshot.partitions(record)
+        assert len({partition.name for partition in found}) == len(found) == count
+        assert chunks(snapshot, record, 7_001) == found
+    store.close()
+    assert (
+        len({id(partition.sd_tail) for partition in found}) == len({id(partition.sd_head) for partition in found}) == 1
+    )
+    for partition in random.sample(found, 50):
+        ds, hour = (part.split(b"=")[1] for part in partition.name.split(b"/"))
+        whole = whole_partition(record, partition, LIST)
+        assert whole[1][1] == [ds, hour]
+        assert whole[6][1][2][1] == b"hdfs://ns/wh/external/big.db/parts/" + partition.name
+        assert len(whole[7][1]) == 6 and whole[7][1][b"transient_lastDdlTime"] == str(whole[4][1]).encode()
+        assert len(whole[6][1][1][1]) == bulk.COLUMNS

@@ -1,0 +1,116 @@
+"""The documents tell the truth: every setting, metric, reason, command, path, status key and method is in them."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from hms_cache_proxy.cache.mode import ModeReason
+from hms_cache_proxy.cli import commands
+from hms_cache_proxy.config import settings
+from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.methods.table import METHODS
+from hms_cache_proxy.metrics import TABLE
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+
+
+def page(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+def build() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_build", ROOT / "docs" / "build.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_generated_parts_are_up_to_date(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert build().built(text) == text, "run: make docs"
+
+
+def test_every_setting() -> None:
+    text = page("docs/configuration.md")
+    for setting in settings():
+        assert f"| `{setting.key}` |" in text and f"`{setting.env}`" in text
+        assert setting.description.endswith("."), setting.key
+
+
+def test_every_setting_is_read_somewhere() -> None:
+    """No option that does nothing."""
+    sources = [p for p in (ROOT / "hms_cache_proxy").rglob("*.py") if p.name != "settings.py"]
+    code = "\n".join(p.read_text("utf-8") for p in sources)
+    for setting in settings():
+        name = setting.key.rsplit(".", 1)[-1]
+        assert re.search(rf"\.{name}\b", code), f"nothing reads {setting.key}"
+
+
+def test_every_metric_reason_and_outcome() -> None:
+    text = page("docs/metrics.md")
+    for metric in TABLE:
+        assert f"| `{metric.name}` |" in text
+    for reason in Reason:
+        assert f"| `{reason.value}` |" in text, reason
+    sources = "".join(p.read_text("utf-8") for p in (ROOT / "hms_cache_proxy" / "server").glob("*.py"))
+    for reason in re.findall(r'"(no_upstream|upstream_\w+)"', sources):
+        assert f"`{reason}`" in text, reason
+    for mode in ModeReason:
+        assert f"| `{mode.label}` |" in text, mode
+    for outcome in ("hit", "miss", "relay", "write", "error"):
+        assert f"| `{outcome}` |" in text
+
+
+def test_every_method() -> None:
+    text = page("docs/methods.md")
+    for name in METHODS:
+        assert f"`{name}`" in text, name
+
+
+def test_every_command_path_and_status_key() -> None:
+    text = page("docs/operations.md")
+    for command in commands.commands:
+        assert f"| `{command}` |" in text, command
+    routes = re.findall(r'add_(?:get|post)\("([^"]+)"', page("hms_cache_proxy/server/http.py"))
+    assert len(routes) == 6
+    for route in routes:
+        assert f"`{route}`" in text or f"{route}?" in text, route
+    keys = re.findall(r'^ {12}"(\w+)":', page("hms_cache_proxy/supervisor/view.py"), re.MULTILINE)
+    assert len(keys) > 14
+    for key in keys:
+        assert f"`{key}`" in text, key
+
+
+def test_every_make_target_of_the_readme_exists() -> None:
+    makefile = page("Makefile")
+    for target in ("help", "install", "run", "lint", "test", "bench", "idl", "docs"):
+        assert re.search(rf"^{target}:.*## ", makefile + page("idl/Makefile.inc"), re.MULTILINE), target
+    for target in re.findall(r"`?make (\w+)", page("README.md")):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text("utf-8")):
+        assert target.startswith("https://") or (path.parent / target).exists(), target
+
+
+def test_what_the_readme_says_first() -> None:
+    first = page("README.md").split("\n\n")[1]
+    assert "today's Spark and PyIceberg work on a Hive 4 metastore" in " ".join(first.split())
+
+
+def test_files_that_are_named_exist() -> None:
+    for path in PAGES:
+        for name in re.findall(
+            r"`((?:conf|docker|docs|tests|hms_cache_proxy|idl|benchmarks)/[\w./-]*)`", path.read_text()
+        ):
+            assert (ROOT / name).exists(), f"{path.name}: {name}"

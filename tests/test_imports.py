@@ -1,0 +1,94 @@
+"""The import graph: modules import downwards only, and sockets and event loops live where the design says."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "hms_cache_proxy"
+
+# From the bottom to the top; a module may import from its own layer and from those below.
+LAYERS = (
+    {"errors", "selection", "settings", "config", "metrics", "log", "paths", "__init__"},
+    {"wire"},
+    {"upstream"},
+    {"cache", "store"},
+    {"consistency"},
+    {"methods"},
+    {"server", "follower"},
+    {"child", "supervisor"},
+    {"doctor", "remote"},
+    {"cli"},
+    {"__main__"},
+)
+MAY_WAIT = ("server", "upstream", "follower.runner", "supervisor")
+WAITING = {"asyncio", "socket", "selectors", "uvloop", "aiohttp", "select"}
+
+# Exceptions, each with its reason.
+ALLOWED_UP = {
+    ("child", "server"): "imported by name at run time, when it becomes that child",
+}
+ALLOWED_WAIT: dict[str, str] = {}
+
+
+def modules() -> dict[str, Path]:
+    """Dotted name below the package -> file."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)] = path
+    return found
+
+
+def imports(name: str, path: Path) -> set[str]:
+    """Absolute names of what a module imports, anywhere in it; type-only imports count too."""
+    package = ["hms_cache_proxy", *name.split(".")]
+    if path.name != "__init__.py":
+        package = package[:-1]
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            found |= {f"{module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def layer(name: str) -> int:
+    top = name.split(".")[0]
+    return next(number for number, names in enumerate(LAYERS) if top in names)
+
+
+@pytest.mark.parametrize("name", modules())
+def test_imports_point_down(name: str) -> None:
+    for imported in imports(name, modules()[name]):
+        if not imported.startswith("hms_cache_proxy."):
+            continue
+        target = imported.removeprefix("hms_cache_proxy.")
+        if target in ("__version__",) or (name.split(".")[0], target.split(".")[0]) in ALLOWED_UP:
+            continue
+        assert layer(target) <= layer(name), f"{name} imports {target}, which lies above it"
+        if layer(target) == layer(name):
+            tops = {name.split(".")[0], target.split(".")[0]}
+            assert len(tops) == 1 or layer(name) in (0, 3, 7, 8), f"{name} imports its neighbour {target}"
+
+
+@pytest.mark.parametrize("name", modules())
+def test_only_some_modules_wait(name: str) -> None:
+    waiting = {imported.split(".")[0] for imported in imports(name, modules()[name])} & WAITING
+    if waiting and not any(name == place or name.startswith(f"{place}.") for place in MAY_WAIT):
+        assert name in ALLOWED_WAIT, f"{name} imports {', '.join(sorted(waiting))}"
+
+
+@pytest.mark.parametrize("name", modules())
+def test_every_module_says_what_it_is_for(name: str) -> None:
+    docstring = ast.get_docstring(ast.parse(modules()[name].read_text("utf-8")))
+    assert docstring, f"{name} has no docstring"
+
+
+def test_every_module_has_a_layer() -> None:
+    assert {name.split(".")[0] for name in modules()} <= set().union(*LAYERS)

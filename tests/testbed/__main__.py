@@ -1,0 +1,134 @@
+"""A test bed that outlives the command: `python -m tests.testbed up|down|status --state FILE`, or `install`.
+
+Job: start PostgreSQL and metastores detached, write where they are to a JSON file, stop them by it; install
+beforehand what the fixtures need.
+Must not know: what they are used for.
+Invariant: `down` signals only processes whose id and start time are those in the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tests.testbed.artifacts import BedError, cache_directory
+from tests.testbed.hive import FLAVOURS, Metastore, class_path
+from tests.testbed.postgres import Collation, LocalPostgres, postgres_binaries
+from tests.testbed.processes import ProcessId
+
+STOP_TIMEOUT_S = 20
+
+
+def up(state_file: Path, flavours: list[str], collation: Collation) -> dict[str, Any]:
+    """Start what was asked, detached; a part that fails takes the others down. Returns the state."""
+    if state_file.exists():
+        raise BedError(f"{state_file} exists: a test bed is up, or `down` it first")
+    directory = Path(tempfile.mkdtemp(prefix="hms-testbed-"))
+    directory.chmod(0o755)  # the postgres account passes through
+    state: dict[str, Any] = {"directory": str(directory), "processes": [], "metastores": {}}
+
+    def record() -> None:
+        state_file.write_text(json.dumps(state, indent=2) + "\n")
+
+    try:
+        postgres: LocalPostgres | None = None
+        for name in flavours:
+            flavour = FLAVOURS[name]
+            database = None
+            if flavour.schema is not None:
+                if postgres is None:
+                    postgres = LocalPostgres(directory / "pg", directory / "postgresql.log", detached=True)
+                    state["processes"].append(_entry(postgres.process.id, signal.SIGINT))
+                    state["postgres"] = {"host": postgres.host, "port": postgres.port}
+                    record()
+                database = postgres.create_metastore_database(name.replace("-", "_"), flavour.schema, collation)
+            log = directory / f"{name}.log"
+            metastore = Metastore(flavour, directory / name, log, database, detached=True).start()
+            state["processes"].append(_entry(metastore.process.id, signal.SIGTERM))
+            state["metastores"][name] = _describe(metastore)
+            record()
+    except BaseException:
+        record()
+        down(state_file)
+        raise
+    return state
+
+
+def install_all() -> str:
+    """Install every flavour's jars, the schema scripts and PostgreSQL; a line that says where."""
+    for flavour in FLAVOURS.values():
+        class_path(flavour)
+    binaries = postgres_binaries()
+    return f"metastores in {cache_directory()}, PostgreSQL in {binaries}"
+
+
+def _entry(process: ProcessId, number: signal.Signals) -> dict[str, int]:
+    return {**asdict(process), "signal": int(number)}
+
+
+def _describe(metastore: Metastore) -> dict[str, Any]:
+    database = metastore.database
+    return {
+        "version": metastore.flavour.version,
+        "host": metastore.host,
+        "port": metastore.port,
+        "uri": metastore.uri,
+        "pid": metastore.process.id.pid,
+        "log": str(metastore.log),
+        "warehouse": str(metastore.warehouse),
+        "database": None if database is None else database.name,
+        "store_url": None if database is None else database.store_url,
+        "reader_url": None if database is None else database.reader_url,
+    }
+
+
+def down(state_file: Path) -> None:
+    """Stop everything in the file, the last started first, and remove its directory and the file."""
+    state = json.loads(state_file.read_text())
+    for entry in reversed(state["processes"]):
+        process = ProcessId(entry["pid"], entry["ticks"])
+        process.stop(signal.Signals(entry["signal"]), STOP_TIMEOUT_S)
+    shutil.rmtree(state["directory"])
+    state_file.unlink()
+
+
+def main() -> int:
+    """The command line; 1 with one clear message on failure."""
+    parser = argparse.ArgumentParser(prog="python -m tests.testbed", description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("up", "down", "status"):
+        command = commands.add_parser(name)
+        command.add_argument("--state", type=Path, required=True, help="JSON file that says what runs where")
+        if name == "up":
+            command.add_argument("--flavour", action="append", choices=sorted(FLAVOURS))
+            command.add_argument("--collation", choices=[c.value for c in Collation], default="c")
+    commands.add_parser("install", help="download and install what every flavour needs")
+    options = parser.parse_args()
+    try:
+        if options.command == "install":
+            print(install_all())
+        elif options.command == "up":
+            state = up(options.state, options.flavour or ["hive42"], Collation(options.collation))
+            print(json.dumps(state, indent=2))
+        elif options.command == "down":
+            down(options.state)
+        else:
+            state = json.loads(options.state.read_text())
+            alive = [ProcessId(e["pid"], e["ticks"]).alive() for e in state["processes"]]
+            print(json.dumps({**state, "alive": alive}, indent=2))
+            return 0 if all(alive) else 1
+    except (BedError, FileNotFoundError) as error:
+        print(f"test bed: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

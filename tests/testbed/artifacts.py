@@ -1,0 +1,207 @@
+"""Installs Hive, its dependencies and its schema scripts from Maven into a cache directory.
+
+Job: `install(ArtifactSet)` gives a directory of jars; `schema_script()` gives the published schema.
+Must not know: what the jars are for.
+Invariants: a directory is complete or absent (built aside, renamed in one step); its name carries a digest of
+what was asked, so a changed list is a new directory; a file lock keeps parallel runs from doing it twice.
+The cache is `.testbed/` in the repository's root, or HMS_TESTBED_CACHE.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+MAVEN_TIMEOUT_S = 1500  # the first download is about 400 MB
+MAVEN_TRIES = 3  # a repository sometimes answers 5xx or drops a download
+
+
+class BedError(RuntimeError):
+    """The test bed cannot provide what was asked; the message says why."""
+
+
+class MissingPrerequisite(BedError):
+    """Something is not installed on this machine; the message says how to install it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One Maven artifact: group:artifact:version[:classifier], with or without its dependencies."""
+
+    coordinate: str
+    transitive: bool = False
+    type: str = "jar"
+
+    def xml(self) -> str:
+        """The artifact as a <dependency> of a pom."""
+        group, artifact, version, *classifier = (escape(part) for part in self.coordinate.split(":"))
+        tags = f"<groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
+        tags += f"<type>{self.type}</type>"
+        if classifier:
+            tags += f"<classifier>{classifier[0]}</classifier>"
+        if not self.transitive:
+            everything = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
+            tags += f"<exclusions>{everything}</exclusions>"
+        return f"<dependency>{tags}</dependency>"
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactSet:
+    """Jars that form one class path, and archives (tar.gz) to unpack beside them."""
+
+    name: str
+    jars: tuple[Jar, ...]
+    unpack: bool = False  # archives are unpacked into the directory and removed
+
+    @property
+    def directory_name(self) -> str:
+        """Name in the cache: changes whenever the list does."""
+        digest = hashlib.sha256(repr(self).encode()).hexdigest()[:10]
+        return f"{self.name}-{digest}"
+
+
+def _hive42_jars() -> tuple[Jar, ...]:
+    alone = (
+        "org.apache.hive:hive-exec:4.2.0",  # shades the whole metastore server since 4.1
+        "org.apache.hive.hcatalog:hive-hcatalog-server-extensions:4.2.0",
+        "org.apache.hadoop:hadoop-client-api:3.4.1",
+        "org.apache.hadoop:hadoop-client-runtime:3.4.1",
+        "org.apache.hadoop:hadoop-hdfs:3.4.1",
+    )
+    with_dependencies = (
+        "org.datanucleus:datanucleus-api-jdo:6.0.3",
+        "org.datanucleus:datanucleus-core:6.0.10",
+        "org.datanucleus:datanucleus-rdbms:6.0.10",
+        "org.datanucleus:javax.jdo:3.2.0-release",
+        "org.springframework:spring-jdbc:5.3.39",
+        "org.eclipse.jetty:jetty-servlet:9.4.57.v20241219",
+        "com.github.ben-manes.caffeine:caffeine:2.8.4",
+        "com.cronutils:cron-utils:9.2.1",
+        "com.google.code.gson:gson:2.10.1",
+        "com.google.guava:guava:32.1.3-jre",
+        "org.antlr:antlr4-runtime:4.9.3",
+        "org.apache.commons:commons-dbcp2:2.12.0",
+        "org.apache.commons:commons-jexl3:3.3",
+        "commons-beanutils:commons-beanutils:1.9.4",
+        "commons-cli:commons-cli:1.9.0",
+        "commons-codec:commons-codec:1.17.1",
+        "commons-io:commons-io:2.16.1",
+        "org.apache.httpcomponents:httpclient:4.5.13",
+        "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3",
+        "org.apache.logging.log4j:log4j-1.2-api:2.24.3",
+        "org.apache.logging.log4j:log4j-core:2.24.3",
+        "org.postgresql:postgresql:42.7.3",
+    )
+    return tuple(Jar(c) for c in alone) + tuple(Jar(c, transitive=True) for c in with_dependencies)
+
+
+HIVE42 = ArtifactSet("hive-4.2.0", _hive42_jars())
+HIVE40_ARCHIVE = ArtifactSet(
+    "hive-4.0.0-server",
+    (Jar("org.apache.hive:hive-standalone-metastore-server:4.0.0:bin", type="tar.gz"),),
+    unpack=True,
+)
+HIVE40_EXTRA = ArtifactSet(
+    "hive-4.0.0-hadoop",
+    (
+        Jar("org.apache.hadoop:hadoop-client-api:3.3.6"),
+        Jar("org.apache.hadoop:hadoop-client-runtime:3.3.6"),
+        Jar("org.apache.hadoop:hadoop-hdfs:3.3.6"),
+        Jar("javax.servlet:javax.servlet-api:3.1.0"),
+        Jar("org.slf4j:slf4j-api:1.7.36"),
+        Jar("commons-collections:commons-collections:3.2.2"),
+        Jar("org.apache.httpcomponents:httpclient:4.5.13"),
+        Jar("com.google.code.gson:gson:2.10.1"),
+        Jar("org.apache.hive:hive-exec:4.0.0"),  # full-ACID tables need its OrcInputFormat
+    ),
+)
+HIVE23_LISTENER = ArtifactSet(
+    "hive-2.3.10-listener", (Jar("org.apache.hive.hcatalog:hive-hcatalog-server-extensions:2.3.10"),)
+)
+
+
+def cache_directory() -> Path:
+    """The cache's root, created if absent."""
+    default = Path(__file__).resolve().parents[2] / ".testbed"
+    directory = Path(os.environ.get("HMS_TESTBED_CACHE") or default).absolute()
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+@contextlib.contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Hold the cache's lock `name` against every other process; it ends with its owner."""
+    with open(cache_directory() / f"{name}.lock", "w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def install(wanted: ArtifactSet) -> Path:
+    """Directory that holds the set's jars, downloaded if need be. Raises BedError with Maven's last words."""
+    final = cache_directory() / wanted.directory_name
+    if final.is_dir():
+        return final
+    with locked("maven"):  # one lock for all sets: Maven's own repository is not made for parallel writers
+        if final.is_dir():
+            return final
+        with tempfile.TemporaryDirectory(dir=cache_directory(), prefix="installing-") as scratch:
+            built = Path(scratch) / "built"
+            _copy_from_maven(wanted, Path(scratch), built)
+            if wanted.unpack:
+                _unpack_archives(built)
+            built.rename(final)
+    return final
+
+
+def _copy_from_maven(wanted: ArtifactSet, scratch: Path, target: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise MissingPrerequisite("Maven is not installed: apt-get install maven openjdk-17-jdk-headless")
+    pom = scratch / "pom.xml"
+    pom.write_text(
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        f"<groupId>testbed</groupId><artifactId>{wanted.name}</artifactId><version>1</version>"
+        "<packaging>pom</packaging><dependencies>"
+        + "".join(jar.xml() for jar in wanted.jars)
+        + "</dependencies></project>\n"
+    )
+    command = [maven, "-q", "-B", "-f", str(pom), COPY_GOAL, f"-DoutputDirectory={target}"]
+    command += ["-DincludeScope=runtime", "-Dmdep.overWriteReleases=true"]
+    for attempt in range(1, MAVEN_TRIES + 1):
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S, stdin=subprocess.DEVNULL
+        )
+        if done.returncode == 0:
+            return
+        if attempt == MAVEN_TRIES:
+            words = (done.stdout + done.stderr)[-3000:]
+            raise BedError(f"Maven could not install {wanted.name} in {MAVEN_TRIES} tries:\n{words}")
+
+
+def _unpack_archives(directory: Path) -> None:
+    for archive in sorted(directory.glob("*.tar.gz")):
+        with tarfile.open(archive) as opened:
+            opened.extractall(directory, filter="data")
+        archive.unlink()
+
+
+def hive40_home() -> Path:
+    """Root of the unpacked 4.0.0 metastore distribution: lib/ and scripts/."""
+    return next(install(HIVE40_ARCHIVE).glob("apache-hive-metastore-*"))
+
+
+def schema_script(database: str) -> Path:
+    """Hive 4.0.0's published schema script for `postgres`, `mysql`, `derby`... (4.0.1's is the same)."""
+    scripts = hive40_home() / "scripts" / "metastore" / "upgrade" / database
+    return scripts / f"hive-schema-4.0.0.{database}.sql"

@@ -1,0 +1,127 @@
+"""The servers of one run: shared ones started at first use, private ones on request, all ended by close().
+
+Job: directories, names and life cycles; hive, postgres and processes do the work.
+Must not know: pytest.
+Invariants: data lives in a temporary directory that is removed; logs live in the cache's logs/ directory,
+one subdirectory a run, the newest few kept; one shared metastore per flavour.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.testbed import container
+from tests.testbed.artifacts import cache_directory
+from tests.testbed.hive import FLAVOURS, QUICK_START, Metastore
+from tests.testbed.postgres import Collation, LocalPostgres, MetastoreDatabase, Postgres
+from tests.testbed.processes import guard
+
+KEPT_LOG_DIRECTORIES = 20  # runs may overlap
+
+
+class Bed:
+    """Owner of every server of a run."""
+
+    def __init__(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="hms-testbed-"))
+        self.directory.chmod(0o755)  # the postgres account passes through
+        guard.tell(f"d {self.directory}")
+        self.logs = _new_log_directory()
+        self._numbers = itertools.count(1)
+        self._postgres: Postgres | None = None
+        self._shared: dict[str, Metastore] = {}
+        self._private: list[Metastore | LocalPostgres] = []
+        self._private_databases: dict[int, tuple[Postgres, str]] = {}  # id of a metastore -> what it owns
+
+    @property
+    def postgres(self) -> Postgres:
+        """The shared server: a cluster of our own, or a container where that is asked for and possible."""
+        if self._postgres is None:
+            if container.wanted():
+                self._postgres = container.ContainerPostgres()
+            else:
+                self._postgres = self.private_postgres()
+        return self._postgres
+
+    def shared(self, flavour: str) -> Metastore:
+        """The run's metastore of a flavour; a dead one is replaced by a new, empty one."""
+        metastore = self._shared.get(flavour)
+        if metastore is None or not metastore.process.alive():
+            metastore = self._shared[flavour] = self.private_metastore(flavour)
+        return metastore
+
+    def postgres_for(self, flavour: str) -> Postgres | None:
+        """The shared server, or None for a flavour that has its database inside."""
+        return None if FLAVOURS[flavour].schema is None else self.postgres
+
+    def private_metastore(
+        self,
+        flavour: str = "hive42",
+        *,
+        settings: Mapping[str, str] | None = None,
+        collation: Collation = Collation.C,
+        postgres: Postgres | None = None,
+        database: MetastoreDatabase | None = None,
+        via: tuple[str, int] | None = None,
+        java_options: tuple[str, ...] = QUICK_START,
+    ) -> Metastore:
+        """A started metastore; end it with release().
+
+        It gets a database of its own, in the shared server or in `postgres`, unless `database` gives one: two
+        metastores may share it. `via` is the address of a proxy through which it reaches the database.
+        """
+        kind = FLAVOURS[flavour]
+        name = f"{flavour}-{next(self._numbers)}"
+        server = postgres or self.postgres_for(flavour)
+        owned = database is None and server is not None
+        if database is None and server is not None:
+            assert kind.schema is not None
+            database = server.create_metastore_database(name.replace("-", "_"), kind.schema, collation)
+        seen = database.behind(*via) if database is not None and via is not None else database
+        metastore = Metastore(
+            kind, self.directory / name, self.logs / f"{name}.log", seen, settings or {}, java_options
+        )
+        if owned and server is not None and database is not None:
+            self._private_databases[id(metastore)] = (server, database.name)
+        self._private.append(metastore)
+        return metastore.start()
+
+    def private_postgres(self) -> LocalPostgres:
+        """A started cluster of its own; end it with release()."""
+        number = next(self._numbers)
+        server = LocalPostgres(self.directory / f"pg-{number}", self.logs / f"postgresql-{number}.log")
+        self._private.append(server)
+        return server
+
+    def release(self, server: Metastore | LocalPostgres) -> None:
+        """End a private server and remove its data."""
+        self._private.remove(server)
+        server.kill()
+        owner, name = self._private_databases.pop(id(server), (None, ""))
+        if owner is not None and owner is self._postgres:  # a private cluster goes as a whole
+            owner.drop_database(name)
+        shutil.rmtree(server.directory)
+
+    def close(self) -> None:
+        """End everything."""
+        for server in reversed(self._private):
+            server.kill()
+        if self._postgres is not None:
+            self._postgres.stop()
+        shutil.rmtree(self.directory)
+
+
+def _new_log_directory() -> Path:
+    root = cache_directory() / "logs"
+    root.mkdir(exist_ok=True)
+    for old in sorted(root.iterdir())[: 1 - KEPT_LOG_DIRECTORIES]:
+        shutil.rmtree(old, ignore_errors=True)  # a parallel run may remove it too
+    directory = root / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    directory.mkdir()
+    return directory

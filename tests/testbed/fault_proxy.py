@@ -1,0 +1,224 @@
+"""A TCP proxy that cuts, delays, goes deaf and refuses, before a metastore or a database.
+
+Job: `FaultProxy(target)` listens on a port of its own and passes bytes both ways until told otherwise.
+Must not know: what protocol passes.
+Invariants: all sockets belong to one event-loop thread; a method returns when its fault is in force; while
+refusing, the port stays bound, not listening, so that no free_port() hands it out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import socket
+import struct
+import threading
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, TypeVar
+
+CHUNK_BYTES = 1 << 16
+COMMAND_TIMEOUT_S = 10.0
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER with 0 s: close sends RST
+T = TypeVar("T")
+
+
+class Direction(enum.Enum):
+    """Which way bytes go."""
+
+    UP = "to the target"
+    DOWN = "to the client"
+
+
+class FaultProxy:
+    """Use as a context manager, or close()."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._delay_s = {Direction.UP: 0.0, Direction.DOWN: 0.0}
+        self._cut_after: dict[Direction, int | None] = {Direction.UP: None, Direction.DOWN: None}
+        self.bytes_passed = {Direction.UP: 0, Direction.DOWN: 0}
+        self.accepted = 0  # connections since the start
+        self._links: set[_Link] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="fault proxy", daemon=True)
+        self._thread.start()
+        self._server: asyncio.Server | None = None
+        self._reserved: socket.socket | None = None
+        self.host, self.port = "127.0.0.1", 0
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        self._run(self._listen())
+
+    def __enter__(self) -> FaultProxy:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return (self.host, self.port)
+
+    @property
+    def open_connections(self) -> int:
+        """Connections that pass bytes now."""
+        return len(self._links)
+
+    def cut(self) -> None:
+        """Reset every open connection on both sides; new ones are welcome."""
+        self._run(self._cut())
+
+    def cut_after(self, direction: Direction, size: int) -> None:
+        """Reset a connection once it passed `size` more bytes that way: the fault strikes once."""
+        self._run(self._set(lambda: self._cut_after.__setitem__(direction, size)))
+
+    def delay(self, seconds: float, direction: Direction | None = None) -> None:
+        """Hold every chunk this long before it is passed, one way or both."""
+        chosen = list(Direction) if direction is None else [direction]
+        self._run(self._set(lambda: self._delay_s.update(dict.fromkeys(chosen, seconds))))
+
+    def stall(self) -> None:
+        """Go deaf: connections stay open and are accepted, no byte passes."""
+        self._run(self._set(self._flowing.clear))
+
+    def refuse(self) -> None:
+        """Cut all connections and refuse new ones."""
+        self._run(self._refuse())
+
+    def restore(self) -> None:
+        """Undo every fault; what a stall held back is passed on."""
+        self._run(self._restore())
+
+    def close(self) -> None:
+        """End the proxy and its connections."""
+        if self._loop.is_closed():
+            return
+        self._run(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(COMMAND_TIMEOUT_S)
+
+    async def _set(self, change: Any) -> None:
+        change()
+
+    async def _listen(self) -> None:
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((self.host, self.port))
+        self.port = listener.getsockname()[1]
+        self._server = await asyncio.start_server(self._serve, sock=listener, limit=CHUNK_BYTES)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        link = _Link(self, reader, writer)
+        self._links.add(link)
+        try:
+            await link.run(self._target)
+        finally:
+            self._links.discard(link)
+
+    async def _cut(self) -> None:
+        for link in list(self._links):
+            link.reset()
+        while self._links:
+            await asyncio.sleep(0.001)
+
+    async def _refuse(self) -> None:
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind((self.host, self.port))
+        await self._cut()
+
+    async def _restore(self) -> None:
+        self._delay_s = dict.fromkeys(Direction, 0.0)
+        self._cut_after = dict.fromkeys(Direction)
+        if self._reserved is not None:
+            self._reserved.close()
+            self._reserved = None
+        if self._server is None:
+            await self._listen()
+        self._flowing.set()
+
+    async def _end(self) -> None:
+        await self._refuse()
+        assert self._reserved is not None
+        self._reserved.close()
+        self._reserved = None
+
+    async def hold(self, direction: Direction) -> None:
+        """Wait as long as the faults in force say."""
+        if self._delay_s[direction]:
+            await asyncio.sleep(self._delay_s[direction])
+        await self._flowing.wait()
+
+    def let_through(self, direction: Direction, chunk: bytes) -> tuple[bytes, bool]:
+        """(bytes to pass, cut afterwards?)"""
+        budget = self._cut_after[direction]
+        if budget is not None and budget <= len(chunk):
+            self._cut_after[direction] = None
+            return chunk[:budget], True
+        if budget is not None:
+            self._cut_after[direction] = budget - len(chunk)
+        return chunk, False
+
+
+class _Link:
+    """One client connection and its connection to the target."""
+
+    def __init__(self, proxy: FaultProxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._proxy = proxy
+        self._client = (reader, writer)
+        self._writers = [writer]
+        self._task = asyncio.current_task()
+
+    async def run(self, target: tuple[str, int]) -> None:
+        """Pass bytes until both sides have ended or the link is reset."""
+        try:
+            await self._proxy.hold(Direction.UP)
+            reader, writer = await asyncio.open_connection(*target, limit=CHUNK_BYTES)
+            self._writers.append(writer)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._pump(Direction.UP, self._client[0], writer))
+                group.create_task(self._pump(Direction.DOWN, reader, self._client[1]))
+        except* (OSError, asyncio.CancelledError):
+            self._abort()
+        finally:
+            for writer in self._writers:
+                writer.close()
+
+    def reset(self) -> None:
+        """End both connections with a reset."""
+        assert self._task is not None
+        self._task.cancel()
+
+    def _abort(self) -> None:
+        for writer in self._writers:
+            with contextlib.suppress(OSError):  # already closed by its peer
+                sock = writer.get_extra_info("socket")
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            writer.transport.abort()
+
+    async def _pump(self, direction: Direction, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        while chunk := await source.read(CHUNK_BYTES):
+            await self._proxy.hold(direction)
+            passed, cut = self._proxy.let_through(direction, chunk)
+            sink.write(passed)
+            self._proxy.bytes_passed[direction] += len(passed)
+            await sink.drain()
+            if cut:
+                raise ConnectionResetError("cut by the fault proxy")
+        await self._proxy.hold(direction)
+        if sink.can_write_eof():
+            sink.write_eof()

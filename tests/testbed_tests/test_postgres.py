@@ -1,0 +1,55 @@
+"""PostgreSQL clusters: metastore databases of each schema and collation, roles, restart and kill."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.testbed.postgres import Collation, LocalPostgres, Postgres, Schema
+
+pytestmark = pytest.mark.real
+ORDER_QUERY = "SELECT v FROM (VALUES ('b'), ('A'), ('a'), ('_x')) AS t (v) ORDER BY v"
+
+
+@pytest.mark.parametrize("schema", list(Schema))
+@pytest.mark.parametrize("collation", list(Collation))
+def test_database_of_each_kind(postgres: Postgres, unique_name: str, schema: Schema, collation: Collation) -> None:
+    database = postgres.create_metastore_database(unique_name, schema, collation)
+    assert database.rows('SELECT "SCHEMA_VERSION" FROM "VERSION"') == [(schema.value,)]
+    order = [value for (value,) in database.rows(ORDER_QUERY)]
+    assert (order == ["A", "_x", "a", "b"]) == (collation is Collation.C)
+    postgres.drop_database(unique_name)
+
+
+def test_a_second_database_is_cheap(postgres: Postgres, unique_name: str) -> None:
+    postgres.create_metastore_database(f"{unique_name}_a")
+    began = time.monotonic()
+    postgres.create_metastore_database(f"{unique_name}_b")
+    assert time.monotonic() - began < 5  # 0.1 s on an idle machine
+
+
+def test_the_reader_may_only_read(postgres: Postgres, unique_name: str) -> None:
+    database = postgres.create_metastore_database(unique_name)
+    with database.connect("hms_reader") as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        tables = [name for (name,) in cursor.fetchall()]
+        assert len(tables) > 60
+        for name in tables:
+            cursor.execute(f'SELECT * FROM "{name}" LIMIT 1')
+        for forbidden in ('UPDATE "VERSION" SET "VER_ID" = 2', 'DROP TABLE "VERSION"', 'DELETE FROM "DBS"'):
+            with pytest.raises(Exception, match="permission denied|must be owner"):
+                cursor.execute(forbidden)
+
+
+def test_data_survives_stop_and_kill(new_postgres: Callable[[], LocalPostgres]) -> None:
+    server = new_postgres()
+    database = server.create_metastore_database("kept")
+    for number, end in enumerate((server.stop, server.kill), 1):
+        with database.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f'CREATE TABLE "kept_{number}" ()')
+            end()  # right after the commit
+        assert not server.is_ready()
+        server.start()
+        assert database.rows(f'SELECT count(*) FROM "kept_{number}"') == [(0,)]
