@@ -21,7 +21,7 @@ from hms_cache_proxy.follower import step
 from hms_cache_proxy.follower.step import Batch, LogState, Position, Reset
 from hms_cache_proxy.store.protocol import EventRow, Snapshot
 
-EVENTS_PER_READ = 1000
+EVENTS_PER_READ = 250
 """Log rows fetched at once: a message can be megabytes, a backlog a million rows."""
 
 

@@ -33,7 +33,7 @@ from hms_cache_proxy.selection import Selection
 from hms_cache_proxy.store.protocol import UNKNOWN_ID, PartitionRecord, Snapshot, TableRecord
 
 NO_NAMES: frozenset[bytes] = frozenset()
-TABLES_PER_READ = 500
+TABLES_PER_READ = 100
 """Tables that are asked for at once: bounds what their bodies take in memory before they are in the cache."""
 
 

@@ -188,6 +188,7 @@ class Runner:
                 self._close(keep_cache=True)
         cycle = self._opened()
         if self._mode.idle(self._examiner.verdict):
+            self._page[Slot.BEGAN_NS] = 0
             self._mode.saw(cycle.look())
             self._report.heartbeat()
             more = changed = False
@@ -238,12 +239,13 @@ class Runner:
 
     def _open_store(self) -> RawStore:
         config = self._config
+        patience_s = config.follower.hung_after_s / 2  # for one answer: who waits for it does not hang
         if config.source == "sql":
-            store = open_sql_store(config.store_url)
+            store = open_sql_store(config.store_url, statement_timeout_s=patience_s, answered=self._report.heartbeat)
             self._mode.replica(store.database.server().is_replica)
             return store
-        timeout_s = min(config.upstream_options.request_timeout_s, config.follower.hung_after_s / 2)
-        followed = open_thrift_store(config.upstream, timeout_s=timeout_s)
+        timeout_s = min(config.upstream_options.request_timeout_s, patience_s)
+        followed = open_thrift_store(config.upstream, timeout_s=timeout_s, answered=self._report.heartbeat)
         if config.store == "auto" and not followed.identity.ordered_log:
             followed.close()
             raise LogClosed(UNORDERED_LOG)

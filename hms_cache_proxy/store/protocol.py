@@ -27,6 +27,10 @@ UNKNOWN_ID = 0
 """A table's id where a listing does not tell it."""
 
 
+def unwatched() -> None:
+    """What a store does after each answer of its source where nobody watches over it."""
+
+
 @dataclass(frozen=True, slots=True)
 class EventRow:
     """One row of the notification log; the message as stored (`message_format` says how to read it)."""

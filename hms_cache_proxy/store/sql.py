@@ -17,7 +17,7 @@ Owner: one thread of the follower's process.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -33,6 +33,7 @@ from hms_cache_proxy.store.protocol import (
     PartitionRecord,
     StoreIdentity,
     TableRecord,
+    unwatched,
 )
 from hms_cache_proxy.store.schema import Schema, hive_line
 from hms_cache_proxy.store.sql_databases import Databases, DatabaseStatements
@@ -47,13 +48,13 @@ _VERSION = 'SELECT "SCHEMA_VERSION" FROM "VERSION"'
 _UUID = "guid"  # key of METASTORE_DB_PROPERTIES
 
 
-def open_sql_store(url: str, *, connect_timeout_s: int = 10, statement_timeout_s: int = 300) -> SqlStore:
+def open_sql_store(url: str, *, statement_timeout_s: float = 300, answered: Callable[[], None] = unwatched) -> SqlStore:
     """Connect to the database of a metastore; it must be reachable.
 
-    `url`: SQLAlchemy's form, postgresql://user:password@host:port/database, libpq's parameters after a `?`. Raises
-    StoreError.
+    `url`: SQLAlchemy's form, postgresql://user:password@host:port/database, libpq's parameters after a `?`. `answered`
+    is called after each statement. Raises StoreError.
     """
-    database = open_database(url, connect_timeout_s=connect_timeout_s, statement_timeout_s=statement_timeout_s)
+    database = open_database(url, statement_timeout_s=statement_timeout_s, answered=answered)
     try:
         return SqlStore(database)
     except BaseException:
@@ -61,7 +62,7 @@ def open_sql_store(url: str, *, connect_timeout_s: int = 10, statement_timeout_s
         raise
 
 
-def open_database(url: str, *, connect_timeout_s: int = 10, statement_timeout_s: int = 300) -> Postgres:
+def open_database(url: str, *, statement_timeout_s: float = 300, answered: Callable[[], None] = unwatched) -> Postgres:
     """The connection that a URL means; it connects at its first use."""
     try:
         parsed: URL = make_url(url)
@@ -71,7 +72,7 @@ def open_database(url: str, *, connect_timeout_s: int = 10, statement_timeout_s:
         ) from error
     if parsed.drivername not in _DRIVERS:
         raise StoreError(f"store_url names {parsed.drivername!r}; databases that can be read: {', '.join(_DRIVERS)}")
-    return Postgres(parsed, connect_timeout_s=connect_timeout_s, statement_timeout_s=statement_timeout_s)
+    return Postgres(parsed, statement_timeout_s=statement_timeout_s, answered=answered)
 
 
 @dataclass(frozen=True, slots=True)

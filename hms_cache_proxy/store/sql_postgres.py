@@ -9,7 +9,7 @@ Owner: the store's one thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +40,7 @@ SELECT name, id IS NOT NULL, coalesce(has_table_privilege(id, 'SELECT'), false),
   coalesce(has_table_privilege(id, 'INSERT, UPDATE, DELETE, TRUNCATE'), false)
 FROM (SELECT name, to_regclass(quote_ident(name))::oid AS id FROM unnest(%(tables)s::text[]) AS name) found"""
 _KEEPALIVE = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+_CONNECT_TIMEOUT_S = 10
 _DENSE = 2  # a range may hold at most so many ids for each one that is wanted
 _FETCH = "FETCH 50000 FROM stream"
 
@@ -70,7 +71,7 @@ class Postgres(PostgresPieces):
 
     ISOLATION = "SHOW transaction_isolation"
 
-    def __init__(self, url: URL, *, connect_timeout_s: int, statement_timeout_s: int) -> None:
+    def __init__(self, url: URL, *, statement_timeout_s: float, answered: Callable[[], None]) -> None:
         self._arguments: dict[str, Any] = {  # whatever libpq takes
             **{key: value for key, value in url.query.items() if isinstance(value, str)},
             **{
@@ -85,12 +86,13 @@ class Postgres(PostgresPieces):
                 if value is not None
             },
             **_KEEPALIVE,
-            "connect_timeout": connect_timeout_s,
+            "connect_timeout": _CONNECT_TIMEOUT_S,
             "client_encoding": "UTF8",
             "application_name": "hms-cache-proxy",
         }
         self._place = f"{url.database or ''} at {url.host or 'this machine'}:{url.port or 5432}"
         self._statement_timeout_s = statement_timeout_s
+        self._answered = answered
         self._connection: Any = None  # psycopg2's, kept across snapshots
         self._in_snapshot = False
 
@@ -161,9 +163,11 @@ class Postgres(PostgresPieces):
         try:
             with self._open().cursor() as cursor:
                 cursor.execute(statement, parameters)
-                return list(cursor.fetchall()) if fetch else []
+                rows = list(cursor.fetchall()) if fetch else []
         except psycopg2.Error as error:
             raise self._failed(error) from error
+        self._answered()
+        return rows
 
     def _failed(self, error: psycopg2.Error) -> StoreError:
         self.close()

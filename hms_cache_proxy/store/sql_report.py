@@ -45,9 +45,9 @@ class PrivilegesReport:
     failure: str | None
 
 
-def privileges_report(url: str, *, connect_timeout_s: int = 10) -> PrivilegesReport:
+def privileges_report(url: str) -> PrivilegesReport:
     """Look at the database of a metastore. Raises StoreError only if it cannot be reached."""
-    database = open_database(url, connect_timeout_s=connect_timeout_s)
+    database = open_database(url)
     try:
         return _report(database)
     finally:

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -42,6 +42,7 @@ from hms_cache_proxy.store.protocol import (
     PartitionRecord,
     StoreIdentity,
     TableRecord,
+    unwatched,
 )
 from hms_cache_proxy.store.thrift_order import orders_bytewise
 from hms_cache_proxy.store.thrift_partitions import Partitions
@@ -64,14 +65,16 @@ _META: Final = frozenset({"MetaException"})
 _NO_DATABASE: Final = frozenset({"UnknownDBException"})
 
 
-def open_thrift_store(addresses: Sequence[tuple[str, int]], *, timeout_s: float = 60) -> ThriftStore:
+def open_thrift_store(
+    addresses: Sequence[tuple[str, int]], *, timeout_s: float = 60, answered: Callable[[], None] = unwatched
+) -> ThriftStore:
     """Connect to the first of these metastores that answers and lets its log be read.
 
-    Raises StoreError; LogClosed if those that answer do not let it be read.
+    `answered` is called after each answer. Raises StoreError; LogClosed if those that answer do not let it be read.
     """
     problems: list[StoreError] = []
     for host, port in addresses:
-        metastore = Metastore(host, port, timeout_s)
+        metastore = Metastore(host, port, timeout_s, answered)
         try:
             return ThriftStore(metastore)
         except StoreError as error:

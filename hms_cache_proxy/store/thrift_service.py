@@ -15,11 +15,11 @@ Owner: one thread of the follower's process.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from hms_cache_proxy.errors import LogClosed, StoreError, UpstreamError, WireError
-from hms_cache_proxy.store.protocol import HiveLine
+from hms_cache_proxy.store.protocol import HiveLine, unwatched
 from hms_cache_proxy.upstream.service import Declared, ServiceConnection, UnknownMethod
 
 _LINES: dict[str, HiveLine] = {"4.0": "4.0", "4.1": "4.1", "4.2": "4.2"}
@@ -48,7 +48,8 @@ def askable(*names: bytes) -> bool:
 class Metastore:
     """One metastore, as the store asks it."""
 
-    def __init__(self, host: str, port: int, timeout_s: float) -> None:
+    def __init__(self, host: str, port: int, timeout_s: float, answered: Callable[[], None] = unwatched) -> None:
+        self._answered = answered
         self._connection = ServiceConnection(host, port, timeout_s=timeout_s)
         self.uri = self._connection.uri
         self.version = ""
@@ -95,20 +96,24 @@ class Metastore:
     def call(self, method: str, *, absent: Collection[str] = NOTHING, **arguments: Any) -> Any:
         """What the method returns; ABSENT for a declared exception of one of these types."""
         try:
-            return self._connection.call(method, **arguments)
+            value = self._connection.call(method, **arguments)
         except Declared as declared:
             return self._refused(declared, absent)
         except (UpstreamError, WireError) as error:
             raise StoreError(str(error)) from error
+        self._answered()
+        return value
 
     def reply(self, method: str, *, absent: Collection[str] = NOTHING, **arguments: Any) -> tuple[bytes, int] | Absent:
         """The same undecoded: the reply message and the offset of the returned value in it."""
         try:
-            return self._connection.reply(method, **arguments)
+            reply = self._connection.reply(method, **arguments)
         except Declared as declared:
             return self._refused(declared, absent)
         except (UpstreamError, WireError) as error:
             raise StoreError(str(error)) from error
+        self._answered()
+        return reply
 
     def optional(self, method: str, **arguments: Any) -> Any:
         """What a method returns that not every metastore has; None without it."""

@@ -21,6 +21,7 @@ from hive_metastore.ttypes import (
     LockRequest,
     LockState,
     LockType,
+    ShowLocksRequest,
     UnlockRequest,
 )
 from thrift.Thrift import TException
@@ -197,7 +198,6 @@ class Workload:
     def _increment(self, connections: Connections, counter: Register) -> None:
         assert isinstance(counter, TableParameter)
         port = random.choice(self.ports)
-        lock_id = None
         try:
             client = connections.get(port)
             lock_id = self._lock(client, counter)
@@ -205,24 +205,30 @@ class Workload:
             counter.write(client, version + 1)
         except LOST as error:
             self._lost(connections, port, error, "increment")
-            self._unlock(connections, lock_id)
+            self._unlock_own(connections, counter)
             return
         with self._count_lock:
             self.increments += 1
-        self._unlock(connections, lock_id)
+        try:
+            connections.get(self.ports[0]).unlock(UnlockRequest(lockid=lock_id))
+        except LOST as error:
+            self._lost(connections, self.ports[0], error, "unlock")
+            self._unlock_own(connections, counter)
 
     def _lock(self, client: MetastoreClient, counter: Register) -> int:
         part = LockComponent(LockType.EXCLUSIVE, LockLevel.TABLE, counter.database, counter.name, isTransactional=True)
-        answer = client.lock(LockRequest(component=[part], user="history", hostname="localhost"))
+        owner = threading.current_thread().name
+        answer = client.lock(LockRequest(component=[part], user="history", hostname=owner))
         while answer.state == LockState.WAITING:
             time.sleep(0.01)
             answer = client.check_lock(CheckLockRequest(lockid=answer.lockid))
         return int(answer.lockid)
 
-    def _unlock(self, connections: Connections, lock_id: int | None) -> None:
-        if lock_id is None:
-            return
-        try:
-            connections.get(self.ports[0]).unlock(UnlockRequest(lockid=lock_id))
-        except LOST as error:
-            self._lost(connections, self.ports[0], error, "unlock")
+    def _unlock_own(self, connections: Connections, counter: Register) -> None:
+        """Also a lock whose id was lost with a connection: without heartbeats it would stand for minutes."""
+        time.sleep(1.0)  # the request that was under way has been carried out
+        direct = connections.get(self.ports[0])
+        shown = direct.show_locks(ShowLocksRequest(dbname=counter.database, tablename=counter.name))
+        for lock in shown.locks or []:
+            if lock.hostname == threading.current_thread().name:
+                direct.unlock(UnlockRequest(lockid=lock.lockid))

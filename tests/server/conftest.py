@@ -15,7 +15,9 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest, multiprocess
 
 from tests.server.scripted import ScriptedMetastore
+from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
+from tests.testbed.hive import Metastore
 from tests.testbed.processes import Process, free_port, wait_until
 from tests.testbed.raw import RawConnection
 
@@ -122,3 +124,13 @@ def scripted() -> Iterator[ScriptedMetastore]:
     """A metastore that answers as it is told."""
     with ScriptedMetastore() as metastore:
         yield metastore
+
+
+@pytest.fixture
+def passing_database(hms42: Metastore, unique_name: str) -> Iterator[str]:
+    """A database of the shared metastore that is dropped after the test: what is huge slows every later follower."""
+    with MetastoreClient(*hms42.address) as client:
+        objects.create_database(client, unique_name)
+    yield unique_name
+    with MetastoreClient(*hms42.address) as client:
+        client.drop_database(unique_name, False, True)

@@ -87,19 +87,18 @@ def test_a_metastore_that_has_the_method_is_asked_it(hms40: Metastore, new_worke
 
 @pytest.mark.parametrize("framed", [False, True], ids=["unframed", "framed"])
 def test_large_lists_are_spliced_as_they_pass(
-    relay: Worker, client42: MetastoreClient, unique_name: str, framed: bool
+    relay: Worker, client42: MetastoreClient, passing_database: str, framed: bool
 ) -> None:
-    objects.create_database(client42, unique_name)
     for number in range(4):
         client42.create_table(
-            objects.table(unique_name, f"t{number}", parameters={"big": chr(97 + number) * (6 * MEGABYTE)})
+            objects.table(passing_database, f"t{number}", parameters={"big": chr(97 + number) * (6 * MEGABYTE)})
         )
     names = [f"t{number}" for number in range(4)]
-    expected = client42.get_table_objects_by_name_req(GetTablesRequest(unique_name, names)).tables
+    expected = client42.get_table_objects_by_name_req(GetTablesRequest(passing_database, names)).tables
     with relay.raw(framed=framed) as connection:
         connection.call(encode_call("getVersion"))
         before = relay.memory_bytes()
-        reply = connection.call(encode_call("get_table_objects_by_name", unique_name, names, seqid=5))
+        reply = connection.call(encode_call("get_table_objects_by_name", passing_database, names, seqid=5))
         assert relay.memory_bytes("VmHWM") - before < 20 * MEGABYTE
     assert decode_reply(reply)[2].success == expected
     assert len(reply) > 24 * MEGABYTE

@@ -156,16 +156,15 @@ def wait_zero(worker: Worker, name: str) -> bool:
 
 @pytest.mark.parametrize("framed", [False, True], ids=["unframed", "framed"])
 def test_a_reply_of_100_mb_to_a_slow_client_stays_out_of_memory(
-    relay: Worker, hms42: Metastore, unique_name: str, framed: bool
+    relay: Worker, hms42: Metastore, passing_database: str, framed: bool
 ) -> None:
     with MetastoreClient(*hms42.address) as client:
-        objects.create_database(client, unique_name)
         for number in range(5):
             client.create_table(
-                objects.table(unique_name, f"t{number}", parameters={"big": chr(97 + number) * (21 * MEGABYTE)})
+                objects.table(passing_database, f"t{number}", parameters={"big": chr(97 + number) * (21 * MEGABYTE)})
             )
     request = encode_call(
-        "get_table_objects_by_name_req", GetTablesRequest(unique_name, [f"t{n}" for n in range(5)]), seqid=3
+        "get_table_objects_by_name_req", GetTablesRequest(passing_database, [f"t{n}" for n in range(5)]), seqid=3
     )
     (expected,) = direct(hms42, [request])
     assert len(expected) > 100 * MEGABYTE
