@@ -1,13 +1,16 @@
 /* Load generator for Thrift binary servers: sends the same request bytes over N connections, one in flight on each.
  *
  *   loadgen --port P [--host A] --request FILE... [--setup FILE...] [--framed] [--scan]
- *           [--connections N] [--warmup S] [--duration S] [--rate R]
+ *           [--connections N] [--warmup S] [--duration S] [--min-replies N] [--rate R]
  *
  * FILE holds one message without a frame; several --request files are sent in turn on each connection. --setup files are
  * sent once per connection, before the measurement. --framed puts the length before each message. The end of a reply is
- * found by parsing it; when all replies to a file have the same length (the default) only the first one is parsed, and
- * --scan parses them all. --rate sends R requests a second over all connections, and a latency then runs from the time
- * at which a request was due (no coordinated omission); without it each connection sends as soon as it has its reply.
+ * found by parsing it as it comes, each byte once; when all replies to a file have the same length (the default) only
+ * the first ones are parsed, and --scan parses them all. Replies are never kept: 256 KiB serve all connections.
+ * --rate sends R requests a second over all connections, and a latency then runs from the time at which a request was
+ * due (no coordinated omission); without it each connection sends as soon as it has its reply.
+ * --min-replies goes on after the duration until so many replies have come, up to 5 times the duration: for servers that
+ * need a second for one. At the end the replies in flight are waited for, so that `all_replies` is what the server did.
  * One thread, epoll. Prints one JSON object; exits 1 after a connection failed. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -28,25 +31,37 @@
 
 #define MAX_REQUESTS 64
 #define MAX_DEPTH 64
-#define MORE (-1)
-#define BROKEN (-2)
+#define CHUNK (256 << 10)
+#define TAIL 16        /* the most that `scan` leaves unread at the end of a chunk is 8 bytes */
+#define LONGEST_MS 60000 /* for the replies in flight at the end */
 #define NS 1000000000ULL
 #define BUCKETS (58 * 128) /* 128 per power of two: 0.8 % */
 
 struct message { uint8_t *bytes; size_t length; size_t reply_length; };
-struct connection {
-    int fd, request, setups_left, busy;
-    uint64_t due_ns;
-    size_t sent, received, capacity;
-    const struct message *current;
-    uint8_t *buffer;
+/* Where the parser of one reply stands; `at` may lie ahead of what has come. */
+struct level { int in_struct, parts; uint8_t types[2]; uint64_t left; };
+struct scanner {
+    uint64_t at;
+    int depth, started;
+    struct level levels[MAX_DEPTH];
 };
+struct connection {
+    int fd, request, setups_left, busy, failed;
+    uint64_t due_ns;
+    size_t sent, received;
+    const struct message *current;
+    struct scanner scanner;
+    uint8_t tail[TAIL];
+};
+
+enum outcome { MORE, WHOLE, BROKEN };
 
 static struct message requests[MAX_REQUESTS], setups[MAX_REQUESTS];
 static int request_count, setup_count, framed, scan_all, connections = 16;
 static double warmup_s = 1, duration_s = 5, rate;
-static uint64_t histogram[BUCKETS], replies, reply_bytes, exceptions, max_ns, sum_ns;
-static int measuring;
+static uint64_t histogram[BUCKETS], min_replies, replies, all_replies, reply_bytes, exceptions, max_ns, sum_ns;
+static int measuring, in_flight;
+static uint8_t buffer[TAIL + CHUNK];
 
 static void die(const char *what) { perror(what); exit(1); }
 
@@ -58,48 +73,51 @@ static uint64_t now_ns(void) {
 
 static uint32_t big32(const uint8_t *p) { return (uint32_t)p[0] << 24 | p[1] << 16 | p[2] << 8 | p[3]; }
 
-/* Offset after the value of `type` at `at`, MORE or BROKEN. */
-static long skip(const uint8_t *p, long at, long end, int type, int depth) {
+/* Goes on in a reply of which the bytes [from, to) are at p; leaves `at` at the first byte that it wants next. A step is
+ * taken whole or not at all, so that it can be taken again when more has come. */
+static enum outcome scan(struct scanner *s, const uint8_t *p, uint64_t from, uint64_t to) {
     static const int fixed[16] = {[2] = 1, [3] = 1, [4] = 8, [6] = 2, [8] = 4, [10] = 8};
-    if (depth > MAX_DEPTH || type < 2 || type > 15) return BROKEN;
-    if (fixed[type]) return at + fixed[type] <= end ? at + fixed[type] : MORE;
-    if (type == 11) {
-        if (at + 4 > end) return MORE;
-        long length = big32(p + at);
-        return at + 4 + length <= end ? at + 4 + length : MORE;
-    }
-    if (type == 12) {
-        for (;;) {
-            if (at + 1 > end) return MORE;
-            int field = p[at];
-            if (!field) return at + 1;
-            if (at + 3 > end) return MORE;
-            at = skip(p, at + 3, end, field, depth + 1);
-            if (at < 0) return at;
+    static const int heads[16] = {[11] = 4, [13] = 6, [14] = 5, [15] = 5}; /* before a string's bytes, a container's items */
+    p -= from;
+    if (!s->started) {
+        if (to < 8) return MORE;
+        if (framed) s->at = 4 + (uint64_t)big32(p);
+        else if (p[0] != 0x80) return BROKEN;
+        else {
+            s->at = 12 + (uint64_t)big32(p + 4);
+            s->levels[s->depth++] = (struct level){.in_struct = 1};
         }
+        s->started = 1;
     }
-    int types[2], parts = type == 13 ? 2 : 1;
-    if (type != 13 && type != 14 && type != 15) return BROKEN;
-    if (at + parts + 4 > end) return MORE;
-    for (int i = 0; i < parts; i++) types[i] = p[at + i];
-    uint32_t count = big32(p + at + parts);
-    at += parts + 4;
-    for (uint32_t n = 0; n < count; n++)
-        for (int i = 0; i < parts; i++) {
-            at = skip(p, at, end, types[i], depth + 1);
-            if (at < 0) return at;
+    while (s->depth) {
+        struct level *top = &s->levels[s->depth - 1];
+        uint64_t at = s->at;
+        int type;
+        if (top->in_struct) {
+            if (at >= to) return MORE;
+            type = p[at];
+            if (!type) { s->at++; s->depth--; continue; }
+            at += 3;
+        } else {
+            if (!top->left) { s->depth--; continue; }
+            type = top->types[top->left % top->parts]; /* a map's keys are at even numbers, counted down */
         }
-    return at;
-}
-
-/* Length of the reply at the start of the buffer, MORE or BROKEN. */
-static long reply_length(const uint8_t *p, long end) {
-    if (end < 4) return MORE;
-    if (framed) return 4 + (long)big32(p) <= end ? 4 + (long)big32(p) : MORE;
-    if (end < 8) return MORE;
-    if (p[0] != 0x80) return BROKEN;
-    long at = 8 + (long)big32(p + 4) + 4;
-    return at > end ? MORE : skip(p, at, end, 12, 0);
+        if (type < 2 || type > 15 || !(fixed[type] || heads[type] || type == 12)) return BROKEN;
+        int head = heads[type];
+        if (at + head > to) return MORE;
+        if (!top->in_struct) top->left--;
+        s->at = at + head + fixed[type];
+        if (type == 11) s->at += big32(p + at);
+        if (fixed[type] || type == 11) continue;
+        if (s->depth == MAX_DEPTH) return BROKEN;
+        struct level *next = &s->levels[s->depth++];
+        next->in_struct = type == 12;
+        if (type == 12) continue;
+        next->parts = head - 4;
+        next->left = (uint64_t)big32(p + at + next->parts) * next->parts;
+        memcpy(next->types, p + at, 2);
+    }
+    return s->at <= to ? WHOLE : MORE;
 }
 
 static void add(struct message *list, int *count, const char *path) {
@@ -162,42 +180,49 @@ static void start(struct connection *c, int epoll, uint64_t due) {
     c->busy = 1;
     c->due_ns = due;
     c->sent = c->received = 0;
+    c->failed = c->scanner.started = c->scanner.depth = 0;
+    c->scanner.at = 0;
+    in_flight++;
     push(c, epoll);
 }
 
 /* 1 when the reply is complete. */
 static int pull(struct connection *c) {
     struct message *current = (struct message *)c->current;
+    int parsed = scan_all || !current->reply_length;
+    size_t kind = framed ? 7 : 3; /* where the message's type is */
     for (;;) {
-        if (c->received == c->capacity) {
-            c->capacity *= 2;
-            if (!(c->buffer = realloc(c->buffer, c->capacity))) die("memory");
-        }
-        ssize_t n = recv(c->fd, c->buffer + c->received, c->capacity - c->received, 0);
+        ssize_t n = recv(c->fd, buffer + TAIL, CHUNK, 0);
         if (n < 0 && errno == EAGAIN) return 0;
         if (n <= 0) fail(c, n ? strerror(errno) : "closed by the server");
-        size_t before = c->received;
+        size_t from = parsed && c->scanner.at < c->received ? c->scanner.at : c->received, unread = c->received - from;
+        uint8_t *p = memcpy(buffer + TAIL - unread, c->tail, unread);
         c->received += n;
-        long length = current->reply_length;
-        if (!length || scan_all) {
-            if (current->reply_length && c->received < current->reply_length / 2) continue;
-            if (before > 65536 && c->received < c->capacity) continue; /* parse again only when doubled */
-            length = reply_length(c->buffer, c->received);
-            if (length == BROKEN) fail(c, "the reply is not Thrift binary");
-            if (length == MORE) continue;
-            current->reply_length = length;
+        if (kind >= from && kind < c->received) c->failed = p[kind - from] == 3;
+        size_t length = current->reply_length;
+        if (parsed) {
+            enum outcome outcome = scan(&c->scanner, p, from, c->received);
+            if (outcome == BROKEN) fail(c, "the reply is not Thrift binary");
+            size_t at = c->scanner.at;
+            if (outcome == MORE) {
+                if (at < c->received) memcpy(c->tail, p + (at - from), c->received - at);
+                continue;
+            }
+            length = current->reply_length = at;
         }
-        if ((long)c->received < length) continue;
-        if ((long)c->received > length) fail(c, "more bytes than the reply has: use --scan");
-        if (c->buffer[(framed ? 4 : 0) + 3] == 3) exceptions++;
+        if (c->received < length) continue;
+        if (c->received > length) fail(c, "more bytes than the reply has: use --scan");
+        exceptions += c->failed;
         return 1;
     }
 }
 
 static void finish(struct connection *c, uint64_t now) {
     c->busy = 0;
+    in_flight--;
     if (c->setups_left) { c->setups_left--; return; }
     c->request = (c->request + 1) % request_count;
+    all_replies++;
     if (!measuring) return;
     replies++;
     reply_bytes += c->received;
@@ -215,8 +240,6 @@ static struct connection *open_all(const char *host, int port, int epoll) {
         if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&address, sizeof address)) die("connect");
         setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         fcntl(c->fd, F_SETFL, O_NONBLOCK);
-        c->capacity = 65536;
-        c->buffer = malloc(c->capacity);
         c->setups_left = setup_count;
         c->request = i % request_count;
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
@@ -233,30 +256,48 @@ static double cpu_s(void) {
 
 static void report(double seconds, double cpu) {
     printf("{\"rps\": %.1f, \"replies\": %llu, \"exceptions\": %llu, \"seconds\": %.3f, \"connections\": %d,"
-           " \"reply_bytes\": %.0f, \"mean_ms\": %.4f, \"p50_ms\": %.4f, \"p90_ms\": %.4f, \"p99_ms\": %.4f,"
+           " \"all_replies\": %llu, \"reply_bytes\": %.0f, \"mean_ms\": %.4f, \"p50_ms\": %.4f, \"p90_ms\": %.4f, \"p99_ms\": %.4f,"
            " \"p999_ms\": %.4f, \"max_ms\": %.4f, \"loadgen_cpu_s\": %.3f}\n",
            replies / seconds, (unsigned long long)replies, (unsigned long long)exceptions, seconds, connections,
-           replies ? (double)reply_bytes / replies : 0, replies ? sum_ns / 1e6 / replies : 0, percentile(.5),
+           (unsigned long long)all_replies, replies ? (double)reply_bytes / replies : 0, replies ? sum_ns / 1e6 / replies : 0, percentile(.5),
            percentile(.9), percentile(.99), percentile(.999), max_ns / 1e6, cpu);
 }
 
-static void run(struct connection *all, int epoll) {
+/* Waits until `wake`, takes what has come; connections whose reply is whole send again if `again`. */
+static void turn(int epoll, uint64_t now, uint64_t wake, int again) {
     struct epoll_event events[256];
-    uint64_t began = now_ns(), measure_at = began + (uint64_t)(warmup_s * NS), measured_from = 0, stop_at = 0;
-    uint64_t step = rate > 0 ? (uint64_t)(NS / rate) : 0, due = began;
+    uint64_t wait = wake > now ? wake - now : 0;
+    struct timespec timeout = {wait / NS, wait % NS};
+    int n = epoll_pwait2(epoll, events, 256, &timeout, NULL);
+    if (n < 0 && errno != EINTR) die("epoll_pwait2");
+    for (int i = 0; i < n; i++) {
+        struct connection *c = events[i].data.ptr;
+        if (c->busy && (events[i].events & EPOLLOUT)) push(c, epoll);
+        if (!(events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))) continue;
+        if (!pull(c)) continue;
+        now = now_ns();
+        finish(c, now);
+        if (again || c->setups_left) start(c, epoll, now);
+    }
+}
+
+static void run(struct connection *all, int epoll) {
+    uint64_t began = now_ns(), measure_at = began + (uint64_t)(warmup_s * NS), measured_from = 0, now;
+    uint64_t step = rate > 0 ? (uint64_t)(NS / rate) : 0, due = began, stop_at = 0, latest = 0;
     double cpu_before = 0;
     int next_idle = 0;
     for (int i = 0; i < connections && (!step || setup_count); i++) start(&all[i], epoll, began);
     for (;;) {
-        uint64_t now = now_ns();
+        now = now_ns();
         if (!measuring && now >= measure_at) {
             measuring = 1;
             exceptions = 0;
             measured_from = now;
             stop_at = now + (uint64_t)(duration_s * NS);
+            latest = now + (uint64_t)(5 * duration_s * NS);
             cpu_before = cpu_s();
         }
-        if (measuring && now >= stop_at) break;
+        if (measuring && now >= stop_at && (replies >= min_replies || now >= latest)) break;
         for (int tried = 0; step && due <= now && tried < connections; tried++) {
             struct connection *c = &all[next_idle];
             next_idle = (next_idle + 1) % connections;
@@ -265,23 +306,14 @@ static void run(struct connection *all, int epoll) {
             due += step;
             tried = -1;
         }
-        uint64_t wake = measuring ? stop_at : measure_at;
-        if (step && due > now && due < wake) wake = due;
-        uint64_t wait = wake > now ? wake - now : 0;
-        struct timespec timeout = {wait / NS, wait % NS};
-        int n = epoll_pwait2(epoll, events, 256, &timeout, NULL);
-        if (n < 0 && errno != EINTR) die("epoll_pwait2");
-        for (int i = 0; i < n; i++) {
-            struct connection *c = events[i].data.ptr;
-            if (c->busy && (events[i].events & EPOLLOUT)) push(c, epoll);
-            if (!(events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))) continue;
-            if (!pull(c)) continue;
-            now = now_ns();
-            finish(c, now);
-            if (!step || c->setups_left) start(c, epoll, now);
-        }
+        uint64_t wake = !measuring ? measure_at : now < stop_at ? stop_at : latest;
+        turn(epoll, now, step && due > now && due < wake ? due : wake, !step);
     }
-    report((now_ns() - measured_from) / 1e9, cpu_s() - cpu_before);
+    double seconds = (now - measured_from) / 1e9, cpu = cpu_s() - cpu_before;
+    measuring = 0;
+    uint64_t patience = now + LONGEST_MS * (NS / 1000);
+    while (in_flight && (now = now_ns()) < patience) turn(epoll, now, patience, 0);
+    report(seconds, cpu);
 }
 
 int main(int argc, char **argv) {
@@ -301,6 +333,7 @@ int main(int argc, char **argv) {
         else if (!strcmp(name, "--connections")) connections = atoi(value);
         else if (!strcmp(name, "--warmup")) warmup_s = atof(value);
         else if (!strcmp(name, "--duration")) duration_s = atof(value);
+        else if (!strcmp(name, "--min-replies")) min_replies = strtoull(value, NULL, 10);
         else if (!strcmp(name, "--rate")) rate = atof(value);
         else { fprintf(stderr, "loadgen: unknown option %s\n", name); return 2; }
     }
