@@ -166,9 +166,9 @@ class ClientConnection:
         self._exchange.received(data, now_ns)
         return self._settle(now_ns)
 
-    def upstream_lost(self, detail: str, now_ns: int) -> list[Command]:
-        """The metastore closed the connection, or it broke."""
-        self._exchange.lost(detail, now_ns)
+    def upstream_lost(self, detail: str, now_ns: int, *, orderly: bool = False) -> list[Command]:
+        """The metastore closed the connection (`orderly`), or it broke."""
+        self._exchange.lost(detail, now_ns, orderly=orderly)
         return self._settle(now_ns)
 
     def upstream_blocked(self) -> list[Command]:

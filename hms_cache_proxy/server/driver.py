@@ -39,6 +39,7 @@ from hms_cache_proxy.upstream.link import UpstreamLink, connect, keep_alive
 from hms_cache_proxy.wire.framing import frame_header
 
 HIGH_WATER_BYTES = 1 << 18  # of a transport's buffer: what one slow client keeps in memory
+CLOSED = "closed by the metastore"
 CLOSE_GRACE_S = 10.0  # for a client to take the last bytes of a connection that is closed
 SAY_INTERVAL_NS = 1_000_000_000
 TOPICS = 1000  # a client address is one; beyond that all are forgotten
@@ -244,14 +245,16 @@ class Client(asyncio.Protocol):
         if link is self._upstream:
             self._upstream = None
             self._hub.metrics.upstream_connections.dec()
-            detail = str(error) if error else "closed by the metastore"
-            self._event(lambda now_ns: self._core.upstream_lost(detail, now_ns))
+            if error is None:
+                self._event(lambda now_ns: self._core.upstream_lost(CLOSED, now_ns, orderly=True))
+            else:
+                self._event(lambda now_ns: self._core.upstream_lost(str(error), now_ns))
 
     def _check_upstream(self, link: UpstreamLink) -> None:
         """Before a call goes on an idle connection: a write that leaves on a dead one has an unknown outcome."""
         if link.ended():
             self._close_upstream()
-            self._run(self._core.upstream_lost("closed by the metastore", monotonic_ns()))
+            self._run(self._core.upstream_lost(CLOSED, monotonic_ns(), orderly=True))
 
     def upstream_blocked(self, link: UpstreamLink) -> None:
         if link is self._upstream:

@@ -10,7 +10,8 @@ Invariants
 - A request is sent again only if it is a read and not one byte of a reply has been seen, once.
 - A reply must carry the name and the seqid of its request: one that does not would be somebody else's answer.
 - A failure that no byte of the reply preceded becomes a TApplicationException and the client's connection stays
-  usable; after the first byte the client's connection is closed.
+  usable; after the first byte the client's connection is closed. A metastore that closes its connection instead of
+  answering (some requests make Hive do so) has its client closed too: that is its answer.
 Owner: one ClientConnection.
 """
 
@@ -145,12 +146,12 @@ class Exchange:
         except WireError as error:
             self._lose("protocol", str(error), now_ns)
 
-    def lost(self, detail: str, now_ns: int) -> None:
-        """The metastore closed the connection, or it broke."""
+    def lost(self, detail: str, now_ns: int, *, orderly: bool = False) -> None:
+        """The metastore closed the connection (`orderly`), or it broke."""
         if self.link is Link.IDLE:
             self._close_link()
         else:
-            self._lose("closed", detail, now_ns)
+            self._lose("closed", detail, now_ns, orderly=orderly)
 
     def timed_out(self, now_ns: int) -> None:
         """Nothing moved on the upstream side for the request time."""
@@ -347,7 +348,7 @@ class Exchange:
 
     # the end
 
-    def _lose(self, kind: Trouble, detail: str, now_ns: int) -> None:
+    def _lose(self, kind: Trouble, detail: str, now_ns: int, *, orderly: bool = False) -> None:
         link, forward, reply = self.link, self._forward, self._reply
         self._trouble(kind, detail)
         if link is Link.IDLE or forward is None:
@@ -363,16 +364,18 @@ class Exchange:
             assert self._endpoint is not None
             uri = self._endpoint.uri
             reason, text = _ENDINGS[kind]
-            self._fail(reason, f"{uri} {text}: {detail}")
+            silent = orderly and not (reply and reply.seen)
+            self._fail(reason, f"{uri} {text}: {detail}", close=silent)
 
-    def _fail(self, reason: str, text: str) -> None:
+    def _fail(self, reason: str, text: str, *, close: bool = False) -> None:
+        """The request has no answer. `close`: the client is told so in the metastore's own way."""
         request, forward = self._request, self._forward
         assert request is not None and forward is not None
         sent = self._sent
         if self.link is not Link.CLOSED:
             self._close_link()
         self._decider.failed(self._session, forward, sent)
-        if (self._streamed and self._outbox.passed_on) or (forward.replay and sent):
+        if close or (self._streamed and self._outbox.passed_on) or (forward.replay and sent):
             self._observe("error", reason)
             self._forget()  # a session call whose outcome is unknown: nobody knows who the client is now
             self.must_close = (Why.SESSION if forward.replay else Why.UPSTREAM, text)
