@@ -3,6 +3,7 @@
     ProxyError
     +-- WireError        the peer sent bytes that are not what the protocol allows
     |   +-- LimitError   ... or more of them than a named limit allows
+    |   +-- WriteIdsError  ... or a list of write ids or transactions that is none: it proves nothing
     +-- UpstreamError    a metastore cannot be reached, died, or is not one that may be used
     +-- StoreError       the backing database cannot be read, or is not a metastore schema that is known
     |   +-- LogClosed    ... or (over Thrift) does not let its notification log be read
@@ -47,6 +48,10 @@ class LimitError(WireError):
         super().__init__(message, method=method, offset=offset)
         self.limit = limit
         self.size = size
+
+
+class WriteIdsError(WireError):
+    """A text is no list of write ids or transactions as Hive writes it, or a list cannot be changed as asked."""
 
 
 class UpstreamError(ProxyError):
