@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from hms_cache_proxy.consistency.write_ids import ValidWriteIdList
 from hms_cache_proxy.errors import WriteIdsError
 from hms_cache_proxy.store.txn_list import MAX_ID, malformed
+from hms_cache_proxy.store.write_ids import ValidWriteIdList
 
 _DIGITS: Final = 19
 

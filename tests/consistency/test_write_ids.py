@@ -9,15 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hms_cache_proxy.consistency.txn_write_ids import ValidTxnWriteIdList
-from hms_cache_proxy.consistency.write_ids import (
-    COMPARED_BYTES,
-    FILLED_AT_MOST,
-    ValidWriteIdList,
-    compare,
-    equivalent,
-)
+from hms_cache_proxy.consistency.write_ids import COMPARED_BYTES, compare, equivalent
 from hms_cache_proxy.errors import WriteIdsError
 from hms_cache_proxy.store.txn_list import IDS_AT_MOST, MAX_ID, NONE_OPEN, ValidTxnList
+from hms_cache_proxy.store.write_ids import FILLED_AT_MOST, ValidWriteIdList
 
 NAME = b"db.t"
 NOTHING_OPEN = b"9223372036854775807"

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.consistency.txn_write_ids import ValidTxnWriteIdList
-from hms_cache_proxy.consistency.write_ids import ValidWriteIdList, compare
+from hms_cache_proxy.consistency.write_ids import compare
 from hms_cache_proxy.errors import WriteIdsError
 from hms_cache_proxy.store.txn_list import NONE_OPEN, ValidTxnList
+from hms_cache_proxy.store.write_ids import ValidWriteIdList
 from tests.consistency.hive_lists import HiveLists, compiled
 from tests.consistency.test_write_ids import MALFORMED, SHORT_FORMS, TEXTS, TXN_TEXTS
 
