@@ -13,8 +13,8 @@ from benchmarks.freshness import freshness
 from benchmarks.measure import Server, build_load_generator, measure
 from benchmarks.report import Run, write
 from benchmarks.servers import Stage, stage
-from tests.differential.raw import RawClient
 from tests.testbed.client import MetastoreClient
+from tests.testbed.raw import RawConnection
 
 SERVERS = ["Hive 4.2", "CachedStore", "proxy miss", "proxy hit", "bare uvloop"]
 BARE_CASES = {"get_database", "get_table", "get_partition_by_name"}
@@ -65,8 +65,8 @@ def _measure_all(bench: Stage, cases: list[Case], seconds: float, huge: int) -> 
                 continue
             _one(run, generator, case, server, message, seconds)
         if case.key in BARE_CASES:
-            with RawClient(*proxy.address) as client:
-                bare = bench.bare(client.exchange(message))
+            with RawConnection(*proxy.address) as client:
+                bare = bench.bare(client.call(message))
             _one(run, generator, case, bare, message, seconds)
     hit_rate = run.results.get("get_table", {}).get("proxy hit")
     if hit_rate is not None:

@@ -13,10 +13,10 @@ from typing import Any
 
 from hive_metastore.ttypes import GetPartitionsByNamesRequest, GetTableRequest
 
-from tests.differential.raw import encode_call
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
 from tests.testbed.postgres import MetastoreDatabase
+from tests.testbed.raw import encode_call
 
 DATABASE = "bench"
 TABLES = 20
@@ -66,7 +66,7 @@ class Case:
 
 
 def _call(method: str, **arguments: Any) -> Callable[[str], bytes]:
-    return lambda upstream: encode_call(method, arguments)
+    return lambda upstream: encode_call(method, seqid=1, **arguments)
 
 
 def _by_names(count: int) -> Callable[[str], bytes]:

@@ -10,9 +10,9 @@ import time
 from tests.differential.changes import Changes
 from tests.differential.compare import compare
 from tests.differential.contents import KINDS, KINDS_23, fill
-from tests.differential.raw import RawClient
 from tests.differential.reads import METHODS_23, OldReads, Reads
 from tests.testbed.client import MetastoreClient
+from tests.testbed.raw import RawConnection
 
 
 def address(text: str) -> tuple[str, int]:
@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--hive23", action="store_true", help="only what Hive 2.3 has")
     options = parser.parse_args()
     failed = False
-    with MetastoreClient(*options.direct) as client, RawClient(*options.direct) as direct:
+    with MetastoreClient(*options.direct) as client, RawConnection(*options.direct) as direct:
         world = fill(client, options.prefix, options.seed, kinds=KINDS_23 if options.hive23 else KINDS)
         print(f"filled {len(world.databases)} databases, {len(world.tables)} tables", flush=True)
         changes = Changes(world, client)
@@ -46,7 +46,7 @@ def main() -> int:
             seed = options.seed * 1000 + number
             every = OldReads(world, seed, METHODS_23) if options.hive23 else Reads(world, seed)
             reads = itertools.islice(every, options.reads // options.rounds)
-            with RawClient(*options.proxy) as proxied:
+            with RawConnection(*options.proxy) as proxied:
                 report = compare(direct, proxied, reads)
             print(f"round {number}: {report.summary()}, {time.monotonic() - began:.1f} s", flush=True)
             for difference in report.differences[:10]:

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.differential.raw import RawClient, encode_call, reply_value
 from tests.differential.reads import Request
+from tests.testbed.raw import EndOfStream, RawConnection, encode_call
+from tests.testbed.untyped import decode_message
 
 
 @dataclass
@@ -24,12 +25,12 @@ class Report:
         return f"{self.requests} reads of {len(self.methods)} methods, {found}"
 
 
-def compare(direct: RawClient, proxied: RawClient, requests: Iterable[Request], *, keep: int = 50) -> Report:
+def compare(direct: RawConnection, proxied: RawConnection, requests: Iterable[Request], *, keep: int = 50) -> Report:
     """Equal bytes are equal answers; else the decoded replies decide (order of map entries is free)."""
     report = Report()
     for seqid, (method, arguments) in enumerate(requests, start=1):
-        message = encode_call(method, arguments, seqid=seqid)
-        expected, answered = direct.exchange(message), proxied.exchange(message)
+        message = encode_call(method, seqid=seqid, **arguments)
+        expected, answered = answer(direct, message), answer(proxied, message)
         report.requests += 1
         report.methods[method] += 1
         if expected == answered:
@@ -45,6 +46,17 @@ def compare(direct: RawClient, proxied: RawClient, requests: Iterable[Request], 
             else:
                 report.differences.append(method)
     return report
+
+
+def answer(connection: RawConnection, message: bytes) -> bytes:
+    """The reply; b"" when the server closed instead, and the connection is made anew."""
+    try:
+        return connection.call(message)
+    except EndOfStream as closed:
+        if closed.received:
+            raise
+        connection.reconnect()
+        return b""
 
 
 UNORDERED = {
@@ -64,8 +76,9 @@ def decoded(reply: bytes, method: str) -> Any:
     """The decoded reply, lists without an order sorted."""
     if not reply:
         return "closed"
-    name, kind, fields = reply_value(reply)
-    return name, kind, _sorted(fields) if method in UNORDERED else fields
+    message = decode_message(reply)
+    fields = _sorted(message.fields) if method in UNORDERED else message.fields
+    return message.method, message.type, message.seqid, fields
 
 
 def _sorted(value: Any, depth: int = 2) -> Any:
@@ -73,7 +86,7 @@ def _sorted(value: Any, depth: int = 2) -> Any:
     if isinstance(value, list):
         return sorted(value, key=repr)
     if isinstance(value, dict) and depth:
-        return {key: _sorted(one, depth - 1) for key, one in value.items()}
+        return {key: (kind, _sorted(one, depth - 1)) for key, (kind, one) in value.items()}
     return value
 
 

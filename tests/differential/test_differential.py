@@ -13,12 +13,12 @@ import pytest
 from tests.differential.changes import Changes
 from tests.differential.compare import Report, compare
 from tests.differential.contents import fill
-from tests.differential.raw import RawClient
 from tests.differential.reads import OldReads, Reads, Request
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.hive import Metastore
 from tests.testbed.postgres import Collation
+from tests.testbed.raw import RawConnection
 
 READS = int(os.environ.get("DIFFERENTIAL_READS", "20000"))
 SEED = int(os.environ.get("DIFFERENTIAL_SEED", "20240607"))
@@ -68,7 +68,7 @@ def test_reads_are_equal(
     metastore = new_metastore("hive42", collation=setup.collation)
     with ExitStack() as stack:
         client = stack.enter_context(MetastoreClient(*metastore.address))
-        direct = stack.enter_context(RawClient(*metastore.address))
+        direct = stack.enter_context(RawConnection(*metastore.address))
         world = fill(client, "df", SEED)
         settings = {} if setup.store else {"STORE": "thrift"}
         proxy = new_proxy(metastore, store=setup.store, settings=settings, prewarmed=False)
@@ -81,7 +81,7 @@ def test_reads_are_equal(
                 for _ in range(100):
                     changes.one()
                 proxy.wait_event(current_event(client))
-            with RawClient(*proxy.address) as proxied:
+            with RawConnection(*proxy.address) as proxied:
                 count = int(READS * setup.share) // ROUNDS
                 reads: itertools.islice[Request] = itertools.islice(Reads(world, SEED + number), count)
                 check(compare(direct, proxied, reads))
@@ -103,7 +103,7 @@ def test_old_methods_are_equal_to_hive_40(
     makers = [OldReads.make_get_table, OldReads.make_get_table_objects_by_name]
     reads = OldReads(world, SEED)
     requests = (reads.rng.choice(makers)(reads) for _ in range(1500))
-    with RawClient(*oracle.address) as direct, RawClient(*proxy.address) as proxied:
+    with RawConnection(*oracle.address) as direct, RawConnection(*proxy.address) as proxied:
         check(compare(direct, proxied, requests))
 
 
@@ -114,11 +114,11 @@ def test_a_metastore_that_limits_lists(
 ) -> None:
     """metastore.limit.partition.request makes the metastore refuse long lists: so does the proxy."""
     metastore = new_metastore("hive42", settings={"metastore.limit.partition.request": "3"})
-    with MetastoreClient(*metastore.address) as client, RawClient(*metastore.address) as direct:
+    with MetastoreClient(*metastore.address) as client, RawConnection(*metastore.address) as direct:
         world = fill(client, "limited", SEED, databases=1, tables=3, partitions=8)
         proxy = new_proxy(metastore)
         reads = Reads(world, SEED)
         makers = [Reads.make_get_partitions, Reads.make_get_partitions_ps, Reads.make_get_partitions_by_filter]
-        with RawClient(*proxy.address) as proxied:
+        with RawConnection(*proxy.address) as proxied:
             check(compare(direct, proxied, (reads.rng.choice(makers)(reads) for _ in range(150))))
     assert any(reason == "settings" for _, _, reason in proxy.requests())

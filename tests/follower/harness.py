@@ -24,7 +24,8 @@ from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.config import Config, load
 from hms_cache_proxy.consistency.fences import FenceStore
-from tests.store.oracle import Oracle, Refused, decode_struct, hms
+from tests.store.oracle import Oracle, Refused, hms
+from tests.testbed.untyped import decode_struct
 
 CATALOG = b"hive"
 LONG_S = 60.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wire.oracle import IDL
+from tests.testbed.interface import IDL
 
 VERSIONS = ["2.3.10", "4.2.0"]  # one of each libthrift, and the one whose class files are newer than the JDK
 

@@ -11,8 +11,8 @@ import pytest
 
 from hms_cache_proxy.wire import facts, spec
 from hms_cache_proxy.wire.spec import TType
+from tests.testbed.interface import IDL
 from tests.wire import oracle
-from tests.wire.oracle import IDL
 
 sys.path.insert(0, str(IDL))
 import merge  # type: ignore[import-not-found]  # noqa: E402  # the script's folder is not a package

@@ -6,15 +6,13 @@ Must not know: the cache, readers.
 
 from __future__ import annotations
 
-import socket
 import struct as packer
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from hms_cache_proxy.wire import spec
-from hms_cache_proxy.wire.message import MessageType, NeedMore, message_header, parse_exception, parse_header
-from hms_cache_proxy.wire.scan import end_of_struct
+from hms_cache_proxy.wire.message import MessageType, message_header, parse_exception, parse_header
+from tests.testbed.raw import RawConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,51 +54,16 @@ def request(method: str, arguments: dict[str, Any], seqid: int = 1) -> bytes:
     return message_header(method.encode(), MessageType.CALL, seqid) + body
 
 
-class Oracle:
+class Oracle(RawConnection):
     """One unframed connection to a metastore."""
 
-    def __init__(self, address: str, timeout_s: float = 60) -> None:
+    def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
-        self._address = (host, int(port), timeout_s)
-        self._socket = socket.create_connection((host, int(port)), timeout=timeout_s)
-
-    def __enter__(self) -> Oracle:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def reconnect(self) -> None:
-        """After the metastore has closed the connection."""
-        self.close()
-        host, port, timeout_s = self._address
-        self._socket = socket.create_connection((host, port), timeout=timeout_s)
-
-    def send(self, message: bytes) -> bytes:
-        """One message there, one back. EOFError if the metastore closes instead of answering."""
-        self._socket.sendall(message)
-        received = bytearray()
-        while True:
-            piece = self._socket.recv(1 << 18)
-            if not piece:
-                raise EOFError("closed by the metastore")
-            received += piece
-            header = parse_header(received)
-            if not isinstance(header, tuple):
-                continue
-            end: int | NeedMore = end_of_struct(received, header.body)
-            if isinstance(end, int):
-                assert end == len(received), "one reply for one request"
-                return bytes(received)
+        super().__init__(host, int(port))
 
     def ask(self, method: str, **arguments: Any) -> Reply:
         """Call a method."""
-        message = self.send(request(method, arguments))
+        message = self.call(request(method, arguments))
         header = parse_header(message)
         assert isinstance(header, tuple)
         return Reply(method, header.type, message[header.body :])

@@ -57,7 +57,7 @@ def bridged(oracle: Oracle, method: str, arguments: dict[str, Any]) -> Reply:
         reply = bridge.refusal(header, message)
         assert reply is not None
     else:
-        reply = bridge.splice(header, oracle.send(twin))
+        reply = bridge.splice(header, oracle.call(twin))
     answer = parse_header(reply)
     assert isinstance(answer, Header) and (answer.name, answer.seqid) == (header.name, 77)
     return Reply(method, answer.type, reply[answer.body :])

@@ -202,7 +202,7 @@ def test_an_unknown_method_changes_nothing(local: Local, world42: World, table: 
     assert isinstance(forward, Forward) and forward.label == "other"
     local.dispatcher.sending(local.session, forward)
     assert get_table(local.another(), world42, table).reason == "fence"
-    reply = local.oracle.send(message)
+    reply = local.oracle.call(message)
     answer = parse_header(reply)
     assert isinstance(answer, Header) and answer.type is MessageType.EXCEPTION
     local.dispatcher.reply_began(local.session, forward, time.monotonic_ns())

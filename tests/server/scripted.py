@@ -99,9 +99,7 @@ class ScriptedMetastore:
         with self._mutex:
             self.connections += 1
             number = self.connections
-        connection = RawConnection.__new__(RawConnection)  # the receiving side of an accepted socket
-        connection.socket, connection.framed = sock, False
-        connection._buffer, connection._at = bytearray(), 0
+        connection = RawConnection.accepted(sock)
         try:
             while True:
                 message = connection.receive()

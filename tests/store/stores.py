@@ -12,8 +12,8 @@ from typing import Any
 from hms_cache_proxy.store.protocol import PartitionRecord, RawStore, TableRecord
 from hms_cache_proxy.store.sql import open_sql_store
 from hms_cache_proxy.store.thrift import open_thrift_store
-from tests.store.oracle import decode_struct
 from tests.testbed.hive import Metastore
+from tests.testbed.untyped import decode_struct
 
 LIST, SINGLE, FILTER = "list", "single", "filter"
 

@@ -9,8 +9,9 @@ import pytest
 
 from hms_cache_proxy.store.protocol import UNKNOWN_ID, PartitionRecord, RawStore, Snapshot, TableRecord
 from tests.store.conftest import World
-from tests.store.oracle import Refused, decode_struct, hms
+from tests.store.oracle import Refused, hms
 from tests.store.stores import FILTER, LIST, SINGLE, whole_partition
+from tests.testbed.untyped import decode_struct
 
 CAPABLE = hms.ClientCapabilities([hms.ClientCapability.INSERT_ONLY_TABLES])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hms_cache_proxy.store import encode
-from tests.store.oracle import decode_struct
+from tests.testbed.untyped import decode_struct
 
 
 def whole(*fields: bytes) -> dict[int, tuple[int, object]]:

@@ -13,9 +13,10 @@ import pytest
 
 from hms_cache_proxy.store.sql import SqlStore, open_sql_store
 from tests.store.conftest import World, make_world
-from tests.store.oracle import decode_struct, hms
+from tests.store.oracle import hms
 from tests.store.stores import FILTER, LIST, SINGLE, whole_partition
 from tests.testbed.bed import Bed
+from tests.testbed.untyped import decode_struct
 
 TABLE = (
     '"TBL_ID" = (SELECT "TBL_ID" FROM "TBLS" JOIN "DBS" USING ("DB_ID") WHERE "NAME" = %(db)s AND "TBL_NAME" = %(t)s)'

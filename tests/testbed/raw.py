@@ -1,6 +1,7 @@
 """Thrift messages as bytes: build a call, send it, receive exactly one reply message, decode it.
 
-Job: let a test compare replies byte for byte, send messages in pieces, pipelined or broken.
+Job: let a test compare replies byte for byte, send messages in pieces, pipelined or broken. The one connection of the
+tests that is not a generated client; `untyped` decodes what it receives without a schema.
 Must not know: hms_cache_proxy; the scanner that finds a message's end is a second, simple one on purpose.
 Invariant: `receive` returns the message's bytes without a frame header and leaves what follows in the buffer.
 """
@@ -10,18 +11,18 @@ from __future__ import annotations
 import socket
 import struct
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from fb303 import FacebookService  # type: ignore[import-untyped]  # generated
 from hive_metastore import ThriftHiveMetastore  # type: ignore[import-untyped]  # generated
-from thrift.protocol.TBinaryProtocol import TBinaryProtocol, TBinaryProtocolAccelerated
+from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
-VERSION_1 = 0x80010000
+from tests.testbed.untyped import FIXED_BYTES, LIST, MAP, SET, STOP, STRING, STRUCT, VERSION_1
+
 CHUNK_BYTES = 1 << 18
-FIXED_SIZES = {2: 1, 3: 1, 4: 8, 6: 2, 8: 4, 10: 8, 16: 16}  # bool, byte, double, i16, i32, i64, uuid
-STOP, STRING, STRUCT, MAP, SET, LIST = 0, 11, 12, 13, 14, 15
+TIMEOUT_S = 120.0
 
 
 class EndOfStream(ConnectionError):
@@ -35,14 +36,25 @@ class EndOfStream(ConnectionError):
 class RawConnection:
     """A socket to a Thrift server, seen as bytes. Use as a context manager, or close()."""
 
-    def __init__(self, host: str, port: int, *, framed: bool = False, timeout_s: float = 60.0) -> None:
-        self.socket = socket.create_connection((host, port), timeout=timeout_s)
+    def __init__(self, host: str, port: int, *, framed: bool = False, timeout_s: float = TIMEOUT_S) -> None:
+        self._peer = (host, port)
+        self._use(socket.create_connection(self._peer, timeout=timeout_s), framed)
+
+    @classmethod
+    def accepted(cls, sock: socket.socket) -> Self:
+        """The server's side of an unframed connection."""
+        connection = cls.__new__(cls)
+        connection._use(sock, False)
+        return connection
+
+    def _use(self, sock: socket.socket, framed: bool) -> None:
+        self.socket = sock
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.framed = framed
         self._buffer = bytearray()
         self._at = 0
 
-    def __enter__(self) -> RawConnection:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -53,6 +65,12 @@ class RawConnection:
     def close(self) -> None:
         """Close the connection."""
         self.socket.close()
+
+    def reconnect(self) -> None:
+        """Begin again on a new connection; what was received is forgotten."""
+        timeout_s = self.socket.gettimeout()
+        self.close()
+        self._use(socket.create_connection(self._peer, timeout=timeout_s), self.framed)
 
     def send(self, message: bytes) -> None:
         """Send a message, with a frame header where the connection is framed."""
@@ -118,8 +136,8 @@ class RawConnection:
         self._scan(STRUCT)
 
     def _scan(self, kind: int) -> None:
-        if kind in FIXED_SIZES:
-            self._skip(FIXED_SIZES[kind])
+        if kind in FIXED_BYTES:
+            self._skip(FIXED_BYTES[kind])
         elif kind == STRING:
             self._skip(self._integer(">i"))
         elif kind == STRUCT:
@@ -133,8 +151,8 @@ class RawConnection:
                 self._scan(value)
         elif kind in (SET, LIST):
             element, count = self._integer(">b"), self._integer(">i")
-            if element in FIXED_SIZES:
-                self._skip(FIXED_SIZES[element] * count)
+            if element in FIXED_BYTES:
+                self._skip(FIXED_BYTES[element] * count)
             else:
                 for _ in range(count):
                     self._scan(element)
@@ -142,8 +160,8 @@ class RawConnection:
             raise ValueError(f"unknown type {kind} in a message")
 
 
-def encode_call(method: str, *arguments: object, seqid: int = 0, oneway: bool = False) -> bytes:
-    """The message of a call; arguments in the method's order."""
+def encode_call(method: str, /, *arguments: object, seqid: int = 0, oneway: bool = False, **named: object) -> bytes:
+    """The message of a call; arguments in the method's order, or by their IDL names; absent ones stay unset."""
     struct_class = getattr(ThriftHiveMetastore, f"{method}_args", None)
     if struct_class is None:  # inherited from fb303
         struct_class = getattr(FacebookService, f"{method}_args")
@@ -151,9 +169,9 @@ def encode_call(method: str, *arguments: object, seqid: int = 0, oneway: bool = 
     if len(arguments) > len(names):
         raise TypeError(f"{method} takes {names}")
     buffer = TMemoryBuffer()
-    protocol = TBinaryProtocol(buffer)
+    protocol = TBinaryProtocolAccelerated(buffer)
     protocol.writeMessageBegin(method, TMessageType.ONEWAY if oneway else TMessageType.CALL, seqid)
-    struct_class(**dict(zip(names, arguments, strict=False))).write(protocol)
+    struct_class(**dict(zip(names, arguments, strict=False)), **named).write(protocol)
     protocol.writeMessageEnd()
     return bytes(buffer.getvalue())
 

@@ -5,37 +5,24 @@ Its pure-Python protocol is used: the compiled one returns foreign memory for tr
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import thriftpy2
 from thriftpy2.protocol.binary import TBinaryProtocol
 from thriftpy2.thrift import TType
 from thriftpy2.transport import TMemoryBuffer
 
 from hms_cache_proxy.wire.spec import Struct
+from tests.testbed.interface import interface
 
-IDL = Path(__file__).resolve().parents[2] / "idl"
 MISSING = object()
 # thriftpy2 has types for some of it, none for these
 PROTOCOL: Any = TBinaryProtocol
 MEMORY: Any = TMemoryBuffer
 
 
-@cache
-def module(version: str) -> ModuleType:
-    """The module that thriftpy2 makes of one version's file."""
-    loaded: ModuleType = thriftpy2.load(
-        str(IDL / f"hive_metastore-{version}.thrift"), module_name=f"hive_{version.replace('.', '_')}_thrift"
-    )
-    return loaded
-
-
 def payload(version: str, name: str) -> Any:
     """The class of a struct, or of "method_args" or "method_result"."""
-    loaded = module(version)
+    loaded = interface(version)
     found = getattr(loaded, name, None)
     service = loaded.ThriftHiveMetastore
     while found is None and service is not object:
