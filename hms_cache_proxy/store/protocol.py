@@ -14,17 +14,22 @@ Owner: the follower's process; a store and its snapshots belong to one thread.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from hms_cache_proxy.store.write_ids import ValidWriteIdList
 
 HiveLine = Literal["2.3", "3.1", "4.0", "4.1", "4.2"]
 DatabaseKey = tuple[bytes, bytes]
 """(catalog, database)."""
 
+WritesKey = tuple[bytes, bytes]
+"""(database, table): write ids have no catalogs, so tables of one name in two catalogs share them."""
+
 UNKNOWN_ID = 0
-"""A table's id where a listing does not tell it."""
+"""A table's id where a listing does not tell it; a transaction's where the store cannot."""
 
 
 def unwatched() -> None:
@@ -111,6 +116,18 @@ class PartitionRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class TableWrites:
+    """The writes to a transactional table.
+
+    `valid`: the list that the metastore makes for a reader who begins now. `open`: every write id that is neither
+    committed nor aborted, also over the list's high watermark, and its transaction; UNKNOWN_ID where it cannot be told.
+    """
+
+    valid: ValidWriteIdList
+    open: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class StoreIdentity:
     """What a cache must be thrown away for when it changes.
 
@@ -181,6 +198,14 @@ class Snapshot(Protocol):
     def transaction_tables(self, transaction_ids: Sequence[int]) -> list[tuple[int, bytes, bytes]]:
         """(transaction, database, table) of every write id given to these transactions, as far as the store can tell;
         it has no catalogs.
+        """
+        ...
+
+    def write_ids(self, tables: Sequence[WritesKey]) -> dict[WritesKey, TableWrites]:
+        """The writes to these tables, none of them newer than any object of this snapshot.
+
+        A table that was never written has a list too, and so has one that does not exist. Absent from the answer are
+        names of which no list can speak (store/write_ids.py), and every table of a Hive without write ids (2.3).
         """
         ...
 

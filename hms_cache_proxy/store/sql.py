@@ -33,6 +33,8 @@ from hms_cache_proxy.store.protocol import (
     PartitionRecord,
     StoreIdentity,
     TableRecord,
+    TableWrites,
+    WritesKey,
     unwatched,
 )
 from hms_cache_proxy.store.schema import Schema, hive_line
@@ -42,6 +44,7 @@ from hms_cache_proxy.store.sql_partitions import Partitions, PartitionStatements
 from hms_cache_proxy.store.sql_pieces import ByIds
 from hms_cache_proxy.store.sql_postgres import Postgres, Row
 from hms_cache_proxy.store.sql_tables import Tables, TableStatements
+from hms_cache_proxy.store.sql_write_ids import WriteIds, WriteIdStatements
 
 _DRIVERS = ("postgresql", "postgresql+psycopg2")
 _VERSION = 'SELECT "SCHEMA_VERSION" FROM "VERSION"'
@@ -84,6 +87,7 @@ class _Statements:
     events: str
     oldest_event: str
     transaction_tables: ByIds
+    write_ids: WriteIdStatements
     databases: DatabaseStatements
     tables: TableStatements
     partitions: PartitionStatements
@@ -117,6 +121,7 @@ class _Statements:
                     among(writes.T2W_TXNID)
                 )
             ),
+            WriteIdStatements(schema, database),
             DatabaseStatements(schema, database),
             TableStatements(schema, database),
             PartitionStatements(schema, database),
@@ -170,6 +175,7 @@ class SqlSnapshot:
         self._event_id = int(first[0][0] or 0)
         self._newest = _fingerprint([row[1:] for row in first if row[1] is not None])
         descriptors = Descriptors(database, statements.descriptors)
+        self._write_ids = WriteIds(database, statements.write_ids)
         self._databases = Databases(database, statements.databases)
         self._tables = Tables(database, statements.tables, descriptors)
         self._partitions = Partitions(database, statements.partitions, descriptors)
@@ -207,6 +213,10 @@ class SqlSnapshot:
         wanted = set(transaction_ids)
         rows = self._database.rows_by_ids(self._statements.transaction_tables, wanted)
         return [(id_, database, table) for id_, database, table in rows if id_ in wanted]
+
+    def write_ids(self, tables: Sequence[WritesKey]) -> dict[WritesKey, TableWrites]:
+        """The writes to these tables."""
+        return self._write_ids.named(tables)
 
     def database_names(self) -> list[DatabaseKey]:
         """(catalog, name) of every database."""

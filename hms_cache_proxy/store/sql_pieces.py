@@ -25,6 +25,7 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
+    tuple_,
 )
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import aggregate_order_by
@@ -91,6 +92,13 @@ class PostgresPieces:
     def among_texts(column: Column, name: str) -> ColumnElement[bool]:
         """column is one of the texts of parameter `name`."""
         return column == any_(cast(bindparam(name), ARRAY(Text)))
+
+    @staticmethod
+    def among_pairs(first: Column, second: Column) -> ColumnElement[bool]:
+        """(first, second) is one of the pairs of parameters `firsts` and `seconds`, lists of one length."""
+        pairs = func.unnest(cast(bindparam("firsts"), ARRAY(Text)), cast(bindparam("seconds"), ARRAY(Text)))
+        listed = pairs.table_valued("first", "second").render_derived().c
+        return tuple_(first, second).in_(select(listed.first, listed.second))
 
     def bytewise(self, column: Column) -> Column:
         """The column, compared and ordered by bytes.

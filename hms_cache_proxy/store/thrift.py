@@ -42,12 +42,15 @@ from hms_cache_proxy.store.protocol import (
     PartitionRecord,
     StoreIdentity,
     TableRecord,
+    TableWrites,
+    WritesKey,
     unwatched,
 )
 from hms_cache_proxy.store.thrift_order import orders_bytewise
 from hms_cache_proxy.store.thrift_partitions import Partitions
 from hms_cache_proxy.store.thrift_records import database_record, table_record
 from hms_cache_proxy.store.thrift_service import ABSENT, DEFAULT_CATALOG, Metastore, askable
+from hms_cache_proxy.store.thrift_write_ids import WriteIds
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.spans import fields_of, list_spans
 
@@ -157,6 +160,7 @@ class ThriftSnapshot:
         self._metastore = metastore
         self._last = newest
         self._partitions = partitions
+        self._write_ids = WriteIds(metastore)
         self._event_id = int(metastore.call("get_current_notificationEventId").eventId)
         self._ordered = metastore.has_catalogs
         self._ahead: tuple[int, list[EventRow]] | None = None
@@ -219,6 +223,10 @@ class ThriftSnapshot:
         """Nothing: no call tells it."""
         return []
 
+    def write_ids(self, tables: Sequence[WritesKey]) -> dict[WritesKey, TableWrites]:
+        """The writes to these tables, as of the first time that a table or a partition was read."""
+        return self._write_ids.named(tables)
+
     def _rows(self, after: int, limit: int) -> list[EventRow]:
         answer = self._metastore.call("get_next_notification", rqst=_REQUEST(lastEvent=after, maxEvents=limit))
         return sorted(map(_row, answer.events or ()), key=lambda row: row.event_id)
@@ -275,6 +283,7 @@ class ThriftSnapshot:
 
     def tables(self, catalog: bytes, database: bytes, names: Sequence[bytes]) -> dict[bytes, TableRecord]:
         """The named tables that exist."""
+        self._write_ids.begin()
         found: dict[bytes, TableRecord] = {}
         wanted = [name for name in names if askable(database, name)]
         for start in range(0, len(wanted), TABLES_AT_ONCE):
@@ -313,6 +322,7 @@ class ThriftSnapshot:
         limit: int | None = None,
     ) -> list[PartitionRecord]:
         """The named partitions, or those after `after`, in order of their names. Raises Unfit."""
+        self._write_ids.begin()
         if names is not None:
             return self._partitions.named(table, names, limit)
         return self._partitions.after(table, after, limit)

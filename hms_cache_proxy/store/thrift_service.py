@@ -89,6 +89,10 @@ class Metastore:
     def has_catalogs(self) -> bool:
         return self.line != "2.3"
 
+    @property
+    def has_write_ids(self) -> bool:
+        return self.line.startswith("4.")
+
     def database(self, catalog: bytes, name: bytes) -> bytes:
         """The database argument of methods that have no field for the catalog."""
         return b"@%b#%b" % (catalog, name) if self.has_catalogs else name

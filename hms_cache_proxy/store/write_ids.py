@@ -149,6 +149,16 @@ class ValidWriteIdList:
         return ValidWriteIdList(self.table, high, invalid, aborted, low)
 
 
+def full_name(database: bytes, table: bytes) -> bytes | None:
+    """`database.table` as lists have it; None if a metastore would cut the name elsewhere when it reads it again.
+
+    Hive 4.2.0 makes tables with points, colons and dollars in their names, and then answers get_valid_write_ids for
+    `a.b.c` with the list of `a.b`.
+    """
+    name = b"%b.%b" % (database, table)
+    return name if name.count(b".") == 1 and b"$" not in name and _NAME.fullmatch(name) else None
+
+
 def read_list(text: bytes) -> tuple[str, int, int, list[int], list[int]]:
     """Table in lower case, high watermark, smallest open id, invalid ids in order, aborted ids.
 

@@ -10,7 +10,14 @@ from tests.testbed.artifacts import schema_script
 from tests.testbed.postgres import Collation, MetastoreDatabase, Postgres
 from tests.testbed.postgres import Schema as Published
 
-TYPES = {"bigint": "BIGINT", "integer": "INTEGER", "boolean": "BOOLEAN", "text": "TEXT", "character varying": "TEXT"}
+TYPES = {
+    "bigint": "BIGINT",
+    "integer": "INTEGER",
+    "boolean": "BOOLEAN",
+    "text": "TEXT",
+    "character varying": "TEXT",
+    "character": "TEXT",
+}
 
 
 def found_columns(database: MetastoreDatabase) -> dict[str, dict[str, str]]:
