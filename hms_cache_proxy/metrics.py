@@ -277,7 +277,7 @@ class FollowerMetrics:
         self._internal = _counter("hms_proxy_internal_errors_total", registry)
 
     def objects(self, kind: str, number: int) -> None:
-        """How many objects of a kind (databases, tables, partitions) the cache has."""
+        """How many objects of a kind the cache has; the kinds are those of `objects` in /status."""
         self.cache_objects.labels(kind).set(number)
 
     def event(self, type: str, result: str, number: int = 1) -> None:

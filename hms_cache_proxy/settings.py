@@ -171,6 +171,11 @@ class Config(_Section):
     max_staleness_ms: int | None = Field(
         None, ge=1, description="With consistency = bounded: the oldest answer that is served from cache."
     )
+    transactional_reads: Literal["passthrough", "eventual", "reject"] = Field(
+        "passthrough",
+        description="Reads of transactional tables without a ValidWriteIdList: ask the metastore, answer as of the last"
+        " step, or refuse.",
+    )
     max_unconfirmed_ms: int = Field(
         10_000, ge=100, description="Nothing is served that the follower has not confirmed for this long."
     )

@@ -54,12 +54,24 @@ class PartitionChunk:
     last: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TableWriteIds:
+    """What is known of the writes to a transactional table: `text`, its ValidWriteIdList in Hive's form, and the
+    `writers`, open write ids under which the table was changed already: until they end it is not used for readers with
+    lists."""
+
+    key: TableKey
+    text: bytes
+    writers: tuple[int, ...] = ()
+
+
 @dataclass(slots=True)
 class Changes:
     """One step of the follower. In `databases` and `tables` None means dropped.
 
     A dropped database takes its tables with it. A table that appears under a new name with the same `table_id` in the
-    same step keeps its partitions (a rename). `not_loaded`: table id to the reason why its partitions must not be used.
+    same step keeps its partitions (a rename). `write_ids`: by table id, as of `cursor` or older. `not_loaded`: table id
+    to the reason why its partitions must not be used.
     `held`: targets that may have been read newer than `cursor`, or torn: not to be used until the next commit.
     `touched`: targets whose versions rise beyond those of what changes here. `complete` and `incomplete`: lists
     (`targets.databases`, `targets.tables`) that now have, or no longer have, all their names. `reset`: all entries
@@ -73,6 +85,7 @@ class Changes:
     databases: dict[DatabaseKey, DatabaseRecord | None] = field(default_factory=dict)
     tables: dict[TableKey, TableRecord | None] = field(default_factory=dict)
     stubs: dict[TableKey, TableStub] = field(default_factory=dict)
+    write_ids: dict[int, TableWriteIds] = field(default_factory=dict)
     not_loaded: dict[int, str] = field(default_factory=dict)
     partitions: list[PartitionChange] = field(default_factory=list)
     chunks: list[PartitionChunk] = field(default_factory=list)

@@ -32,7 +32,8 @@ class TableEntry(NamedTuple):
     (`reason_not_loaded`).
 
     `partitions_loaded`: `partition_count` and everything about partitions is known; else `reason_not_loaded` says
-    why not. The last fields are for the reader itself.
+    why not. `write_ids`: a transactional table's ValidWriteIdList, with which reads may be answered that bring an
+    equivalent one; None while they may not. `set_number` and `long_names` are for the reader itself.
     """
 
     catalog: bytes
@@ -41,12 +42,13 @@ class TableEntry(NamedTuple):
     table_id: int
     table_type: bytes
     body: bytes | None
-    transactional: bool
-    materialized_view: bool
-    partition_keys: tuple[tuple[bytes, bytes], ...]
-    location: bytes | None
-    partitions_loaded: bool
-    partition_count: int
-    reason_not_loaded: str
-    set_number: int
-    long_names: bool
+    transactional: bool = False
+    materialized_view: bool = False
+    partition_keys: tuple[tuple[bytes, bytes], ...] = ()
+    location: bytes | None = None
+    partitions_loaded: bool = False
+    partition_count: int = 0
+    reason_not_loaded: str = ""
+    set_number: int = 0
+    long_names: bool = False
+    write_ids: bytes | None = None

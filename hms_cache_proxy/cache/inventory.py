@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hms_cache_proxy.cache import layout, targets
 from hms_cache_proxy.cache.changes import TableKey
 from hms_cache_proxy.cache.entries import Absent, TableEntry
+from hms_cache_proxy.cache.layout import WriteIdsRow
 from hms_cache_proxy.cache.reader import CacheSnapshot
 from hms_cache_proxy.cache.sets import SetRow
 from hms_cache_proxy.store.protocol import DatabaseKey
@@ -73,6 +74,18 @@ class Inventory:
             partitions = SetRow.unpack(row)
             if not partitions.loaded:
                 yield _key(partitions.owner), partitions.reason
+
+
+    def write_ids_of(self, table_id: int) -> WriteIdsRow | None:
+        """The write ids of a transactional table, if they are known."""
+        return None if self._snapshot is None else self._snapshot.write_ids(table_id)
+
+    def write_ids(self) -> Iterator[tuple[TableKey, int, WriteIdsRow]]:
+        """Every transactional table whose write ids are known: its name, its id, and they."""
+        if self._snapshot is not None:
+            for packed_id, packed in self._snapshot._under(b"w", b""):
+                row = layout.write_ids_unpack(packed)
+                yield _key(row.owner), layout.TABLE_ID.unpack(packed_id)[0], row
 
 
 def _key(name: bytes) -> TableKey:

@@ -11,6 +11,7 @@ A partition *set* (u32) is one complete collection of a table's partitions; a re
                 gen b"n" cat \\0 db \\0 tbl  a name in a listing: NAME_ROW, type, reason
                 gen b"t" cat \\0 db \\0 tbl  a loaded table: TABLE_ROW, type, location, partition keys, the Table struct
                 gen b"s" u64 table id      SET_ROW, reason, owner: which set holds a table's partitions
+                gen b"w" u64 table id      WriteIdsRow of a transactional table
                 gen b"c" target            a list that is complete; no value
     partitions  set name                   cache/segments.py
     shared      set u24 index              what partitions of a set share: cache/segments.py
@@ -34,11 +35,11 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hms_cache_proxy.errors import CacheError
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 KEY_BYTES: Final = 511
 
 U24_MAX: Final = (1 << 24) - 1
@@ -115,6 +116,26 @@ class Meta:
 
 
 _META: Final = Struct(">HIQqQQIIIQ")
+
+
+class WriteIdsRow(NamedTuple):
+    """A transactional table's writes: `text`, its ValidWriteIdList as Hive prints it, and the `writers`, open write ids
+    under which it was changed already. `owner`: the table's name, as in its key."""
+
+    owner: bytes
+    text: bytes
+    writers: tuple[int, ...] = ()
+
+
+def write_ids_pack(row: WriteIdsRow) -> bytes:
+    """Three lines; none of the parts can have a line end."""
+    return b"%b\n%b\n%b" % (row.owner, ",".join(map(str, row.writers)).encode(), row.text)
+
+
+def write_ids_unpack(packed: bytes) -> WriteIdsRow:
+    """The inverse of `write_ids_pack`."""
+    owner, writers, text = packed.split(b"\n")
+    return WriteIdsRow(owner, text, tuple(map(int, writers.split(b","))) if writers else ())
 
 
 def objects_prefix(generation: int, tag: bytes) -> bytes:

@@ -25,7 +25,7 @@ from hms_cache_proxy.cache.entries import ABSENT, Absent, DatabaseEntry, TableEn
 from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.identity import identity_unpack
 from hms_cache_proxy.cache.joiner import Joiner, Joiners
-from hms_cache_proxy.cache.layout import KEY_BYTES, Meta
+from hms_cache_proxy.cache.layout import KEY_BYTES, Meta, WriteIdsRow
 from hms_cache_proxy.cache.segments import Variant
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.streams import Lease, NameStream, PartitionStream, Streams
@@ -96,7 +96,7 @@ class CacheReader:
             self._meta = Meta.unpack(txn.get(layout.META_KEY, db=environment.meta))
             self._meta_txn = number
             self.prefixes = {
-                tag: layout.objects_prefix(self._meta.generation, tag) for tag in (b"d", b"n", b"t", b"s", b"c")
+                tag: layout.objects_prefix(self._meta.generation, tag) for tag in (b"d", b"n", b"t", b"s", b"c", b"w")
             }
             if self._meta.seq > self.seen_seq:
                 self.seen_seq = self._meta.seq
@@ -219,9 +219,7 @@ class CacheSnapshot:
             table_id, _, kind = layout.NAME_ROW.unpack_from(row)
             at = layout.NAME_ROW.size + kind
             reason, table_type = row[at:].decode(), row[layout.NAME_ROW.size : at]
-            return TableEntry(
-                catalog, database, name, table_id, table_type, None, False, False, (), None, False, 0, reason, 0, False
-            )
+            return TableEntry(catalog, database, name, table_id, table_type, None, reason_not_loaded=reason)
         if self.complete(targets.tables(catalog, database)):
             return ABSENT
         return ABSENT if self.database(catalog, database) is ABSENT else None
@@ -331,4 +329,14 @@ class CacheSnapshot:
             reason,
             number,
             long_names,
+            self._usable_write_ids(table_id) if flags & layout.TRANSACTIONAL else None,
         )
+
+    def write_ids(self, table_id: int) -> WriteIdsRow | None:
+        """The writes to a transactional table; None if they are not known."""
+        row = self._get(self._prefixes[b"w"] + layout.TABLE_ID.pack(table_id), db=self._objects)
+        return None if row is None else layout.write_ids_unpack(row)
+
+    def _usable_write_ids(self, table_id: int) -> bytes | None:
+        known = self.write_ids(table_id)
+        return None if known is None or known.writers else known.text

@@ -57,6 +57,8 @@ class Slot(IntEnum):
     DATABASES = 21  # objects in the cache
     TABLES = 22
     PARTITIONS = 23
+    TRANSACTIONAL_TABLES = 26  # of TABLES, with write ids
+    TABLES_BEING_WRITTEN = 27  # of those: an open transaction has changed them
     LISTS_DIFFER = 25  # 1: the metastore's settings make lists of partitions differ from what is stored
     EXPECTED_EVENT = 24  # workers raise it: the log must have reached this id, as a write that logs has succeeded
 

@@ -123,6 +123,14 @@ class CacheWriter:
             "partitions": self.meta.partitions,
         }
 
+    def write_id_counts(self) -> dict[str, int]:
+        """Transactional tables with write ids, and those of them that an open transaction has changed: looks at all."""
+        prefix = layout.objects_prefix(self.meta.generation, b"w")
+        with self._environment.env.begin() as txn:
+            rows = layout.names_under(txn, self._environment.objects, prefix, b"")
+        being_written = sum(bool(layout.write_ids_unpack(row).writers) for _, row in rows)
+        return {"transactional_tables": len(rows), "tables_being_written": being_written}
+
     @property
     def cache_bytes(self) -> int:
         """Bytes of the file that hold something; free pages inside it, which later commits reuse, do not count."""
@@ -225,8 +233,15 @@ class _Step:
             self._table(name, table)
         for name, stub in changes.stubs.items():
             self._stub(name, stub)
+        kept = {record.table_id for record in changes.tables.values() if record is not None}
         for table_id, owner in self._vacated.items():
             self._sets.drop(table_id, owner)
+            if table_id not in kept:
+                self._txn.delete(self._prefix(b"w") + layout.TABLE_ID.pack(table_id), db=self._objects)
+        for table_id, write_ids in changes.write_ids.items():
+            row = layout.WriteIdsRow(targets.SEPARATOR.join(write_ids.key), write_ids.text, write_ids.writers)
+            packed_id = layout.TABLE_ID.pack(table_id)
+            self._txn.put(self._prefix(b"w") + packed_id, layout.write_ids_pack(row), db=self._objects)
         self._partitions(changes)
         self._completeness(changes)
         self._versions()

@@ -45,7 +45,10 @@ class Reason(StrEnum):
     NOT_LOADED = "not_loaded"
     EXCLUDED = "excluded"  # by include and exclude
     FULL = "full"  # no room in the cache
-    TRANSACTIONAL = "transactional"
+    TRANSACTIONAL = "transactional"  # a transactional table of another catalog than hive: write ids have none
+    NO_WRITE_ID = "no_write_id"  # a transactional table, and the request brings no ValidWriteIdList
+    TABLE_ID = "table_id"  # ... and the list comes without the table's id, or with another's
+    WRITE_ID = "write_id"  # ... and somebody committed between the request's list and the cache's, or is writing
     REMOTE = "remote"  # a database behind a data connector
     MATERIALIZED_VIEW = "materialized_view"
     PRIVILEGES = "privileges"  # the table has privileges per partition

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 DatabaseKey: TypeAlias = tuple[bytes, bytes]
 """(catalog, database)."""
 TableKey: TypeAlias = tuple[bytes, bytes, bytes]
 """(catalog, database, table)."""
+UNKNOWN_WRITE: Final = 0
 PartitionNames: TypeAlias = frozenset[bytes] | None
 """The partitions named; None = all of the table, wholesale."""
 
@@ -28,7 +29,8 @@ class Affected:
     `tables` too. `databases`: the object, its existence, and its list of tables compared with the store's
     where `lists` has it. `reload`: every table of the database, wholesale. `all_lists`: compare the lists of
     all databases. `everything`: nothing that is cached can be trusted. `targets`: whose version is raised.
-    `write_ids`: (transaction, table) pairs now known; `ended`: transactions whose tables are read again.
+    `write_ids`: (transaction, table) pairs now known; `ended`: transactions whose tables are read again. `written`:
+    (table, write id) of changes that were made under a write id; 0 where the event may have one and does not tell.
     """
 
     tables: frozenset[TableKey] = frozenset()
@@ -41,6 +43,7 @@ class Affected:
     targets: frozenset[bytes] = frozenset()
     write_ids: frozenset[tuple[int, TableKey]] = frozenset()
     ended: frozenset[int] = frozenset()
+    written: frozenset[tuple[TableKey, int]] = frozenset()
 
     @property
     def nothing(self) -> bool:
@@ -64,6 +67,7 @@ class Affected:
             targets=frozenset().union(*(part.targets for part in known)),
             write_ids=frozenset().union(*(part.write_ids for part in known)),
             ended=frozenset().union(*(part.ended for part in known)),
+            written=frozenset().union(*(part.written for part in known)),
         )
 
 

@@ -25,7 +25,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from hms_cache_proxy.cache.changes import Changes, TableStub
+from hms_cache_proxy.cache.changes import Changes, TableKey, TableStub
 from hms_cache_proxy.cache.inventory import Inventory
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import Slot, StatePage
@@ -47,6 +47,9 @@ GARBAGE_ROWS = 5000
 
 CROWDED = 1.1
 """Times max_bytes at which even tables that are cached leave when they change: growth is bounded."""
+
+WRITERS_INTERVAL_S = 10.0
+"""How often tables that wait for the end of a transaction are looked at without an event."""
 
 READMIT = 0.9
 """Times max_bytes below which tables that had no room are tried again."""
@@ -124,6 +127,7 @@ class Cycle:
         self._full_at = 0
         self._garbage = True
         self._expected = 0
+        self._looked_s = 0.0
 
     @property
     def work(self) -> Work | None:
@@ -175,7 +179,7 @@ class Cycle:
         self._log.committed()
         self._verified = True
         self._distrusted = None
-        self._transactions.learn(affected)
+        self._transactions.learn(affected, reading.open_writes)
         self._fences.done(ticket)
         self._page[Slot.BEGAN_NS] = began_ns
         unlogged = self._unlogged(outcome.event_id, expected) if outcome.reset is None else None
@@ -216,6 +220,7 @@ class Cycle:
             reading.affected(affected)
             if reading.limits.admit or not self._garbage:  # else the room that garbage takes is waited for
                 reading.queued()
+            reading.write_ids(affected, self._to_look_at(cached))
         end = self._stands(reading, source, position)
         outcome = Outcome(
             end.cursor,
@@ -226,6 +231,17 @@ class Cycle:
             results=batch.results,
         )
         return reading, outcome, affected
+
+    def _to_look_at(self, cached: Inventory) -> set[TableKey]:
+        """Transactional tables whose write ids are read though nothing names them: all of them in this process's first
+        step, as it knows of no open transaction yet; then those that an open write keeps from being used, now and then,
+        as a transaction that times out may end without a row in the log.
+        """
+        now_s = time.monotonic()
+        if self._verified and now_s - self._looked_s < WRITERS_INTERVAL_S:
+            return set()
+        self._looked_s = now_s
+        return {key for key, _, row in cached.write_ids() if row.writers or not self._verified}
 
     def _follow(self, source: Snapshot, position: Position) -> Followed | Reset:
         if self._distrusted is not None:
@@ -249,6 +265,7 @@ class Cycle:
         reading = self._reading(source, Inventory(None), work)
         reading.changes.reset = reason.value
         reading.queued()
+        reading.write_ids(NOTHING, ())
         end = self._stands(reading, source, Position(0, None))
         return reading, Outcome(end.cursor, changed=True, more=not work.done, reset=reason), NOTHING
 
@@ -303,4 +320,5 @@ def _empty(changes: Changes) -> bool:
         or changes.chunks
         or changes.complete
         or changes.touched
+        or changes.write_ids
     )

@@ -19,13 +19,14 @@ Owner: the follower's process; pure.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG, write_name
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.follower import messages
-from hms_cache_proxy.follower.affected import NOTHING, Affected, DatabaseKey, PartitionNames, TableKey
+from hms_cache_proxy.follower.affected import NOTHING, UNKNOWN_WRITE, Affected, DatabaseKey, PartitionNames, TableKey
 from hms_cache_proxy.follower.messages import Json
 from hms_cache_proxy.store.protocol import EventRow
 
@@ -39,7 +40,7 @@ _TABLE_NAME, _TABLE_DATABASE, _TABLE_SD, _TABLE_KEYS, _TABLE_PARAMETERS, _TABLE_
 _TABLE_CATALOG, _TABLE_ID = 17, 25
 _SD_COLUMNS, _SD_LOCATION = 1, 2
 _DATABASE_NAME, _DATABASE_CATALOG = 1, 8
-_PARTITION_VALUES = 1
+_PARTITION_VALUES, _PARTITION_WRITE_ID = 1, 10
 _FOREIGN_KEY_DATABASE, _FOREIGN_KEY_TABLE = 4, 5
 _ROW_FORMAT_PARAMETERS = ("transactional", "transactional_properties", "EXTERNAL")
 """Parameters that change how a metastore answers with the table's partitions."""
@@ -55,9 +56,19 @@ def affects(row: EventRow) -> tuple[Affected, Result]:
     try:
         read = handler not in _ROW_ONLY
         message = messages.decode(row.message, row.message_format) if read else {}
-        return handler(row, message), "applied"
+        return _with_writers(handler(row, message), message), "applied"
     except WireError:
         return _narrowest(row), "poison"
+
+
+def _with_writers(affected: Affected, message: Json) -> Affected:
+    """Under which write ids the tables were changed, where the message says so."""
+    ids = {message.get("writeId")}
+    transactional = "transactional" in str(message.get("tableObjJson"))
+    for partition in (message.get("partitionListJson") or ()) if transactional else ():
+        ids.add(messages.field(messages.thrift_object(partition, "partitionListJson"), _PARTITION_WRITE_ID, "i64"))
+    written = frozenset((key, id_) for key in affected.tables for id_ in ids if isinstance(id_, int) and id_ > 0)
+    return replace(affected, written=written) if written else affected
 
 
 def _narrowest(row: EventRow) -> Affected:
@@ -72,6 +83,7 @@ def _narrowest(row: EventRow) -> Affected:
         tables=frozenset({key}),
         partitions={key: None},
         lists=frozenset({database}),
+        written=frozenset({(key, UNKNOWN_WRITE)}),
         all_lists=row.type == "ALTER_TABLE",  # it may be a rename that left another database
         targets=frozenset({targets.table(*key), targets.tables(*database)}),
     )
@@ -257,6 +269,16 @@ def _partition_statistics(row: EventRow, message: Json) -> Affected:
     return _partitions(key, frozenset({messages.partition_name(keys, values)}))
 
 
+def _table_statistics(row: EventRow, message: Json) -> Affected:
+    """The message is read for its write id only."""
+    return _table_object(row, message)
+
+
+def _statistics_of_many(row: EventRow, message: Json) -> Affected:
+    key = _row_table(row)
+    return replace(_partitions(key, None), written=frozenset({(key, UNKNOWN_WRITE)}))
+
+
 def _all_partitions(row: EventRow, message: Json) -> Affected:
     return _partitions(_row_table(row), None)
 
@@ -350,7 +372,7 @@ def _acid_write(row: EventRow, message: Json) -> Affected:
 
 
 _ROW_ONLY: frozenset[Handler] = frozenset(
-    {_listed_table, _table_object, _all_partitions, _database, _catalog_changed, _function}
+    {_listed_table, _table_object, _all_partitions, _statistics_of_many, _database, _catalog_changed, _function}
 )
 """Handlers to which the row's own columns say enough: their messages are not even unpacked."""
 
@@ -370,11 +392,11 @@ HANDLERS: dict[str, Handler] = {
     "CREATE_CATALOG": _catalog_changed,
     "ALTER_CATALOG": _catalog_changed,
     "DROP_CATALOG": _catalog_changed,
-    "UPDATE_TBL_COL_STAT_EVENT": _table_object,
+    "UPDATE_TBL_COL_STAT_EVENT": _table_statistics,
     "DELETE_TBL_COL_STAT_EVENT": _table_object,
     "UPDATE_PART_COL_STAT_EVENT": _partition_statistics,
     "DELETE_PART_COL_STAT_EVENT": _partition_statistics,
-    "UPDATE_PART_COL_STAT_EVENT_BATCH": _all_partitions,
+    "UPDATE_PART_COL_STAT_EVENT_BATCH": _statistics_of_many,
     "ADD_PRIMARYKEY": _table_object,
     "ADD_FOREIGNKEY": _foreign_key,
     "ADD_UNIQUECONSTRAINT": _table_object,

@@ -58,6 +58,7 @@ class Report:
         self._prewarm: _Prewarm | None = None
         self._bar = _Bar() if sys.stderr.isatty() else None
         self._mode = ModeReason.STARTING
+        self._uncounted: CacheWriter | None = None
         self._facts: dict[str, Any] = {"findings": [], "unreachable": {}, "last_error": None, "last_reset": None}
 
     def mode(self, reason: ModeReason) -> None:
@@ -92,6 +93,7 @@ class Report:
             self._reset(outcome.reset.value, outcome.event_id)
         if outcome.changed or outcome.reset is not None:
             self._objects(writer)
+            self._uncounted = writer
         if work is not None:
             self._follow_prewarm(outcome, writer, work)
         self.heartbeat()
@@ -128,6 +130,14 @@ class Report:
         self._page[Slot.TABLES] = counts["tables"]
         self._page[Slot.PARTITIONS] = counts["partitions"]
         self._page[Slot.CACHE_BYTES] = used
+
+    def _count_write_ids(self) -> None:
+        if self._uncounted is not None:
+            counts, self._uncounted = self._uncounted.write_id_counts(), None
+            for kind, number in counts.items():
+                self._metrics.objects(kind, number)
+            self._page[Slot.TRANSACTIONAL_TABLES] = counts["transactional_tables"]
+            self._page[Slot.TABLES_BEING_WRITTEN] = counts["tables_being_written"]
 
     # --- prewarm
 
@@ -185,6 +195,7 @@ class Report:
         now_s = time.monotonic()
         if now_s - self._written_s >= WRITE_INTERVAL_S:
             self._written_s = now_s
+            self._count_write_ids()
             self._write()
 
     def _write(self) -> None:

@@ -23,12 +23,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from hms_cache_proxy.cache import targets
-from hms_cache_proxy.cache.changes import Changes, PartitionChange, PartitionChunk, TableStub
+from hms_cache_proxy.cache.changes import Changes, PartitionChange, PartitionChunk, TableStub, TableWriteIds
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.inventory import Inventory
+from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
+from hms_cache_proxy.consistency.write_ids import equivalent
 from hms_cache_proxy.errors import Unfit
-from hms_cache_proxy.follower.affected import Affected, DatabaseKey, PartitionNames, TableKey
-from hms_cache_proxy.follower.work import EXCLUDED, FULL, LOADING, TRANSACTIONAL, UNFIT, Load, Work
+from hms_cache_proxy.follower.affected import UNKNOWN_WRITE, Affected, DatabaseKey, PartitionNames, TableKey
+from hms_cache_proxy.follower.work import EXCLUDED, FULL, LOADING, UNFIT, Load, Work
 from hms_cache_proxy.selection import Selection
 from hms_cache_proxy.store.protocol import UNKNOWN_ID, PartitionRecord, Snapshot, TableRecord
 
@@ -75,6 +77,11 @@ class Reading:
         self.partitions = 0
         self.unfit: list[str] = []
         """Tables whose partitions cannot be held, and why."""
+        self._transactional: dict[TableKey, int] = {}
+        self._queue_loads = False
+        self._unseen: set[TableKey] = set()
+        self.open_writes: set[tuple[int, TableKey]] = set()
+        """(transaction, table) of the open write ids of all tables whose write ids were read."""
         self.read: set[bytes] = set()
         """Targets of all that was read and may be shown after this step."""
 
@@ -94,6 +101,7 @@ class Reading:
 
     def queued(self) -> None:
         """The next part of what is not loaded yet."""
+        self._queue_loads = True
         work = self._work
         if work.all_databases:
             for database in self._all_databases():
@@ -111,6 +119,37 @@ class Reading:
             self._tables(keys, dict.fromkeys(keys))
         if spent < self.limits.tables:
             self._continue_loads()
+
+    def write_ids(self, affected: Affected, more: Iterable[TableKey]) -> None:
+        """The write ids of every transactional table that was read or had writes begun or ended, and of `more`. Comes
+        last. A table under which an open write is known to have changed something, or may have before its events
+        were followed, is not used for readers with lists until that write has ended.
+        """
+        for key in {key for _, key in affected.write_ids}.union(more) - self._transactional.keys():
+            entry = self._cached.table(key)
+            if key not in self._read and entry is not None and entry.transactional and key[0] == DEFAULT_CATALOG:
+                self._transactional[key] = entry.table_id
+        if not self._transactional:
+            return
+        written: defaultdict[TableKey, set[int]] = defaultdict(set)
+        for key, write_id in affected.written:
+            written[key].add(write_id)
+        found = self._source.write_ids([key[1:] for key in self._transactional])
+        for key, table_id in self._transactional.items():
+            writes = found.get(key[1:])
+            if writes is None:
+                continue
+            known = self._cached.write_ids_of(table_id)
+            if known is None or key in self._unseen or UNKNOWN_WRITE in written[key]:
+                writers = set(writes.open)
+            else:
+                writers = written[key].union(known.writers) & writes.open.keys()
+            now = TableWriteIds(key, writes.valid.text(), tuple(sorted(writers)))
+            if known is None or (known.text, known.writers) != (now.text, now.writers):
+                self.changes.write_ids[table_id] = now
+                if known is not None and not equivalent(known.text, now.text):
+                    self.changes.touched.add(targets.table(*key))
+            self.open_writes |= {(transaction, key) for transaction in writes.open.values()}
 
     # --- databases and their lists
 
@@ -223,7 +262,6 @@ class Reading:
         """Are all of its partitions to be read, not only `names`?"""
         if (
             not record.partition_keys
-            or record.transactional
             or not self._selection.admits(record.database, record.name)
         ):
             return False
@@ -255,11 +293,12 @@ class Reading:
             return
         self.changes.stubs.pop(key, None)
         self.changes.tables[key] = record
+        if record.transactional and record.catalog == DEFAULT_CATALOG:  # write ids have no catalog
+            self._transactional[key] = record.table_id
+            if self._queue_loads:
+                self._unseen.add(key)
         if not record.partition_keys:
             self._work.discard(key)
-        elif record.transactional:  # their reads are relayed until write ids are followed
-            self._work.discard(key)
-            self.changes.not_loaded[record.table_id] = TRANSACTIONAL
         elif count is not None:
             self._whole(key, record, count)
         elif names:

@@ -22,6 +22,7 @@ import enum
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeAlias
 
 from hms_cache_proxy.cache import targets
@@ -177,8 +178,8 @@ class Transactions:
     """Which tables an open transaction writes, as far as the log told; bounded, the oldest are forgotten
     first.
 
-    A transaction that allocated its write ids before the follower looked is unknown. Until write ids are
-    followed, reads of transactional tables are relayed, so nothing depends on the unknown ones.
+    Transactions that were open when this process began come from the database (`also` in its first step); later ones
+    from ALLOC_WRITE_ID_EVENT rows. What is found in neither is looked up in the snapshot.
     """
 
     __slots__ = ("_limit", "_tables")
@@ -206,9 +207,9 @@ class Transactions:
         touched = frozenset(targets.table(*key) for key in ended)
         return Affected.merge((affected, Affected(tables=frozenset(ended), targets=touched)))
 
-    def learn(self, affected: Affected) -> None:
-        """After the commit: remembers what `affected` told, forgets the transactions that ended."""
-        for number, table in affected.write_ids:
+    def learn(self, affected: Affected, also: Iterable[tuple[int, TableKey]] = ()) -> None:
+        """After the commit: remembers what `affected` and `also` told, forgets the transactions that ended."""
+        for number, table in chain(affected.write_ids, also):
             self._tables[number] = self._tables.get(number, frozenset()) | {table}
         for number in affected.ended:
             self._tables.pop(number, None)

@@ -22,9 +22,8 @@ from hms_cache_proxy.follower.affected import DatabaseKey, TableKey
 LOADING = "loading"
 FULL = "full"
 EXCLUDED = "excluded"
-TRANSACTIONAL = "transactional"
 UNFIT = "unfit"
-LEFT_OUT = frozenset({EXCLUDED, TRANSACTIONAL, UNFIT})
+LEFT_OUT = frozenset({EXCLUDED, UNFIT})
 """Reasons for which a table, or its partitions, are not loaded though there is room; the gate tells them."""
 
 

@@ -79,9 +79,7 @@ def _get_table(header: Header, message: bytes) -> bytes | None:
     parts = names.split_database(row.dbname, b"")
     if parts is None or parts[1] is None or row.tbl_name is None:
         return None
-    request = spec.struct("GetTableRequest")(dbName=parts[1], tblName=row.tbl_name, catName=parts[0] or None)
-    body = spec.encode(spec.args("get_table_req")(req=request))
-    return message_header(TWINS[header.name], MessageType.CALL, header.seqid) + body
+    return _call(header, "GetTableRequest", dbName=parts[1], tblName=row.tbl_name, catName=parts[0] or None)
 
 
 def _get_tables(header: Header, message: bytes) -> bytes | None:
@@ -89,9 +87,14 @@ def _get_tables(header: Header, message: bytes) -> bytes | None:
     parts = names.split_database(row.dbname, b"")
     if parts is None or parts[1] is None or row.tbl_names is None:
         return None
-    request = spec.struct("GetTablesRequest")(dbName=parts[1], tblNames=row.tbl_names, catName=parts[0] or None)
-    body = spec.encode(spec.args("get_table_objects_by_name_req")(req=request))
-    return message_header(TWINS[header.name], MessageType.CALL, header.seqid) + body
+    return _call(header, "GetTablesRequest", dbName=parts[1], tblNames=row.tbl_names, catName=parts[0] or None)
+
+
+def _call(header: Header, request: str, **fields: object) -> bytes:
+    """The twin's call with a request struct of these fields."""
+    twin = TWINS[header.name]
+    arguments = spec.args(twin.decode())(req=spec.struct(request)(**fields))
+    return message_header(twin, MessageType.CALL, header.seqid) + spec.encode(arguments)
 
 
 def _unwrapped(reply: bytes, start: int) -> bytes:

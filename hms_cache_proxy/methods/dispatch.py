@@ -5,9 +5,10 @@ and kept replies (effects.py). Must not know: sockets, the follower's work.
 
 `hot` is the short way for a request whose very bytes were answered before (hot.py).
 
-A reply is learned from the metastore only for a read that the gate let through and whose tables are loaded, are not
-transactional and keep no privileges per partition; it is used once a step of the follower that began after it arrived
-has left the versions of its dependencies as they were before its request left (cache/replies.py).
+A reply is learned from the metastore only for a read that the gate let through and whose tables are loaded and keep no
+privileges per partition (and, where they are transactional, are proved by the request: proof.py); it is used once a
+step of the follower that began after it arrived has left the versions of its dependencies as they were before its
+request left (cache/replies.py).
 
 Owner: one per worker, on its loop.
 """
@@ -34,8 +35,9 @@ from hms_cache_proxy.wire.message import Header, MessageType, message_header
 from . import effects
 from .decision import Forward, Serve, Session, Wait
 from .hot import HotPath, Known
-from .learnable import LEARNABLE, may_learn, members
+from .learnable import LEARNABLE, lacking, may_learn, members
 from .plan import EVERYTHING, Plan, plan
+from .proof import UNPROVED, Proof, Rejected
 from .readers import Context, Decline, Slices
 from .table import OTHER_LABEL, Kind
 
@@ -54,12 +56,23 @@ _SEQID = 4
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A read, and the key of its reply."""
+    """A read, the key of its reply, and what it brings for transactional tables."""
 
     plan: Plan
     header: Header
     message: bytes
     key: bytes
+    proof: Proof
+
+    def proved(self) -> Proof:
+        """The proof, read from the request if nobody has done so yet."""
+        if not self.proof.shown and self.plan.bearer.bears:
+            try:
+                args, _ = spec.decode(self.plan.args, self.message, self.header.body)
+            except WireError:
+                return self.proof
+            self.plan.bearer.show(args, self.proof)
+        return self.proof
 
 
 class Dispatcher:
@@ -81,6 +94,8 @@ class Dispatcher:
         self._metrics = metrics
         self._default_catalog = default_catalog
         self._by_name = config.list_order == "name"
+        self._transactional_reads = config.transactional_reads
+        self._exact = config.consistency == "strict"
         self._max_learned_bytes = config.replies.max_entry_bytes
         self._replies = ReplyCache(reader, config.replies.max_bytes, config.replies.max_entry_bytes)
         rules = Rules(config.consistency, config.max_unconfirmed_ms * 10**6, (config.max_staleness_ms or 0) * 10**6)
@@ -191,7 +206,7 @@ class Dispatcher:
         self, session: Session, found: Plan, header: Header, message: bytes, now_ns: int, complete: bool, patient: bool
     ) -> Serve | Forward | Wait:
         key = self._hot.key(session, message, header.body - _SEQID) if complete else b""
-        call = _Call(found, header, message, key)
+        call = _Call(found, header, message, key, Proof(self._transactional_reads, exact=self._exact))
         kept = self._replies.peek(call.key) if found.method.learn else None
         depends = kept.depends if kept is not None else self._targets(found, header, message, complete) or EVERYTHING
         gate = self._gate
@@ -207,10 +222,13 @@ class Dispatcher:
         if reason is None or to_learn:
             try:
                 with self._reader.snapshot() as snapshot:
-                    if to_learn:
-                        return self._learn(call, depends, snapshot, Reason.FLOOR)
-                    if not snapshot.holds(depends):
-                        return self._from_cache(call, depends, snapshot, seen)
+                    try:
+                        if to_learn:
+                            return self._learn(call, depends, snapshot, Reason.FLOOR)
+                        if not snapshot.holds(depends):
+                            return self._from_cache(call, depends, snapshot, seen)
+                    except Rejected as rejected:
+                        return self._reject(call, rejected, snapshot)
                     reason = Reason.UNSETTLED
             except CacheError:
                 reason = Reason.CACHE
@@ -242,12 +260,16 @@ class Dispatcher:
         """Ask the metastore, and keep the answer if every change of it will be noticed."""
         method = call.plan.method
         learnable = method.learn and (reason in LEARNABLE or reason is Reason.FLOOR)
+        reason = (lacking(snapshot, depends, call.proved) if learnable else None) or reason
+        learnable = learnable and reason not in UNPROVED
         more = members(snapshot, depends) if learnable and method.members else ()
         if not learnable or more is None or not may_learn(snapshot, method.name, depends):
             return self._missed(call.plan, depends, reason)
         depends = tuple(dict.fromkeys(depends + more))
+        proved = Reason.WRITE_ID.value if call.proof.used else ""
         versions = versions_of(snapshot, depends)
-        pending = effects.Read(depends, (), call.key, versions, method.name, self._known(method.name, call.header))
+        known = self._known(method.name, call.header, proved)
+        pending = effects.Read(depends, (), call.key, versions, method.name, known)
         return Forward(method.name, "miss", reason.value, self._max_learned_bytes, retry=True, pending=pending)
 
     def _answer(self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot) -> Serve:
@@ -260,20 +282,33 @@ class Dispatcher:
             args, _ = spec.decode(found.args, call.message, header.body)
         except WireError:
             raise Decline(Reason.ARGUMENTS) from None
+        found.bearer.show(args, call.proof)
         lists_differ = bool(self._page[Slot.LISTS_DIFFER])
-        context = Context(snapshot, self._default_catalog, label, self._by_name, lists_differ)
+        context = Context(snapshot, self._default_catalog, label, self._by_name, call.proof, lists_differ)
         body = found.reader(context, args)
         head = message_header(header.name, MessageType.REPLY, header.seqid)
+        reason = Reason.WRITE_ID.value if call.proof.used else ""
         if isinstance(body, Slices):
-            return Serve(_chunks(head, body), label)
-        known = self._known(label, header)
+            return Serve(_chunks(head, body), label, reason=reason)
+        known = self._known(label, header, reason)
         entry = ReplyEntry(body, depends, versions_of(snapshot, depends), seq=snapshot.seq, extra=known)
         self._replies.put(call.key, entry)
-        return Serve(head + body, label)
+        return Serve(head + body, label, reason=reason)
 
-    def _known(self, label: str, header: Header) -> Known:
+    def _reject(self, call: _Call, rejected: Rejected, snapshot: CacheSnapshot) -> Serve | Forward:
+        """What `transactional_reads = "reject"` says, in an exception that the method declares."""
+        label, header = call.plan.method.name, call.header
+        context = Context(snapshot, self._default_catalog, label, self._by_name, call.proof)
+        try:
+            body = context.error("MetaException", rejected.message)
+        except (Decline, StopIteration):
+            return self._missed(call.plan, EVERYTHING, Reason.NO_WRITE_ID)
+        head = message_header(header.name, MessageType.REPLY, header.seqid)
+        return Serve(head + body, label, "error", Reason.NO_WRITE_ID.value)
+
+    def _known(self, label: str, header: Header, reason: str) -> Known:
         head = message_header(header.name, MessageType.REPLY, 0)[:-_SEQID]
-        return Known(head, self._metrics.slot(label, "hit", ""))
+        return Known(head, self._metrics.slot(label, "hit", reason))
 
     def _missed(self, found: Plan, depends: tuple[bytes, ...], reason: Reason) -> Forward:
         method = found.method

@@ -1,16 +1,20 @@
 """Which of the metastore's own replies may be kept.
 
 Job: say for a read whose answer is not built here whether its dependencies are such that the cache notices every
-change of it. Must not know: replies, sessions. Owner: the worker's loop; no state.
+change of it, and whether its request proves what it has to (transactional tables: proof.py). Must not know: replies,
+sessions. Owner: the worker's loop; no state.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hms_cache_proxy.cache import targets
-from hms_cache_proxy.cache.entries import ABSENT
+from hms_cache_proxy.cache.entries import ABSENT, TableEntry
 from hms_cache_proxy.cache.reader import CacheSnapshot
 from hms_cache_proxy.consistency.gate import Reason
 
+from .proof import Proof
 from .readers.partition import PRIVILEGES_PER_PARTITION
 
 LEARNABLE = frozenset(
@@ -82,13 +86,27 @@ def _followed(snapshot: CacheSnapshot, method: str, dependency: bytes) -> bool:
     return kind in (b"D", b"l") and snapshot.complete(dependency)
 
 
+def lacking(snapshot: CacheSnapshot, depends: tuple[bytes, ...], proof: Callable[[], Proof]) -> Reason | None:
+    """Why a read may not be answered as of this snapshot for the transactional tables among these targets; None if it
+    may. `proof` reads the request, where there are some. Raises Rejected."""
+    for dependency in depends:
+        parts = dependency[1:].split(b"\0")
+        if dependency[:1] == b"t" and len(parts) == 3:
+            entry = snapshot.table(parts[0], parts[1], parts[2])
+            if isinstance(entry, TableEntry) and entry.transactional:
+                reason = proof().lacks(entry)
+                if reason is not None:
+                    return reason
+    return None
+
+
 def _table_followed(snapshot: CacheSnapshot, method: str, names: list[bytes]) -> bool:
     entry = snapshot.table(names[0], names[1], names[2])
     if entry is None:
         return False
     if entry is ABSENT:
         return True
-    if entry.body is None or entry.transactional or entry.materialized_view:
+    if entry.body is None or entry.materialized_view:
         return False
     if PRIVILEGES_PER_PARTITION in entry.body or (entry.partition_keys and not entry.partitions_loaded):
         return False

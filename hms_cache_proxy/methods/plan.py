@@ -14,6 +14,7 @@ from hms_cache_proxy.wire import spec
 
 from . import shapes
 from .beginning import decode_beginning
+from .proof import Bearer
 from .readers import READERS, Reader
 from .table import METHODS, Method
 
@@ -23,12 +24,13 @@ EVERYTHING = (target.ALL,)
 class Plan:
     """What to do with calls of one method."""
 
-    __slots__ = ("_cls", "args", "method", "reader")
+    __slots__ = ("_cls", "args", "bearer", "method", "reader")
 
     def __init__(self, method: Method) -> None:
         self.method = method
         self.reader: Reader | None = READERS.get(method.name)
         self.args = spec.args(method.name)
+        self.bearer = Bearer(method.name)
         paths = dict.fromkeys(path for rule in method.rules for path in rule.paths())
         self._cls = shapes.projection(method.name, tuple(paths))
 

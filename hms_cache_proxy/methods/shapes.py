@@ -296,6 +296,12 @@ def projection(method: str, paths: tuple[Path, ...]) -> type[spec.Struct]:
 
 
 @cache
+def struct_projection(name: str, paths: tuple[Path, ...]) -> type[spec.Struct]:
+    """The same for a struct."""
+    return _project(name, spec.fields(name), spec.struct(name), paths)
+
+
+@cache
 def result_projection(method: str, paths: tuple[Path, ...]) -> type[spec.Struct]:
     """The same for a method's result."""
     return _project(f"{method}_result", spec.METHODS[method].result, spec.result(method), paths)

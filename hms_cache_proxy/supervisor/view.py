@@ -83,6 +83,8 @@ class ProxyView:
                 "databases": page[Slot.DATABASES],
                 "tables": page[Slot.TABLES],
                 "partitions": page[Slot.PARTITIONS],
+                "transactional_tables": page[Slot.TRANSACTIONAL_TABLES],
+                "tables_being_written": page[Slot.TABLES_BEING_WRITTEN],
             },
             "cache_bytes": page[Slot.CACHE_BYTES],
             "upstream": self._probe.facts(),

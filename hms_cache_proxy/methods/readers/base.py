@@ -20,6 +20,7 @@ from hms_cache_proxy.cache.entries import ABSENT, Absent, TableEntry
 from hms_cache_proxy.cache.reader import CacheSnapshot
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.methods.proof import Proof
 from hms_cache_proxy.wire import spec
 
 _COUNT = Packer("!i")
@@ -70,6 +71,8 @@ class Context(NamedTuple):
     method: str
     by_name: bool
     """Lists without an order of their own are given in order of names; else they are the metastore's to order."""
+    proof: Proof
+    """With which transactional tables may be used."""
     lists_differ: bool = False
     """The metastore's settings make lists of partitions differ from what is stored."""
 
@@ -135,7 +138,9 @@ class Context(NamedTuple):
         if entry.body is None:
             raise Decline(_NOT_LOADED.get(entry.reason_not_loaded, Reason.NOT_LOADED))
         if entry.transactional:
-            raise Decline(Reason.TRANSACTIONAL)
+            lacking = self.proof.lacks(entry)
+            if lacking is not None:
+                raise Decline(lacking)
         if entry.materialized_view:
             raise Decline(Reason.MATERIALIZED_VIEW)
         return entry

@@ -2,20 +2,27 @@
 
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
 
-What a client says it can do (`capabilities`) only matters for transactional tables, which are not answered here; what
-its processor can do changes other fields too. A list of tables comes in no order (no ORDER BY).
+What a client says it can do (`capabilities`) only matters for insert-only tables, which the metastore refuses to a
+client that does not know them; what its processor can do changes other fields too. A list of tables comes in no order
+(no ORDER BY). Asked with a ValidWriteIdList, get_table_req says of an unpartitioned transactional table whether its
+basic statistics hold for this reader (ObjectStore.getTable of Hive 4.2): always, if they were written without a write
+id; else only a part of the cases is answered here.
 Owner: the worker's loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from typing import Final
 
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.consistency.gate import Reason
-from hms_cache_proxy.wire.spec import Struct
+from hms_cache_proxy.methods import shapes
+from hms_cache_proxy.wire.spec import Struct, decode
 
 from .base import (
+    STOP,
     Body,
     Context,
     Database,
@@ -28,6 +35,11 @@ from .base import (
     wrapped_struct,
     wrapped_structs,
 )
+
+_INSERT_ONLY: Final = b"\x00\x00\x00\x0binsert_only"  # the value of transactional_properties
+_KNOWS_INSERT_ONLY: Final = 2  # ClientCapability.INSERT_ONLY_TABLES
+_STATISTICS: Final = b"COLUMN_STATS_ACCURATE"
+_COMPLIANT: Final = b"\x02\x00\x14"  # field 20, a bool
 
 
 def get_table(context: Context, args: Struct) -> Body:
@@ -43,7 +55,7 @@ def get_table_req(context: Context, args: Struct) -> Body:
     no_capabilities(request.processorCapabilities, request.processorIdentifier)
     unless(request.getColumnStats)
     database = context.plain(request.catName, request.dbName)
-    return _table(context, database, request.tblName, wrapped_struct)
+    return _table(context, database, request.tblName, wrapped_struct, request.capabilities)
 
 
 def get_table_objects_by_name(context: Context, args: Struct) -> Body:
@@ -59,18 +71,53 @@ def get_table_objects_by_name_req(context: Context, args: Struct) -> Body:
         raise Decline(Reason.ARGUMENTS)
     no_capabilities(request.processorCapabilities, request.processorIdentifier)
     unless(request.projectionSpec is not None, request.tablesPattern is not None)
-    bodies = _tables(context, context.plain(request.catName, request.dbName), request.tblNames)
+    database = context.plain(request.catName, request.dbName)
+    bodies = _tables(context, database, request.tblNames, request.capabilities)
     return wrapped_structs(len(bodies), bodies)
 
 
-def _table(context: Context, database: Database, raw: bytes | None, result: Callable[[bytes], bytes]) -> Body:
+def _table(
+    context: Context,
+    database: Database,
+    raw: bytes | None,
+    result: Callable[[bytes], bytes],
+    capabilities: Struct | None = None,
+) -> Body:
     entry = context.table(database, raw)
     if entry is None or entry.body is None:
         return context.error("NoSuchObjectException", absent(database, raw))
-    return result(entry.body)
+    if not entry.transactional:
+        return result(entry.body)
+    _capable(entry.body, capabilities)
+    if context.proof.text is None or entry.partition_keys:
+        return result(entry.body)
+    return result(_with_compliance(entry.body))
 
 
-def _tables(context: Context, database: Database, raw_names: list[bytes] | None) -> list[bytes]:
+def _capable(body: bytes, capabilities: Struct | None) -> None:
+    """Decline an insert-only table for a client that does not say that it knows them."""
+    if _INSERT_ONLY in body and _KNOWS_INSERT_ONLY not in ((capabilities and capabilities.values) or ()):
+        raise Decline(Reason.CAPABILITIES)
+
+
+def _with_compliance(body: bytes) -> bytes:
+    """The table with its isStatsCompliant. Declines where statistics were written under a write id: whether it is valid
+    for the reader, and what its parameters then say, is not reproduced."""
+    table, _ = decode(_written(), body, 0)
+    compliant = table.writeId is None or table.writeId < 1
+    if not compliant and _STATISTICS in (table.parameters or {}):
+        raise Decline(Reason.ARGUMENTS)
+    return body[:-1] + _COMPLIANT + bytes((compliant,)) + STOP
+
+
+@cache
+def _written() -> type[Struct]:
+    return shapes.struct_projection("Table", ("writeId", "parameters"))
+
+
+def _tables(
+    context: Context, database: Database, raw_names: list[bytes] | None, capabilities: Struct | None = None
+) -> list[bytes]:
     if raw_names is None:
         raise Decline(Reason.ARGUMENTS)
     if raw_names and not context.exists(database):
@@ -82,6 +129,8 @@ def _tables(context: Context, database: Database, raw_names: list[bytes] | None)
             raise Decline(Reason.NAME)
         entry = context.loaded(context.snapshot.table(database.catalog, database.name, name))
         if entry is not None and entry.body is not None:
+            if entry.transactional:
+                _capable(entry.body, capabilities)
             bodies[name] = entry.body
     context.unordered(len(bodies))
     return [bodies[name] for name in sorted(bodies)]

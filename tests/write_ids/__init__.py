@@ -1,0 +1,1 @@
+"""Transactional tables through proxies: reads answered because their ValidWriteIdList proves the cache fresh."""

@@ -1,0 +1,173 @@
+"""The two examples of Hive's design "Synchronized Metastore Cache", step by step, on a real metastore, two proxies."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from tests.proxy import Proxy
+from tests.testbed.hive import Metastore
+from tests.write_ids.transactions import Transactions
+
+DB, TABLE = "synchronized", "t"
+Followed = tuple[Transactions, Proxy, Proxy, int]
+PATIENT = {"MAX_UNCONFIRMED_MS": "60000"}
+
+
+@contextmanager
+def paused(proxy: Proxy) -> Iterator[None]:
+    """The proxy's follower stands still: its cache is as it was."""
+    (follower,) = proxy.children()["follower"]
+    os.kill(follower, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(follower, signal.SIGCONT)
+
+
+class Reader:
+    """get_table_req at a proxy, and how the proxy counted it."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.proxy = proxy
+        self.client = Transactions(*proxy.address)
+
+    def read(self, valid: bytes | None, table_id: int | None) -> tuple[str, str, dict[bytes, bytes]]:
+        """(outcome, reason, the table's parameters)."""
+        before = self._counts()
+        table = self.client.table(DB, TABLE, valid, table_id)
+        how = {}
+        while not how:
+            how = {key: count - before.get(key, 0) for key, count in self._counts().items()}
+            how = {key: count for key, count in how.items() if count}
+        ((outcome, reason),) = how
+        return outcome, reason, table.parameters
+
+    def _counts(self) -> dict[tuple[str, str], float]:
+        counts = self.proxy.requests().items()
+        return {(outcome, reason): count for (method, outcome, reason), count in counts if method == "get_table_req"}
+
+
+@pytest.fixture
+def reader() -> Iterator[Callable[[Proxy], Reader]]:
+    """reader(proxy): one connection to it."""
+    with ExitStack() as stack:
+
+        def make(proxy: Proxy) -> Reader:
+            made = Reader(proxy)
+            stack.callback(made.client.close)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def followed(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]) -> Iterator[Followed]:
+    metastore = new_metastore("hive42")
+    with Transactions(*metastore.address) as direct:
+        direct.create_database(DB)
+        table_id = direct.create(DB, TABLE)
+        first, second = (new_proxy(metastore, settings=PATIENT) for _ in range(2))
+        yield direct, first, second, table_id
+
+
+def caught_up(direct: Transactions, *proxies: Proxy) -> None:
+    for proxy in proxies:
+        proxy.wait_event(direct.event_id())
+
+
+def shows(proxy: Proxy, *, being_written: int) -> None:
+    """/status counts transactional tables once a second."""
+
+    def counted() -> bool:
+        objects = proxy.status()["objects"]
+        return (objects["transactional_tables"], objects["tables_being_written"]) == (1, being_written)
+
+    proxy.wait(counted, f"showing {being_written} tables being written", 5)
+
+
+@pytest.mark.real
+def test_lists_of_several_transactions(followed: Followed, reader: Callable[[Proxy], Reader]) -> None:
+    direct, proxy, _, table_id = followed
+    reads = reader(proxy).read
+    transactions = {}
+    for write_id in range(1, 12):
+        transactions[write_id] = direct.open()
+        assert direct.allocate(transactions[write_id], DB, TABLE) == write_id
+        if write_id not in (7, 8):
+            direct.commit(transactions[write_id])
+    caught_up(direct, proxy)
+    name = f"{DB}.{TABLE}"
+    cached = direct.valid(DB, TABLE)
+    assert cached == f"{name}:11:7:7,8:".encode()
+    assert reads(cached, table_id)[:2] == ("hit", "write_id")
+    with paused(proxy):
+        transactions[12] = direct.open()
+        assert direct.allocate(transactions[12], DB, TABLE) == 12
+        wanted = direct.valid(DB, TABLE)
+        assert wanted == f"{name}:12:7:7,8,12:".encode()
+        assert reads(wanted, table_id)[:2] == ("hit", "write_id")  # nobody committed between the two
+        direct.alter(DB, TABLE, {"told": "by 8"}, write_id=8, valid=wanted)
+        direct.commit(transactions[8])
+        newer = direct.valid(DB, TABLE)
+        assert newer == f"{name}:12:7:7,12:".encode()
+        outcome, reason, parameters = reads(newer, table_id)
+        assert (outcome, reason, parameters[b"told"]) == ("miss", "write_id", b"by 8")
+    caught_up(direct, proxy)
+    outcome, reason, parameters = reads(newer, table_id)
+    assert (outcome, reason, parameters[b"told"]) == ("hit", "write_id", b"by 8")
+    assert reads(wanted, table_id)[:2] == ("miss", "write_id")  # an older reader is not shown what is newer
+    direct.abort(transactions[7])
+    caught_up(direct, proxy)
+    assert reads(newer, table_id)[:2] == ("hit", "write_id")  # aborted or open: nobody sees either
+
+
+@pytest.mark.real
+def test_altered_through_one_read_through_the_other(followed: Followed, reader: Callable[[Proxy], Reader]) -> None:
+    direct, first, second, table_id = followed
+    reads = reader(second).read
+    old = direct.valid(DB, TABLE)
+    assert reads(old, table_id)[:2] == ("hit", "write_id")
+    with paused(second), Transactions(*first.address) as writer:
+        transaction = writer.open()
+        write_id = writer.allocate(transaction, DB, TABLE)
+        mine = writer.valid(DB, TABLE, transaction)
+        writer.alter(DB, TABLE, {"told": "yes"}, write_id=write_id, valid=mine)
+        others = direct.valid(DB, TABLE)
+        outcome, reason, parameters = reads(others, table_id)
+        assert (outcome, reason) == ("hit", "write_id") and b"told" not in parameters  # not committed, not followed yet
+        assert reader(first).read(mine, table_id)[0] == "miss"  # its own writes
+    caught_up(direct, first, second)
+    assert reads(others, table_id)[:2] == ("miss", "write_id")  # an open transaction has changed the table
+    shows(second, being_written=1)
+    with paused(second):
+        direct.commit(transaction)
+        committed = direct.valid(DB, TABLE)
+        outcome, reason, parameters = reads(committed, table_id)
+        assert (outcome, reason, parameters[b"told"]) == ("miss", "write_id", b"yes")
+    caught_up(direct, first, second)
+    for proxy in (first, second):
+        outcome, reason, parameters = reader(proxy).read(committed, table_id)
+        assert (outcome, reason, parameters[b"told"]) == ("hit", "write_id", b"yes")
+    shows(second, being_written=0)
+
+
+@pytest.mark.real
+def test_what_proves_nothing(followed: Followed, reader: Callable[[Proxy], Reader]) -> None:
+    direct, proxy, _, table_id = followed
+    reads = reader(proxy).read
+    valid = direct.valid(DB, TABLE)
+    assert reads(None, None)[:2] == ("miss", "no_write_id")
+    assert reads(valid, None)[:2] == ("miss", "table_id")
+    assert reads(valid, table_id + 1)[:2] == ("miss", "table_id")
+    assert reads(b"no list", table_id)[:2] == ("miss", "write_id")
+    direct.drop(DB, TABLE)
+    again = direct.create(DB, TABLE)
+    caught_up(direct, proxy)
+    assert direct.valid(DB, TABLE) == valid  # which is why a list alone is no proof
+    assert reads(valid, table_id)[:2] == ("miss", "table_id")
+    assert reads(valid, again)[:2] == ("hit", "write_id")
