@@ -16,6 +16,7 @@ from sqlalchemy import (
     ClauseElement,
     ColumnElement,
     Integer,
+    TableValuedAlias,
     Text,
     any_,
     bindparam,
@@ -25,7 +26,6 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
-    tuple_,
 )
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import aggregate_order_by
@@ -94,11 +94,10 @@ class PostgresPieces:
         return column == any_(cast(bindparam(name), ARRAY(Text)))
 
     @staticmethod
-    def among_pairs(first: Column, second: Column) -> ColumnElement[bool]:
-        """(first, second) is one of the pairs of parameters `firsts` and `seconds`, lists of one length."""
-        pairs = func.unnest(cast(bindparam("firsts"), ARRAY(Text)), cast(bindparam("seconds"), ARRAY(Text)))
-        listed = pairs.table_valued("first", "second").render_derived().c
-        return tuple_(first, second).in_(select(listed.first, listed.second))
+    def pairs() -> TableValuedAlias:
+        """A table of two columns, `first` and `second`: the parameters `firsts` and `seconds`, lists of one length."""
+        lists = (cast(bindparam("firsts"), ARRAY(Text)), cast(bindparam("seconds"), ARRAY(Text)))
+        return func.unnest(*lists).table_valued("first", "second").render_derived()
 
     def bytewise(self, column: Column) -> Column:
         """The column, compared and ordered by bytes.

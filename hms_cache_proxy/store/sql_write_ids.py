@@ -1,6 +1,6 @@
 """Lists of valid write ids from the database.
 
-Job: TableWrites of any number of tables in three statements, by the rules of GetValidWriteIdsForTableFunction (Hive
+Job: TableWrites of any number of tables in two statements, by the rules of GetValidWriteIdsForTableFunction (Hive
 4.2.0) for a request that brings no ValidTxnList. Must not know: what is in the tables.
 
 The rules. A transaction is seen if its id is up to the largest of TXNS and it is not open or aborted there; read-only
@@ -17,11 +17,10 @@ Owner: a snapshot.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import and_, case, func, literal_column, null, or_, select
+from sqlalchemy import and_, exists, func, literal_column, select, union_all
 
 from hms_cache_proxy.store.protocol import TableWrites, WritesKey
 from hms_cache_proxy.store.schema import Schema
@@ -34,31 +33,41 @@ _READ_ONLY: Final[Column] = literal_column("2")  # TxnType
 
 
 class WriteIdStatements:
-    """The statements, compiled once per store."""
+    """The statements, compiled once per store.
+
+    A table can have many thousand rows of ended transactions, which stay as long as an older one is open or aborted:
+    its largest write id and one row that is seen are looked up, and unseen transactions are begun with.
+    """
 
     def __init__(self, schema: Schema, database: Postgres) -> None:
+        wanted = database.pairs()
         writes, following = schema["TXN_TO_WRITE_ID"].c, schema["NEXT_WRITE_ID"].c
         transactions = schema["TXNS"].c
         last = select(func.max(schema["TXNS"].alias().c.TXN_ID)).scalar_subquery()
-        begun = writes.T2W_TXNID <= last
         unseen = and_(
             transactions.TXN_STATE.in_((literal_column("'o'"), literal_column("'a'"))),
             func.coalesce(transactions.TXN_TYPE, literal_column("0")) != _READ_ONLY,
         )
-        table = (writes.T2W_DATABASE, writes.T2W_TABLE)
-        rows = schema["TXN_TO_WRITE_ID"].outerjoin(schema["TXNS"], transactions.TXN_ID == writes.T2W_TXNID)
-        highest = func.max(case((begun, writes.T2W_WRITEID), else_=null()))
-        seen = func.max(case((or_(unseen, ~begun), literal_column("0")), else_=literal_column("1")))
-        wanted = database.among_pairs(*table)
-        self.highest = database.compile(select(*table, highest, seen).select_from(rows).where(wanted).group_by(*table))
-        self.invalid = database.compile(
-            select(*table, writes.T2W_WRITEID, writes.T2W_TXNID, case((begun, transactions.TXN_STATE), else_=null()))
-            .select_from(rows)
-            .where(and_(wanted, or_(unseen, ~begun)))
+        its = and_(writes.T2W_DATABASE == wanted.c.first, writes.T2W_TABLE == wanted.c.second)
+        begun = and_(its, writes.T2W_TXNID <= last)
+        numbered = and_(following.NWI_DATABASE == wanted.c.first, following.NWI_TABLE == wanted.c.second)
+        of_unseen = exists().where(and_(transactions.TXN_ID == writes.T2W_TXNID, unseen))
+        self.high = database.compile(
+            select(
+                wanted.c.first,
+                wanted.c.second,
+                select(func.max(writes.T2W_WRITEID)).where(begun).scalar_subquery(),
+                select(func.max(following.NWI_NEXT)).where(numbered).scalar_subquery(),
+                exists().where(and_(begun, ~of_unseen)),
+            )
         )
-        self.following = database.compile(
-            select(following.NWI_DATABASE, following.NWI_TABLE, following.NWI_NEXT).where(
-                database.among_pairs(following.NWI_DATABASE, following.NWI_TABLE)
+        row = (writes.T2W_DATABASE, writes.T2W_TABLE, writes.T2W_WRITEID, writes.T2W_TXNID)
+        rows = wanted.join(schema["TXN_TO_WRITE_ID"], its)
+        ended = rows.join(schema["TXNS"], transactions.TXN_ID == writes.T2W_TXNID)
+        self.invalid = database.compile(
+            union_all(
+                select(*row, transactions.TXN_STATE).select_from(ended).where(unseen),
+                select(*row, literal_column("'o'")).select_from(rows).where(writes.T2W_TXNID > last),
             )
         )
 
@@ -76,19 +85,17 @@ class WriteIds:
         if not names:
             return {}
         databases, wanted = ([part.decode() for part in parts] for parts in zip(*names, strict=True))
-        found = {}
-        highest = self._database.rows(self._statements.highest, firsts=databases, seconds=wanted)
-        invalid = self._database.rows(self._statements.invalid, firsts=databases, seconds=wanted)
-        following = self._database.rows(self._statements.following, firsts=databases, seconds=wanted)
-        last = {(database, table): number - 1 for database, table, number in following}
-        high = {(database, table): (number or 0, bool(seen)) for database, table, number, seen in highest}
-        unseen: dict[WritesKey, list[Row]] = defaultdict(list)
-        for database, table, *row in invalid:
+        unseen: dict[WritesKey, list[Row]] = {key: [] for key in names}
+        for database, table, *row in self._database.rows(self._statements.invalid, firsts=databases, seconds=wanted):
             unseen[database, table].append(tuple(row))
-        for key, name in names.items():
-            written, seen = high.get(key, (0, False))
-            found[key] = _writes(name, written if written > 0 else last.get(key, 0), seen, sorted(unseen[key]))
-        return found
+        return {
+            (database, table): _writes(
+                names[database, table], written or (following or 1) - 1, seen, sorted(unseen[database, table])
+            )
+            for database, table, written, following, seen in self._database.rows(
+                self._statements.high, firsts=databases, seconds=wanted
+            )
+        }
 
 
 def _writes(name: bytes, high: int, seen: bool, rows: Sequence[Row]) -> TableWrites:
