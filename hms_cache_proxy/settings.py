@@ -117,6 +117,9 @@ class FollowerSection(_Section):
     poll_interval_max_ms: int = Field(
         1_000, ge=1, le=600_000, description="Longest pause between two steps, when idle."
     )
+    revalidate_interval_s: float = Field(
+        3600, ge=0, description="How often all tables are looked at again, as some changes write no event; 0 = never."
+    )
     prewarm_chunk: int = Field(10_000, ge=1, description="Partitions (or tables) that one step of prewarm loads.")
     hung_after_s: float = Field(
         120, ge=5, description="A follower that shows no life for so long is killed and started anew."

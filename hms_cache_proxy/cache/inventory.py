@@ -62,6 +62,12 @@ class Inventory:
         begin = b"%b\0%b\0" % (catalog, database)
         return {name[len(begin) :]: _listed(row) for name, row in self._snapshot._under(b"n", begin)}
 
+    def loaded(self) -> list[TableKey]:
+        """Every loaded table."""
+        if self._snapshot is None:
+            return []
+        return [_key(name) for name, row in self._snapshot._under(b"n", b"") if _listed(row).loaded]
+
     def lacking(self) -> Iterator[tuple[TableKey, str]]:
         """Tables that are not loaded, and those whose partitions are not, with the reason of each."""
         if self._snapshot is None:

@@ -37,6 +37,7 @@ from hms_cache_proxy.follower.events import Result
 from hms_cache_proxy.follower.log import Followed, Log, OrderedLog
 from hms_cache_proxy.follower.reading import Limits, Reading
 from hms_cache_proxy.follower.step import Position, Reset, ResetReason, Transactions
+from hms_cache_proxy.follower.sweep import Sweep
 from hms_cache_proxy.follower.trailing import TrailingLog
 from hms_cache_proxy.follower.work import FULL, Work
 from hms_cache_proxy.selection import Selection
@@ -69,11 +70,12 @@ class Tickets(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`max_bytes`: of the cache; `chunk`: partitions loaded in one step."""
+    """`max_bytes`: of the cache; `chunk`: partitions loaded in one step; `revalidate_interval_s`: 0 = never."""
 
     selection: Selection
     max_bytes: int
     chunk: int
+    revalidate_interval_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class Outcome:
     partitions: int = 0
     unlogged: bool | None = None
     unfit: tuple[str, ...] = ()
+    unlogged_tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,7 @@ class Cycle:
         self._garbage = True
         self._expected = 0
         self._looked_s = 0.0
+        self._sweep = Sweep(settings.revalidate_interval_s, time.monotonic())
 
     @property
     def work(self) -> Work | None:
@@ -155,8 +159,11 @@ class Cycle:
         self._expected = expected
         return event_id < expected
 
-    def step(self) -> Outcome:
-        """One step. Raises StoreError, CacheError; then nothing was published."""
+    def step(self, chunk: int) -> Outcome:
+        """One step, which loads up to `chunk` partitions of what is queued besides what the log and tickets name.
+
+        Raises StoreError, CacheError; then nothing was published.
+        """
         began_ns = time.monotonic_ns()  # before the tickets: what is published says that all older ones were taken
         ticket, tickets = self._fences.pending_tickets()
         expected = self._page[Slot.EXPECTED_EVENT]
@@ -165,7 +172,7 @@ class Cycle:
                 if not self._verified:
                     self._page[Slot.START_EVENT] = source.event_id
                 self._page[Slot.UPSTREAM_EVENT] = source.event_id
-                reading, outcome, affected = self._read(source, tickets)
+                reading, outcome, affected = self._read(source, tickets, chunk)
                 overtaken = step.overtaken(self._log.overtaken(source), reading.read)
             reading.changes.held = overtaken
             reading.changes.done_ticket = ticket
@@ -190,6 +197,7 @@ class Cycle:
             partitions=reading.partitions,
             unlogged=unlogged,
             unfit=tuple(reading.unfit),
+            unlogged_tables=tuple(reading.unlogged),
         )
 
     def collect(self) -> bool:
@@ -201,7 +209,7 @@ class Cycle:
 
     # --- reading
 
-    def _read(self, source: Snapshot, tickets: set[bytes]) -> tuple[Reading, Outcome, Affected]:
+    def _read(self, source: Snapshot, tickets: set[bytes], chunk: int) -> tuple[Reading, Outcome, Affected]:
         position = Position(self._writer.meta.cursor, self._writer.meta.fingerprint)
         followed = self._follow(source, position)
         if isinstance(followed, Reset):
@@ -218,8 +226,9 @@ class Cycle:
             work = self._work = self._work or Work.missing(cached)
             reading = self._reading(source, cached, work)
             reading.affected(affected)
-            if reading.limits.admit or not self._garbage:  # else the room that garbage takes is waited for
-                reading.queued()
+            if chunk and (reading.limits.admit or not self._garbage):  # else the room that garbage takes is waited for
+                reading.queued(chunk)
+            reading.again(self._swept(cached, work))
             reading.write_ids(affected, self._to_look_at(cached))
         end = self._stands(reading, source, position)
         outcome = Outcome(
@@ -231,6 +240,15 @@ class Cycle:
             results=batch.results,
         )
         return reading, outcome, affected
+
+    def _swept(self, cached: Inventory, work: Work) -> list[TableKey]:
+        """Tables of the slow sweep; none while there is something to load."""
+        now_s = time.monotonic()
+        if not work.done:
+            return []
+        if self._sweep.due(now_s):
+            self._sweep.begin(cached.loaded(), now_s)
+        return self._sweep.next()
 
     def _to_look_at(self, cached: Inventory) -> set[TableKey]:
         """Transactional tables whose write ids are read though nothing names them: all of them in this process's first
@@ -264,7 +282,7 @@ class Cycle:
         work = self._work = Work(all_databases=True)
         reading = self._reading(source, Inventory(None), work)
         reading.changes.reset = reason.value
-        reading.queued()
+        reading.queued(self._settings.chunk)
         reading.write_ids(NOTHING, ())
         end = self._stands(reading, source, Position(0, None))
         return reading, Outcome(end.cursor, changed=True, more=not work.done, reset=reason), NOTHING

@@ -110,6 +110,9 @@ class Report:
         if outcome.evicted:
             self._metrics.evicted("tables", outcome.evicted)
             _log.warning("no room in the cache: tables left out", tables=outcome.evicted)
+        for table in outcome.unlogged_tables:
+            self._metrics.event("none", "applied", 1)
+            _log.info("changed without an event", table=table)
         for problem in outcome.unfit:
             _log.warning("partitions that cannot be held in the cache; they are relayed", table=problem)
         self._metrics.upstream_event_id.set(outcome.event_id)

@@ -35,13 +35,16 @@ from hms_cache_proxy.selection import Selection
 from hms_cache_proxy.store.protocol import UNKNOWN_ID, PartitionRecord, Snapshot, TableRecord
 
 NO_NAMES: frozenset[bytes] = frozenset()
+TABLE_COST = 10
+"""Partitions that cost what a table costs."""
+
 TABLES_PER_READ = 100
 """Tables that are asked for at once: bounds what their bodies take in memory before they are in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`chunk`: partitions that one step loads for the queue, and that one table may have to be loaded at
+    """`chunk`: the most partitions that one step loads for the queue, and that one table may have to be loaded at
     once.
 
     `admit`: there is room for tables that are not in the cache yet. `crowded`: there is none even for those that are
@@ -51,11 +54,6 @@ class Limits:
     chunk: int
     admit: bool = True
     crowded: bool = False
-
-    @property
-    def tables(self) -> int:
-        """Tables that one step loads for the queue: their objects cost ten times what a partition costs."""
-        return max(1, self.chunk // 10)
 
 
 class Reading:
@@ -80,6 +78,8 @@ class Reading:
         self._transactional: dict[TableKey, int] = {}
         self._queue_loads = False
         self._unseen: set[TableKey] = set()
+        self.unlogged: list[str] = []
+        """Tables that had changed without an event."""
         self.open_writes: set[tuple[int, TableKey]] = set()
         """(transaction, table) of the open write ids of all tables whose write ids were read."""
         self.read: set[bytes] = set()
@@ -99,26 +99,46 @@ class Reading:
             if self.changes.databases.get(database, database) is not None:
                 self._compare(database, reload=database in affected.reload)
 
-    def queued(self) -> None:
-        """The next part of what is not loaded yet."""
+    def queued(self, chunk: int) -> None:
+        """The next part of what is not loaded yet: so many partitions, or tables at their cost."""
         self._queue_loads = True
         work = self._work
+        self._room = min(self._room, chunk)
+        most = max(1, chunk // TABLE_COST)
         if work.all_databases:
             for database in self._all_databases():
                 work.lists[database] = None
             work.all_databases = False
         spent = 0
-        while work.lists and spent < self.limits.tables:
+        while work.lists and spent < most:
             database = next(iter(work.lists))
             spent += 1 + self._compare(database)
-        while spent < self.limits.tables and self._room > 0:
-            keys = work.next_tables(min(TABLES_PER_READ, self.limits.tables - spent))
+        while spent < most and self._room > 0:
+            keys = work.next_tables(min(TABLES_PER_READ, most - spent))
             if not keys:
                 break
             spent += len(keys)
             self._tables(keys, dict.fromkeys(keys))
-        if spent < self.limits.tables:
+        if spent < most:
             self._continue_loads()
+
+    def again(self, keys: Iterable[TableKey]) -> None:
+        """Table objects that nothing names: read, and taken over where they are not what is cached."""
+        grouped: defaultdict[DatabaseKey, list[bytes]] = defaultdict(list)
+        for key in keys:
+            if key not in self._read:
+                grouped[key[:2]].append(key[2])
+        for database, names in grouped.items():
+            for name, record in self._source.tables(*database, names).items():
+                key = (*database, name)
+                entry = self._cached.table(key)
+                if entry is None or entry.body is None or entry.table_id != record.table_id:
+                    continue  # the events that tell of it come in this step or a later one
+                if entry.body != record.body:
+                    self.unlogged.append(b".".join(key).decode("utf-8", "replace"))
+                    self.read.add(targets.table(*key))
+                    self.changes.touched.add(targets.table(*key))
+                    self._table(key, record, entry, NO_NAMES, None)
 
     def write_ids(self, affected: Affected, more: Iterable[TableKey]) -> None:
         """The write ids of every transactional table that was read or had writes begun or ended, and of `more`. Comes

@@ -32,7 +32,7 @@ from hms_cache_proxy.errors import LogClosed, ProxyError, StoreError
 from hms_cache_proxy.follower.cycle import Cycle, Settings
 from hms_cache_proxy.follower.examiner import Examiner
 from hms_cache_proxy.follower.mode import Mode
-from hms_cache_proxy.follower.pace import Pace, Retry
+from hms_cache_proxy.follower.pace import Chunks, Pace, Retry
 from hms_cache_proxy.follower.progress import Report
 from hms_cache_proxy.metrics import FollowerMetrics
 from hms_cache_proxy.store.protocol import RawStore, StoreIdentity
@@ -116,6 +116,7 @@ class Runner:
         self._fences = FenceStore(paths.fences(config), page)
         self._examiner = Examiner(config)
         self._retry = Retry()
+        self._chunks = Chunks(config.follower.prewarm_chunk)
         freshness_ms = config.max_staleness_ms or config.max_unconfirmed_ms
         follower = config.follower
         self._pace = Pace.of(follower.poll_interval_min_ms, follower.poll_interval_max_ms, freshness_ms=freshness_ms)
@@ -136,8 +137,10 @@ class Runner:
         try:
             while not self._bell.stopping:
                 pause_s = self._guarded()
-                if self._bell.wait(pause_s) and pause_s > GAP_S:
-                    time.sleep(GAP_S)
+                if self._bell.wait(pause_s):
+                    self._chunks.rung(time.monotonic())
+                    if pause_s > GAP_S:
+                        time.sleep(GAP_S)
         finally:
             self._examiner.stop()
             self._close()
@@ -201,7 +204,7 @@ class Runner:
         if self._mode.must_reset:
             cycle.distrust()
         began_s = time.monotonic()
-        outcome = cycle.step()
+        outcome = cycle.step(self._chunks.next(began_s))
         self._mode.stepped(outcome)
         assert self._writer is not None, "a cycle has a writer"
         self._report.step(outcome, self._writer, cycle.work, time.monotonic() - began_s)
@@ -269,7 +272,8 @@ class Runner:
         chunk = config.follower.prewarm_chunk
         if config.source == "thrift":
             chunk = min(chunk, THRIFT_CHUNK)
-        settings = Settings(config.selection, config.cache.max_bytes, chunk)
+        interval_s = config.follower.revalidate_interval_s
+        settings = Settings(config.selection, config.cache.max_bytes, chunk, interval_s)
         if self._reader is None:
             self._reader = CacheReader(paths.cache(config), self._page)
         return Cycle(store, writer, self._reader, self._fences, self._page, settings)

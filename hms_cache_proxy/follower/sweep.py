@@ -1,0 +1,45 @@
+"""Looking again, slowly, at tables that nothing was said about: some changes write no event.
+
+Job: the order and the pace of passes over all loaded tables, some in each step. Must not know the store, the log, the
+cache's layout.
+
+What Hive 4.2 changes in a Table without a row in its log: truncate_table without partitions (COLUMN_STATS_ACCURATE),
+the key-value commit of a transaction, the sources of a materialized view. Partitions have no such change.
+
+Owner: the follower's process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hms_cache_proxy.follower.affected import TableKey
+
+TABLES_PER_STEP = 100
+"""An idle follower takes a step a second: 10,000 tables take 100 s."""
+
+
+class Sweep:
+    """One pass after another, each at least `interval_s` after the one before began; 0: none."""
+
+    __slots__ = ("_began_s", "_interval_s", "_left")
+
+    def __init__(self, interval_s: float, now_s: float) -> None:
+        self._interval_s = interval_s
+        self._began_s = now_s
+        self._left: list[TableKey] = []
+
+    def due(self, now_s: float) -> bool:
+        """Is it time for another pass?"""
+        return 0 < self._interval_s <= now_s - self._began_s and not self._left
+
+    def begin(self, tables: Iterable[TableKey], now_s: float) -> None:
+        """A pass over these."""
+        self._began_s = now_s
+        self._left = sorted(tables, reverse=True)
+
+    def next(self) -> list[TableKey]:
+        """What this step looks at. A step that fails skips it, until the next pass."""
+        taken = self._left[-TABLES_PER_STEP:]
+        del self._left[-TABLES_PER_STEP:]
+        return taken[::-1]
