@@ -1,11 +1,17 @@
-"""How long the follower waits between two steps, and after a failure.
+"""How long the follower waits between two steps, and after a failure, and how much it loads in one.
 
-Job: two small schedules. Must not know clocks or what a step does. Pure.
+Job: three small schedules. Must not know clocks or what a step does. Pure.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+SMALL_CHUNK = 500
+"""Partitions: some 25 ms, about as long as a read waits for a step."""
+
+BUSY_S = 1.0
+"""How long after a ring chunks are small."""
 
 FIRST_RETRY_S = 0.1
 LONGEST_RETRY_S = 5.0
@@ -33,6 +39,36 @@ class Pace:
             return 0.0 if more else self.pause_s
         self.pause_s = min(max(self.pause_s * 2, self.shortest_s), self.longest_s)
         return self.pause_s
+
+
+@dataclass(slots=True)
+class Chunks:
+    """How many partitions the next step loads for the queue.
+
+    Large chunks are cheapest, but a read that must see what its connection was shown waits for a whole step, and not
+    for long; then it is relayed, and must see more. So after a ring comes a step without a chunk, and for a second
+    chunks are small; there are never two steps in a row without one, so that loading goes on whoever rings.
+    """
+
+    full: int
+    _ring: bool = False
+    _bare: bool = False
+    _rung_s: float = -BUSY_S
+
+    def rung(self, now_s: float) -> None:
+        """Somebody waits."""
+        self._ring = True
+        self._rung_s = now_s
+
+    def next(self, now_s: float) -> int:
+        """For the step that begins now."""
+        if self._ring:
+            self._ring = False
+            if not self._bare:
+                self._bare = True
+                return 0
+        self._bare = False
+        return min(self.full, SMALL_CHUNK) if now_s - self._rung_s < BUSY_S else self.full
 
 
 @dataclass(slots=True)

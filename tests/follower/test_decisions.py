@@ -13,7 +13,7 @@ from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.follower.checks import Examination, Verdict, duration_s, judge
 from hms_cache_proxy.follower.cycle import Look, Outcome
 from hms_cache_proxy.follower.mode import Mode
-from hms_cache_proxy.follower.pace import LONGEST_RETRY_S, Pace, Retry
+from hms_cache_proxy.follower.pace import BUSY_S, LONGEST_RETRY_S, SMALL_CHUNK, Chunks, Pace, Retry
 from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.upstream import checks
 from hms_cache_proxy.upstream.checks import UpstreamFacts
@@ -104,6 +104,26 @@ def test_examination_has_the_store_look_again_for_a_new_uuid() -> None:
     assert first.identified and first.reason is ModeReason.UNCHECKED
     assert examination.examine([Answers("a", facts())], "u").reason is ModeReason.SERVING
     assert examination.examine([Answers("a", facts())], "").reason is ModeReason.OTHER_DATABASE
+
+
+def test_who_waits_for_a_step_shortens_the_next_ones_and_never_stops_the_loading() -> None:
+    chunks = Chunks(10_000)
+    assert [chunks.next(now) for now in (0.0, 0.1)] == [10_000, 10_000]
+    chunks.rung(1.0)
+    assert [chunks.next(now) for now in (1.0, 1.1, 0.99 + BUSY_S, 1.0 + BUSY_S)] == [
+        0,
+        SMALL_CHUNK,
+        SMALL_CHUNK,
+        10_000,
+    ]
+    loaded = []
+    for number in range(6):
+        chunks.rung(5 + number / 100)
+        loaded.append(chunks.next(5 + number / 100))
+    assert loaded == [0, SMALL_CHUNK] * 3
+    few = Chunks(100)
+    few.rung(0.0)
+    assert [few.next(0.0), few.next(0.1)] == [0, 100]
 
 
 def test_pace() -> None:
