@@ -10,7 +10,7 @@ Invariants:
   the newer: only equivalence is a proof.
 - What is no list proves nothing. Cost: linear in the length of the texts, and bounded.
 
-Owner: any process; a worker remembers cached lists that it has read.
+Owner: any process; a worker remembers short lists that it has read.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ COMPARED_BYTES: Final = 32_768
 length (4,000 ids) takes about a millisecond, for which a worker answers nobody else."""
 SHORT_BYTES: Final = 512
 REMEMBERED: Final = 1024
-"""Cached lists of up to SHORT_BYTES that a worker does not read again, half of a comparison's time: up to 10 MB."""
+"""Lists of up to SHORT_BYTES that a worker does not read again: between two commits all readers bring the same ones.
+Together at most 10 MB."""
 _Ids = TypeVar("_Ids", list[int], tuple[int, ...])
-_read_short: Final = lru_cache(maxsize=REMEMBERED)(read_list)
+_remembered: Final = lru_cache(maxsize=REMEMBERED)(read_list)
 
 
 def compare(a: ValidWriteIdList, b: ValidWriteIdList) -> int:
@@ -56,13 +57,13 @@ def equivalent(request: bytes, cached: bytes) -> bool:
     if len(request) > COMPARED_BYTES or len(cached) > COMPARED_BYTES:
         return False
     try:
-        name, high, _, invalid, _ = read_list(request)
-        mine = _read_short(cached) if len(cached) <= SHORT_BYTES else read_list(cached)
+        name, high, _, invalid, _ = _remembered(request) if len(request) <= SHORT_BYTES else read_list(request)
+        mine, our_high, _, ours, _ = _remembered(cached) if len(cached) <= SHORT_BYTES else read_list(cached)
     except WriteIdsError:
         return False
-    if name != mine[0] or name == NO_NAME or (invalid and invalid[-1] > high):
+    if name != mine or name == NO_NAME or (invalid and invalid[-1] > high):
         return False
-    return _order(high, invalid, mine[1], mine[3]) == 0
+    return _order(high, invalid, our_high, ours) == 0
 
 
 def _order(high: int, invalid: _Ids, other_high: int, other: _Ids) -> int:
