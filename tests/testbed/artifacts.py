@@ -106,6 +106,67 @@ def _hive42_jars() -> tuple[Jar, ...]:
     return tuple(Jar(c) for c in alone) + tuple(Jar(c, transitive=True) for c in with_dependencies)
 
 
+def _hive_driver_jars() -> tuple[Jar, ...]:
+    """What hive-exec 4.0.1 loads when its Driver runs HiveQL through MapReduce in one JVM, a fifth of what it names.
+
+    protobuf-java and the three of jackson are in the versions that hive-exec was built with, not in those which Maven
+    would choose for Hadoop's sake.
+    """
+    hadoop = "auth common annotations hdfs hdfs-client yarn-api yarn-common".split()
+    hadoop += [f"mapreduce-client-{part}" for part in ("common", "core", "jobclient")]
+    coordinates = (
+        "org.apache.hive:hive-exec:4.0.1",
+        "org.apache.hive:hive-llap-client:4.0.1",
+        "org.apache.hive:hive-serde:4.0.1",
+        "org.apache.hive:hive-storage-api:4.0.1",
+        "org.apache.hive.shims:hive-shims-0.23:4.0.1",
+        *(f"org.apache.hadoop:hadoop-{part}:3.3.6" for part in hadoop),
+        "org.apache.hadoop.thirdparty:hadoop-shaded-guava:1.1.1",
+        "org.apache.tez:tez-mapreduce:0.10.4",
+        "org.apache.orc:orc-core:1.8.5",
+        "org.apache.thrift:libthrift:0.16.0",
+        "com.google.protobuf:protobuf-java:3.24.4",
+        "com.fasterxml.jackson.core:jackson-annotations:2.12.7",
+        "com.fasterxml.jackson.core:jackson-core:2.12.7",
+        "com.fasterxml.jackson.core:jackson-databind:2.12.7.1",
+        "com.fasterxml.woodstox:woodstox-core:5.4.0",
+        "org.codehaus.woodstox:stax2-api:4.2.1",
+        "com.jayway.jsonpath:json-path:2.9.0",
+        "com.google.code.gson:gson:2.9.0",
+        "com.google.guava:guava:27.0-jre",
+        "com.google.code.findbugs:jsr305:3.0.2",
+        "com.google.re2j:re2j:1.1",
+        "com.github.ben-manes.caffeine:caffeine:2.8.4",
+        "com.cronutils:cron-utils:9.2.1",
+        "com.esri.geometry:esri-geometry-api:2.2.4",
+        "io.airlift:aircompressor:0.21",
+        "joda-time:joda-time:2.9.9",
+        "javax.servlet:javax.servlet-api:3.1.0",
+        "org.codehaus.janino:janino:3.0.11",
+        "org.codehaus.janino:commons-compiler:3.0.11",
+        "org.javassist:javassist:3.28.0-GA",
+        "org.reflections:reflections:0.10.2",
+        "org.apache.commons:commons-collections4:4.1",
+        "org.apache.commons:commons-compress:1.23.0",
+        "org.apache.commons:commons-configuration2:2.8.0",
+        "org.apache.commons:commons-math3:3.6.1",
+        "org.apache.commons:commons-text:1.10.0",
+        "commons-cli:commons-cli:1.2",
+        "commons-codec:commons-codec:1.15",
+        "commons-collections:commons-collections:3.2.2",
+        "commons-io:commons-io:2.12.0",
+        "commons-logging:commons-logging:1.1.3",
+        "org.apache.httpcomponents:httpclient:4.5.13",
+        "org.apache.httpcomponents:httpcore:4.4.13",
+        "org.apache.logging.log4j:log4j-1.2-api:2.18.0",
+        "org.apache.logging.log4j:log4j-api:2.18.0",
+        "org.apache.logging.log4j:log4j-core:2.18.0",
+        "org.apache.logging.log4j:log4j-slf4j-impl:2.18.0",
+        "org.slf4j:slf4j-api:1.7.30",
+    )
+    return tuple(Jar(coordinate) for coordinate in coordinates)
+
+
 HIVE42 = ArtifactSet("hive-4.2.0", _hive42_jars())
 HIVE40_ARCHIVE = ArtifactSet(
     "hive-4.0.0-server",
@@ -129,6 +190,7 @@ HIVE40_EXTRA = ArtifactSet(
 HIVE23_LISTENER = ArtifactSet(
     "hive-2.3.10-listener", (Jar("org.apache.hive.hcatalog:hive-hcatalog-server-extensions:2.3.10"),)
 )
+HIVE40_DRIVER = ArtifactSet("hive-4.0.1-driver", _hive_driver_jars())
 
 
 def cache_directory() -> Path:

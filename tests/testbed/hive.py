@@ -124,6 +124,17 @@ def class_path(flavour: Flavour) -> list[str]:
     return pyspark_jars
 
 
+def write_site(conf: Path, name: str, values: Mapping[str, str]) -> None:
+    """Hive's configuration file of this name, and a configuration of its log: warnings, to standard output."""
+    lines = [
+        f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
+        for name, value in values.items()
+    ]
+    (conf / name).write_text("\n".join(['<?xml version="1.0"?>', "<configuration>", *lines, "</configuration>", ""]))
+    (conf / "log4j2.properties").write_text(_LOG4J)
+    (conf / "metastore-log4j2.properties").write_text(_LOG4J)
+
+
 @dataclass(slots=True)
 class Metastore:
     """One metastore process; `database` is None for Derby in memory (lost at every stop)."""
@@ -206,15 +217,7 @@ class Metastore:
         return [*java, "-cp", jars, MAIN_CLASS, "-p", str(self.port)]
 
     def _write_site(self, conf: Path) -> None:
-        values = {**self.flavour.settings, **self._places(), **self.settings}
-        lines = [
-            f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
-            for name, value in values.items()
-        ]
-        text = "\n".join(['<?xml version="1.0"?>', "<configuration>", *lines, "</configuration>", ""])
-        (conf / self.flavour.site_file).write_text(text)
-        (conf / "log4j2.properties").write_text(_LOG4J)
-        (conf / "metastore-log4j2.properties").write_text(_LOG4J)
+        write_site(conf, self.flavour.site_file, {**self.flavour.settings, **self._places(), **self.settings})
 
     def _places(self) -> dict[str, str]:
         if self.database is None:
