@@ -138,7 +138,7 @@ def test_report_on_another_database(postgres: Postgres) -> None:
 
 def test_a_lost_connection(empty: MetastoreDatabase, fault_proxy: Callable[[str, int], FaultProxy]) -> None:
     proxy = fault_proxy(empty.host, empty.port)
-    store = open_sql_store(empty.behind(proxy.host, proxy.port).reader_url, connect_timeout_s=3)
+    store = open_sql_store(empty.behind(proxy.host, proxy.port).reader_url)
     with pytest.raises(StoreError), store.snapshot() as snapshot:
         proxy.cut()
         snapshot.database_names()
@@ -159,8 +159,8 @@ def test_a_server_that_says_nothing(empty: MetastoreDatabase, fault_proxy: Calla
     proxy.stall()
     began = time.monotonic()
     with pytest.raises(StoreError, match="timeout"):
-        open_sql_store(empty.behind(proxy.host, proxy.port).reader_url, connect_timeout_s=2)
-    assert time.monotonic() - began < 10
+        open_sql_store(empty.behind(proxy.host, proxy.port).reader_url)
+    assert time.monotonic() - began < 20  # ten seconds for a connection
 
 
 def test_an_error_of_the_caller_ends_the_snapshot(empty: MetastoreDatabase) -> None:
