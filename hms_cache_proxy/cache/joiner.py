@@ -57,23 +57,10 @@ class Joiner:
         """
         if not names or len(self._prefix) + max(map(len, names)) >= KEY_BYTES:
             return self._by_long_names(txn, names, out)
-        prefix, known = self._prefix, self._pieces
-        begin_at, last, begin, body, own = len(out), b"", b"", b"", 0
+        prefix = self._prefix
         with txn.cursor(self._environment.partitions) as cursor:
             get = cursor.get
-            for name in names:
-                row = get(prefix + name)
-                if row is None:
-                    continue
-                template = row[:_OWN]
-                if template != last:
-                    last = template
-                    begin, body, own = known.get(template) or self._resolve(txn, template)
-                if own < 0:
-                    out += (begin, row[_OWN:], body, name)
-                else:
-                    out += (begin, row[_OWN + own :], body, row[_OWN : _OWN + own])
-        return _finish(out, begin_at)
+            return self.join(txn, [(name, row) for name in names if (row := get(prefix + name)) is not None], out)
 
     def _by_long_names(self, txn: Any, names: Sequence[bytes], out: list[bytes]) -> int:
         found = ((name, layout.find(txn, self._environment.partitions, self._prefix, name)) for name in names)

@@ -34,6 +34,14 @@ def follow(tmp_path: Path) -> Iterator[Follow]:
 
 
 @pytest.fixture
+def name(client42: MetastoreClient, unique_name: str) -> Iterator[str]:
+    """A prefix for databases, which are dropped at the end."""
+    yield unique_name
+    for database in client42.get_databases(unique_name + "*"):
+        client42.drop_database(database, True, True)
+
+
+@pytest.fixture
 def oracle(hms42: Metastore) -> Iterator[Oracle]:
     with Oracle(*hms42.address) as connection:
         yield connection

@@ -6,7 +6,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -24,14 +24,6 @@ from tests.testbed.hive import Metastore
 
 pytestmark = pytest.mark.real
 Follow = Callable[..., Followed]
-
-
-@pytest.fixture
-def name(client42: MetastoreClient, unique_name: str) -> Iterator[str]:
-    """A prefix for databases, which are dropped at the end."""
-    yield unique_name
-    for database in client42.get_databases(unique_name + "*"):
-        client42.drop_database(database, True, True)
 
 
 def entry(followed: Followed, database: str, table: str) -> TableEntry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -22,14 +22,6 @@ from tests.testbed.hive import Metastore
 pytestmark = pytest.mark.real
 TORN_S = 40.0
 Follow = Callable[..., Followed]
-
-
-@pytest.fixture
-def name(client42: MetastoreClient, unique_name: str) -> Iterator[str]:
-    """A prefix for databases, which are dropped at the end."""
-    yield unique_name
-    for database in client42.get_databases(unique_name + "*"):
-        client42.drop_database(database, True, True)
 
 
 @pytest.fixture

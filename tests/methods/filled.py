@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
-from types import TracebackType
 
 from hms_cache_proxy import paths
 from hms_cache_proxy.cache import targets
@@ -21,11 +20,12 @@ from hms_cache_proxy.config import load
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.store.protocol import Snapshot
 from hms_cache_proxy.store.sql import open_sql_store
+from tests.testbed.closing import Closing
 
 HOUR_NS = 3600 * 10**9
 
 
-class Filled:
+class Filled(Closing):
     """The data directory: config, page, fences and reader as a worker has them."""
 
     def __init__(self, directory: Path, store_url: str, prefix: bytes) -> None:
@@ -51,12 +51,8 @@ class Filled:
         self.page[Slot.BEGAN_NS] = time.monotonic_ns() + HOUR_NS
         self.page[Slot.SERVE_MODE] = MODE_SERVE
 
-    def __enter__(self) -> Filled:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the files and remove them."""
         self.reader.close()
         self.fences.close()
         self.page.close()

@@ -120,6 +120,12 @@ def new_worker(tmp_path: Path) -> Iterator[Callable[..., Worker]]:
 
 
 @pytest.fixture
+def relay(hms42: Metastore, new_worker: Callable[..., Worker]) -> Worker:
+    """A worker before Hive 4.2.0."""
+    return new_worker(hms42.address)
+
+
+@pytest.fixture
 def scripted() -> Iterator[ScriptedMetastore]:
     """A metastore that answers as it is told."""
     with ScriptedMetastore() as metastore:

@@ -10,8 +10,8 @@ import socketserver
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from types import TracebackType
 
+from tests.testbed.closing import Closing
 from tests.testbed.raw import EndOfStream, RawConnection
 
 Answer = Callable[[bytes, "Call"], Iterator[bytes]]
@@ -52,7 +52,7 @@ def string_field(number: int, value: bytes) -> bytes:
 STOP = b"\0"
 
 
-class ScriptedMetastore:
+class ScriptedMetastore(Closing):
     """Listens on a port of its own; `answers` maps method names to what happens, "*" being the others."""
 
     def __init__(self) -> None:
@@ -75,12 +75,8 @@ class ScriptedMetastore:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> ScriptedMetastore:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Stop listening; connections that are open end with the test."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -21,12 +21,6 @@ MEGABYTE = 1 << 20
 
 
 @pytest.fixture
-def relay(hms42: Metastore, new_worker: Callable[..., Worker]) -> Worker:
-    """A worker before Hive 4.2.0."""
-    return new_worker(hms42.address)
-
-
-@pytest.fixture
 def database(client42: MetastoreClient, unique_name: str) -> str:
     """A database with tables t0, t1, t2."""
     objects.create_database(client42, unique_name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Callable
 
 import pytest
 from hive_metastore.ttypes import GetTableRequest, GetTablesRequest
@@ -18,12 +17,6 @@ from tests.testbed.raw import RawConnection, encode_call
 
 pytestmark = pytest.mark.real
 MEGABYTE = 1 << 20
-
-
-@pytest.fixture
-def relay(hms42: Metastore, new_worker: Callable[..., Worker]) -> Worker:
-    """A worker before Hive 4.2.0."""
-    return new_worker(hms42.address)
 
 
 @pytest.fixture

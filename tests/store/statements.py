@@ -9,12 +9,13 @@ import contextlib
 import socket
 import struct
 import threading
-from types import TracebackType
+
+from tests.testbed.closing import Closing
 
 _HEADER = struct.Struct(">cI")
 
 
-class StatementProxy:
+class StatementProxy(Closing):
     """Listens on `port`; `statements` are the texts of the simple queries since the last clear()."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -24,12 +25,8 @@ class StatementProxy:
         self.statements: list[str] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def __enter__(self) -> StatementProxy:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Stop listening."""
         self._listener.close()
 
     def _accept(self) -> None:

@@ -9,7 +9,6 @@ into a TypeError.
 from __future__ import annotations
 
 import socket
-from types import TracebackType
 from typing import Any
 
 from hive_metastore import ThriftHiveMetastore, ttypes  # type: ignore[import-untyped]  # generated
@@ -17,6 +16,8 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TFramedTransport
+
+from tests.testbed.closing import Closing
 
 TIMEOUT_S = 120.0
 
@@ -31,7 +32,7 @@ def _make_exceptions_mutable() -> None:
 _make_exceptions_mutable()
 
 
-class MetastoreClient(ThriftHiveMetastore.Client):  # type: ignore[misc]  # generated without types
+class MetastoreClient(ThriftHiveMetastore.Client, Closing):  # type: ignore[misc]  # generated without types
     """One connection, opened at once. Use as a context manager, or close()."""
 
     def __init__(self, host: str, port: int, *, framed: bool = False, timeout_s: float = TIMEOUT_S) -> None:
@@ -41,14 +42,6 @@ class MetastoreClient(ThriftHiveMetastore.Client):  # type: ignore[misc]  # gene
         self._transport: Any = wrap(self._socket)
         super().__init__(TBinaryProtocolAccelerated(self._transport))
         self._transport.open()
-
-    def __enter__(self) -> MetastoreClient:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connection; the server notices the end of the stream."""

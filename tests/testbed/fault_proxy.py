@@ -15,8 +15,9 @@ import socket
 import struct
 import threading
 from collections.abc import Coroutine
-from types import TracebackType
 from typing import Any, TypeVar
+
+from tests.testbed.closing import Closing
 
 CHUNK_BYTES = 1 << 16
 COMMAND_TIMEOUT_S = 10.0
@@ -31,7 +32,7 @@ class Direction(enum.Enum):
     DOWN = "to the client"
 
 
-class FaultProxy:
+class FaultProxy(Closing):
     """Use as a context manager, or close()."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -50,14 +51,6 @@ class FaultProxy:
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._run(self._listen())
-
-    def __enter__(self) -> FaultProxy:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def address(self) -> tuple[str, int]:

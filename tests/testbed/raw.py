@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import socket
 import struct
-from types import TracebackType
 from typing import Any, Self
 
 from fb303 import FacebookService  # type: ignore[import-untyped]  # generated
@@ -19,6 +18,7 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
+from tests.testbed.closing import Closing
 from tests.testbed.untyped import FIXED_BYTES, LIST, MAP, SET, STOP, STRING, STRUCT, VERSION_1
 
 CHUNK_BYTES = 1 << 18
@@ -33,7 +33,7 @@ class EndOfStream(ConnectionError):
         self.received = received
 
 
-class RawConnection:
+class RawConnection(Closing):
     """A socket to a Thrift server, seen as bytes. Use as a context manager, or close()."""
 
     def __init__(self, host: str, port: int, *, framed: bool = False, timeout_s: float = TIMEOUT_S) -> None:
@@ -53,14 +53,6 @@ class RawConnection:
         self.framed = framed
         self._buffer = bytearray()
         self._at = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connection."""
