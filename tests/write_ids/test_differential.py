@@ -1,0 +1,58 @@
+"""The metastore's answers and the proxy's for transactional tables, over lists and table ids of every kind."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.differential.compare import answer, decoded, first_difference
+from tests.proxy import Proxy
+from tests.testbed.hive import Metastore
+from tests.testbed.raw import RawConnection
+from tests.write_ids.reads import World, encode
+from tests.write_ids.transactions import Transactions
+
+READS = int(os.environ.get("WRITE_ID_READS", "1500"))
+SEED = int(os.environ.get("DIFFERENTIAL_SEED", "20240607"))
+ROUNDS = 5
+SETTINGS = {
+    "session, sql": {},
+    "strict, sql": {"CONSISTENCY": "strict"},
+    "eventual without lists, sql": {"TRANSACTIONAL_READS": "eventual"},
+    "session, thrift": {"STORE": "thrift"},
+}
+
+
+@pytest.mark.real
+@pytest.mark.flaky(reruns=0)
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_reads_are_equal(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], name: str) -> None:
+    metastore = new_metastore("hive42")
+    settings = SETTINGS[name]
+    differences: list[str] = []
+    with Transactions(*metastore.address) as direct, RawConnection(*metastore.address) as raw:
+        world = World(direct, "acid", SEED)
+        proxy = new_proxy(metastore, settings=settings, store="STORE" not in settings, prewarmed=False)
+        for number in range(ROUNDS):
+            for _ in range(60 if number else 20):
+                world.change()
+            proxy.wait_event(direct.event_id())
+            if not number:
+                proxy.wait_prewarmed()
+            with RawConnection(*proxy.address) as proxied:
+                for seqid, (method, arguments) in enumerate(world.reads(READS // ROUNDS), start=1):
+                    message = encode(method, arguments, seqid)
+                    replies = [answer(connection, message) for connection in (raw, proxied)]
+                    difference = first_difference(*(decoded(reply, method) for reply in replies))
+                    if difference:
+                        differences.append(f"{method}({arguments}): {difference}")
+    assert not differences, "\n".join([f"{len(differences)} differences", *differences[:5]])
+    counts: Counter[tuple[str, str]] = Counter()
+    for (_, outcome, reason), count in proxy.requests().items():
+        counts[outcome, reason] += int(count)
+    assert counts["hit", "write_id"] > READS / 5, counts
+    assert min(counts["miss", "table_id"], counts["miss", "write_id"]) > READS / 50 or "strict" in name, counts
