@@ -50,6 +50,10 @@ PATIENCE_NS = 25_000_000
 """How long a read may wait for the follower's next step (some milliseconds) rather than cost the metastore a call.
 And a connection that reads without pause would never get out of being relayed: each relayed reply sets a new floor."""
 
+LOOK_AGAIN_S = 10.0
+"""A transactional table is read again so often, at most, because a request's list was not the cache's."""
+LOOKS_REMEMBERED = 10_000
+
 _WAITS_FOR_FOLLOWER = frozenset({Reason.FENCE, Reason.FLOOR, Reason.EVENTS_FLOOR, Reason.UNCONFIRMED, Reason.BOUNDED})
 _SEQID = 4
 
@@ -102,6 +106,7 @@ class Dispatcher:
         self._gate = Gate(page, FenceMirror(fences), rules)
         self._hot = HotPath(page, reader, self._replies, self._gate)
         self.hot = self._hot.answer
+        self._looked_s: dict[tuple[bytes, ...], float] = {}
         self._slow_since_ns = -1  # BEGAN_NS at which a read waited in vain: no patience until it moves
         self._shared = effects.Shared(
             page, fences, self._replies, wake, int(config.upstream_options.request_timeout_s * 10**9)
@@ -313,9 +318,21 @@ class Dispatcher:
     def _missed(self, found: Plan, depends: tuple[bytes, ...], reason: Reason) -> Forward:
         method = found.method
         cached = method.reads or method.learn
-        ticket = tuple(dep for dep in depends if dep[:1] == b"t") if reason in _WAITS_FOR_FOLLOWER and cached else ()
+        asks = cached and (reason in _WAITS_FOR_FOLLOWER or (reason is Reason.WRITE_ID and self._looks_again(depends)))
+        ticket = tuple(dep for dep in depends if dep[:1] == b"t") if asks else ()
         pending = effects.Read(depends, ticket)
         return Forward(method.name, "miss" if cached else "relay", reason.value, retry=True, pending=pending)
+
+    def _looks_again(self, depends: tuple[bytes, ...]) -> bool:
+        """Is it worth a look whether the list is still what the cache has? Lists can change without an event: aborted
+        ids leave them once they are cleaned up. Now and then, as readers with old lists come all the time."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s.get(depends, 0.0) < LOOK_AGAIN_S:
+            return False
+        if len(self._looked_s) >= LOOKS_REMEMBERED:
+            self._looked_s.clear()
+        self._looked_s[depends] = now_s
+        return True
 
 
 def _chunks(head: bytes, body: Slices) -> Iterator[bytes]:

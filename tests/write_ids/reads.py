@@ -62,7 +62,8 @@ class World:
     def _write(self, name: str, write_id: int) -> None:
         direct, database = self.direct, self.database
         if name.startswith("u") or self.rng.random() < 0.2:
-            parameters = {"k": str(self.rng.random()), **(STATISTICS if write_id > 0 and self.rng.random() < 0.5 else {})}
+            statistics = STATISTICS if write_id > 0 and self.rng.random() < 0.5 else {}  # need a write id
+            parameters = {"k": str(self.rng.random()), **statistics}
             direct.alter(database, name, parameters, write_id, direct.valid(database, name) if write_id > 0 else None)
             return
         there = set(direct.partition_names(database, name))
