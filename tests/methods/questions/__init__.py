@@ -1,0 +1,22 @@
+"""Questions to a metastore: (method, arguments) with odd names, limits, values and fields, and who must answer them.
+
+Job: the tables that compare readers with metastores, one module a topic. Must not know: readers.
+"""
+
+from __future__ import annotations
+
+from tests.methods.questions.databases import databases, listings
+from tests.methods.questions.filters import by_filter
+from tests.methods.questions.partition import one_partition, partition_by_name
+from tests.methods.questions.partitions import all_partitions, by_names, some_values
+from tests.methods.questions.question import Question
+from tests.methods.questions.tables import many_tables, tables
+
+__all__ = ["Question", "everything"]
+
+
+def everything() -> list[Question]:
+    """All questions."""
+    makers = (databases, listings, tables, many_tables, one_partition, partition_by_name)
+    more = (all_partitions, by_names, some_values, by_filter)
+    return [question for make in (*makers, *more) for question in make()]

@@ -1,0 +1,73 @@
+"""Questions about databases and lists of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.methods.questions.question import DB, Question
+from tests.methods.world import struct
+
+
+def databases() -> Iterator[Question]:
+    """Databases and the lists of names."""
+    for name in (b"{db}x", b"{DB} x", b"@hive#No"):
+        yield Question("get_database", {"name": name})
+    for name in (b"{db}", b" {DB}\t", b"@hive#{db}", b"@HIVE#{DB}", b"\x01{db}\x00", b"default"):
+        yield Question("get_database", {"name": name}, "location")
+    for name in (b"", b"  ", None, b"@hive", b"@hive#", b"@hive#!", "\u212a".encode(), b"{db}\xc2\xa0", b"@#{db}"):
+        yield Question("get_database", {"name": name}, "name")
+    yield Question("get_database", {"name": b"@nocat#{db}"}, "not_loaded")
+    yield Question("get_database", {"name": b" @hive#{db}"})
+    request = "GetDatabaseRequest"
+    yield Question("get_database_req", {"request": struct(request, name=DB, catalogName=b"hive")}, "location")
+    yield Question("get_database_req", {"request": struct(request, name=b" {DB}", catalogName=b"HIVE")}, "location")
+    yield Question("get_database_req", {"request": struct(request, name=b"No ", catalogName=b"Hive")})
+    yield Question("get_database_req", {"request": struct(request, name=DB, catalogName=b"hive ")}, "name")
+    yield Question("get_database_req", {"request": struct(request, name=DB)}, "arguments")
+    yield Question("get_database_req", {"request": struct(request, name=b"@hive#{db}", catalogName=b"hive")}, "name")
+    capable = struct(request, name=DB, catalogName=b"hive", processorCapabilities=[b"EXTREAD"])
+    yield Question("get_database_req", {"request": capable}, "capabilities")
+    yield Question("get_all_databases", {})
+    for pattern in (b"{prefix}*", b"{DB}", b"{db}|{prefix}other", b" {db}* ", b"{prefix}m.in", b"{prefix}main.*"):
+        yield Question("get_databases", {"pattern": pattern})
+    for pattern in (
+        b"",
+        b"{prefix}[mo]*",
+        b"{prefix}%",
+        b"{prefix}mai?",
+        b"{db} | {db}2",
+        b"@hive#{prefix}*",
+        b"{prefix}'*",
+    ):
+        yield Question("get_databases", {"pattern": pattern})
+    for pattern in (None, b"@hive#", b"@hive"):
+        yield Question("get_databases", {"pattern": pattern}, "name")
+    for pattern in (b"|", b"{db}|", b"{prefix}\\_*", "ü*".encode()):
+        yield Question("get_databases", {"pattern": pattern}, "pattern")
+
+
+def listings() -> Iterator[Question]:
+    """Lists of tables."""
+    for name in (b"{db}", b" {DB}", b"@hive#{db}", b"no_such_db", b"{prefix}empty", b"{db}|{db}2", b"{prefix}*"):
+        yield Question("get_all_tables", {"db_name": name})
+        yield Question("get_tables", {"db_name": name, "pattern": b"*"})
+    for name in (None, b"", b"@hive", b"@hive#", b"@hive#!"):
+        yield Question("get_all_tables", {"db_name": name}, "name")
+        yield Question("get_tables", {"db_name": name, "pattern": b"*"}, "name")
+    for pattern in (
+        None,
+        b"",
+        b"plain",
+        b"PLAIN*",
+        b"plain|t1",
+        b"tab?x",
+        b"tab.x",
+        b"tab_x*",
+        b" t1 ",
+        b"p%",
+        b".*",
+        b"[a-z]*",
+    ):
+        yield Question("get_tables", {"db_name": DB, "pattern": pattern})
+    yield Question("get_tables", {"db_name": DB, "pattern": b"t\\d"}, "pattern")
+    yield Question("get_tables_by_type", {"db_name": DB, "pattern": b"*", "tableType": b"VIRTUAL_VIEW"}, "not_cached")

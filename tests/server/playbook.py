@@ -1,0 +1,132 @@
+"""A playbook of connection logic: events in, commands out, and the order of the dispatcher's hooks. No sockets."""
+
+from __future__ import annotations
+
+import struct
+
+from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.methods.decision import Forward, Serve, Session, Wait
+from hms_cache_proxy.server.commands import (
+    Command,
+    OpenUpstream,
+    Send,
+    SendUpstream,
+)
+from hms_cache_proxy.server.connection import ClientConnection, Settings
+from hms_cache_proxy.upstream.endpoints import Endpoints
+from hms_cache_proxy.wire.message import Header, Limits
+from tests.testbed.raw import encode_call
+
+SECOND = 1_000_000_000
+READ = encode_call("get_all_databases", seqid=5)
+RELAY = Forward(label="get_all_databases", outcome="relay")
+
+
+class Recorder:
+    """A dispatcher that does as it is told and notes the hooks, and how many bytes had left at each."""
+
+    def __init__(self) -> None:
+        self.decision: Serve | Forward | Wait = RELAY
+        self.patience: list[bool] = []
+        self.hooks: list[tuple[object, ...]] = []
+        self.seen: list[bytes] = []
+        self.broken = False
+
+    def hot(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
+        return None
+
+    def moved(self) -> int:
+        return 0
+
+    def decide(
+        self,
+        session: Session,
+        header: Header,
+        message: bytes,
+        now_ns: int,
+        *,
+        complete: bool = True,
+        patient: bool = False,
+    ) -> Serve | Forward | Wait:
+        self.seen.append(message)
+        self.patience.append(patient)
+        return self.decision
+
+    def sending(self, session: Session, forward: Forward) -> None:
+        if self.broken:
+            raise CacheError("disk full")
+        self.hooks.append(("sending",))
+
+    def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
+        self.hooks.append(("began",))
+
+    def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
+        self.hooks.append(("done", reply))
+
+    def failed(self, session: Session, forward: Forward, sent: bool) -> None:
+        self.hooks.append(("failed", sent))
+
+
+class Playbook:
+    """A connection, its dispatcher, and a clock that is moved by hand."""
+
+    def __init__(self, *, upstreams: int = 2, idle_s: int = 60) -> None:
+        self.now = SECOND
+        self.decider = Recorder()
+        self.endpoints = Endpoints([("one", 1), ("two", 2)][:upstreams])
+        settings = Settings(limits=Limits(), idle_timeout_ns=idle_s * SECOND, request_timeout_ns=10 * SECOND)
+        self.core = ClientConnection(
+            decider=self.decider, endpoints=self.endpoints, settings=settings, peer="", now_ns=self.now
+        )
+
+    def received(self, data: bytes) -> list[Command]:
+        return self.core.received(data, self.now)
+
+    def opened(self) -> list[Command]:
+        return self.core.upstream_opened(self.now)
+
+    def upstream(self, data: bytes) -> list[Command]:
+        return self.core.upstream_received(data, self.now)
+
+    def relaying(self, request: bytes = READ) -> None:
+        """Go to where the request is out."""
+        commands = self.received(request)
+        if OpenUpstream in kinds(commands):
+            commands = self.opened()
+        assert kinds(commands)[-1] is SendUpstream
+
+
+def kinds(commands: list[Command]) -> list[type]:
+    return [type(command) for command in commands]
+
+
+def sent(commands: list[Command]) -> bytes:
+    """What goes to the client."""
+    return b"".join(command.data for command in commands if isinstance(command, Send))
+
+
+def reply_to(request: bytes, *, size: int = 10, kind: int = 2) -> bytes:
+    """A reply that holds one string."""
+    (length,) = struct.unpack_from(">i", request, 4)
+    head = request[:3] + bytes([kind]) + request[4 : 12 + length]
+    return head + struct.pack(">Bhi", 11, 0, size) + b"x" * size + b"\0"
+
+
+def framed(message: bytes) -> bytes:
+    return struct.pack(">i", len(message)) + message
+
+
+def exception(request: bytes, kind: int, text: bytes) -> bytes:
+    """A TApplicationException in answer."""
+    head = reply_to(request, kind=3)[:-18]
+    return head + struct.pack(">Bhi", 11, 1, len(text)) + text + struct.pack(">Bhi", 8, 2, kind) + b"\0"
+
+
+def exception_in(commands: list[Command]) -> bytes:
+    """The client got one as its whole answer."""
+    data = sent(commands)
+    assert data[3] == 3, data
+    return data
+
+
+REPLY = reply_to(READ)
