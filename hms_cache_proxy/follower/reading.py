@@ -104,7 +104,7 @@ class Reading:
         self._queue_loads = True
         work = self._work
         self._room = min(self._room, chunk)
-        most = max(1, chunk // TABLE_COST)
+        most = max(1, min(chunk, self.limits.chunk) // TABLE_COST)
         if work.all_databases:
             for database in self._all_databases():
                 work.lists[database] = None
