@@ -13,6 +13,7 @@ import pytest
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import ABSENT, TableEntry
 from hms_cache_proxy.cache.state import Slot
+from hms_cache_proxy.consistency.fences import FenceMirror
 from hms_cache_proxy.follower import messages
 from tests.differential import contents
 from tests.differential.changes import Changes
@@ -221,6 +222,30 @@ def test_tickets(hms42: Metastore, client42: MetastoreClient, follow: Follow, na
     followed.ticket(b"p" + target[1:])
     with followed.reader.snapshot() as cache:
         assert cache.partitions(entry(followed, name, "t"), [b"p=1"]) != partitions
+
+
+def test_a_lock_is_lifted_by_a_step_that_finds_nothing_to_do(
+    hms42: Metastore, client42: MetastoreClient, follow: Follow, name: str
+) -> None:
+    """Its ticket asks for no refetch: the number alone is published, and the next number lifts the next lock."""
+    objects.create_database(client42, name)
+    objects.create_table(client42, objects.table(name, "t"))
+    followed = follow(hms42, include=f"{name}.*")
+    followed.loaded()
+    target = targets.table(CATALOG, name.encode(), b"t")
+    mirror = FenceMirror(followed.fences)
+    with followed.reader.snapshot() as cache:
+        before, loaded = cache.meta, cache.version(target)
+    for _ in range(3):
+        number = followed.fences.fence_now([target])
+        assert mirror.active([target], number - 1)
+        followed.until(lambda number=number: followed.page[Slot.DONE_TICKET] >= number)  # type: ignore[misc]
+        with followed.reader.snapshot() as cache:
+            after = cache.meta
+            assert not mirror.active([target], after.done_ticket)
+            assert cache.version(target) == loaded, "nothing was read again"
+    assert after.done_ticket == before.done_ticket + 3 and after.cursor == before.cursor
+    assert followed.fences.counts()["fences"] == 0
 
 
 def test_include_and_exclude(hms42: Metastore, client42: MetastoreClient, follow: Follow, name: str) -> None:
