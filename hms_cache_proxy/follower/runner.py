@@ -184,9 +184,11 @@ class Runner:
         verdict = self._examiner.take()
         if verdict is not None:
             self._report.verdict(verdict)
-            if self._page[Slot.LISTS_DIFFER] != verdict.lists_differ:
-                self._page[Slot.LISTS_DIFFER] = int(verdict.lists_differ)
-                self._mode.answers_changed()
+            found = {Slot.LISTS_DIFFER: verdict.lists_differ, Slot.SHAPES_DIFFER: verdict.shapes_differ}
+            for slot, differ in found.items():
+                if self._page[slot] != differ:
+                    self._page[slot] = int(differ)
+                    self._mode.answers_changed()
             if verdict.identified:  # the first question made the database's uuid: the store has to look again
                 self._close(keep_cache=True)
         cycle = self._opened()

@@ -258,7 +258,8 @@ class Dispatcher:
         kept = self._replies.revalidate(call.key, snapshot, began_ns)
         if kept is not None:
             head = message_header(call.header.name, MessageType.REPLY, call.header.seqid)
-            return Serve(head + kept.body, call.plan.method.name)
+            known: Known = kept.extra  # type: ignore[assignment]  # nothing else is put there
+            return Serve(head + kept.body, call.plan.method.name, reason=known.reason)
         return self._learn(call, depends, snapshot, reason)
 
     def _learn(self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot, reason: Reason) -> Forward:
@@ -288,8 +289,8 @@ class Dispatcher:
         except WireError:
             raise Decline(Reason.ARGUMENTS) from None
         found.bearer.show(args, call.proof)
-        lists_differ = bool(self._page[Slot.LISTS_DIFFER])
-        context = Context(snapshot, self._default_catalog, label, self._by_name, call.proof, lists_differ)
+        differ = bool(self._page[Slot.LISTS_DIFFER]), bool(self._page[Slot.SHAPES_DIFFER])
+        context = Context(snapshot, self._default_catalog, label, self._by_name, call.proof, *differ)
         body = found.reader(context, args)
         head = message_header(header.name, MessageType.REPLY, header.seqid)
         reason = Reason.WRITE_ID.value if call.proof.used else ""
@@ -313,7 +314,7 @@ class Dispatcher:
 
     def _known(self, label: str, header: Header, reason: str) -> Known:
         head = message_header(header.name, MessageType.REPLY, 0)[:-_SEQID]
-        return Known(head, self._metrics.slot(label, "hit", reason))
+        return Known(head, self._metrics.slot(label, "hit", reason), reason)
 
     def _missed(self, found: Plan, depends: tuple[bytes, ...], reason: Reason) -> Forward:
         method = found.method

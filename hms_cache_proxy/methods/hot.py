@@ -50,10 +50,11 @@ _QUICK_NS: Final = int(BOUNDS[0] * 1e9)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is needed of a kept reply besides its bytes: how its message begins, and where it is counted."""
+    """What is needed of a kept reply besides its bytes: its beginning, where it is counted, why it is a hit."""
 
     head: bytes
     metrics: MetricsSlot
+    reason: str
 
 
 class HotPath:

@@ -23,6 +23,7 @@ TRANSACTIONAL_LISTENERS = "hive.metastore.transactional.event.listeners"
 LISTENERS = "hive.metastore.event.listeners"
 PARTITION_LIMIT = "hive.metastore.limit.partition.request"
 DIRECT_SQL = "hive.metastore.try.direct.sql"
+TRANSFORMER = "metastore.metadata.transformer.class"  # Hive 4; there is no old name
 LOG_RETENTION = "hive.metastore.event.db.listener.timetolive"
 
 _DEFAULTS = {
@@ -35,6 +36,7 @@ _DEFAULTS = {
     LOG_RETENTION: ("1d", "86400s"),
     PARTITION_LIMIT: ("-1",),
     DIRECT_SQL: ("true",),
+    TRANSFORMER: ("org.apache.hadoop.hive.metastore.MetastoreDefaultTransformer",),
 }
 _NOTIFICATION_LISTENER = ".DbNotificationListener"
 _NOT_SET = b"\x01not set"
@@ -61,6 +63,11 @@ class UpstreamFacts:
     def lists_differ(self) -> bool:
         """Lists of partitions are limited in size, or read by the ORM, which says more of their serdes."""
         return any(self.settings[name] not in _DEFAULTS[name] for name in (PARTITION_LIMIT, DIRECT_SQL))
+
+    @property
+    def shapes_differ(self) -> bool:
+        """What clients get who say what they can do is not what Hive's own transformer gives them."""
+        return self.settings[TRANSFORMER] not in _DEFAULTS[TRANSFORMER]
 
     @property
     def logs_in_transaction(self) -> bool:

@@ -29,6 +29,7 @@ DEFAULTS: dict[str, str | None] = {
     checks.LOG_RETENTION: "1d",
     checks.PARTITION_LIMIT: "-1",
     checks.DIRECT_SQL: "true",
+    checks.TRANSFORMER: "org.apache.hadoop.hive.metastore.MetastoreDefaultTransformer",
 }
 
 
@@ -184,3 +185,8 @@ def test_canary_and_replica(page: StatePage, tmp_path: Path) -> None:
 def test_settings_that_change_lists(settings: dict[str, str | None]) -> None:
     assert not facts().lists_differ
     assert facts(**settings).lists_differ
+
+
+def test_another_transformer_shapes_answers() -> None:
+    assert not facts().shapes_differ
+    assert facts(TRANSFORMER=" ").shapes_differ

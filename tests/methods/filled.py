@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hms_cache_proxy import paths
 from hms_cache_proxy.cache import targets
-from hms_cache_proxy.cache.changes import Changes, PartitionChange
+from hms_cache_proxy.cache.changes import Changes, PartitionChange, TableWriteIds
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
@@ -72,6 +72,9 @@ def everything(snapshot: Snapshot, prefix: bytes) -> Changes:
         wanted = [name for name, _, _ in snapshot.table_names(*key)]
         for name, table in snapshot.tables(*key, wanted).items():
             changes.tables[(*key, name)] = table
+            if table.transactional:
+                valid = snapshot.write_ids([(key[1], name)])[key[1], name].valid
+                changes.write_ids[table.table_id] = TableWriteIds((*key, name), valid.text())
             if table.partition_keys:
                 rows = list(snapshot.partitions(table))
                 changes.partitions.append(PartitionChange(table.table_id, rows, replace_all=True))

@@ -148,10 +148,10 @@ class World:
         }
         hms.do("create_table", tbl=struct("Table", **(values | fields)))
 
-    def partitions(self, hms: Oracle, table: bytes, values: Iterable[list[bytes]]) -> None:
+    def partitions(self, hms: Oracle, table: bytes, values: Iterable[list[bytes]], **fields: Any) -> None:
         """add_partitions."""
         common = {"dbName": self.database, "tableName": table, "createTime": 1, "parameters": {b"k": b"v"}}
-        rows = [struct("Partition", values=each, sd=descriptor(), **common) for each in values]
+        rows = [struct("Partition", values=each, **({"sd": descriptor()} | common | fields)) for each in values]
         hms.do("add_partitions", new_parts=rows)
 
     def _tables(self, hms: Oracle) -> None:
@@ -162,15 +162,29 @@ class World:
         private = {b"EXTERNAL": b"TRUE", b"PARTITION_LEVEL_PRIVILEGE": b"true"}
         self.table(hms, b"private", ((b"dt", b"string"),), parameters=private)
         self.partitions(hms, b"private", [[b"1"]])
+        buckets = descriptor(numBuckets=4, bucketCols=[b"id"])
+        self.table(hms, b"bucketed", ((b"dt", b"string"),), sd=buckets)
+        self.partitions(hms, b"bucketed", [[b"1"]], sd=buckets)
+        self.table(hms, b"asking", parameters={b"EXTERNAL": b"TRUE", b"OBJCAPABILITIES": b"EXTREAD,EXTWRITE"})
 
     def _acid(self, hms: Oracle) -> None:
+        insert_only = {b"transactional": b"true", b"transactional_properties": b"insert_only"}
+        self._transactional(hms, b"insert_only", ((b"dt", b"string"),), insert_only, descriptor())
+        orc = b"org.apache.hadoop.hive.ql.io.orc.Orc"
+        serde = struct("SerDeInfo", serializationLib=orc + b"Serde", parameters={})
+        files = descriptor(inputFormat=orc + b"InputFormat", outputFormat=orc + b"OutputFormat", serdeInfo=serde)
+        self._transactional(hms, b"full_acid", ((b"dt", b"string"),), {b"transactional": b"true"}, files)
+        self.partitions(hms, b"full_acid", [[b"1"]], sd=files)
+        self._transactional(hms, b"full_flat", (), {b"transactional": b"true"}, files)
+
+    def _transactional(self, hms: Oracle, name: bytes, keys: Keys, parameters: dict[bytes, bytes], sd: Any) -> None:
         table = struct(
             "Table",
-            tableName=b"insert_only",
+            tableName=name,
             dbName=self.database,
-            sd=descriptor(),
-            partitionKeys=[struct("FieldSchema", name=b"dt", type=b"string")],
-            parameters={b"transactional": b"true", b"transactional_properties": b"insert_only"},
+            sd=sd,
+            partitionKeys=[struct("FieldSchema", name=key, type=kind) for key, kind in keys],
+            parameters=parameters,
             tableType=b"MANAGED_TABLE",
         )
         capabilities = CAPABILITIES.split()

@@ -32,6 +32,14 @@ _FIRST_STRUCT = b"\x0c\x00\x01"
 _FIRST_STRINGS = b"\x0f\x00\x01\x0b"
 _FIRST_STRUCTS = b"\x0f\x00\x01\x0c"
 
+HIVESERVER2 = frozenset(
+    b"EXTWRITE EXTREAD HIVEBUCKET2 HIVEFULLACIDREAD HIVEFULLACIDWRITE HIVECACHEINVALIDATE HIVEMANAGESTATS"
+    b" HIVEMANAGEDINSERTWRITE HIVEMANAGEDINSERTREAD HIVESQL HIVEMQT HIVEONLYMQTWRITE".split()
+)
+"""What a client says who can do everything, and is therefore shown everything as it is."""
+_REQUIRED_CAPABILITIES = b"OBJCAPABILITIES"  # a parameter
+_OF_CONNECTORS = frozenset((b"CONNECTORREAD", b"CONNECTORWRITE"))  # nothing here asks for them
+
 _NOT_LOADED = {"excluded": Reason.EXCLUDED, "full": Reason.FULL}
 
 
@@ -75,11 +83,27 @@ class Context(NamedTuple):
     """With which transactional tables may be used."""
     lists_differ: bool = False
     """The metastore's settings make lists of partitions differ from what is stored."""
+    shapes_differ: bool = False
+    """The metastore has another transformer of metadata than Hive's own."""
 
     def list_of_partitions(self) -> None:
         """Declines a list of partitions where it is not what the store says."""
         if self.lists_differ:
             raise Decline(Reason.SETTINGS)
+
+    def capable(self, request: spec.Struct, database: Database) -> bool:
+        """Whether the client says what it can do, and can do everything. Declines if it says less, or in other words:
+        the metastore then shapes the answer for it (MetastoreDefaultTransformer of Hive 4; in catalog `hive` alone)."""
+        words = request.processorCapabilities
+        if words is None and request.processorIdentifier is None:
+            return False
+        everything = bool(words) and HIVESERVER2 <= set(words) <= HIVESERVER2 | _OF_CONNECTORS
+        if not everything or database.catalog != names.DEFAULT_CATALOG:
+            raise Decline(Reason.CAPABILITIES)
+        if self.shapes_differ:
+            raise Decline(Reason.SETTINGS)
+        self.only_hive4()
+        return True
 
     def split(self, raw: bytes | None) -> Database:
         """The database of a method that takes `@catalog#database`."""
@@ -206,6 +230,12 @@ def unless(*set_fields: object) -> None:
 def no_capabilities(capabilities: object, identifier: object) -> None:
     """Decline if the client says what it can do: the metastore then shapes the answer for it."""
     if capabilities is not None or identifier is not None:
+        raise Decline(Reason.CAPABILITIES)
+
+
+def as_stored(*bodies: bytes) -> None:
+    """Decline tables that ask for capabilities of their own."""
+    if any(_REQUIRED_CAPABILITIES in body for body in bodies):
         raise Decline(Reason.CAPABILITIES)
 
 

@@ -24,7 +24,7 @@ from .base import (
     absent,
     around_strings,
     around_structs,
-    no_capabilities,
+    as_stored,
     no_projection,
     success_strings,
     success_structs,
@@ -80,10 +80,11 @@ def get_partitions_by_names_req(context: Context, args: Struct) -> Body:
     """Partitions by their exact names, by request (whose database's name carries the catalog)."""
     request = args.req
     unless(request is None)
-    no_capabilities(request.processorCapabilities, request.processorIdentifier)
+    database = context.split(request.db_name)
+    capable = context.capable(request, database)
     unless(request.get_col_stats, request.getFileMetadata)
     no_projection(request)
-    return _by_names(context, context.split(request.db_name), request.tbl_name, request.names, wrapped=True)
+    return _by_names(context, database, request.tbl_name, request.names, wrapped=True, capable=capable)
 
 
 def get_partition_names_ps(context: Context, args: Struct) -> Body:
@@ -130,7 +131,7 @@ def _limit(max_parts: int | None) -> int | None:
 
 def _names(context: Context, entry: TableEntry | None, max_parts: int | None) -> Body:
     limit = _limit(max_parts)
-    if entry is None:
+    if entry is None or limit == 0:  # Hive 2.3 takes 0 for no limit
         context.only_hive4()
     if entry is None or not entry.partition_keys or limit == 0:
         return success_strings([])
@@ -166,10 +167,18 @@ def _around(before: bytes, slices: Iterator[bytes], after: bytes) -> Iterator[by
 
 
 def _by_names(
-    context: Context, database: Database, table: bytes | None, names: list[bytes] | None, *, wrapped: bool
+    context: Context,
+    database: Database,
+    table: bytes | None,
+    names: list[bytes] | None,
+    *,
+    wrapped: bool,
+    capable: bool = False,
 ) -> Body:
     context.list_of_partitions()
     entry = context.partitioned(database, table)
+    if capable and entry is not None and entry.body is not None:
+        as_stored(entry.body)
     if names is None:
         raise Decline(Reason.ARGUMENTS)
     if entry is None:

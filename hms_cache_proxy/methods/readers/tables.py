@@ -3,10 +3,11 @@
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
 
 What a client says it can do (`capabilities`) only matters for insert-only tables, which the metastore refuses to a
-client that does not know them; what its processor can do changes other fields too. A list of tables comes in no order
-(no ORDER BY). Asked with a ValidWriteIdList, get_table_req says of an unpartitioned transactional table whether its
-basic statistics hold for this reader (ObjectStore.getTable of Hive 4.2): always, if they were written without a write
-id; else only a part of the cases is answered here.
+client that does not know them; what its processor can do (`processorCapabilities`) changes other fields too, unless it
+can do everything: then only get_table_req says so. A list of tables comes in no order (no ORDER BY). Asked with a
+ValidWriteIdList, get_table_req says of an unpartitioned transactional table whether its basic statistics hold for this
+reader (ObjectStore.getTable of Hive 4.2): always, if they were written without a write id; else only a part of the
+cases is answered here.
 Owner: the worker's loop.
 """
 
@@ -28,7 +29,7 @@ from .base import (
     Database,
     Decline,
     absent,
-    no_capabilities,
+    as_stored,
     success_struct,
     success_structs,
     unless,
@@ -39,6 +40,8 @@ from .base import (
 _INSERT_ONLY: Final = b"\x00\x00\x00\x0binsert_only"  # the value of transactional_properties
 _KNOWS_INSERT_ONLY: Final = 2  # ClientCapability.INSERT_ONLY_TABLES
 _STATISTICS: Final = b"COLUMN_STATS_ACCURATE"
+_ACCESS_TYPE: Final = b"\x03\x00\x16"  # field 22, a byte: 2 is reading, 8 is both
+_ACCESS: Final = {b"EXTERNAL_TABLE": b"\x08", b"MANAGED_TABLE": b"\x08", b"VIRTUAL_VIEW": b"\x02"}
 _COMPLIANT: Final = b"\x02\x00\x14"  # field 20, a bool
 
 
@@ -52,10 +55,10 @@ def get_table_req(context: Context, args: Struct) -> Body:
     request = args.req
     if request is None:
         raise Decline(Reason.ARGUMENTS)
-    no_capabilities(request.processorCapabilities, request.processorIdentifier)
-    unless(request.getColumnStats)
     database = context.plain(request.catName, request.dbName)
-    return _table(context, database, request.tblName, wrapped_struct, request.capabilities)
+    capable = context.capable(request, database)
+    unless(request.getColumnStats)
+    return _table(context, database, request.tblName, wrapped_struct, request.capabilities, capable=capable)
 
 
 def get_table_objects_by_name(context: Context, args: Struct) -> Body:
@@ -69,10 +72,12 @@ def get_table_objects_by_name_req(context: Context, args: Struct) -> Body:
     request = args.req
     if request is None:
         raise Decline(Reason.ARGUMENTS)
-    no_capabilities(request.processorCapabilities, request.processorIdentifier)
-    unless(request.projectionSpec is not None, request.tablesPattern is not None)
     database = context.plain(request.catName, request.dbName)
+    capable = context.capable(request, database)
+    unless(request.projectionSpec is not None, request.tablesPattern is not None)
     bodies = _tables(context, database, request.tblNames, request.capabilities)
+    if capable:
+        as_stored(*bodies)
     return wrapped_structs(len(bodies), bodies)
 
 
@@ -82,16 +87,27 @@ def _table(
     raw: bytes | None,
     result: Callable[[bytes], bytes],
     capabilities: Struct | None = None,
+    *,
+    capable: bool = False,
 ) -> Body:
     entry = context.table(database, raw)
     if entry is None or entry.body is None:
         return context.error("NoSuchObjectException", absent(database, raw))
-    if not entry.transactional:
-        return result(entry.body)
-    _capable(entry.body, capabilities)
-    if context.proof.text is None or entry.partition_keys:
-        return result(entry.body)
-    return result(_with_compliance(entry.body))
+    body = entry.body
+    if entry.transactional:
+        _capable(body, capabilities)
+        if context.proof.text is not None and not entry.partition_keys:
+            body = _with_compliance(body)
+    return result(_with_access(body, entry.table_type) if capable else body)
+
+
+def _with_access(body: bytes, table_type: bytes) -> bytes:
+    """The table with its accessType for a client that can do everything."""
+    as_stored(body)
+    access = _ACCESS.get(table_type)
+    if access is None:
+        raise Decline(Reason.CAPABILITIES)
+    return b"".join((body[:-1], _ACCESS_TYPE, access, STOP))
 
 
 def _capable(body: bytes, capabilities: Struct | None) -> None:
