@@ -58,6 +58,7 @@ class Report:
         self._prewarm: _Prewarm | None = None
         self._bar = _Bar() if sys.stderr.isatty() else None
         self._mode = ModeReason.STARTING
+        self._told: CacheWriter | None = None  # whose objects have been shown: a warm start may change nothing
         self._uncounted: CacheWriter | None = None
         self._facts: dict[str, Any] = {"findings": [], "unreachable": {}, "last_error": None, "last_reset": None}
 
@@ -91,9 +92,9 @@ class Report:
         self._count(outcome)
         if outcome.reset is not None:
             self._reset(outcome.reset.value, outcome.event_id)
-        if outcome.changed or outcome.reset is not None:
+        if outcome.changed or outcome.reset is not None or writer is not self._told:
             self._objects(writer)
-            self._uncounted = writer
+            self._told = self._uncounted = writer
         if work is not None:
             self._follow_prewarm(outcome, writer, work)
         self.heartbeat()
