@@ -1,115 +1,160 @@
-"""How long after a change's commit the proxy serves it: changes at the metastore, polled through the proxy."""
+"""How long after a change's commit the proxy serves it: changes at the metastore, polled through the proxy.
+
+The clock runs from the metastore's reply to the change until the first answer of the proxy that shows it. Must not
+know: how the follower works.
+"""
 
 from __future__ import annotations
 
+import json
+import random
 import statistics
+import subprocess
+import sys
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
-from hive_metastore.ttypes import GetTableRequest
+from hive_metastore.ttypes import GetTablesRequest
 
-from benchmarks.contents import DATABASE
+from benchmarks.contents import DATABASE, get_table
 from tests.proxy import Proxy
+from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
+from tests.testbed.raw import RawConnection, encode_call
+
+CHANGED = "t18"
+UNRELATED = [f"t{number:02d}" for number in range(4, 14)]
+POLL_METHOD, READ_METHOD = "get_table_objects_by_name_req", "get_table_req"  # told apart in the metrics
+POLL_PAUSE_S = 0.001
+READ_PAUSE_S = 0.005
+METRICS_S = 1.2  # until a worker's counts are in /metrics
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Milliseconds from the metastore's reply to a change until the proxy's answer shows it."""
+    """`delays_ms` in order of size; `changes_per_s`: of others, at the metastore meanwhile; `hit_share`: of reads of
+    unrelated tables; `poll_hit_share`: of the polls that saw the change.
+    """
 
-    samples: int
+    delays_ms: list[float]
     median_ms: float
     p95_ms: float
     worst_ms: float
     changes_per_s: float
     hit_share: float
+    poll_hit_share: float
 
 
-def _version(client: MetastoreClient, table: str) -> str:
-    found = client.get_table_req(GetTableRequest(dbName=DATABASE, tblName=table)).table.parameters
-    return str(found.get("bench_version", ""))
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """DDL as fast as the metastore takes it; then the time until the cache has followed all of it."""
+
+    changes: int
+    seconds: float
+    caught_up_ms: float
 
 
-def _change(client: MetastoreClient, table: str, version: str) -> None:
-    found = client.get_table_req(GetTableRequest(dbName=DATABASE, tblName=table)).table
-    found.parameters["bench_version"] = version
-    client.alter_table(DATABASE, table, found)
+@dataclass
+class Changes:
+    """What a `benchmarks.ddl` process did, once it has ended."""
+
+    made: int = 0
+    seconds: float = 1.0
 
 
-class Load:
-    """Steady changes of other tables at the metastore, and steady reads of an untouched one through the proxy."""
+@dataclass
+class _Reader:
+    """Steady reads of unrelated tables through the proxy."""
 
-    def __init__(self, metastore: tuple[str, int], proxy: Proxy, per_s: float) -> None:
-        self.changes = 0
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._alter, args=(metastore, per_s / 4, f"t{number:02d}")) for number in range(4)
-        ]
-        self._threads.append(threading.Thread(target=self._read, args=(proxy,)))
+    proxy: Proxy
+    stop: threading.Event = field(default_factory=threading.Event)
 
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _alter(self, metastore: tuple[str, int], per_s: float, table: str) -> None:
-        with MetastoreClient(*metastore) as client:
-            found = client.get_table_req(GetTableRequest(dbName=DATABASE, tblName=table)).table
-            due = time.monotonic()
-            while not self._stop.is_set():
-                found.parameters["load"] = str(self.changes)
-                client.alter_table(DATABASE, table, found)
-                self.changes += 1
-                due = max(due + 1 / per_s, time.monotonic() - 1)
-                time.sleep(max(0.0, due - time.monotonic()))
-
-    def _read(self, proxy: Proxy) -> None:
-        with MetastoreClient(*proxy.address) as client:
-            while not self._stop.is_set():
-                client.get_table_req(GetTableRequest(dbName=DATABASE, tblName="t10"))
-                time.sleep(0.002)
+    def run(self) -> None:
+        messages = [get_table(table) for table in UNRELATED]
+        with RawConnection(*self.proxy.address) as client:
+            while not self.stop.is_set():
+                client.call(random.choice(messages))
+                time.sleep(READ_PAUSE_S)
 
 
-def freshness(metastore: tuple[str, int], proxy: Proxy, *, samples: int, load_per_s: float = 0) -> Freshness:
-    """Time `samples` changes of one table; with load_per_s, under so many changes of others."""
-    delays: list[float] = []
-    before = proxy.requests()
-    began = time.monotonic()
-    load = Load(metastore, proxy, load_per_s) if load_per_s else None
-    if load is not None:
-        load.__enter__()
+@contextmanager
+def ddl(port: int, per_s: float) -> Iterator[Changes]:
+    """DDL in the background; 0: as fast as it goes."""
+    command = [sys.executable, "-m", "benchmarks.ddl", "--port", str(port), "--rate", str(per_s)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    changes = Changes()
     try:
-        with MetastoreClient(*metastore) as direct, MetastoreClient(*proxy.address) as client:
-            for number in range(samples):
-                version = f"{began}-{number}"
-                _change(direct, "t18", version)
-                committed = time.monotonic()
-                while _version(client, "t18") != version:
-                    time.sleep(0.0005)
-                delays.append(1000 * (time.monotonic() - committed))
-                time.sleep(0.05)
+        yield changes
     finally:
-        if load is not None:
-            load.__exit__()
-    seconds = time.monotonic() - began
-    delays.sort()
+        told, _ = process.communicate(timeout=60)
+    found = json.loads(told)
+    changes.made, changes.seconds = found["made"], found["seconds"]
+
+
+def freshness(
+    metastore: tuple[str, int], proxy: Proxy, *, samples: int, load_per_s: float = 0, pause_s: tuple[float, float]
+) -> Freshness:
+    """Time `samples` changes of one table, a random pause within `pause_s` between them."""
+    reader = _Reader(proxy)
+    thread = threading.Thread(target=reader.run)
+    before = proxy.requests()
+    thread.start()
+    try:
+        if load_per_s:
+            with ddl(metastore[1], load_per_s) as changes:
+                time.sleep(2)  # its tables exist, its connections are open
+                delays = sorted(_delays(metastore, proxy, samples, pause_s))
+        else:
+            changes = Changes()
+            delays = sorted(_delays(metastore, proxy, samples, pause_s))
+    finally:
+        reader.stop.set()
+        thread.join()
+    time.sleep(METRICS_S)
+    after = proxy.requests()
     return Freshness(
-        samples=samples,
+        delays_ms=delays,
         median_ms=statistics.median(delays),
         p95_ms=delays[int(len(delays) * 0.95)],
         worst_ms=delays[-1],
-        changes_per_s=((load.changes if load else 0) + samples) / seconds,
-        hit_share=_hit_share(before, proxy.requests()),
+        changes_per_s=changes.made / changes.seconds,
+        hit_share=_hit_share(READ_METHOD, before, after),
+        poll_hit_share=_hit_share(POLL_METHOD, before, after),
     )
 
 
-def _hit_share(before: dict[tuple[str, str, str], float], after: dict[tuple[str, str, str], float]) -> float:
-    grown = {key: count - before.get(key, 0) for key, count in after.items() if key[0] == "get_table_req"}
+def _delays(metastore: tuple[str, int], proxy: Proxy, samples: int, pause_s: tuple[float, float]) -> Iterator[float]:
+    """Milliseconds, one for each change."""
+    poll = encode_call(POLL_METHOD, GetTablesRequest(dbName=DATABASE, tblNames=[CHANGED]))
+    with MetastoreClient(*metastore) as direct, RawConnection(*proxy.address) as client:
+        table = objects.read_table(direct, DATABASE, CHANGED)
+        for number in range(samples):
+            time.sleep(random.uniform(*pause_s))
+            version = f"version {time.monotonic_ns()} {number}"
+            table.parameters["bench_version"] = version
+            direct.alter_table(DATABASE, CHANGED, table)
+            committed = time.monotonic()
+            while version.encode() not in client.call(poll):
+                time.sleep(POLL_PAUSE_S)
+            yield 1000 * (time.monotonic() - committed)
+
+
+def burst(metastore: tuple[str, int], proxy: Proxy, *, seconds: float) -> Burst:
+    with ddl(metastore[1], 0) as changes:
+        time.sleep(seconds)
+    ended = time.monotonic()
+    with MetastoreClient(*metastore) as direct:
+        newest = direct.get_current_notificationEventId().eventId
+    proxy.wait_event(newest)
+    return Burst(changes.made, changes.seconds, 1000 * (time.monotonic() - ended))
+
+
+def _hit_share(
+    method: str, before: dict[tuple[str, str, str], float], after: dict[tuple[str, str, str], float]
+) -> float:
+    grown = {key: count - before.get(key, 0) for key, count in after.items() if key[0] == method}
     hits = sum(count for (_, outcome, _), count in grown.items() if outcome == "hit")
     return hits / max(1.0, sum(grown.values()))

@@ -1,4 +1,7 @@
-"""Run the load generator against a server and count the CPU time of the processes that answer."""
+"""Run the load generator against a server, and count the CPU time and memory of the processes that answer.
+
+Must not know: what the servers are, which calls are sent.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,10 @@ SOURCE = Path(__file__).with_name("loadgen") / "loadgen.c"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
+class NoFigure(Exception):
+    """The server did not answer as it should: the reason stands in the report instead of a figure."""
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """A server under test; `processes` are the ids whose CPU time its answers cost (its database's too)."""
@@ -24,14 +31,16 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`cpu_us`: server CPU per call; None where it was not counted."""
+    """`cpu_us`: server CPU per call; `generator_us`: the load generator's."""
 
     rps: float
-    mean_ms: float
     p50_ms: float
     p99_ms: float
-    cpu_us: float | None
+    max_ms: float
+    cpu_us: float
+    generator_us: float
     reply_bytes: float
+    replies: int
 
 
 def build_load_generator() -> Path:
@@ -63,6 +72,14 @@ def cpu_seconds(processes: tuple[int, ...]) -> float:
     return ticks / TICKS
 
 
+def private_bytes(pid: int) -> int:
+    """Anonymous memory of one process; the mapped cache, which the kernel can drop, is not in it."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("this kernel tells no RssAnon")
+
+
 def measure(
     generator: Path,
     server: Server,
@@ -70,29 +87,54 @@ def measure(
     *,
     connections: int,
     seconds: float,
-    warmup_s: float = 1.0,
+    warmup_s: float = 0.5,
     rate: float = 0,
+    min_replies: int = 0,
 ) -> Result:
-    """One run. Raises CalledProcessError when a connection fails."""
-    with tempfile.NamedTemporaryFile(suffix=".call") as request:
-        request.write(message)
-        request.flush()
-        command = [str(generator), "--port", str(server.port), "--request", request.name]
-        command += ["--connections", str(connections), "--warmup", str(warmup_s), "--duration", str(seconds)]
-        if rate:
-            command += ["--rate", str(rate)]
+    """The same request for some time. Raises NoFigure when a connection fails or a reply is an exception."""
+    options = ["--connections", str(connections), "--warmup", str(warmup_s), "--duration", str(seconds)]
+    options += ["--min-replies", str(min_replies)]
+    if rate:
+        options += ["--rate", str(rate)]
+    return _run(generator, server, "--request", message, options)
+
+
+def measure_batch(generator: Path, server: Server, batch: bytes) -> Result:
+    """Every message of a batch (each after its length) once, on one connection. Raises NoFigure likewise."""
+    return _run(generator, server, "--batch", batch, [])
+
+
+def _run(generator: Path, server: Server, kind: str, content: bytes, options: list[str]) -> Result:
+    with tempfile.NamedTemporaryFile(suffix=".call") as file:
+        file.write(content)
+        file.flush()
         before = cpu_seconds(server.processes)
-        finished = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
+        finished = subprocess.run(
+            [str(generator), "--port", str(server.port), kind, file.name, *options],
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
         spent_s = cpu_seconds(server.processes) - before
+    if finished.returncode:
+        raise NoFigure(finished.stderr.strip()[:200])
     answer = json.loads(finished.stdout)
     if answer["exceptions"]:
-        raise AssertionError(f"{server.label} answered with exceptions: {answer}")
-    calls = answer["rps"] * (seconds + warmup_s)  # the warm-up is CPU time too
+        raise NoFigure("it answers with an exception")
+    if not answer["replies"]:
+        raise NoFigure(f"no reply within {answer['seconds']:.0f} s")
     return Result(
         rps=answer["rps"],
-        mean_ms=answer["mean_ms"],
         p50_ms=answer["p50_ms"],
         p99_ms=answer["p99_ms"],
-        cpu_us=1e6 * spent_s / calls if server.processes and calls else None,
+        max_ms=answer["max_ms"],
+        cpu_us=1e6 * spent_s / answer["all_replies"],
+        generator_us=1e6 * answer["loadgen_cpu_s"] / answer["replies"],
         reply_bytes=answer["reply_bytes"],
+        replies=answer["replies"],
     )
+
+
+def middle(results: list[Result]) -> Result:
+    """Of several runs the one in the middle by calls a second: what disturbs one of them does not count."""
+    return sorted(results, key=lambda result: result.rps)[len(results) // 2]

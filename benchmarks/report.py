@@ -1,111 +1,138 @@
-"""Write docs/benchmarks.md, docs/benchmarks.json and docs/benchmarks.png from one run."""
+"""Write docs/benchmarks.md (after its mark), docs/benchmarks.json and docs/benchmarks.png from one run."""
 
 from __future__ import annotations
 
 import json
+import os
 import platform
-from dataclasses import asdict, dataclass, field
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from benchmarks.contents import Case
-from benchmarks.freshness import Freshness
-from benchmarks.measure import Result
+from benchmarks.contents import CASES
+from benchmarks.goals import WHY, Verdict, verdicts
+from benchmarks.plot import plot
+from benchmarks.run import Run
+from benchmarks.servers import HIVE, SERVERS
 
 DOCS = Path(__file__).parents[1] / "docs"
 MARK = "<!-- figures below this line are written by `make bench` -->"
 
 
-@dataclass
-class Run:
-    """`results[case][server]`; servers in the order of the table."""
-
-    cases: list[Case]
-    servers: list[str]
-    results: dict[str, dict[str, Result]] = field(default_factory=dict)
-    freshness: dict[str, Freshness] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
-
-
 def write(run: Run) -> None:
-    document = {
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
-        "results": {case: {name: asdict(one) for name, one in row.items()} for case, row in run.results.items()},
-        "freshness": {name: asdict(one) for name, one in run.freshness.items()},
-        "notes": run.notes,
-    }
-    (DOCS / "benchmarks.json").write_text(json.dumps(document, indent=2) + "\n")
+    """The three files."""
+    rows = verdicts(run)
+    (DOCS / "benchmarks.json").write_text(json.dumps(_document(run, rows), indent=2) + "\n")
     page = DOCS / "benchmarks.md"
-    prose = page.read_text().partition(MARK)[0] if page.exists() else "# Benchmarks\n\n"
-    page.write_text(f"{prose}{MARK}\n\n{_tables(run)}")
+    prose = page.read_text().partition(MARK)[0]
+    page.write_text(f"{prose}{MARK}\n\n" + "\n".join(_page(run, rows)) + "\n")
     plot(run, DOCS / "benchmarks.png")
 
 
-def _tables(run: Run) -> str:
-    parts = ["## Calls a second and server CPU\n", _throughput(run), "\n## Latency, ms (median / 99th percentile)\n"]
-    parts += [_latency(run), "\n## A change at the metastore until the proxy serves it\n", _fresh(run)]
-    if run.notes:
-        parts += ["\n## Also measured\n", *(f"- {what}: {text}\n" for what, text in run.notes.items())]
-    return "\n".join(parts)
+def _document(run: Run, rows: list[Verdict]) -> dict[str, Any]:
+    return {
+        "machine": machine(),
+        "date": time.strftime("%Y-%m-%d"),
+        "goals": [asdict(row) for row in rows],
+        **asdict(run),
+    }
 
 
-def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def machine() -> str:
+    """Cores, processor, Python."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine()
+    )
+    return f"{len(os.sched_getaffinity(0))} cores of {model}, Python {platform.python_version()}"
 
 
-def _throughput(run: Run) -> str:
-    lines = [_row(["call", "conns", *run.servers, "proxy hit: times Hive", "share of bare", "goal"])]
-    lines.append("|" + "---|" * (len(run.servers) + 5))
-    for case in run.cases:
+def _page(run: Run, rows: list[Verdict]) -> Iterator[str]:
+    total = sum(run.seconds.values())
+    yield f"One run of {total / 60:.0f} minutes on {time.strftime('%Y-%m-%d')}, on {machine()}."
+    yield ""
+    yield "## Goals"
+    yield ""
+    yield from _goals(rows)
+    yield ""
+    yield "![calls a second, server CPU, freshness, prewarm](benchmarks.png)"
+    yield ""
+    yield "## Calls"
+    yield ""
+    yield from _calls(run)
+    yield ""
+    yield "## A change at the metastore until the proxy's answer shows it"
+    yield ""
+    yield from _freshness(run)
+    if run.missing:
+        yield ""
+        yield "## Figures that are missing"
+        yield ""
+        yield from (f"- {what}: {why}." for what, why in run.missing.items())
+    yield ""
+    yield "## Where the time of the run went"
+    yield ""
+    yield "; ".join(f"{what} {seconds:.0f} s" for what, seconds in run.seconds.items()) + "."
+
+
+def _table(*rows: list[str], right: int = 0) -> Iterator[str]:
+    """The first row is the head; all columns from `right` on (0: none) are numbers."""
+    head, *body = rows
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "|".join("---:" if right and column >= right else "---" for column in range(len(head))) + "|"
+    for row in body:
+        yield "| " + " | ".join(row) + " |"
+
+
+def _goals(rows: list[Verdict]) -> Iterator[str]:
+    cells = [[row.work, row.goal, row.found, "yes" if row.reached else "**no**"] for row in rows]
+    yield from _table(["work", "goal", "measured", "reached"], *cells)
+    missed = dict.fromkeys(row.key for row in rows if not row.reached)
+    if missed:
+        yield ""
+        yield "Why not:"
+        yield ""
+        for key in missed:
+            work = next(row.work for row in rows if row.key == key and not row.reached)
+            yield f"- {work}: {WHY.get(key, 'not known yet')}."
+
+
+def _calls(run: Run) -> Iterator[str]:
+    cells = []
+    for case in CASES:
         row = run.results[case.key]
-        cells = [_rate(row.get(server)) for server in run.servers]
-        hit, hive, bare = row.get("proxy hit"), row.get("Hive 4.2"), row.get("bare uvloop")
-        times = f"{hit.rps / hive.rps:.0f}x" if hit and hive else ""
-        share = f"{100 * hit.rps / bare.rps:.0f} %" if hit and bare else ""
-        lines.append(_row([case.label, str(case.connections), *cells, times, share, case.goal]))
-    return "\n".join(lines)
+        for server in SERVERS:
+            one = row.get(server)
+            if one is None:
+                continue
+            times = f"{one.rps / row[HIVE].rps:,.1f}" if HIVE in row else ""
+            figures = [_number(one.rps), _number(one.cpu_us), _number(one.p50_ms), _number(one.p99_ms), times]
+            cells.append([case.label, str(case.connections), server, *figures])
+    head = ["call", "connections", "server", "calls/s", "CPU us per call", "median ms", "99 % ms", "times Hive"]
+    yield from _table(head, *cells, right=3)
 
 
-def _rate(result: Result | None) -> str:
-    if result is None:
-        return ""
-    cpu = f" ({result.cpu_us:,.0f} us)" if result.cpu_us is not None else ""
-    return f"{result.rps:,.0f}/s{cpu}"
-
-
-def _latency(run: Run) -> str:
-    lines = [_row(["call", *run.servers]), "|" + "---|" * (len(run.servers) + 1)]
-    for case in run.cases:
-        found = [run.results[case.key].get(server) for server in run.servers]
-        lines.append(_row([case.label, *(f"{one.p50_ms:.2f} / {one.p99_ms:.2f}" if one else "" for one in found)]))
-    return "\n".join(lines)
-
-
-def _fresh(run: Run) -> str:
-    lines = [_row(["load", "median", "95th", "worst", "changes/s", "hits meanwhile"]), "|---|---|---|---|---|---|"]
+def _freshness(run: Run) -> Iterator[str]:
+    cells = []
     for load, one in run.freshness.items():
         times = [f"{ms:.0f} ms" for ms in (one.median_ms, one.p95_ms, one.worst_ms)]
-        lines.append(_row([load, *times, f"{one.changes_per_s:.0f}", f"{100 * one.hit_share:.1f} %"]))
-    return "\n".join(lines)
+        shares = [f"{share:.1%}" for share in (one.hit_share, one.poll_hit_share)]
+        cells.append([load, str(len(one.delays_ms)), *times, f"{one.changes_per_s:.0f}", *shares])
+    head = [
+        "load",
+        "changes timed",
+        "median",
+        "95 %",
+        "worst",
+        "DDL/s of others",
+        "hits, unrelated tables",
+        "hits, polls",
+    ]
+    yield from _table(head, *cells, right=1)
 
 
-def plot(run: Run, path: Path) -> None:
-    """Calls a second, logarithmic, a group of bars for each call."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(13, 6))
-    width = 0.8 / len(run.servers)
-    for index, server in enumerate(run.servers):
-        places = [number + index * width for number in range(len(run.cases))]
-        rates = [run.results[case.key][server].rps if server in run.results[case.key] else 0 for case in run.cases]
-        axes.bar(places, rates, width, label=server)
-    axes.set_yscale("log")
-    axes.set_ylabel("calls a second, one server, two cores shared with its clients")
-    axes.set_xticks([number + 0.4 - width / 2 for number in range(len(run.cases))])
-    axes.set_xticklabels([case.label for case in run.cases], rotation=25, ha="right")
-    axes.grid(axis="y", alpha=0.3)
-    axes.legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
+def _number(value: float) -> str:
+    """Three figures that mean something."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

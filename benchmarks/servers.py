@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,9 @@ from tests.proxy import Proxy
 from tests.testbed.bed import Bed
 from tests.testbed.hive import JAVA_OPTIONS, Metastore
 from tests.testbed.processes import free_port
+
+HIVE, CACHED_STORE, MISS, HIT, BARE = "Hive 4.2", "CachedStore", "proxy miss", "proxy hit", "bare uvloop"
+SERVERS = [HIVE, CACHED_STORE, MISS, HIT, BARE]
 
 
 @dataclass(slots=True)
@@ -31,50 +33,46 @@ class Stage:
     stack: ExitStack
 
     def hive(self) -> Server:
-        return Server("Hive 4.2", self.metastore.port, (self.metastore.process.id.pid, self.postgres))
+        return Server(HIVE, self.metastore.port, (self.metastore.process.id.pid, self.postgres))
 
     def cached_store(self) -> Server:
-        """Hive's own cache, on the same database; give it time to warm up."""
+        """Hive's own cache, on the same database; it answers only once it has loaded everything."""
         cached = self.bed.private_metastore(
             "hive42-cached", database=self.metastore.database, java_options=JAVA_OPTIONS
         )
         self.stack.callback(self.bed.release, cached)
-        time.sleep(15)
-        return Server("CachedStore", cached.port, (cached.process.id.pid, self.postgres))
+        return Server(CACHED_STORE, cached.port, (cached.process.id.pid, self.postgres))
 
-    def proxy(self, label: str, *, store: bool) -> tuple[Server, Proxy]:
+    def proxy(self, name: str, *, store: bool = True) -> Proxy:
+        """One worker, not started; stopped at the end."""
         database = self.metastore.database
         assert database is not None
         url = database.reader_url if store else None
-        settings = {} if store else {"STORE": "none"}
-        proxy = Proxy(self.directory / label.replace(" ", "-"), self.metastore.uri, url, settings)
-        proxy.start(prewarmed=store)
+        proxy = Proxy(self.directory / name, self.metastore.uri, url, {} if store else {"STORE": "none"})
         self.stack.callback(proxy.close)
-        assert proxy.process is not None
-        workers = tuple(proxy.children()["worker"])
-        return Server(label, proxy.port, workers), proxy
+        return proxy
 
-    def bare(self, reply: bytes) -> Server:
+    @contextmanager
+    def bare(self, reply: bytes) -> Iterator[Server]:
         """A uvloop server that answers every request with these bytes."""
-        path, port = self.directory / f"reply-{len(reply)}.bin", free_port()
+        path, port = self.directory / "reply.bin", free_port()
         path.write_bytes(reply)
-        command = [
-            sys.executable,
-            str(Path(__file__).with_name("bare_server.py")),
-            "--port",
-            str(port),
-            "--reply",
-            str(path),
-        ]
-        process = subprocess.Popen(command)
-        self.stack.callback(end, process)
-        time.sleep(1)
-        return Server("bare uvloop", port, (process.pid,))
+        script = Path(__file__).with_name("bare_server.py")
+        process = subprocess.Popen(
+            [sys.executable, str(script), "--port", str(port), "--reply", str(path)], stdout=subprocess.PIPE
+        )
+        with process:
+            try:
+                assert process.stdout is not None
+                process.stdout.readline()
+                yield Server(BARE, port, (process.pid,))
+            finally:
+                process.terminate()
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    process.wait(10)
+def server_of(label: str, proxy: Proxy) -> Server:
+    """A running proxy's worker; its follower does not answer calls."""
+    return Server(label, proxy.port, tuple(proxy.children()["worker"]))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
  *
  *   loadgen --port P [--host A] --request FILE... [--setup FILE...] [--framed] [--scan]
  *           [--connections N] [--warmup S] [--duration S] [--min-replies N] [--rate R]
+ *   loadgen --port P [--host A] --batch FILE [--framed]
  *
  * FILE holds one message without a frame; several --request files are sent in turn on each connection. --setup files are
  * sent once per connection, before the measurement. --framed puts the length before each message. The end of a reply is
@@ -11,6 +12,8 @@
  * due (no coordinated omission); without it each connection sends as soon as it has its reply.
  * --min-replies goes on after the duration until so many replies have come, up to 5 times the duration: for servers that
  * need a second for one. At the end the replies in flight are waited for, so that `all_replies` is what the server did.
+ * --batch FILE holds many messages, each after its length (4 bytes, big-endian): each is sent once, on one connection,
+ * without a warm-up, and every reply is parsed.
  * One thread, epoll. Prints one JSON object; exits 1 after a connection failed. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -29,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_REQUESTS 64
+#define MAX_REQUESTS 16384
 #define MAX_DEPTH 64
 #define CHUNK (256 << 10)
 #define TAIL 16        /* the most that `scan` leaves unread at the end of a chunk is 8 bytes */
@@ -60,7 +63,7 @@ static struct message requests[MAX_REQUESTS], setups[MAX_REQUESTS];
 static int request_count, setup_count, framed, scan_all, connections = 16;
 static double warmup_s = 1, duration_s = 5, rate;
 static uint64_t histogram[BUCKETS], min_replies, replies, all_replies, reply_bytes, exceptions, max_ns, sum_ns;
-static int measuring, in_flight;
+static int measuring, in_flight, once;
 static uint8_t buffer[TAIL + CHUNK];
 
 static void die(const char *what) { perror(what); exit(1); }
@@ -120,17 +123,28 @@ static enum outcome scan(struct scanner *s, const uint8_t *p, uint64_t from, uin
     return s->at <= to ? WHOLE : MORE;
 }
 
-static void add(struct message *list, int *count, const char *path) {
+static void add(struct message *list, int *count, const uint8_t *message, size_t length) {
+    if (*count == MAX_REQUESTS) { fprintf(stderr, "loadgen: too many messages\n"); exit(1); }
+    size_t head = framed ? 4 : 0;
+    uint8_t *bytes = malloc(head + length);
+    memcpy(bytes + head, message, length);
+    if (framed) { uint32_t n = htonl(length); memcpy(bytes, &n, 4); }
+    list[(*count)++] = (struct message){bytes, head + length, 0};
+}
+
+static void add_file(struct message *list, int *count, const char *path, int batch) {
     FILE *file = fopen(path, "rb");
     struct stat status;
     if (!file || fstat(fileno(file), &status)) die(path);
-    if (*count == MAX_REQUESTS) { fprintf(stderr, "too many files\n"); exit(1); }
-    size_t length = status.st_size, head = framed ? 4 : 0;
-    uint8_t *bytes = malloc(head + length);
-    if (fread(bytes + head, 1, length, file) != length) die(path);
+    size_t length = status.st_size, at = 0;
+    uint8_t *bytes = malloc(length);
+    if (fread(bytes, 1, length, file) != length) die(path);
     fclose(file);
-    if (framed) { uint32_t n = htonl(length); memcpy(bytes, &n, 4); }
-    list[(*count)++] = (struct message){bytes, head + length, 0};
+    if (!batch) add(list, count, bytes, length);
+    for (; batch && at + 4 <= length && at + 4 + big32(bytes + at) <= length; at += 4 + big32(bytes + at))
+        add(list, count, bytes + at + 4, big32(bytes + at));
+    if (batch && at != length) { fprintf(stderr, "loadgen: %s is cut short\n", path); exit(1); }
+    free(bytes);
 }
 
 static void observe(uint64_t ns) {
@@ -286,6 +300,7 @@ static void run(struct connection *all, int epoll) {
     uint64_t step = rate > 0 ? (uint64_t)(NS / rate) : 0, due = began, stop_at = 0, latest = 0;
     double cpu_before = 0;
     int next_idle = 0;
+    if (once) { measure_at = began; duration_s = 1e6; }
     for (int i = 0; i < connections && (!step || setup_count); i++) start(&all[i], epoll, began);
     for (;;) {
         now = now_ns();
@@ -297,6 +312,7 @@ static void run(struct connection *all, int epoll) {
             latest = now + (uint64_t)(5 * duration_s * NS);
             cpu_before = cpu_s();
         }
+        if (once && replies == (uint64_t)request_count) break;
         if (measuring && now >= stop_at && (replies >= min_replies || now >= latest)) break;
         for (int tried = 0; step && due <= now && tried < connections; tried++) {
             struct connection *c = &all[next_idle];
@@ -307,7 +323,8 @@ static void run(struct connection *all, int epoll) {
             tried = -1;
         }
         uint64_t wake = !measuring ? measure_at : now < stop_at ? stop_at : latest;
-        turn(epoll, now, step && due > now && due < wake ? due : wake, !step);
+        turn(epoll, now, step && due > now && due < wake ? due : wake, !step && !once);
+        if (once && !in_flight && all_replies < (uint64_t)request_count) start(all, epoll, now_ns());
     }
     double seconds = (now - measured_from) / 1e9, cpu = cpu_s() - cpu_before;
     measuring = 0;
@@ -328,8 +345,9 @@ int main(int argc, char **argv) {
         const char *value = ++i < argc ? argv[i] : "";
         if (!strcmp(name, "--host")) host = value;
         else if (!strcmp(name, "--port")) port = atoi(value);
-        else if (!strcmp(name, "--request")) add(requests, &request_count, value);
-        else if (!strcmp(name, "--setup")) add(setups, &setup_count, value);
+        else if (!strcmp(name, "--request")) add_file(requests, &request_count, value, 0);
+        else if (!strcmp(name, "--batch")) { add_file(requests, &request_count, value, 1); once = 1; }
+        else if (!strcmp(name, "--setup")) add_file(setups, &setup_count, value, 0);
         else if (!strcmp(name, "--connections")) connections = atoi(value);
         else if (!strcmp(name, "--warmup")) warmup_s = atof(value);
         else if (!strcmp(name, "--duration")) duration_s = atof(value);
@@ -338,6 +356,7 @@ int main(int argc, char **argv) {
         else { fprintf(stderr, "loadgen: unknown option %s\n", name); return 2; }
     }
     if (!port || !request_count || connections < 1) { fprintf(stderr, "usage: --port P --request FILE\n"); return 2; }
+    if (once) connections = scan_all = 1;
     int epoll = epoll_create1(0);
     run(open_all(host, port, epoll), epoll);
     return 0;

@@ -1,0 +1,81 @@
+"""docs/benchmarks.png: four panels of one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contents import CASES
+from benchmarks.measure import Result
+from benchmarks.run import Run
+from benchmarks.servers import BARE, CACHED_STORE, HIT, HIVE, MISS, SERVERS
+
+COLOURS = {HIVE: "#8c564b", CACHED_STORE: "#ff9f40", MISS: "#9db7d5", HIT: "#1f77b4", BARE: "#b0b0b0"}
+SHORT = {
+    "get_database": "get_database",
+    "get_table": "get_table_req",
+    "get_partition_by_name": "get_partition\n_by_name",
+    "by_names_1000": "partitions_by_names\n1,000 of 10,000",
+    "names_10000": "partition_names\n10,000",
+    "partitions_10000": "get_partitions\n10,000",
+    "filter_huge": "by_filter\n1 of 100,000",
+}
+
+
+def plot(run: Run, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, ((calls, cpu), (fresh, memory)) = pyplot.subplots(2, 2, figsize=(15, 10))
+    _bars(calls, run, "calls a second", lambda result: result.rps)
+    _bars(cpu, run, "server CPU per call, us (proxy miss: the proxy's own)", lambda result: result.cpu_us)
+    calls.legend(ncols=3, fontsize=8)
+    _freshness(fresh, run)
+    _prewarm(memory, run)
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+    pyplot.close(figure)
+
+
+def _bars(axes: Any, run: Run, title: str, value: Any) -> None:
+    width = 0.8 / len(SERVERS)
+    for index, server in enumerate(SERVERS):
+        found: list[tuple[float, Result]] = [
+            (number + (index - len(SERVERS) / 2 + 0.5) * width, run.results[case.key][server])
+            for number, case in enumerate(CASES)
+            if server in run.results[case.key]
+        ]
+        axes.bar([x for x, _ in found], [value(one) for _, one in found], width, label=server, color=COLOURS[server])
+    axes.set_yscale("log")
+    axes.set_title(title, fontsize=10)
+    axes.set_xticks(range(len(CASES)), [SHORT[case.key] for case in CASES], fontsize=7, rotation=20)
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)
+
+
+def _freshness(axes: Any, run: Run) -> None:
+    for load, one in run.freshness.items():
+        shares = [(number + 1) / len(one.delays_ms) for number in range(len(one.delays_ms))]
+        label = f"{load}, {one.changes_per_s:.0f} DDL/s" if one.changes_per_s else load
+        axes.step(one.delays_ms, shares, where="post", label=label)
+    axes.axvline(50, color="grey", linestyle="--", linewidth=1, label="goal for the median under load")
+    axes.set_xscale("log")
+    axes.set_ylim(0, 1)
+    axes.set_title("share of changes that the proxy shows after so many ms", fontsize=10)
+    axes.set_xlabel("ms after the metastore's reply")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+
+
+def _prewarm(axes: Any, run: Run) -> None:
+    if run.prewarm is None:
+        axes.set_axis_off()
+        return
+    done = [partitions / 1000 for partitions, _ in run.prewarm.memory]
+    axes.plot(done, [held / 1e6 for _, held in run.prewarm.memory])
+    axes.set_ylim(bottom=0)
+    axes.set_title("prewarm: memory of the follower, MB", fontsize=10)
+    axes.set_xlabel("thousand partitions in the cache")
+    axes.grid(alpha=0.3)
