@@ -15,21 +15,21 @@ from benchmarks.servers import BARE, CACHED_STORE, HIT, HIVE
 HOT = {"get_database": "get_database", "get_table": "get_table_req", "get_partition_by_name": "get_partition_by_name"}
 BUSY = "under a steady load"
 WHY = {
-    "share": "the hit costs about 1 us more than a look-up in a dictionary; the rest is what a larger process pays after"
-    " each system call. More would need C",
+    "share": "the hit costs about 1 us more than a look-up in a dictionary; the rest is what a larger process pays"
+    " after each system call. More would need C",
     "half": "the load generator, the worker and whatever else runs share two cores; the tail is waiting for one",
     "names_1000": "each partition costs about 0.6 us to find and join, and 1.4 MB of memory that was not touched before"
     " as much again; a reply that is kept costs a tenth",
     "loop": "a slice takes less than a millisecond; worker and two load generators share two cores, and waiting for one"
     " is in this figure",
-    "filter": "the filter is parsed and the table's keys are looked through again for each new text; a reply that is kept"
-    " costs 0.01 ms",
+    "filter": "the filter is parsed and the table's keys are looked through again for each new text; a reply that is"
+    " kept costs 0.01 ms",
     "relay": "a relayed call passes two more sockets and one more process, 0.1 ms; a call that the metastore answers in"
     " 0.3 ms leaves 0.03 ms for that",
     "prewarm": "the follower and PostgreSQL wait for each other in turn; each of them alone has the rate that stands"
     " beside it",
-    "restart": "the supervisor starts, and then the worker and the follower: three Python interpreters with their imports"
-    " (SQLAlchemy, pydantic, aiohttp); opening a cache of this size takes milliseconds",
+    "restart": "the supervisor starts, and then the worker and the follower: three Python interpreters with their"
+    " imports (SQLAlchemy, pydantic, aiohttp); opening a cache of this size takes milliseconds",
     "fresh": "the metastore and its database do not reach 100 DDL/s on the cores that they share with what is measured",
 }
 
