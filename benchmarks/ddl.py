@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import threading
 import time
@@ -24,11 +25,11 @@ KEYS = (("day", "string"),)
 
 def calls(client: MetastoreClient, connection: int) -> Iterator[Callable[[], object]]:
     """DDL without end, each to be called once."""
-    columns = objects.wide_columns(20)
+    columns = objects.wide_columns(3)
     number = 0
     while True:
         number += 1
-        name = f"churn_{connection}_{number}"
+        name = f"churn_{os.getpid()}_{connection}_{number}"
         table = objects.table(DATABASE, name, columns, KEYS)
         yield lambda table=table: client.create_table(table)  # type: ignore[misc]
         table = objects.read_table(client, DATABASE, name)
@@ -49,6 +50,7 @@ class Load:
 
     def __init__(self, port: int, rate: float) -> None:
         self.made = [0] * CONNECTIONS
+        self._failed: list[Exception] = []
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(port, rate, one)) for one in range(CONNECTIONS)]
 
@@ -61,19 +63,26 @@ class Load:
         self._stop.set()
         for thread in self._threads:
             thread.join()
+        if self._failed:
+            raise self._failed[0]
         print(json.dumps({"made": sum(self.made), "seconds": time.monotonic() - began}))
 
     def _run(self, port: int, rate: float, connection: int) -> None:
-        pause_s = CONNECTIONS / rate if rate else 0.0
+        try:
+            with MetastoreClient("127.0.0.1", port) as client:
+                self._call(client, CONNECTIONS / rate if rate else 0.0, connection)
+        except Exception as error:  # told at the end: a load that is no load must not look like one
+            self._failed.append(error)
+
+    def _call(self, client: MetastoreClient, pause_s: float, connection: int) -> None:
         due = time.monotonic() + pause_s * connection / CONNECTIONS
-        with MetastoreClient("127.0.0.1", port) as client:
-            for call in calls(client, connection):
-                if self._stop.is_set():
-                    return
-                time.sleep(max(0.0, due - time.monotonic()))
-                call()
-                self.made[connection] += 1
-                due = max(due + pause_s, time.monotonic() - 0.5)
+        for call in calls(client, connection):
+            if self._stop.is_set():
+                return
+            time.sleep(max(0.0, due - time.monotonic()))
+            call()
+            self.made[connection] += 1
+            due = max(due + pause_s, time.monotonic() - 0.5)
 
 
 def main() -> None:

@@ -90,6 +90,8 @@ def ddl(port: int, per_s: float) -> Iterator[Changes]:
         yield changes
     finally:
         told, _ = process.communicate(timeout=60)
+    if process.returncode:
+        raise AssertionError("the load failed; its traceback stands above")
     found = json.loads(told)
     changes.made, changes.seconds = found["made"], found["seconds"]
 
