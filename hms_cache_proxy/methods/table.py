@@ -56,6 +56,8 @@ class Method:
     logs: bool = False
     members: bool = False
     """What is learned also depends on every table of the listing that it depends on."""
+    silent_in_23: bool = False
+    """A write that changes partitions, and of which Hive 2.3 logs nothing."""
 
 
 def _read(name: str, *rules: s.Rule) -> Method:
@@ -98,12 +100,13 @@ def _foreign_keys(rows: str) -> tuple[s.Rule, ...]:
 
 
 def _statistics(name: str, stats: str) -> Method:
-    return _write(name, s.table(f"{stats}.dbName", f"{stats}.tableName", f"{stats}.catName"))
+    rule = s.table(f"{stats}.dbName", f"{stats}.tableName", f"{stats}.catName")
+    return Method(name, Kind.WRITE, (rule,), silent_in_23=True)
 
 
 def _all_statistics(name: str, request: str) -> Method:
     rule = s.table("statsDesc.dbName", "statsDesc.tableName", "statsDesc.catName")
-    return _write(name, s.each(f"{request}.colStats", rule))
+    return Method(name, Kind.WRITE, (s.each(f"{request}.colStats", rule),), silent_in_23=True)
 
 
 _PARTITION = s.table("dbName", "tableName", "catName")
@@ -283,7 +286,7 @@ _ROWS: list[Method] = [
     _all_statistics("update_partition_column_statistics_req", "req"),
     _all_statistics("set_aggr_stats_for", "request"),
     _write("delete_table_column_statistics", _TABLE),
-    _write("delete_partition_column_statistics", _TABLE),
+    Method("delete_partition_column_statistics", Kind.WRITE, (_TABLE,), silent_in_23=True),
     _write("delete_column_statistics_req", s.table("req.db_name", "req.tbl_name", "req.cat_name")),
     # Constraints
     _learn("get_primary_keys", _CONSTRAINTS),

@@ -27,9 +27,17 @@ from tests.testbed.client import MetastoreClient
 
 
 class Changes:
-    def __init__(self, world: World, client: MetastoreClient, through: MetastoreClient | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        client: MetastoreClient,
+        through: MetastoreClient | None = None,
+        *,
+        statistics_are_logged: bool = True,
+    ) -> None:
         """`through` makes the changes that leave no event: behind a proxy's back they cannot be followed."""
         self.through = through or client
+        self.statistics_client = client if statistics_are_logged else self.through
         self.world, self.client, self.rng = world, client, world.random
         self.done: Counter[str] = Counter()
         self._serial = 0
@@ -164,7 +172,8 @@ class Changes:
     def change_table_statistics(self) -> None:
         note = self._note("plain", "iceberg", "partitioned")
         column = self._table(note).sd.cols[0]
-        self.client.update_table_column_statistics(self._statistics(note, column.name, column.type, isTblLevel=True))
+        statistics = self._statistics(note, column.name, column.type, isTblLevel=True)
+        self.statistics_client.update_table_column_statistics(statistics)
 
     def change_partition_statistics(self) -> None:
         note, values = self._some_partition()
@@ -173,9 +182,9 @@ class Changes:
         column = partition.sd.cols[0]
         statistics = self._statistics(note, column.name, column.type, isTblLevel=False, partName=name)
         if self.rng.random() < 0.5:
-            self.client.set_aggr_stats_for(SetPartitionsStatsRequest(colStats=[statistics], engine="hive"))
+            self.statistics_client.set_aggr_stats_for(SetPartitionsStatsRequest(colStats=[statistics], engine="hive"))
         else:
-            self.client.update_partition_column_statistics(statistics)
+            self.statistics_client.update_partition_column_statistics(statistics)
 
     def change_truncate(self) -> None:
         note = self._note("partitioned", "plain", "managed")
