@@ -97,6 +97,16 @@ class RawConnection(Closing):
         self._buffer += data
         return not data
 
+    def shutdown_write(self) -> None:
+        """Say that nothing more will be sent."""
+        self.socket.shutdown(socket.SHUT_WR)
+
+    def drain(self) -> bytes:
+        """Everything until the peer closes or resets the connection."""
+        while not self.at_end():
+            pass
+        return bytes(self._buffer)
+
     def _take_new(self, size: int) -> bytes:
         self._at = 0
         self._skip(size)

@@ -1,0 +1,139 @@
+"""Mutated and random bytes at the port of a running proxy: no process dies, and no other connection notices."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from hive_metastore.ttypes import GetTableRequest
+
+from tests.proxy import Proxy
+from tests.testbed import objects
+from tests.testbed.client import MetastoreClient
+from tests.testbed.hive import Metastore
+from tests.testbed.processes import wait_until
+from tests.testbed.raw import RawConnection, encode_call
+from tests.wire.golden import RECORDED
+
+ATTACKS = int(os.environ.get("FUZZ_ATTACKS", "1500"))
+SEED = int(os.environ.get("FUZZ_SEED", "20240607"))
+CALLS = [message.data for message in RECORDED if message.kind == "call"]
+REPLIES = [message.data for message in RECORDED if message.kind == "reply"]
+TELLING = bytes([0, 1, 2, 3, 8, 10, 11, 12, 13, 14, 15, 16, 0x7F, 0x80, 0xFF])
+
+
+def attack(rng: random.Random) -> bytes:
+    """Random bytes, a reply, or calls of which bytes were changed, cut out, put in or left off; framed or not."""
+    roll = rng.random()
+    if roll < 0.15:
+        return rng.randbytes(rng.randint(1, 300))
+    if roll < 0.2:
+        return rng.choice(REPLIES)
+    data = bytearray(b"".join(rng.choices(CALLS, k=rng.choice([1, 1, 1, 2, 5]))))
+    if rng.random() < 0.4:
+        data[:0] = struct.pack(">i", len(data) + rng.choice([0, 0, 0, 1, -1, 2**20]))
+    for _ in range(rng.randint(1, 5)):
+        at = rng.randrange(len(data))
+        how = rng.randrange(4)
+        if how == 0:
+            data[at] = rng.choice(TELLING)
+        elif how == 1:
+            del data[at : at + rng.randint(1, 40)]
+        elif how == 2:
+            data[at:at] = rng.randbytes(rng.randint(1, 20))
+        else:
+            data[at : at + 4] = rng.randint(-(2**31), 2**31 - 1).to_bytes(4, "big", signed=True)
+        if not data:
+            return b"\0"
+    return bytes(data)
+
+
+class Neighbour(threading.Thread):
+    """One connection that asks the same all the time: nobody else's bytes, no close, no other answer."""
+
+    def __init__(self, proxy: Proxy, request: bytes, *, framed: bool) -> None:
+        super().__init__(daemon=True)
+        self._connection = RawConnection(*proxy.address, framed=framed, timeout_s=60)
+        self._request = request
+        self._expected = self._connection.call(request)
+        self._ending = threading.Event()
+        self.answers = 0
+        self.trouble: str | None = None
+
+    def run(self) -> None:
+        try:
+            while not self._ending.is_set() and self.trouble is None:
+                answer = self._connection.call(self._request)
+                self.answers += 1
+                if answer != self._expected:
+                    self.trouble = f"after {self.answers} answers: {answer!r:.300}, not {self._expected!r:.300}"
+                self._ending.wait(0.005)
+        except (OSError, ValueError) as error:
+            self.trouble = f"after {self.answers} answers: {error!r}"
+
+    def end(self) -> None:
+        self._ending.set()
+        self.join(60)
+        self._connection.close()
+
+
+@contextmanager
+def neighbours(proxy: Proxy, requests: list[bytes]) -> Iterator[list[Neighbour]]:
+    found = [Neighbour(proxy, request, framed=framed) for request in requests for framed in (False, True)]
+    for one in found:
+        one.start()
+    yield found
+    for one in found:
+        one.end()
+
+
+@pytest.mark.real
+def test_no_worker_dies_and_no_neighbour_notices(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]
+) -> None:
+    metastore = new_metastore()
+    with MetastoreClient(*metastore.address) as client:
+        objects.create_database(client, "calm")
+        table = objects.create_table(client, objects.table("calm", "t", partition_keys=[("p", "string")]))
+        objects.add_partitions(client, table, [[str(number)] for number in range(20)])
+    proxy = new_proxy(metastore)  # one worker: all connections are in one process
+    processes = proxy.children()
+    requests = [
+        encode_call("get_table_req", GetTableRequest(dbName="calm", tblName="t"), seqid=11),
+        encode_call("get_partition_names", "calm", "t", -1, seqid=12),
+        encode_call("get_config_value", "metastore.no.such", "relayed", seqid=13),
+    ]
+    rng = random.Random(SEED)
+    with neighbours(proxy, requests) as watching:
+        for number in range(ATTACKS):
+            with RawConnection(*proxy.address, timeout_s=30) as connection:
+                try:
+                    connection.send_bytes(attack(rng))
+                    if rng.random() < 0.7:
+                        connection.shutdown_write()
+                        connection.drain()
+                except ConnectionError:
+                    pass  # closed before all of it was sent
+            troubles = [one.trouble for one in watching if one.trouble]
+            assert not troubles, (number, troubles, proxy.log_tail())
+    troubles = [one.trouble for one in watching if one.trouble]
+    assert not troubles, (troubles, proxy.log_tail())
+    assert all(one.answers > 50 for one in watching), [one.answers for one in watching]
+    assert proxy.children() == processes
+    status = proxy.status()
+    assert status["workers"]["restarts"] == status["follower"]["restarts"] == 0
+    assert wait_until(lambda: metric(proxy, "hms_proxy_connections ") == 0, 20)
+    assert metric(proxy, "hms_proxy_internal_errors_total") == 0, proxy.log_tail()
+    tables = {key: count for key, count in proxy.requests().items() if key[0] == "get_table_req"}
+    assert sum(count for (_, outcome, _), count in tables.items() if outcome == "hit") > 10, tables
+
+
+def metric(proxy: Proxy, begin: str) -> float:
+    """The sum of the lines that begin so."""
+    lines = [line for line in proxy.get("/metrics")[1].splitlines() if line.startswith(begin)]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
