@@ -40,7 +40,7 @@ SELECT name, id IS NOT NULL, coalesce(has_table_privilege(id, 'SELECT'), false),
   coalesce(has_table_privilege(id, 'INSERT, UPDATE, DELETE, TRUNCATE'), false)
 FROM (SELECT name, to_regclass(quote_ident(name))::oid AS id FROM unnest(%(tables)s::text[]) AS name) found"""
 _KEEPALIVE = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
-_CONNECT_TIMEOUT_S = 10
+_CONNECT_LEAST_S, _CONNECT_MOST_S = 2, 10  # libpq takes less than 2 for 2
 _DENSE = 2  # a range may hold at most so many ids for each one that is wanted
 _FETCH = "FETCH 50000 FROM stream"
 
@@ -86,7 +86,7 @@ class Postgres(PostgresPieces):
                 if value is not None
             },
             **_KEEPALIVE,
-            "connect_timeout": _CONNECT_TIMEOUT_S,
+            "connect_timeout": max(_CONNECT_LEAST_S, min(_CONNECT_MOST_S, int(statement_timeout_s))),
             "client_encoding": "UTF8",
             "application_name": "hms-cache-proxy",
         }
@@ -152,6 +152,7 @@ class Postgres(PostgresPieces):
             if self._in_snapshot:
                 raise StoreError(f"the metastore's database, {self._place}: the snapshot ended with its connection")
             connection = psycopg2.connect(**self._arguments)
+            self._answered()
             connection.autocommit = True  # we say BEGIN ourselves, in one round trip with the first statement
             psycopg2.extensions.register_type(psycopg2.extensions.BYTES, connection)
             with connection.cursor() as cursor:
