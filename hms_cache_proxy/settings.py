@@ -115,7 +115,7 @@ class RepliesSection(_Section):
 class FollowerSection(_Section):
     poll_interval_min_ms: int = Field(20, ge=1, le=60_000, description="Shortest pause between two steps, while busy.")
     poll_interval_max_ms: int = Field(
-        1_000, ge=1, le=600_000, description="Longest pause between two steps, when idle."
+        250, ge=1, le=600_000, description="Longest pause between two steps, when idle."
     )
     revalidate_interval_s: float = Field(
         3600, ge=0, description="How often all tables are looked at again, as some changes write no event; 0 = never."
