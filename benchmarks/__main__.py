@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from pathlib import Path
 
@@ -20,6 +21,8 @@ def main() -> None:
     parser.add_argument("--no-report", action="store_true", help="print only")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hms-bench-") as directory, stage(Path(directory)) as bench:
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode: a start must not
+        os.environ["PYTHONPYCACHEPREFIX"] = f"{directory}/bytecode"  # compile it, nor leave any in the source tree
         run = Runner(bench, seconds=options.seconds, vast=options.vast).all()
     if not options.no_report:
         write(run)

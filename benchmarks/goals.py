@@ -17,20 +17,26 @@ BUSY = "under a steady load"
 WHY = {
     "share": "the hit costs about 1 us more than a look-up in a dictionary; the rest is what a larger process pays"
     " after each system call. More would need C",
-    "half": "the load generator, the worker and whatever else runs share two cores; the tail is waiting for one",
-    "names_1000": "each partition costs about 0.6 us to find and join, and 1.4 MB of memory that was not touched before"
-    " as much again; a reply that is kept costs a tenth",
+    "half": "worker and load generator together use 1.3 of the two cores at this rate; whenever something else runs (a"
+    " JVM, the follower, the database) one of them waits for a core. The median is that of a server with time to spare",
+    "cpu_cached": "a CachedStore whose JVM is warm takes 32 us on this machine (81 us where the goal was set); a fifth"
+    " of that is less than what the bare server takes",
+    "names_1000": "finding and joining takes 0.5 to 0.7 ms (`benchmarks.cache_size`), sending 0.35 ms (the bare"
+    " server); the rest is 1.4 MB of memory that was not touched before (0.8 ms of page faults) and 1,000 names to"
+    " read. A reply that is kept costs what the bare server's does",
     "loop": "a slice takes less than a millisecond; worker and two load generators share two cores, and waiting for one"
     " is in this figure",
     "filter": "the filter is parsed and the table's keys are looked through again for each new text; a reply that is"
     " kept costs 0.01 ms",
-    "relay": "a relayed call passes two more sockets and one more process, 0.1 ms; a call that the metastore answers in"
-    " 0.3 ms leaves 0.03 ms for that",
+    "relay": "a relayed call costs the worker 0.15 to 0.2 ms of CPU time in Python (the rows of `proxy miss`), and"
+    " passes two more sockets; a metastore that answers in half a millisecond leaves 0.05 ms for that",
     "prewarm": "the follower and PostgreSQL wait for each other in turn; each of them alone has the rate that stands"
     " beside it",
-    "restart": "the supervisor starts, and then the worker and the follower: three Python interpreters with their"
-    " imports (SQLAlchemy, pydantic, aiohttp); opening a cache of this size takes milliseconds",
-    "fresh": "the metastore and its database do not reach 100 DDL/s on the cores that they share with what is measured",
+    "restart": "the supervisor starts, and then the worker and the follower: three Python interpreters, whose imports"
+    " (SQLAlchemy, pydantic, aiohttp) take about 0.5 s and then 0.6 s with their bytecode kept. The run of 2026-11-22"
+    " was made without (PYTHONDONTWRITEBYTECODE), which costs 0.7 s more. The cache is opened in milliseconds",
+    "fresh": "the metastore and its database make fewer than 100 DDL/s on the cores that they share with what is"
+    " measured, also without a pause (the burst)",
 }
 
 
@@ -52,7 +58,8 @@ def verdicts(run: Run) -> list[Verdict]:
 
 _ORDER = (
     "share",
-    "cpu",
+    "cpu_cached",
+    "cpu_hive",
     "half",
     "names_1000",
     "times_1000",
@@ -85,9 +92,9 @@ def _hot(run: Run) -> Iterator[Verdict]:
         yield Verdict("half", f"{label}, half load", "99th percentile < 1 ms", found, half.p99_ms < 1)
     row = run.results["get_table"]
     cached, hive = (row[label].cpu_us / row[HIT].cpu_us for label in (CACHED_STORE, HIVE))
-    found = f"{cached:.1f} times CachedStore, {hive:,.0f} times Hive"
-    goal = "per CPU second >= 5 times CachedStore, >= 100 times Hive"
-    yield Verdict("cpu", "get_table_req, hot", goal, found, cached >= 5 and hive >= 100)
+    label, goal = "get_table_req, hot", "per CPU second >= {} times"
+    yield Verdict("cpu_cached", label, goal.format(5) + " CachedStore", f"{cached:.1f} times", cached >= 5)
+    yield Verdict("cpu_hive", label, goal.format(100) + " Hive", f"{hive:,.0f} times", hive >= 100)
 
 
 def _lists(run: Run) -> Iterator[Verdict]:

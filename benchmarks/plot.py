@@ -31,7 +31,8 @@ def plot(run: Run, path: Path) -> None:
     figure, ((calls, cpu), (fresh, memory)) = pyplot.subplots(2, 2, figsize=(15, 10))
     _bars(calls, run, "calls a second", lambda result: result.rps)
     _bars(cpu, run, "server CPU per call, us (proxy miss: the proxy's own)", lambda result: result.cpu_us)
-    calls.legend(ncols=3, fontsize=8)
+    calls.set_ylim(top=10 * calls.get_ylim()[1])  # room for the legend
+    calls.legend(ncols=5, fontsize=8, loc="upper center")
     _freshness(fresh, run)
     _prewarm(memory, run)
     figure.tight_layout()

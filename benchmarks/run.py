@@ -123,6 +123,10 @@ class Runner:
         for label, results in found.items():
             row[label] = middle(results)
             _tell(case.key, label, row[label])
+            if abs(row[label].reply_bytes - len(reply)) > len(reply) / 10:  # a declared exception is a short reply
+                raise AssertionError(
+                    f"{label} answers {case.key} with {row[label].reply_bytes} bytes, not {len(reply)}"
+                )
         if case.hot and HIT in row:
             half = row[HIT].rps / 2
             self.run.half[case.key] = measure(
