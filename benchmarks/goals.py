@@ -17,13 +17,13 @@ BUSY = "under a steady load"
 WHY = {
     "share": "the hit costs about 1 us more than a look-up in a dictionary; the rest is what a larger process pays"
     " after each system call. More would need C",
-    "half": "worker and load generator together use 1.3 of the two cores at this rate; whenever something else runs (a"
-    " JVM, the follower, the database) one of them waits for a core. The median is that of a server with time to spare",
+    "half": "not isolated. Worker and load generator together use 1.3 of the two cores at this rate, so that whatever"
+    " else runs (a JVM, the follower, the database) probably makes one of them wait; one round, not three",
     "cpu_cached": "a CachedStore whose JVM is warm takes 32 us on this machine (81 us where the goal was set); a fifth"
     " of that is less than what the bare server takes",
-    "names_1000": "finding and joining takes 0.5 to 0.7 ms (`benchmarks.cache_size`), sending 0.35 ms (the bare"
-    " server); the rest is 1.4 MB of memory that was not touched before (0.8 ms of page faults) and 1,000 names to"
-    " read. A reply that is kept costs what the bare server's does",
+    "names_1000": "finding and joining takes 0.4 to 0.7 ms (`benchmarks.cache_size`), sending 0.35 ms (the bare"
+    " server); fresh memory for 1.4 MB took 0.8 ms of page faults on a busy machine. The rest is not accounted for. A"
+    " reply that is kept costs what the bare server's does",
     "loop": "a slice takes less than a millisecond; worker and two load generators share two cores, and waiting for one"
     " is in this figure",
     "filter": "the filter is parsed and the table's keys are looked through again for each new text; a reply that is"
@@ -34,9 +34,9 @@ WHY = {
     " beside it",
     "restart": "the supervisor starts, and then the worker and the follower: three Python interpreters, whose imports"
     " (SQLAlchemy, pydantic, aiohttp) take about 0.5 s and then 0.6 s with their bytecode kept. The run of 2026-11-22"
-    " was made without (PYTHONDONTWRITEBYTECODE), which costs 0.7 s more. The cache is opened in milliseconds",
-    "fresh": "the metastore and its database make fewer than 100 DDL/s on the cores that they share with what is"
-    " measured, also without a pause (the burst)",
+    " was made without (PYTHONDONTWRITEBYTECODE), which costs about 0.7 s more",
+    "fresh": "the median is within the goal, but the metastore made only as many DDL/s as stand here, and not many more"
+    " without a pause (the burst). Why is not known: an emptier metastore, without a proxy, made 164/s of the same DDL",
 }
 
 
