@@ -105,7 +105,9 @@ class Followed:
         return words[Slot.PREWARM_DONE] == 1 and words[Slot.PREWARM_TABLES_DONE] == words[Slot.PREWARM_TABLES_TOTAL]
 
     def report(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(paths.follower_report(self.config).read_text())
+        """What the follower wrote for /status; nothing before its first turn is over."""
+        path = paths.follower_report(self.config)
+        found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         return found
 
     def ticket(self, *wanted: bytes) -> None:
