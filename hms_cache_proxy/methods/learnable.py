@@ -87,16 +87,19 @@ def _followed(snapshot: CacheSnapshot, method: str, dependency: bytes) -> bool:
 
 
 def lacking(snapshot: CacheSnapshot, depends: tuple[bytes, ...], proof: Callable[[], Proof]) -> Reason | None:
-    """Why a read may not be answered as of this snapshot for the transactional tables among these targets; None if it
-    may. `proof` reads the request, where there are some. Raises Rejected."""
+    """Why a read may not be answered as of this snapshot for these targets' tables: transactional ones, and those that
+    the reader knows by another id. None if it may. `proof` reads the request. Raises Rejected."""
     for dependency in depends:
         parts = dependency[1:].split(b"\0")
         if dependency[:1] == b"t" and len(parts) == 3:
             entry = snapshot.table(parts[0], parts[1], parts[2])
-            if isinstance(entry, TableEntry) and entry.transactional:
-                reason = proof().lacks(entry)
-                if reason is not None:
-                    return reason
+            if entry is None:
+                continue
+            if proof().names_another(entry):
+                return Reason.TABLE_ID
+            reason = proof().lacks(entry) if isinstance(entry, TableEntry) and entry.transactional else None
+            if reason is not None:
+                return reason
     return None
 
 

@@ -11,7 +11,9 @@ Rules, in this order (Hive's "Synchronized Metastore Cache"):
   list. Such a request goes upstream, unless the cache is known to be as new as the request (`exact`: consistency =
   strict), or the settings say otherwise (`transactional_reads`).
 
-Reads of other tables take no notice of any of it: the metastore ignores lists there.
+Of other tables the metastore ignores lists, so reads of them take notice of the id only. Whatever the table: a request
+that names another id than the cached table's, or any id where the cache has no table, knows of a table that was
+created, renamed or made anew, and goes upstream.
 Owner: the worker's loop.
 """
 
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.cache.entries import Absent, TableEntry
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.consistency.write_ids import equivalent
@@ -87,6 +89,12 @@ class Proof:
         self._unproved = unproved
         self._exact = exact
         self.shown = self.used = False
+
+    def names_another(self, entry: TableEntry | Absent) -> bool:
+        """Does the request know the table by an id which the cache does not have under that name?"""
+        if self._exact or self.table_id in _NO_ID:
+            return False
+        return isinstance(entry, Absent) or entry.table_id != self.table_id
 
     def lacks(self, entry: TableEntry) -> Reason | None:
         """Why a transactional table's entry must not be used; None if it may be. Raises Rejected."""

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from hms_cache_proxy.upstream.service import Declared
 from tests.proxy import Proxy
 from tests.testbed.hive import Metastore
 from tests.write_ids.transactions import Transactions
@@ -171,3 +172,20 @@ def test_what_proves_nothing(followed: Followed, reader: Callable[[Proxy], Reade
     assert direct.valid(DB, TABLE) == valid  # which is why a list alone is no proof
     assert reads(valid, table_id)[:2] == ("miss", "table_id")
     assert reads(valid, again)[:2] == ("hit", "write_id")
+
+
+@pytest.mark.real
+def test_an_id_that_the_cache_does_not_have(followed: Followed, reader: Callable[[Proxy], Reader]) -> None:
+    """A reader that knows the table's id knows of a rename, or of a creation, that is not followed yet."""
+    direct, proxy, _, table_id = followed
+    caught_up(direct, proxy)
+    probe = reader(proxy)
+    with paused(proxy):
+        direct.rename(DB, TABLE, "renamed")
+        with pytest.raises(Declared, match="NoSuchObjectException"):  # owed to nobody yet
+            probe.client.table(DB, "renamed")
+        table = probe.client.table(DB, "renamed", direct.valid(DB, "renamed"), table_id)
+        assert table.tableName == b"renamed"
+        assert probe.client.fields(DB, "renamed", direct.valid(DB, "renamed"), table_id) == [b"id", b"name"]
+    counted = ("get_fields_req", "miss", "table_id")
+    proxy.wait(lambda: proxy.requests().get(counted) == 1, "counting it as a miss", 5)

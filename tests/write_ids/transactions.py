@@ -151,6 +151,12 @@ class Transactions:
         more = {"capabilities": capable, **given(validWriteIdList=valid, id=table_id), **more}
         return self.call("get_table_req", req=struct("GetTableRequest", dbName=database, tblName=name, **more)).table
 
+    def fields(self, database: str, name: str, valid: bytes | None = None, table_id: int | None = None) -> list[bytes]:
+        """get_fields_req: the columns' names."""
+        more = given(validWriteIdList=valid, id=table_id)
+        request = struct("GetFieldsRequest", dbName=database, tblName=name, **more)
+        return [field.name for field in self.call("get_fields_req", req=request).fields]
+
     def partitions(
         self, database: str, name: str, names: Sequence[str], valid: bytes | None = None, table_id: int | None = None
     ) -> list[Any]:

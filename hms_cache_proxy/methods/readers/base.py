@@ -150,15 +150,17 @@ class Context(NamedTuple):
         if not name:
             raise Decline(Reason.NAME)
         if not self.exists(database):
-            return None
+            return self.loaded(ABSENT)
         return self.loaded(self.snapshot.table(database.catalog, database.name, name))
 
     def loaded(self, entry: TableEntry | Absent | None) -> TableEntry | None:
         """The entry, if it may be answered for; None if it is known to be absent."""
-        if entry is ABSENT:
-            return None
         if entry is None:
             raise Decline(Reason.NOT_LOADED)
+        if self.proof.names_another(entry):
+            raise Decline(Reason.TABLE_ID)
+        if isinstance(entry, Absent):
+            return None
         if entry.body is None:
             raise Decline(_NOT_LOADED.get(entry.reason_not_loaded, Reason.NOT_LOADED))
         if entry.transactional:
