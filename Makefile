@@ -4,9 +4,10 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
+SOAK_SECONDS ?= 3600
 
 .DEFAULT_GOAL := help
-.PHONY: help install run lint test bench docs clean
+.PHONY: help install run lint test soak bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +29,10 @@ lint: install ## ruff and mypy (strict on the package)
 
 test: lint ## Lint, then all tests, against real metastores and databases
 	$(PYTHON) -m pytest $(PYTEST_ARGS)
+
+soak: install ## One hour (SOAK_SECONDS) of histories: readers checked while everything is written, stopped and killed
+	HISTORY_SECONDS=$$(($(SOAK_SECONDS) / 2)) $(PYTHON) -m pytest -k no_violation \
+	  tests/history/test_history.py tests/write_ids/test_history.py $(PYTEST_ARGS)
 
 bench: install ## Measure proxy, metastore and CachedStore side by side (docs/benchmarks.md)
 	$(PYTHON) -m benchmarks

@@ -50,18 +50,15 @@ class Checker:
 
     def owed(self, register: str, port: int, began_ns: int) -> int:
         """The oldest version that a read that begins now through this port may return."""
-        with self._lock:
-            writes = list(self.writes[register])
-            floor = self.handed_out.get(port, 0)
-        version = 0
-        for write in writes:
+        floor = self.handed_out.get(port, 0)
+        for write in reversed(self.writes.get(register, ())):  # versions ascend, and the last few nearly always decide
             if write.ended_ns is None:
                 continue
             same = write.port == port or port == self.direct
             known = write.event_id is not None and write.event_id <= floor
             if known or write.ended_ns < (began_ns if same else began_ns - self.bound_ns):
-                version = max(version, write.version)
-        return version
+                return write.version
+        return 0
 
     def hand_out(self, port: int, event_id: int) -> None:
         """A client has read this event id through the port."""
@@ -69,8 +66,8 @@ class Checker:
             self.handed_out[port] = max(self.handed_out.get(port, 0), event_id)
 
     def newest(self, register: str, ended_ns: int) -> int:
-        with self._lock:
-            return max((w.version for w in self.writes[register] if w.began_ns <= ended_ns), default=0)
+        """The newest version whose write had begun by then."""
+        return next((w.version for w in reversed(self.writes.get(register, ())) if w.began_ns <= ended_ns), 0)
 
     def read(self, register: str, port: int, version: int, *, owed: int, seen: int, ended_ns: int, how: str) -> None:
         """Check one finished read; `owed` was asked for before it began."""

@@ -1,7 +1,7 @@
 """Objects of a metastore as registers: `write(client, version)` makes a real change, `read(client)` finds the version.
 
-One class per kind of object and change. A register's writes are serialised by its lock; reads are free. `read` picks
-one of the ways to see the object at random and returns (version, way).
+One class per kind of object and change. A register's writes are serialised by its lock; reads are free, by any
+of the `ways` to see the object; `read` picks one.
 Must not know: proxies, checking.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -54,6 +55,14 @@ def newest(numbers: Iterable[int]) -> int:
         return max(numbers)
     except ValueError:
         raise Torn from None
+
+
+def moment() -> int:
+    """A number that is the same for all threads, and another one three times a second. Readers put it into requests
+    whose replies are learned: each is then asked for the first time, and again by others, while writes are made. What
+    is learned is kept beside objects that are followed, and must never be ahead of them.
+    """
+    return int(time.monotonic() * 3)
 
 
 def descriptor() -> StorageDescriptor:
@@ -102,19 +111,26 @@ class Register:
     def ways(self) -> list[Way]:
         raise NotImplementedError
 
-    def read(self, client: MetastoreClient) -> tuple[int, str]:
-        way = random.choice(self.ways())
-        return way(client), way.__name__
+    def read(self, client: MetastoreClient) -> int:
+        return random.choice(self.ways())(client)
 
     def _table(self, client: MetastoreClient) -> Any:
         return client.get_table_req(GetTableRequest(dbName=self.database, tblName=self.name)).table
 
 
 class TableParameter(Register):
-    """alter_table of a parameter."""
+    """alter_table of a parameter, and of a column's comment."""
+
+    def create(self, client: MetastoreClient) -> None:
+        client.create_table(self._altered(0))
+
+    def _altered(self, version: int) -> Table:
+        altered = table(self.database, self.name, {"v": str(version)})
+        altered.sd.cols[0].comment = str(version)
+        return altered
 
     def write(self, client: MetastoreClient, version: int) -> None:
-        client.alter_table(self.database, self.name, table(self.database, self.name, {"v": str(version)}))
+        client.alter_table(self.database, self.name, self._altered(version))
 
     def by_get_table_req(self, client: MetastoreClient) -> int:
         return int(self._table(client).parameters["v"])
@@ -130,8 +146,19 @@ class TableParameter(Register):
         request = GetTablesRequest(dbName=self.database, tblNames=[self.name])
         return int(client.get_table_objects_by_name_req(request).tables[0].parameters["v"])
 
+    def by_get_fields(self, client: MetastoreClient) -> int:
+        """Learned, each spelling for itself."""
+        bits = random.Random(moment()).getrandbits(len(self.name))
+        spelling = "".join(c.upper() if bits >> n & 1 else c for n, c in enumerate(self.name))
+        return newest(int(field.comment) for field in client.get_fields(self.database, spelling))
+
     def ways(self) -> list[Way]:
-        return [self.by_get_table_req, self.by_get_table_objects_by_name_req, self.by_capabilities]
+        return [
+            self.by_get_table_req,
+            self.by_get_table_objects_by_name_req,
+            self.by_get_fields,
+            self.by_capabilities,
+        ]
 
 
 class TransactionParameter(TableParameter):
@@ -209,6 +236,11 @@ class PartitionParameter(Register):
         request = GetPartitionsByNamesRequest(db_name=self.database, tbl_name=self.name, names=["n=x"])
         return int(client.get_partitions_by_names_req(request).partitions[0].parameters["v"])
 
+    def by_auth(self, client: MetastoreClient) -> int:
+        """Learned, each user's for itself."""
+        answer = client.get_partitions_with_auth(self.database, self.name, -1, f"user{moment()}", [])
+        return int(answer[0].parameters["v"])
+
     def by_filter(self, client: MetastoreClient) -> int:
         return int(client.get_partitions_by_filter(self.database, self.name, 'n = "x"', -1)[0].parameters["v"])
 
@@ -218,6 +250,7 @@ class PartitionParameter(Register):
             self.by_get_partition_by_name,
             self.by_get_partitions,
             self.by_get_partitions_by_names_req,
+            self.by_auth,
             self.by_filter,
         ]
 
@@ -249,13 +282,18 @@ class PartitionSet(Register):
         request = GetPartitionNamesPsRequest(dbName=self.database, tblName=self.name, partValues=[""], maxParts=-1)
         return self._newest(client.get_partition_names_ps_req(request).names)
 
+    def by_auth(self, client: MetastoreClient) -> int:
+        """Learned, each user's for itself."""
+        answer = client.get_partitions_with_auth(self.database, self.name, -1, f"user{moment()}", [])
+        return self._newest([one.values[0] for one in answer if one.values])
+
     def by_partitions_req(self, client: MetastoreClient) -> int:
         answer = client.get_partitions_req(PartitionsRequest(dbName=self.database, tblName=self.name, maxParts=-1))
         # The metastore reads a partition by several statements: one that is dropped meanwhile may lack its values.
         return self._newest([one.values[0] for one in answer.partitions if one.values])
 
     def ways(self) -> list[Way]:
-        return [self.by_names, self.by_names_ps, self.by_partitions_req]
+        return [self.by_names, self.by_names_ps, self.by_auth, self.by_partitions_req]
 
 
 class Renamed(Register):
@@ -277,6 +315,11 @@ class Renamed(Register):
     def by_tables(self, client: MetastoreClient) -> int:
         return self._newest(client.get_tables(self.database, f"{self.name}_*"))
 
+    def by_type(self, client: MetastoreClient) -> int:
+        """Learned, each pattern for itself."""
+        pattern = f"{self.name}_*|none{moment()}"
+        return self._newest(client.get_tables_by_type(self.database, pattern, "EXTERNAL_TABLE"))
+
     def by_guess(self, client: MetastoreClient) -> int:
         """Ask for the names around the version known to the writer: exactly one of them exists."""
         around = self.version
@@ -288,7 +331,7 @@ class Renamed(Register):
         return list(client.get_table_objects_by_name_req(request).tables)
 
     def ways(self) -> list[Way]:
-        return [self.by_all_tables, self.by_tables, self.by_guess]
+        return [self.by_all_tables, self.by_tables, self.by_type, self.by_guess]
 
 
 class Recreated(Register):

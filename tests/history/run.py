@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tests.history.chaos import Chaos
 from tests.history.checker import Checker
 from tests.history.registers import ABSENT, Register, TableParameter, build
-from tests.history.workload import LOST, Workload
+from tests.history.threads import LOST
+from tests.history.workload import Workload
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 

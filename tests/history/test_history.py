@@ -23,6 +23,7 @@ PLANTED = [
     "floor_ignored",
     "cursor_before_objects",
     "lock_not_fenced",
+    "learned_early",
 ]
 
 

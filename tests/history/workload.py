@@ -6,13 +6,11 @@ looked up on the metastore before the register is written again.
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from typing import TypeVar
 
 from hive_metastore.ttypes import (
     CheckLockRequest,
@@ -24,91 +22,44 @@ from hive_metastore.ttypes import (
     ShowLocksRequest,
     UnlockRequest,
 )
-from thrift.Thrift import TException
 
 from tests.history.checker import Checker, Write
-from tests.history.registers import ABSENT, Register, TableParameter, Torn
+from tests.history.registers import ABSENT, Register, TableParameter, Torn, Way
+from tests.history.threads import LOST, Connections, Job, Threads
 from tests.testbed.client import MetastoreClient
 
-LOST = (TException, OSError, EOFError)
-
-logging.getLogger("thrift").setLevel(logging.CRITICAL)  # it logs every refused connection, and workers are killed here
+T = TypeVar("T")
 
 
-@dataclass
-class Connections:
-    """One thread's connections, one per port, opened at need."""
-
-    open: dict[int, MetastoreClient] = field(default_factory=dict)
-
-    def get(self, port: int) -> MetastoreClient:
-        if port not in self.open:
-            self.open[port] = MetastoreClient("127.0.0.1", port, timeout_s=60)
-        return self.open[port]
-
-    def drop(self, port: int) -> None:
-        client = self.open.pop(port, None)
-        if client is not None:
-            client.close()
-
-    def close(self) -> None:
-        for port in list(self.open):
-            self.drop(port)
-
-
-class Workload:
+class Workload(Threads):
     """Threads over `ports` (the first is the metastore's own)."""
 
     def __init__(
         self, registers: list[Register], checker: Checker, ports: list[int], *, pause_s: float = 0.005
     ) -> None:
-        self.registers, self.checker, self.ports, self.pause_s = registers, checker, ports, pause_s
-        self.counts: Counter[str] = Counter()
-        self.errors: list[str] = []
+        super().__init__(pause_s=pause_s)
+        self.registers, self.checker, self.ports = registers, checker, ports
         self.increments = 0
-        self._stop = threading.Event()
-        self._threads: list[threading.Thread] = []
-        self._count_lock = threading.Lock()
 
-    # -- running -------------------------------------------------------------------------------------------------
     def start(self, *, writers: int = 3, readers: int = 6, counter: Register | None = None, lockers: int = 2) -> None:
-        jobs: list[Callable[[Connections], None]] = [self._write_once] * writers + [self._read_once] * readers
-        jobs.append(self._read_log_once)
+        jobs: list[Job] = [self._read_log_once]
+        jobs += [self._write_once] * writers + [self._read_once] * readers
         if counter is not None:
             jobs += [lambda connections: self._increment(connections, counter)] * lockers
-        for number, job in enumerate(jobs):
-            thread = threading.Thread(target=self._loop, args=(job,), name=f"history-{number}", daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        self.run(jobs)
 
-    def stop(self) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(120)
-            if thread.is_alive():
-                self.errors.append(f"{thread.name} hangs")
-
-    def _loop(self, job: Callable[[Connections], None]) -> None:
-        connections = Connections()
-        try:
-            while not self._stop.is_set():
-                job(connections)
-                time.sleep(random.random() * self.pause_s)
-        except Exception as error:  # a bug of the test itself must not pass as a quiet thread
-            self.errors.append(f"{threading.current_thread().name}: {type(error).__name__}: {error}")
-            raise
-        finally:
-            connections.close()
-
-    def _lost(self, connections: Connections, port: int, error: BaseException, what: str) -> None:
-        connections.drop(port)
-        with self._count_lock:
-            self.counts[f"{what} failed: {type(error).__name__} {getattr(error, 'message', '')!s:.60}"] += 1
-        time.sleep(0.05)
+    def pick(self, registers: Sequence[T]) -> tuple[T, int]:
+        """One to read or write, and the port to write it through. Half of the time they are the same for everybody,
+        others each second: what is written in one place is read at once, in all places.
+        """
+        if random.random() < 0.5:
+            now = random.Random(int(time.monotonic()))
+            return now.choice(registers), now.choice(self.ports)
+        return random.choice(registers), random.choice(self.ports)
 
     # -- writing -------------------------------------------------------------------------------------------------
     def _write_once(self, connections: Connections) -> None:
-        register, port = random.choice(self.registers), random.choice(self.ports)
+        register, port = self.pick(self.registers)
         if not register.lock.acquire(blocking=False):
             return
         try:
@@ -124,7 +75,7 @@ class Workload:
             write = self.checker.begin(register.key, version, port, time.monotonic_ns())
             register.write(client, version)
         except LOST as error:
-            self._lost(connections, port, error, "write")
+            self.lost(connections, port, error, "write")
             if write is not None:
                 register.version = self._settled(connections, register, version)
             return
@@ -138,49 +89,57 @@ class Workload:
     def _settled(self, connections: Connections, register: Register, version: int) -> int:
         """The version after a write with unknown outcome, once nothing of it is under way any more."""
         time.sleep(1.0)
-        found, _ = register.read(connections.get(self.ports[0]))
+        direct = connections.get(self.ports[0])
+        while True:
+            try:
+                found = register.read(direct)
+                break
+            except Torn:
+                continue
         if found == ABSENT:
             return version if version % 2 else version - 1
         return found
 
     # -- reading -------------------------------------------------------------------------------------------------
     def _read_once(self, connections: Connections) -> None:
+        """A few connections ask the same one after the other: what one was told must not harm the others."""
         port = random.choice(self.ports)
         try:
-            client = connections.get(port)
+            clients = [connections.get(port, number) for number in range(random.randint(1, 3))]
         except LOST as error:
-            return self._lost(connections, port, error, "connect")
-        seen: dict[str, int] = {}
-        for register in random.choices(self.registers, k=random.randint(1, 30)):
+            return self.lost(connections, port, error, "connect")
+        seen: list[dict[str, int]] = [{} for _ in clients]
+        for _ in range(random.randint(1, 15)):
             if self._stop.is_set():
                 break
+            register, _ = self.pick(self.registers)
             for _ in range(random.randint(1, 4)):  # in a row: by different ways, of which some are cached
-                if not self._read(client, register, port, seen):
-                    return connections.drop(port)
+                way = random.choice(register.ways())
+                for client, before in zip(clients, seen, strict=True):
+                    if not self._read(client, register, way, port, before):
+                        return connections.drop(port)
+                clients.reverse()  # who was answered by the metastore must wait for the cache; who was not, need not
+                seen.reverse()
         if random.random() < 0.5:
             connections.drop(port)
         return None
 
-    def _read(self, client: MetastoreClient, register: Register, port: int, seen: dict[str, int]) -> bool:
+    def _read(self, client: MetastoreClient, register: Register, way: Way, port: int, seen: dict[str, int]) -> bool:
         owed = self.checker.owed(register.key, port, time.monotonic_ns())
         try:
-            version, how = register.read(client)
+            version = way(client)
         except Torn:
-            with self._count_lock:
-                self.counts["torn reads, direct" if port == self.ports[0] else "torn reads, proxied"] += 1
+            self.count("torn reads, direct" if port == self.ports[0] else "torn reads, proxied")
             return True
         except LOST as error:
-            with self._count_lock:
-                self.counts[f"read failed: {type(error).__name__}"] += 1
+            self.count(f"read failed: {type(error).__name__}")
             return False
         ended_ns = time.monotonic_ns()
+        before = seen.get(register.key, 0)
         if version == ABSENT:
-            newest = self.checker.newest(register.key, ended_ns)
-            version = newest if newest % 2 else newest - 1
-        self.checker.read(
-            register.key, port, version, owed=owed, seen=seen.get(register.key, 0), ended_ns=ended_ns, how=how
-        )
-        seen[register.key] = max(version, seen.get(register.key, 0))
+            version = max(owed, before) | 1  # dropped at least so late: odd
+        self.checker.read(register.key, port, version, owed=owed, seen=before, ended_ns=ended_ns, how=way.__name__)
+        seen[register.key] = max(version, before)
         self.counts["reads"] += 1
         return True
 
@@ -189,7 +148,7 @@ class Workload:
         try:
             event_id = connections.get(port).get_current_notificationEventId().eventId
         except LOST as error:
-            return self._lost(connections, port, error, "read of the log")
+            return self.lost(connections, port, error, "read of the log")
         self.checker.hand_out(port, event_id)
         self._stop.wait(random.uniform(1, 6))  # seldom: it holds back every hit, and would hide what fences are for
         return None
@@ -204,7 +163,7 @@ class Workload:
             version = counter.by_get_table_req(client)
             counter.write(client, version + 1)
         except LOST as error:
-            self._lost(connections, port, error, "increment")
+            self.lost(connections, port, error, "increment")
             self._unlock_own(connections, counter)
             return
         with self._count_lock:
@@ -212,7 +171,7 @@ class Workload:
         try:
             connections.get(self.ports[0]).unlock(UnlockRequest(lockid=lock_id))
         except LOST as error:
-            self._lost(connections, self.ports[0], error, "unlock")
+            self.lost(connections, self.ports[0], error, "unlock")
             self._unlock_own(connections, counter)
 
     def _lock(self, client: MetastoreClient, counter: Register) -> int:

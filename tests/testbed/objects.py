@@ -174,9 +174,10 @@ def create_transactional_table(
     partition_keys: Columns = (),
     *,
     insert_only: bool = False,
+    parameters: Mapping[str, str] | None = None,
 ) -> Table:
     """Create a managed ORC table, full ACID or insert-only (Hive 4); what the server made of it."""
-    parameters = {"transactional": "true"}
+    parameters = {"transactional": "true", **(parameters or {})}
     if insert_only:
         parameters["transactional_properties"] = "insert_only"
     new = table(db_name, name, columns, partition_keys, parameters=parameters, formats=ORC, kind="MANAGED_TABLE")

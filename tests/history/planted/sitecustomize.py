@@ -1,7 +1,8 @@
 """Plants the bug named by PLANTED_BUG into every process of a proxy that is started with this folder on PYTHONPATH.
 
-Python imports this module at start. Each bug breaks one rule that readers depend on, in one place; tests/history checks
-that the checker catches each. An unknown name, or a rule that has moved away, fails at start.
+Python imports this module at start. Each bug breaks one rule that readers depend on, in one place; tests/history and
+tests/write_ids/test_history.py check that their checkers catch each. An unknown name, or a rule that has moved away,
+fails at start.
 """
 
 from __future__ import annotations
@@ -97,6 +98,109 @@ def lock_not_fenced() -> None:
     from hms_cache_proxy.consistency.fences import FenceStore
 
     FenceStore.fence_now = lambda self, targets: 0  # type: ignore[method-assign]
+
+
+@bug
+def learned_early() -> None:
+    """A reply of the metastore is kept as if it were of the cache's present state, which may be older."""
+    from hms_cache_proxy.cache.replies import ReplyCache, ReplyEntry, versions_of
+
+    put = ReplyCache.put
+
+    def early(self: ReplyCache, key: bytes, entry: ReplyEntry) -> bool:
+        if entry.learned_ns:
+            entry.learned_ns = 0
+            with self._reader.snapshot() as snapshot:
+                entry.versions = versions_of(snapshot, entry.depends)
+        return put(self, key, entry)
+
+    ReplyCache.put = early  # type: ignore[method-assign]
+
+
+@bug
+def write_ids_newer() -> None:
+    """A list proves the cache fresh if it is equal or newer."""
+    from hms_cache_proxy.consistency.write_ids import compare
+    from hms_cache_proxy.methods import proof
+    from hms_cache_proxy.store.write_ids import ValidWriteIdList
+
+    assert proof.equivalent
+    proof.equivalent = lambda request, cached: (
+        compare(ValidWriteIdList.parse(request), ValidWriteIdList.parse(cached)) >= 0
+    )
+
+
+@bug
+def own_writes_hidden() -> None:
+    """Writes that the cache knows as open make no difference, though they may be the reader's own."""
+    from hms_cache_proxy.methods import proof
+    from hms_cache_proxy.store.write_ids import ValidWriteIdList
+
+    equivalent = proof.equivalent
+
+    def as_open(request: bytes, cached: bytes) -> bool:
+        mine, theirs = ValidWriteIdList.parse(cached), ValidWriteIdList.parse(request)
+        unknown = set(mine.invalid) - mine.aborted - set(theirs.invalid)
+        seen = ValidWriteIdList.of(theirs.table or b"", mine.high_watermark, set(mine.invalid) - unknown, mine.aborted)
+        return equivalent(request, cached) or equivalent(request, seen.text())
+
+    proof.equivalent = as_open
+
+
+@bug
+def table_id_ignored() -> None:
+    """Any table of the name will do."""
+    from hms_cache_proxy.cache.entries import Absent, TableEntry
+    from hms_cache_proxy.methods.proof import Proof
+
+    names_another = Proof.names_another
+
+    def of_none(self: Proof, entry: TableEntry | Absent) -> bool:
+        if isinstance(entry, Absent):
+            return names_another(self, entry)
+        if self.table_id is not None:
+            self.table_id = entry.table_id
+        return False
+
+    Proof.names_another = of_none  # type: ignore[method-assign]
+
+
+@bug
+def tag_before_objects() -> None:
+    """Lists of valid writes are advanced in a commit of their own, before the objects."""
+    from hms_cache_proxy.cache.changes import Changes
+    from hms_cache_proxy.cache.writer import CacheWriter
+
+    commit = CacheWriter.commit
+
+    def split(self: CacheWriter, changes: Changes) -> int:
+        if changes.reset is None and changes.write_ids:
+            meta = self.meta
+            lists = Changes(cursor=meta.cursor, fingerprint=meta.fingerprint, done_ticket=meta.done_ticket)
+            lists.held, lists.touched, lists.write_ids = meta.held, changes.touched, changes.write_ids
+            commit(self, lists)
+            time.sleep(0.1)
+        return commit(self, changes)
+
+    CacheWriter.commit = split  # type: ignore[method-assign]
+
+
+@bug
+def commit_not_reloaded() -> None:
+    """The end of a transaction advances its tables' lists, and their objects are not read again."""
+    from dataclasses import replace
+
+    from hms_cache_proxy.follower.affected import Affected
+    from hms_cache_proxy.follower.step import LookUp, Transactions
+
+    resolve = Transactions.resolve
+
+    def lists_only(self: Transactions, affected: Affected, look_up: LookUp) -> Affected:
+        resolved = resolve(self, affected, look_up)
+        ended = frozenset((0, key) for key in resolved.tables - affected.tables)
+        return replace(resolved, tables=affected.tables, write_ids=resolved.write_ids | ended)
+
+    Transactions.resolve = lists_only  # type: ignore[method-assign]
 
 
 if "PLANTED_BUG" in os.environ:

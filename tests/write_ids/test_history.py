@@ -1,0 +1,63 @@
+"""Histories of transactional tables over a metastore and two proxies: no violation, and each planted bug is caught."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from tests.proxy import Proxy
+from tests.testbed.hive import Metastore
+from tests.write_ids.history_run import run_history
+
+SECONDS = float(os.environ.get("HISTORY_SECONDS", "120"))
+CAUGHT_WITHIN_S = 90.0
+SETTINGS = {"WORKERS": "2", "MAX_UNCONFIRMED_MS": "2000"}
+BOUND_S = 3.0
+
+PLANTED = [
+    "write_ids_newer",
+    "tag_before_objects",
+    "table_id_ignored",
+    "own_writes_hidden",
+    "commit_not_reloaded",
+]
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.flaky(reruns=0)
+@pytest.mark.timeout(SECONDS + 400)
+def test_no_violation(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]) -> None:
+    metastore = new_metastore("hive42")
+    proxies = [new_proxy(metastore, settings=SETTINGS) for _ in range(2)]
+    outcome = run_history(metastore.address, proxies, prefix="history", seconds=SECONDS, bound_s=BOUND_S)
+    assert not outcome.violations and not outcome.errors, outcome.summary()
+    assert outcome.reads > 40 * SECONDS and outcome.chaos, outcome.summary()
+    for proxy in proxies:
+        proved = sum(count for (_, how, why), count in proxy.requests().items() if (how, why) == ("hit", "write_id"))
+        assert proved > 3 * SECONDS, f"{proved} hits: the history says nothing when nothing is served from the cache"
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("planted", PLANTED)
+def test_planted_bug_is_caught(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], planted: str
+) -> None:
+    metastore = new_metastore("hive42")
+    proxies = [new_proxy(metastore, settings=SETTINGS, planted=planted)]
+    outcome = run_history(
+        metastore.address,
+        proxies,
+        prefix="planted",
+        seconds=CAUGHT_WITHIN_S,
+        bound_s=BOUND_S,
+        kill=False,
+        settle_s=5.0,
+        until_violation=True,
+    )
+    caught = [one for one in outcome.violations if not one.startswith("not ")]
+    assert caught, f"{planted} was not caught: {outcome.summary()}"
