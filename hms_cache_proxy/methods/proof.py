@@ -12,8 +12,8 @@ Rules, in this order (Hive's "Synchronized Metastore Cache"):
   strict), or the settings say otherwise (`transactional_reads`).
 
 Of other tables the metastore ignores lists, so reads of them take notice of the id only. Whatever the table: a request
-that names another id than the cached table's, or any id where the cache has no table, knows of a table that was
-created, renamed or made anew, and goes upstream.
+that names another id than the cached table's, or that brings an id or a list where the cache has no table, knows of a
+table that was created, renamed or made anew, and goes upstream.
 Owner: the worker's loop.
 """
 
@@ -91,10 +91,13 @@ class Proof:
         self.shown = self.used = False
 
     def names_another(self, entry: TableEntry | Absent) -> bool:
-        """Does the request know the table by an id which the cache does not have under that name?"""
-        if self._exact or self.table_id in _NO_ID:
+        """Does the request know a table which the cache does not have under that name? Who brings an id or a list knows
+        one; another id is another table."""
+        if self._exact:
             return False
-        return isinstance(entry, Absent) or entry.table_id != self.table_id
+        if isinstance(entry, Absent):
+            return self.text is not None or self.table_id not in _NO_ID
+        return self.table_id not in _NO_ID and entry.table_id != self.table_id
 
     def lacks(self, entry: TableEntry) -> Reason | None:
         """Why a transactional table's entry must not be used; None if it may be. Raises Rejected."""

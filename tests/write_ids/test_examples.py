@@ -176,7 +176,7 @@ def test_what_proves_nothing(followed: Followed, reader: Callable[[Proxy], Reade
 
 @pytest.mark.real
 def test_an_id_that_the_cache_does_not_have(followed: Followed, reader: Callable[[Proxy], Reader]) -> None:
-    """A reader that knows the table's id knows of a rename, or of a creation, that is not followed yet."""
+    """A reader that has the table's id, or a list, knows of a rename, or of a creation, that is not followed yet."""
     direct, proxy, _, table_id = followed
     caught_up(direct, proxy)
     probe = reader(proxy)
@@ -186,6 +186,7 @@ def test_an_id_that_the_cache_does_not_have(followed: Followed, reader: Callable
             probe.client.table(DB, "renamed")
         table = probe.client.table(DB, "renamed", direct.valid(DB, "renamed"), table_id)
         assert table.tableName == b"renamed"
+        assert probe.client.table(DB, "renamed", direct.valid(DB, "renamed"), -1).tableName == b"renamed"
         assert probe.client.fields(DB, "renamed", direct.valid(DB, "renamed"), table_id) == [b"id", b"name"]
     counted = ("get_fields_req", "miss", "table_id")
     proxy.wait(lambda: proxy.requests().get(counted) == 1, "counting it as a miss", 5)
