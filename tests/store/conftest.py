@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -38,12 +38,25 @@ def make_world(metastore: Metastore, prefix: str) -> World:
     return World(metastore, oracle, content)
 
 
+@pytest.fixture(scope="session")
+def worlds(bed: Bed) -> Iterator[Callable[[str], World]]:
+    """Filled once per metastore, in whatever order the tests of several parameters come."""
+    made: dict[str, World] = {}
+
+    def get(flavour: str) -> World:
+        if flavour not in made:
+            made[flavour] = make_world(bed.shared(flavour), f"st_{os.getpid()}_")
+        return made[flavour]
+
+    yield get
+    for world in made.values():
+        world.oracle.close()
+
+
 @pytest.fixture(scope="session", params=["hive42", "hive40"])
-def world(request: pytest.FixtureRequest, bed: Bed) -> Iterator[World]:
+def world(request: pytest.FixtureRequest, worlds: Callable[[str], World]) -> World:
     """Content that no test changes, in each version."""
-    made = make_world(bed.shared(request.param), f"st_{os.getpid()}_")
-    yield made
-    made.oracle.close()
+    return worlds(request.param)
 
 
 @pytest.fixture(scope="session", params=sorted(FACTORIES))
