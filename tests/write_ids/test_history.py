@@ -12,7 +12,7 @@ from tests.testbed.hive import Metastore
 from tests.write_ids.history_run import run_history
 
 SECONDS = float(os.environ.get("HISTORY_SECONDS", "120"))
-CAUGHT_WITHIN_S = 90.0
+CAUGHT_WITHIN_S = 180.0
 SETTINGS = {"WORKERS": "2", "MAX_UNCONFIRMED_MS": "2000"}
 BOUND_S = 3.0
 
