@@ -86,12 +86,12 @@ class Inventory:
         """The write ids of a transactional table, if they are known."""
         return None if self._snapshot is None else self._snapshot.write_ids(table_id)
 
-    def write_ids(self) -> Iterator[tuple[TableKey, int, WriteIdsRow]]:
-        """Every transactional table whose write ids are known: its name, its id, and they."""
+    def write_ids(self) -> Iterator[tuple[TableKey, WriteIdsRow]]:
+        """Every transactional table whose write ids are known, and they."""
         if self._snapshot is not None:
-            for packed_id, packed in self._snapshot._under(b"w", b""):
+            for _, packed in self._snapshot._under(b"w", b""):
                 row = layout.write_ids_unpack(packed)
-                yield _key(row.owner), layout.TABLE_ID.unpack(packed_id)[0], row
+                yield _key(row.owner), row
 
 
 def _key(name: bytes) -> TableKey:

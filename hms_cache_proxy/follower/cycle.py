@@ -259,7 +259,7 @@ class Cycle:
         if self._verified and now_s - self._looked_s < WRITERS_INTERVAL_S:
             return set()
         self._looked_s = now_s
-        return {key for key, _, row in cached.write_ids() if row.writers or not self._verified}
+        return {key for key, row in cached.write_ids() if row.writers or not self._verified}
 
     def _follow(self, source: Snapshot, position: Position) -> Followed | Reset:
         if self._distrusted is not None:
