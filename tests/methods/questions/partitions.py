@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.methods.questions.question import DB, DEFAULT, HIT, NEW, Question
+from tests.methods.questions.question import DB, DEFAULT, HIT, NEW, OTHER_ID, Question
 from tests.methods.world import PARTITIONED, struct
 
 
@@ -27,7 +27,8 @@ def all_partitions() -> Iterator[Question]:
         ({"skipColumnSchemaForPartition": True}, "arguments"),
         ({"includeParamKeyPattern": b"k%"}, "arguments"),
         ({"excludeParamKeyPattern": b"k%"}, "arguments"),
-        ({"id": 5, "validWriteIdList": b"x", "skipColumnSchemaForPartition": False}, HIT),
+        ({"id": -1, "validWriteIdList": b"x", "skipColumnSchemaForPartition": False}, HIT),
+        ({"id": OTHER_ID, "validWriteIdList": b"x"}, "table_id"),
     ):
         request = struct("PartitionsRequest", dbName=DB, tblName=b"keyed", **fields)
         yield Question("get_partitions_req", {"req": request}, reason)
@@ -62,7 +63,8 @@ def by_names() -> Iterator[Question]:
     at_catalog = struct("GetPartitionsByNamesRequest", db_name=b"@Hive#{DB}", tbl_name=b"KEYED", names=[b"dt=a"])
     yield Question("get_partitions_by_names_req", {"req": at_catalog})
     for fields, reason in (
-        ({"get_col_stats": False, "engine": b"hive", "id": 4, "getFileMetadata": False}, HIT),
+        ({"get_col_stats": False, "engine": b"hive", "id": 0, "getFileMetadata": False}, HIT),
+        ({"id": OTHER_ID}, "table_id"),
         ({"includeParamKeyPattern": b""}, HIT),
         ({"get_col_stats": True}, "arguments"),
         ({"skipColumnSchemaForPartition": True}, "arguments"),

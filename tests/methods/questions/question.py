@@ -27,3 +27,5 @@ DB = b"{db}"
 DEFAULT = DEFAULT_PARTITION
 OLD = ("4.0",)
 NEW = ("4.2",)
+OTHER_ID = 1 << 40
+"""The id of no table here."""

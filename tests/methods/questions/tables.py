@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.methods.questions.question import DB, HIT, OLD, Question
+from tests.methods.questions.question import DB, HIT, OLD, OTHER_ID, Question
 from tests.methods.world import struct
 
 
@@ -30,7 +30,8 @@ def tables() -> Iterator[Question]:
     for fields in (
         {},
         {"catName": b"HIVE "},
-        {"id": 77},
+        {"id": -1},
+        {"id": 0},
         {"engine": b"hive"},
         {"getColumnStats": False},
         {"validWriteIdList": b"{db}.plain:5:9223372036854775807::"},
@@ -45,6 +46,7 @@ def tables() -> Iterator[Question]:
         ({"processorCapabilities": [b"EXTREAD"]}, "capabilities"),
         ({"processorIdentifier": b"x"}, "capabilities"),
         ({"getColumnStats": True, "engine": b"hive"}, "arguments"),
+        ({"id": OTHER_ID}, "table_id"),
         ({"catName": b""}, "name"),
         ({"catName": b"nocat"}, "not_loaded"),
     ):
