@@ -1,6 +1,6 @@
 """Fixtures over the test bed: real servers, started at first use, ended with the run.
 
-Shared (one per run, never stopped or reconfigured by a test): postgres, hms42, hms40, hms23.
+Shared (one per run, never stopped or reconfigured by a test): postgres, hms42, hms40, hms31, hms23.
 Private (one per test): new_metastore, new_postgres, fault_proxy. A missing program skips on a developer's
 machine; where CI=true it fails, as everything else that cannot start does.
 """
@@ -74,6 +74,12 @@ def hms42(bed: Bed) -> Metastore:
 def hms40(bed: Bed) -> Metastore:
     """The shared Hive 4.0.0 metastore on PostgreSQL, without a listener: it still answers get_table."""
     return bed.shared("hive40")
+
+
+@pytest.fixture
+def hms31(bed: Bed) -> Metastore:
+    """The shared Hive 3.1.3 metastore on PostgreSQL, with its listener."""
+    return bed.shared("hive31")
 
 
 @pytest.fixture

@@ -187,6 +187,28 @@ HIVE40_EXTRA = ArtifactSet(
         Jar("org.apache.hive:hive-exec:4.0.0"),  # full-ACID tables need its OrcInputFormat
     ),
 )
+HIVE31_ARCHIVE = ArtifactSet(
+    "hive-3.1.3-server", (Jar("org.apache.hive:hive-standalone-metastore:3.1.3:bin", type="tar.gz"),), unpack=True
+)
+HIVE31_EXTRA = ArtifactSet(
+    "hive-3.1.3-hadoop",
+    (
+        Jar("org.apache.hadoop:hadoop-client-api:3.3.6"),
+        Jar("org.apache.hadoop:hadoop-client-runtime:3.3.6"),
+        Jar("org.apache.hive.hcatalog:hive-hcatalog-server-extensions:3.1.3"),
+        Jar("org.apache.hive:hive-exec:3.1.3"),  # full-ACID tables need its OrcInputFormat
+        Jar("org.codehaus.jackson:jackson-mapper-asl:1.9.13"),
+        Jar("org.codehaus.jackson:jackson-core-asl:1.9.13"),
+        Jar("org.slf4j:slf4j-api:1.7.36"),
+        Jar("commons-cli:commons-cli:1.9.0"),
+        Jar("commons-logging:commons-logging:1.2"),
+        Jar("commons-collections:commons-collections:3.2.2"),
+        Jar("commons-codec:commons-codec:1.17.1"),
+        Jar("commons-io:commons-io:2.16.1"),
+        Jar("javax.servlet:javax.servlet-api:3.1.0"),
+        Jar("org.postgresql:postgresql:42.7.3"),
+    ),
+)
 HIVE23_LISTENER = ArtifactSet(
     "hive-2.3.10-listener", (Jar("org.apache.hive.hcatalog:hive-hcatalog-server-extensions:2.3.10"),)
 )
@@ -263,7 +285,12 @@ def hive40_home() -> Path:
     return next(install(HIVE40_ARCHIVE).glob("apache-hive-metastore-*"))
 
 
-def schema_script(database: str) -> Path:
-    """Hive 4.0.0's published schema script for `postgres`, `mysql`, `derby`... (4.0.1's is the same)."""
-    scripts = hive40_home() / "scripts" / "metastore" / "upgrade" / database
-    return scripts / f"hive-schema-4.0.0.{database}.sql"
+def hive31_home() -> Path:
+    """Root of the unpacked 3.1.3 metastore distribution: lib/ and scripts/."""
+    return next(install(HIVE31_ARCHIVE).glob("apache-hive-metastore-*"))
+
+
+def schema_script(database: str, version: str = "4.0.0") -> Path:
+    """The published schema script of 4.0.0 (4.0.1's is the same) or 3.1.0 for `postgres`, `mysql`, `derby`..."""
+    home = hive31_home() if version == "3.1.0" else hive40_home()
+    return home / "scripts" / "metastore" / "upgrade" / database / f"hive-schema-{version}.{database}.sql"

@@ -102,6 +102,16 @@ FLAVOURS = {
             logs_events=False,  # no listener is published for 4.0
         ),
         Flavour(
+            "hive31",
+            "3.1.3",
+            Schema.HIVE31,
+            {
+                **_COMMON_3_PLUS,
+                "metastore.transactional.event.listeners": LISTENER_CLASS,
+                "hive.metastore.event.db.notification.api.auth": "false",  # as in 4.0.0
+            },
+        ),
+        Flavour(
             "hive23",
             "2.3.10",
             None,
@@ -118,6 +128,8 @@ def class_path(flavour: Flavour) -> list[str]:
         return [f"{artifacts.install(artifacts.HIVE42)}/*"]
     if flavour.version == "4.0.0":
         return [f"{artifacts.hive40_home()}/lib/*", f"{artifacts.install(artifacts.HIVE40_EXTRA)}/*"]
+    if flavour.version == "3.1.3":
+        return [f"{artifacts.hive31_home()}/lib/*", f"{artifacts.install(artifacts.HIVE31_EXTRA)}/*"]
     pyspark_jars = [f"{Path(pyspark.__file__).parent}/jars/*"]
     if flavour.logs_events:
         pyspark_jars.append(f"{artifacts.install(artifacts.HIVE23_LISTENER)}/*")

@@ -176,7 +176,7 @@ def create_transactional_table(
     insert_only: bool = False,
     parameters: Mapping[str, str] | None = None,
 ) -> Table:
-    """Create a managed ORC table, full ACID or insert-only (Hive 4); what the server made of it."""
+    """Create a managed ORC table, full ACID or insert-only (Hive 3.1 and 4); what the server made of it."""
     parameters = {"transactional": "true", **(parameters or {})}
     if insert_only:
         parameters["transactional_properties"] = "insert_only"
@@ -184,7 +184,12 @@ def create_transactional_table(
     request = CreateTableRequest(
         table=new, processorCapabilities=PROCESSOR_CAPABILITIES, processorIdentifier=PROCESSOR_IDENTIFIER
     )
-    client.create_table_req(request)
+    try:
+        client.create_table_req(request)
+    except TApplicationException as error:  # 3.1 has no such method, and asks for no capabilities
+        if error.type != TApplicationException.UNKNOWN_METHOD:
+            raise
+        client.create_table(new)
     return read_table(client, db_name, name)
 
 

@@ -49,6 +49,7 @@ UPGRADE_TO_42 = Path(__file__).with_name("upgrade-4.0.0-to-4.2.0.postgres.sql")
 class Schema(enum.Enum):
     """Version of the metastore schema."""
 
+    HIVE31 = "3.1.0"
     HIVE40 = "4.0.0"
     HIVE42 = "4.2.0"
 
@@ -177,7 +178,7 @@ class Postgres:
         if name not in self._templates:
             if collation is Collation.EN_US:
                 self._provide_locale()
-            script = schema_script("postgres").read_text()
+            script = schema_script("postgres", "3.1.0" if schema is Schema.HIVE31 else "4.0.0").read_text()
             self.execute(f"DROP DATABASE IF EXISTS {name}")  # left by an attempt that failed
             self._create(name, "template0", collation)
             self.execute(script, name, OWNER)

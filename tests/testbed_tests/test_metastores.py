@@ -47,7 +47,7 @@ def make_partitioned_table(client: MetastoreClient, db_name: str) -> Table:
     return table
 
 
-@pytest.mark.parametrize("flavour", ["hive42", "hive40", "hive23"])
+@pytest.mark.parametrize("flavour", ["hive42", "hive40", "hive31", "hive23"])
 def test_keeps_objects(bed: Bed, unique_name: str, flavour: str) -> None:
     with MetastoreClient(*bed.shared(flavour).address) as client:
         table = make_partitioned_table(client, unique_name)
@@ -56,7 +56,7 @@ def test_keeps_objects(bed: Bed, unique_name: str, flavour: str) -> None:
         assert table.sd.location.startswith("file:/")
 
 
-@pytest.mark.parametrize("flavour", ["hive42", "hive23"])
+@pytest.mark.parametrize("flavour", ["hive42", "hive31", "hive23"])
 def test_listener_logs(bed: Bed, unique_name: str, flavour: str) -> None:
     with MetastoreClient(*bed.shared(flavour).address) as client:
         before = current_event(client)
@@ -84,9 +84,9 @@ def test_rows_reach_the_database_and_its_reader(hms42: Metastore, client42: Meta
 
 
 def test_get_table_is_gone_from_42_but_not_from_its_oracles(
-    hms42: Metastore, hms40: Metastore, hms23: Metastore, unique_name: str
+    hms42: Metastore, hms40: Metastore, hms31: Metastore, hms23: Metastore, unique_name: str
 ) -> None:
-    for metastore, has_it in ((hms42, False), (hms40, True), (hms23, True)):
+    for metastore, has_it in ((hms42, False), (hms40, True), (hms31, True), (hms23, True)):
         with MetastoreClient(*metastore.address) as client:
             make_partitioned_table(client, unique_name)
             if has_it:
@@ -96,7 +96,7 @@ def test_get_table_is_gone_from_42_but_not_from_its_oracles(
                     client.get_table(unique_name, "t")
 
 
-@pytest.mark.parametrize("flavour", ["hive42", "hive40"])
+@pytest.mark.parametrize("flavour", ["hive42", "hive40", "hive31"])
 def test_transactional_tables(bed: Bed, unique_name: str, flavour: str) -> None:
     with MetastoreClient(*bed.shared(flavour).address) as client:
         objects.create_database(client, unique_name)
