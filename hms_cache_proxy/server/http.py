@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import socket
+from collections.abc import Sequence
 from importlib import resources
 from typing import Protocol
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from hms_cache_proxy.config import Address, Config
-from hms_cache_proxy.errors import CacheError, ConfigError
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.errors import CacheError
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PAGE_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'"
@@ -42,19 +44,20 @@ class View(Protocol):
 
 
 class HttpServer:
-    """Both listeners; `async with`, then `http` and `admin` are the addresses really bound."""
+    """Both listeners, while it is entered, on bound sockets."""
 
-    def __init__(self, config: Config, view: View) -> None:
+    def __init__(
+        self, config: Config, view: View, *, http: Sequence[socket.socket], admin: Sequence[socket.socket]
+    ) -> None:
         self._config = config
         self._view = view
+        self._http, self._admin = http, admin
         self._runners: list[web.AppRunner] = []
-        self.http = config.http
-        self.admin = config.admin.listen
 
     async def __aenter__(self) -> HttpServer:
         try:
-            self.http = await self._listen(self._public(), self._config.http, "http")
-            self.admin = await self._listen(self._administration(), self._config.admin.listen, "admin.listen")
+            await self._listen(self._public(), self._http)
+            await self._listen(self._administration(), self._admin)
         except BaseException:
             await self.__aexit__()
             raise
@@ -64,15 +67,12 @@ class HttpServer:
         for runner in reversed(self._runners):
             await runner.cleanup()
 
-    async def _listen(self, app: web.Application, address: Address, key: str) -> Address:
+    async def _listen(self, app: web.Application, sockets: Sequence[socket.socket]) -> None:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         self._runners.append(runner)
         await runner.setup()
-        try:
-            await web.TCPSite(runner, address.host, address.port).start()
-        except OSError as error:
-            raise ConfigError(f"{key}: cannot listen on {address}: {error.strerror}", key=key) from error
-        return Address(address.host, runner.addresses[0][1])
+        for bound in sockets:
+            await web.SockSite(runner, bound).start()
 
     def _public(self) -> web.Application:
         app = web.Application()

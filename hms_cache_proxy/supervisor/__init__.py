@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import resource
 import signal
 import socket
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import structlog
@@ -30,10 +31,8 @@ from hms_cache_proxy import __version__, paths
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.config import Address, Config
 from hms_cache_proxy.consistency.fences import FenceStore
-from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.metrics import SupervisorMetrics
-from hms_cache_proxy.server.http import HttpServer
-from hms_cache_proxy.supervisor import datadir
+from hms_cache_proxy.supervisor import datadir, ports
 from hms_cache_proxy.supervisor.children import Child
 from hms_cache_proxy.supervisor.cores import usable_cores
 from hms_cache_proxy.supervisor.flush import Flusher
@@ -46,6 +45,7 @@ FOLLOWER_STOP_S = 10.0  # a step may be in flight; what it has not committed is 
 DRAIN_GRACE_S = 2.0  # a worker cuts off what is left at drain_timeout_s; this is for its goodbye
 WATCH_INTERVAL_S = 1.0
 CONNECT_INTERVAL_S = 0.05  # between looks whether a worker accepts yet
+HTTP_MODULE = "hms_cache_proxy.server.http"
 
 
 def run(config: Config) -> int:
@@ -56,41 +56,22 @@ def run(config: Config) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:  # the usual soft limit, 1,024, is for programs that call select(2)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with datadir.claimed(config) as directory, _reserved(config.listen) as listen:
+    with datadir.claimed(config) as directory, ports.reserved(config.listen) as listen:
         config = config.model_copy(update={"listen": listen, "workers": config.workers or usable_cores()})
-        return asyncio.run(Supervisor(config, directory.fileno()).run())
-
-
-@contextlib.contextmanager
-def _reserved(address: Address) -> Iterator[Address]:
-    """Keep the port that the workers share, so that port 0 is one port for all; ConfigError when it is taken.
-
-    SO_REUSEPORT would let a second proxy take half of the connections unnoticed, so a socket without it looks first.
-    The socket that stays is bound but does not listen, so it gets no connection.
-    """
-    try:
-        family, kind, _, _, where = socket.getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, kind) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(where)
-        holder = socket.socket(family, kind)
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        holder.bind(where)
-    except OSError as error:
-        raise ConfigError(f"listen: cannot listen on {address}: {error.strerror}", key="listen") from error
-    with holder:
-        yield Address(address.host, holder.getsockname()[1])
+        http = ports.bound(config.http, "http")
+        admin = ports.bound(config.admin.listen, "admin.listen")
+        return asyncio.run(Supervisor(config, directory.fileno(), http, admin).run())
 
 
 class Supervisor:
     """All children and the HTTP server of one proxy."""
 
-    def __init__(self, config: Config, lock_fd: int) -> None:
+    def __init__(
+        self, config: Config, lock_fd: int, http: Sequence[socket.socket], admin: Sequence[socket.socket]
+    ) -> None:
         self._config = config
         self._lock_fd = lock_fd
+        self._http, self._admin = http, admin
         self._metrics = SupervisorMetrics(paths.metrics(config), __version__)
         self._page = StatePage(paths.state(config), create=True)
         self._fences = self._recover_fences() if config.source != "none" else None
@@ -123,14 +104,15 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, signal.Signals(number).name)
-        async with HttpServer(self._config, self._view) as http:
-            keepers = {child: self._spawn(child.keep(self._config), child.name) for child in self._children}
-            watchers = [
-                self._spawn(self._watch_relay(), "watch relay"),
-                self._spawn(self._watch_follower(), "watch follower"),
-                self._spawn(self._probe.watch(), "watch upstream"),
-            ]
-            self._announce(http)
+        keepers = {child: self._spawn(child.keep(self._config), child.name) for child in self._children}
+        watchers = [
+            self._spawn(self._watch_relay(), "watch relay"),
+            self._spawn(self._watch_follower(), "watch follower"),
+            self._spawn(self._probe.watch(), "watch upstream"),
+        ]
+        http = await asyncio.to_thread(importlib.import_module, HTTP_MODULE)  # takes longer than a child's start
+        async with http.HttpServer(self._config, self._view, http=self._http, admin=self._admin):
+            self._announce()
             await self._stop.wait()
             in_time = await self._drain(keepers)
             for task in watchers:
@@ -154,12 +136,12 @@ class Supervisor:
             self._broken = task.exception()
             self._stop.set()
 
-    def _announce(self, http: HttpServer) -> None:
+    def _announce(self) -> None:
         facts: dict[str, object] = {
             "pid": os.getpid(),
             "listen": str(self._config.listen),
-            "http": str(http.http),
-            "admin": str(http.admin),
+            "http": str(_address(self._config.http, self._http)),
+            "admin": str(_address(self._config.admin.listen, self._admin)),
         }
         datadir.announce(self._config, facts)
         upstream = [address.uri for address in self._config.upstream]
@@ -223,3 +205,8 @@ class Supervisor:
                 self._follower.send(signal.SIGKILL)
             await asyncio.sleep(WATCH_INTERVAL_S)
         await asyncio.Event().wait()
+
+
+def _address(wanted: Address, sockets: Sequence[socket.socket]) -> Address:
+    """As it was asked for, with the port that was had."""
+    return Address(wanted.host, sockets[0].getsockname()[1])
