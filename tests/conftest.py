@@ -19,6 +19,7 @@ from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.fault_proxy import FaultProxy
 from tests.testbed.hive import Metastore
+from tests.testbed.mariadb import LocalMariaDB
 from tests.testbed.postgres import LocalPostgres, Postgres
 
 pytest_plugins = ["tests.proxy_plugin"]
@@ -62,6 +63,18 @@ def bed() -> Iterator[Bed]:
 def postgres(bed: Bed) -> Postgres:
     """The shared PostgreSQL server: create databases in it, do not stop it."""
     return bed.postgres
+
+
+@pytest.fixture(scope="session")
+def mariadb(bed: Bed) -> LocalMariaDB:
+    """The shared MariaDB server: create databases in it, do not stop it."""
+    return bed.mariadb
+
+
+@pytest.fixture
+def hms42_mariadb(bed: Bed) -> Metastore:
+    """The shared Hive 4.2.0 metastore on MariaDB, with its listener: use a unique_name in it."""
+    return bed.shared("hive42-mariadb")
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A test bed that outlives the command: `python -m tests.testbed up|down|status --state FILE`, or `install`.
 
-Job: start PostgreSQL and metastores detached, write where they are to a JSON file, stop them by it; install
+Job: start databases and metastores detached, write where they are to a JSON file, stop them by it; install
 beforehand what the fixtures need.
 Must not know: what they are used for.
 Invariant: `down` signals only processes whose id and start time are those in the file.
@@ -20,7 +20,8 @@ from typing import Any
 
 from tests.testbed.artifacts import BedError, cache_directory
 from tests.testbed.hive import FLAVOURS, Metastore, class_path
-from tests.testbed.postgres import Collation, LocalPostgres, postgres_binaries
+from tests.testbed.mariadb import LocalMariaDB, mariadb_server
+from tests.testbed.postgres import Collation, LocalPostgres, MetastoreDatabase, postgres_binaries
 from tests.testbed.processes import ProcessId
 
 STOP_TIMEOUT_S = 20
@@ -39,10 +40,19 @@ def up(state_file: Path, flavours: list[str], collation: Collation) -> dict[str,
 
     try:
         postgres: LocalPostgres | None = None
+        mariadb: LocalMariaDB | None = None
         for name in flavours:
             flavour = FLAVOURS[name]
-            database = None
-            if flavour.schema is not None:
+            database: MetastoreDatabase | None = None
+            if flavour.on_mariadb:
+                if mariadb is None:
+                    mariadb = LocalMariaDB(directory / "mariadb", directory / "mariadb.log", detached=True)
+                    state["processes"].append(_entry(mariadb.process.id, signal.SIGTERM))
+                    state["mariadb"] = {"host": mariadb.host, "port": mariadb.port}
+                    record()
+                assert flavour.schema is not None
+                database = mariadb.create_metastore_database(name.replace("-", "_"), flavour.schema)
+            elif flavour.schema is not None:
                 if postgres is None:
                     postgres = LocalPostgres(directory / "pg", directory / "postgresql.log", detached=True)
                     state["processes"].append(_entry(postgres.process.id, signal.SIGINT))
@@ -62,11 +72,11 @@ def up(state_file: Path, flavours: list[str], collation: Collation) -> dict[str,
 
 
 def install_all() -> str:
-    """Install every flavour's jars, the schema scripts and PostgreSQL; a line that says where."""
+    """Install every flavour's jars, the schema scripts, PostgreSQL and MariaDB; a line that says where."""
     for flavour in FLAVOURS.values():
         class_path(flavour)
     binaries = postgres_binaries()
-    return f"metastores in {cache_directory()}, PostgreSQL in {binaries}"
+    return f"metastores in {cache_directory()}, PostgreSQL in {binaries}, MariaDB's server is {mariadb_server()}"
 
 
 def _entry(process: ProcessId, number: signal.Signals) -> dict[str, int]:

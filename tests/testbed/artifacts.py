@@ -168,6 +168,7 @@ def _hive_driver_jars() -> tuple[Jar, ...]:
 
 
 HIVE42 = ArtifactSet("hive-4.2.0", _hive42_jars())
+MARIADB_DRIVER = ArtifactSet("mariadb-driver", (Jar("org.mariadb.jdbc:mariadb-java-client:3.5.3"),))
 HIVE40_ARCHIVE = ArtifactSet(
     "hive-4.0.0-server",
     (Jar("org.apache.hive:hive-standalone-metastore-server:4.0.0:bin", type="tar.gz"),),

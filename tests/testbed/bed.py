@@ -19,6 +19,7 @@ from pathlib import Path
 from tests.testbed import container
 from tests.testbed.artifacts import cache_directory
 from tests.testbed.hive import FLAVOURS, QUICK_START, Metastore
+from tests.testbed.mariadb import LocalMariaDB
 from tests.testbed.postgres import Collation, LocalPostgres, MetastoreDatabase, Postgres
 from tests.testbed.processes import guard
 
@@ -35,9 +36,10 @@ class Bed:
         self.logs = _new_log_directory()
         self._numbers = itertools.count(1)
         self._postgres: Postgres | None = None
+        self._mariadb: LocalMariaDB | None = None
         self._shared: dict[str, Metastore] = {}
-        self._private: list[Metastore | LocalPostgres] = []
-        self._private_databases: dict[int, tuple[Postgres, str]] = {}  # id of a metastore -> what it owns
+        self._private: list[Metastore | LocalPostgres | LocalMariaDB] = []
+        self._private_databases: dict[int, tuple[Postgres | LocalMariaDB, str]] = {}  # by id of a metastore: what it owns
 
     @property
     def postgres(self) -> Postgres:
@@ -49,6 +51,15 @@ class Bed:
                 self._postgres = self.private_postgres()
         return self._postgres
 
+    @property
+    def mariadb(self) -> LocalMariaDB:
+        """The shared MariaDB server."""
+        if self._mariadb is None:
+            number = next(self._numbers)
+            self._mariadb = LocalMariaDB(self.directory / f"mariadb-{number}", self.logs / f"mariadb-{number}.log")
+            self._private.append(self._mariadb)
+        return self._mariadb
+
     def shared(self, flavour: str) -> Metastore:
         """The run's metastore of a flavour; a dead one is replaced by a new, empty one."""
         metastore = self._shared.get(flavour)
@@ -56,9 +67,12 @@ class Bed:
             metastore = self._shared[flavour] = self.private_metastore(flavour)
         return metastore
 
-    def postgres_for(self, flavour: str) -> Postgres | None:
+    def server_for(self, flavour: str) -> Postgres | LocalMariaDB | None:
         """The shared server, or None for a flavour that has its database inside."""
-        return None if FLAVOURS[flavour].schema is None else self.postgres
+        kind = FLAVOURS[flavour]
+        if kind.schema is None:
+            return None
+        return self.mariadb if kind.on_mariadb else self.postgres
 
     def private_metastore(
         self,
@@ -78,7 +92,7 @@ class Bed:
         """
         kind = FLAVOURS[flavour]
         name = f"{flavour}-{next(self._numbers)}"
-        server = postgres or self.postgres_for(flavour)
+        server = postgres or self.server_for(flavour)
         owned = database is None and server is not None
         if database is None and server is not None:
             assert kind.schema is not None
@@ -99,12 +113,12 @@ class Bed:
         self._private.append(server)
         return server
 
-    def release(self, server: Metastore | LocalPostgres) -> None:
+    def release(self, server: Metastore | LocalPostgres | LocalMariaDB) -> None:
         """End a private server and remove its data."""
         self._private.remove(server)
         server.kill()
         owner, name = self._private_databases.pop(id(server), (None, ""))
-        if owner is not None and owner is self._postgres:  # a private cluster goes as a whole
+        if owner is not None and owner in (self._postgres, self._mariadb):  # a private cluster goes as a whole
             owner.drop_database(name)
         shutil.rmtree(server.directory)
 

@@ -22,6 +22,7 @@ import pyspark
 from tests.testbed import artifacts
 from tests.testbed.artifacts import BedError
 from tests.testbed.client import answers
+from tests.testbed.mariadb import DRIVER_CLASS
 from tests.testbed.postgres import OWNER, MetastoreDatabase, Schema
 from tests.testbed.processes import Process, free_port
 
@@ -80,6 +81,7 @@ class Flavour:
     schema: Schema | None  # None: Derby in memory
     settings: Mapping[str, str]
     logs_events: bool = True
+    on_mariadb: bool = False
 
     @property
     def site_file(self) -> str:
@@ -92,6 +94,13 @@ FLAVOURS = {
     for flavour in (
         Flavour("hive42", "4.2.0", Schema.HIVE42, {**_COMMON_3_PLUS, **_LISTENER_4}),
         Flavour("hive42-cached", "4.2.0", Schema.HIVE42, {**_COMMON_3_PLUS, **_LISTENER_4, **_CACHED_STORE}),
+        Flavour(
+            "hive42-mariadb",
+            "4.2.0",
+            Schema.HIVE42,
+            {**_COMMON_3_PLUS, **_LISTENER_4, "javax.jdo.option.ConnectionDriverName": DRIVER_CLASS},
+            on_mariadb=True,
+        ),
         Flavour("hive42-silent", "4.2.0", Schema.HIVE42, _COMMON_3_PLUS, logs_events=False),
         Flavour(
             "hive40",
@@ -125,7 +134,8 @@ FLAVOURS = {
 def class_path(flavour: Flavour) -> list[str]:
     """The flavour's class path, installed if need be; the configuration directory comes before it."""
     if flavour.version == "4.2.0":
-        return [f"{artifacts.install(artifacts.HIVE42)}/*"]
+        drivers = [f"{artifacts.install(artifacts.MARIADB_DRIVER)}/*"] if flavour.on_mariadb else []
+        return [f"{artifacts.install(artifacts.HIVE42)}/*", *drivers]
     if flavour.version == "4.0.0":
         return [f"{artifacts.hive40_home()}/lib/*", f"{artifacts.install(artifacts.HIVE40_EXTRA)}/*"]
     if flavour.version == "3.1.3":

@@ -47,7 +47,7 @@ def make_partitioned_table(client: MetastoreClient, db_name: str) -> Table:
     return table
 
 
-@pytest.mark.parametrize("flavour", ["hive42", "hive40", "hive31", "hive23"])
+@pytest.mark.parametrize("flavour", ["hive42", "hive42-mariadb", "hive40", "hive31", "hive23"])
 def test_keeps_objects(bed: Bed, unique_name: str, flavour: str) -> None:
     with MetastoreClient(*bed.shared(flavour).address) as client:
         table = make_partitioned_table(client, unique_name)
@@ -56,7 +56,7 @@ def test_keeps_objects(bed: Bed, unique_name: str, flavour: str) -> None:
         assert table.sd.location.startswith("file:/")
 
 
-@pytest.mark.parametrize("flavour", ["hive42", "hive31", "hive23"])
+@pytest.mark.parametrize("flavour", ["hive42", "hive42-mariadb", "hive31", "hive23"])
 def test_listener_logs(bed: Bed, unique_name: str, flavour: str) -> None:
     with MetastoreClient(*bed.shared(flavour).address) as client:
         before = current_event(client)
@@ -96,7 +96,7 @@ def test_get_table_is_gone_from_42_but_not_from_its_oracles(
                     client.get_table(unique_name, "t")
 
 
-@pytest.mark.parametrize("flavour", ["hive42", "hive40", "hive31"])
+@pytest.mark.parametrize("flavour", ["hive42", "hive42-mariadb", "hive40", "hive31"])
 def test_transactional_tables(bed: Bed, unique_name: str, flavour: str) -> None:
     with MetastoreClient(*bed.shared(flavour).address) as client:
         objects.create_database(client, unique_name)
