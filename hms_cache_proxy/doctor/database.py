@@ -27,7 +27,7 @@ def look_at_database(config: Config) -> tuple[list[Finding], str | None, str]:
         advice = f"correct store_url ({mask_url(config.store_url)}), or let this machine in (pg_hba.conf, firewall)"
         return [Finding(_SUBJECT, Level.ERROR, str(error), advice)], None, grant_script()
     uuid = report.identity.database_uuid if report.identity else None
-    script = grant_script(report.server) if report.writable else report.grant_script
+    script = grant_script(report.server, report.tables) if report.writable else report.grant_script
     return list(_findings(report)), uuid, script
 
 
@@ -41,7 +41,7 @@ def _without(config: Config) -> Finding:
     return Finding(_SUBJECT, Level.NOTE, text, advice)
 
 
-def grant_script(server: Server | None = None) -> str:
+def grant_script(server: Server | None = None, tables: Sequence[str] = READ_TABLES) -> str:
     """What the database's owner runs to make a new account that can read what is read, and nothing else."""
     server = Server(
         version="",
@@ -51,7 +51,7 @@ def grant_script(server: Server | None = None) -> str:
         is_replica=False,
     )
     writer = open_database("postgresql://localhost/")  # connects at the first statement; this is none
-    return f"CREATE ROLE {READER} LOGIN PASSWORD '...';\n" + writer.grant_script(server, READ_TABLES)
+    return f"CREATE ROLE {READER} LOGIN PASSWORD '...';\n" + writer.grant_script(server, tables)
 
 
 def _findings(report: PrivilegesReport) -> Iterator[Finding]:
@@ -92,7 +92,7 @@ def _privileges(report: PrivilegesReport) -> Iterator[Finding]:
         yield Finding(_SUBJECT, Level.WARNING, text, advice)
     if not (report.missing or report.unreadable or report.writable):
         yield Finding(
-            _SUBJECT, Level.OK, f"the account may read the {len(READ_TABLES)} tables it needs, and write none"
+            _SUBJECT, Level.OK, f"the account may read the {len(report.tables)} tables it needs, and write none"
         )
 
 

@@ -31,6 +31,9 @@ WritesKey = tuple[bytes, bytes]
 UNKNOWN_ID = 0
 """A table's id where a listing does not tell it; a transaction's where the store cannot."""
 
+SKEWED = "a partition with skewed values: Hive 3.1 does not say the same of it in all lists"
+"""Text of Unfit."""
+
 
 def unwatched() -> None:
     """What a store does after each answer of its source where nobody watches over it."""

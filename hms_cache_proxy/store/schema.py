@@ -20,20 +20,21 @@ from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.protocol import HiveLine
 
 LINES: tuple[HiveLine, ...] = get_args(HiveLine)
-READABLE_LINES: tuple[HiveLine, ...] = ("4.0", "4.1", "4.2")
+READABLE_LINES: tuple[HiveLine, ...] = ("3.1", "4.0", "4.1", "4.2")
 """Lines whose objects were compared with what their metastore answers."""
 
 _TYPES = {"n": BigInteger, "i": Integer, "b": Boolean, "t": Text}
-# table: columns as NAME:type[>=line]
+# table: columns as NAME:type[>=first line][<first line without it]
 _TABLES = {
     "VERSION": "VER_ID:n SCHEMA_VERSION:t",
     "METASTORE_DB_PROPERTIES": "PROPERTY_KEY:t>=3.1 PROPERTY_VALUE:t>=3.1",
     "NOTIFICATION_SEQUENCE": "NNI_ID:n NEXT_EVENT_ID:n",
     "NOTIFICATION_LOG": "NL_ID:n EVENT_ID:n EVENT_TIME:i EVENT_TYPE:t CAT_NAME:t>=3.1 DB_NAME:t TBL_NAME:t MESSAGE:t"
     " MESSAGE_FORMAT:t",
-    "TXNS": "TXN_ID:n>=4.0 TXN_STATE:t>=4.0 TXN_TYPE:i>=4.0",
-    "NEXT_WRITE_ID": "NWI_DATABASE:t>=4.0 NWI_TABLE:t>=4.0 NWI_NEXT:n>=4.0",
-    "TXN_TO_WRITE_ID": "T2W_TXNID:n>=4.0 T2W_DATABASE:t>=4.0 T2W_TABLE:t>=4.0 T2W_WRITEID:n>=4.0",
+    "TXNS": "TXN_ID:n>=3.1 TXN_STATE:t>=3.1 TXN_TYPE:i>=3.1",
+    "NEXT_TXN_ID": "NTXN_NEXT:n>=3.1<4.0",
+    "NEXT_WRITE_ID": "NWI_DATABASE:t>=3.1 NWI_TABLE:t>=3.1 NWI_NEXT:n>=3.1",
+    "TXN_TO_WRITE_ID": "T2W_TXNID:n>=3.1 T2W_DATABASE:t>=3.1 T2W_TABLE:t>=3.1 T2W_WRITEID:n>=3.1",
     "DBS": "DB_ID:n NAME:t CTLG_NAME:t>=3.1 DESC:t DB_LOCATION_URI:t DB_MANAGED_LOCATION_URI:t>=4.0 OWNER_NAME:t"
     " OWNER_TYPE:t CREATE_TIME:n>=4.0 TYPE:t>=4.0 DATACONNECTOR_NAME:t>=4.0 REMOTE_DBNAME:t>=4.0",
     "DATABASE_PARAMS": "DB_ID:n PARAM_KEY:t PARAM_VALUE:t",
@@ -63,13 +64,13 @@ _TABLES = {
     " DELETED_COUNT:n>=4.0",
 }
 
-READ_TABLES = tuple(_TABLES)
-"""Every table that is read: what the account needs SELECT on."""
+_UNQUOTED = frozenset(("TXNS", "NEXT_TXN_ID", "NEXT_WRITE_ID", "TXN_TO_WRITE_ID"))
+"""Tables whose script did not quote names before 4.0: a database that folds those has them in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The tables of one line of Hive. `schema["TBLS"].c["TBL_ID"]` is a column."""
+    """The tables of one line of Hive. `schema["TBLS"].c["TBL_ID"]` is a column, whatever the database calls it."""
 
     line: HiveLine
     tables: dict[str, Table]
@@ -78,20 +79,32 @@ class Schema:
         return self.tables[name]
 
     @classmethod
-    def of(cls, line: HiveLine) -> Schema:
-        """The schema of a line."""
+    def of(cls, line: HiveLine, *, folds: bool = True) -> Schema:
+        """The schema of a line. `folds`: the database puts names that are not quoted into lower case."""
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tables that are read, as the database calls them: what the account needs SELECT on."""
+        return tuple(table.name for table in self.tables.values())
+
         metadata = MetaData()
-        tables = {name: Table(name, metadata, *_columns(text, line)) for name, text in _TABLES.items()}
+        tables = {}
+        for name, text in _TABLES.items():
+            lower = folds and name in _UNQUOTED and LINES.index(line) < _index("4.0")
+            columns = _columns(text, line, lower=lower)
+            if columns:
+                tables[name] = Table(name.lower() if lower else name, metadata, *columns)
         return cls(line, tables)
 
 
-def _columns(text: str, line: HiveLine) -> list[Column[object]]:
+def _columns(text: str, line: HiveLine, *, lower: bool) -> list[Column[object]]:
     columns = []
     for word in text.split():
-        declared, _, since = word.partition(">=")
+        declared, _, until = word.partition("<")
+        declared, _, since = declared.partition(">=")
         name, _, kind = declared.partition(":")
-        if not since or LINES.index(line) >= _index(since):
-            columns.append(Column(name, _TYPES[kind]()))
+        at = LINES.index(line)
+        if (not since or at >= _index(since)) and (not until or at < _index(until)):
+            columns.append(Column(name.lower() if lower else name, _TYPES[kind](), key=name))
     return columns
 
 
@@ -101,6 +114,10 @@ def _index(line: str) -> int:
 
 def hive_line(version: str) -> HiveLine:
     """The line that a VERSION row means: by its first two numbers, so that vendors' 3.1.3000 is 3.1.
+
+READ_TABLES = Schema.of(LINES[-1]).names
+"""Every table that is read of the newest Hive."""
+
 
     Raises StoreError for a version that is not known, or whose objects are not yet rebuilt.
     """

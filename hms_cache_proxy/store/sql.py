@@ -81,6 +81,14 @@ def open_database(url: str, *, statement_timeout_s: float = 300, answered: Calla
 @dataclass(frozen=True, slots=True)
 class _Statements:
     """Everything compiled, once per store."""
+def schema_version(database: Postgres) -> str:
+    """The one row of VERSION. Raises StoreError."""
+    versions: list[str] = [row[0].decode() for row in database.rows(_VERSION)]
+    if len(versions) != 1:
+        raise StoreError(f"the VERSION table has {len(versions)} rows; a metastore's has one")
+    return versions[0]
+
+
 
     first: str
     event: str
@@ -134,13 +142,11 @@ class SqlStore:
 
     def __init__(self, database: Postgres) -> None:
         self.database = database
-        versions = [row[0].decode() for row in database.rows(_VERSION)]
-        if len(versions) != 1:
-            raise StoreError(f"the VERSION table has {len(versions)} rows; a metastore's has one")
-        self.schema = Schema.of(hive_line(versions[0]))
+        version = schema_version(database)
+        self.schema = Schema.of(hive_line(version), folds=database.folds_names)
         binary = database.binary_collation()
         self._statements = _Statements.of(self.schema, database)
-        self._identity = StoreIdentity(self._database_uuid(), versions[0], self.schema.line, binary, exact=True)
+        self._identity = StoreIdentity(self._database_uuid(), version, self.schema.line, binary, exact=True)
 
     @property
     def identity(self) -> StoreIdentity:

@@ -1,8 +1,8 @@
 """Databases from the database.
 
-Job: DatabaseRecords. What the metastore does with its rows (found by asking Hive 4.0.0 and 4.2.0): the type is
-always set and NATIVE unless it says REMOTE; connector fields only for REMOTE; owner type unset for NULL or empty;
-NULL columns are unset.
+Job: DatabaseRecords. What the metastore does with its rows (found by asking Hive 3.1.3, 4.0.0 and 4.2.0): in Hive 4 the
+type is always set, and NATIVE unless it says REMOTE; connector fields only for REMOTE; owner type unset for NULL or
+empty; NULL columns are unset.
 
 Owner: a snapshot.
 """
@@ -33,6 +33,7 @@ class DatabaseStatements:
         catalog = catalog_column(schema)
         order = (database.bytewise(catalog), database.bytewise(dbs.NAME))
         self.names = database.compile(select(catalog, dbs.NAME).order_by(*order))
+        self.typed = "TYPE" in dbs
         later = [dbs[name] if name in dbs else null() for name in _LATER]
         base = select(
             catalog,
@@ -71,10 +72,11 @@ class Databases:
         rows = [row for row in rows if row[:2] in wanted]
         ids = [row[2] for row in rows]
         parameters: dict[int, bytes] = dict(self._database.rows_by_ids(self._statements.parameters, ids))
-        return {row[:2]: _record(row, bytes(parameters.get(row[2], _NO_PARAMETERS))) for row in rows}
+        typed = self._statements.typed
+        return {row[:2]: _record(row, bytes(parameters.get(row[2], _NO_PARAMETERS)), typed) for row in rows}
 
 
-def _record(row: Row, parameters: bytes) -> DatabaseRecord:
+def _record(row: Row, parameters: bytes, typed: bool) -> DatabaseRecord:
     (
         catalog,
         name,
@@ -101,7 +103,7 @@ def _record(row: Row, parameters: bytes) -> DatabaseRecord:
             encode.string_field(8, catalog),
             encode.i32_field(9, created),
             encode.string_field(10, managed),
-            encode.i32_field(11, _REMOTE if remote else _NATIVE),
+            encode.i32_field(11, _REMOTE if remote else _NATIVE) if typed else b"",
             encode.string_field(12, connector if remote else None),
             encode.string_field(13, remote_name if remote else None),
             encode.STOP,

@@ -11,6 +11,8 @@ default):
 - `filter`: get_partitions_by_filter: as `list`.
 In full-ACID tables and their partitions `single` and `filter` show neither those fields nor the descriptor's
 parameters, sort columns and skew, nor the serde's parameters: those are empty; `list` shows them.
+Hive 3.1.3 leaves nothing out of them. A list with a skewed partition it cannot read by its direct SQL on PostgreSQL, and
+reads it in another way, or refuses: such a partition is Unfit.
 With metastore.try.direct.sql off every call says what `single` says, but for lists of full-ACID tables, which then show
 everything.
 A NULL parameter value is no parameter. Collections are empty, never unset; a missing serde or column list is unset.
@@ -64,7 +66,7 @@ class Descriptor:
     """`columns`: sd field 1, empty if unset. `partition_head`: header of a partition's field 6, then the columns.
 
     `tail_list`: sd fields 3 to 12 and the stop in the `list` variant; the other two are None where they are equal
-    to it.
+    to it. `skewed`: lists with this partition are not what the store says.
     """
 
     columns: bytes
@@ -72,6 +74,7 @@ class Descriptor:
     tail_list: bytes
     tail_single: bytes | None
     tail_filter: bytes | None
+    skewed: bool = False
 
 
 @dataclass(slots=True)
@@ -90,11 +93,12 @@ _NOTHING = _Extras()
 
 
 class DescriptorStatements:
-    """The statements, compiled once per store."""
+    """The statements, compiled once per store. `trims`: full-ACID tables are shown with less."""
 
     def __init__(self, schema: Schema, database: Postgres) -> None:
         columns, serde = schema["COLUMNS_V2"].c, schema["SERDE_PARAMS"].c
         lists = schema["SKEWED_STRING_LIST_VALUES"].c
+        self.trims = schema.line != "3.1"
         fields = database.struct({1: columns.COLUMN_NAME, 2: columns.TYPE_NAME, 3: columns.COMMENT})
         self.columns = database.by_ids(
             lambda among: (
@@ -197,6 +201,7 @@ class Descriptors:
     def _build(
         self, shape: Row, serde: bytes | None, full_acid: bool, extras: _Extras, lists: dict[int, bytes]
     ) -> Descriptor:
+        full_acid = full_acid and self._statements.trims
         kept = _NOTHING if full_acid else extras
         kept_serde = serde if serde is None or not full_acid else _NO_ITEMS
         whole = _tail(shape, serde, extras, extras, lists, serde_extra=False)
@@ -209,6 +214,7 @@ class Descriptors:
             self._one(whole),
             None if single == whole else self._one(single),
             None if filtered == whole else self._one(filtered),
+            skewed=not self._statements.trims and bool(extras.skew_values),
         )
 
     def _one(self, value: bytes) -> bytes:

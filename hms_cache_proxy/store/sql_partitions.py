@@ -6,7 +6,8 @@ A chunk costs seven statements: its ids in order, rows (one per partition), valu
 descriptors. Names are sorted apart from the rows, so the server never sorts wide rows; where its collation is not
 binary it sorts the names that are left of the table for each chunk.
 
-Which reply shows what (found by asking Hive 4.0.0 and 4.2.0): a WRITE_ID of NULL, 0 or less is -1 everywhere; the
+Which reply shows what (found by asking Hive 3.1.3, 4.0.0 and 4.2.0): a WRITE_ID of NULL, 0 or less is -1 everywhere
+(3.1 has none); the
 descriptor's three variants are in sql_descriptors; everything else is the same in every call. No field but 1 to 7,
 9 and 10 is ever set.
 
@@ -21,8 +22,9 @@ from struct import Struct
 
 from sqlalchemy import bindparam, null, select
 
+from hms_cache_proxy.errors import Unfit
 from hms_cache_proxy.store import encode
-from hms_cache_proxy.store.protocol import PartitionRecord, TableRecord
+from hms_cache_proxy.store.protocol import SKEWED, PartitionRecord, TableRecord
 from hms_cache_proxy.store.schema import Schema
 from hms_cache_proxy.store.sql_descriptors import MAP_TYPES, Descriptors, descriptor_columns
 from hms_cache_proxy.store.sql_postgres import Postgres
@@ -54,7 +56,8 @@ class PartitionStatements:
         self.ids_named = database.compile(
             select(part.PART_ID).where(of_table, database.among_texts(part.PART_NAME, "names")).order_by(name)
         )
-        write_id = part.WRITE_ID if "WRITE_ID" in part else null()
+        self.with_write_ids = "WRITE_ID" in part
+        write_id = part.WRITE_ID if self.with_write_ids else null()
         joined = schema["PARTITIONS"].outerjoin(storage, storage.c.SD_ID == part.SD_ID)
         self.rows = database.by_ids(
             lambda among: select(
@@ -115,11 +118,14 @@ class Partitions:
         values: dict[int, bytes] = dict(database.rows_by_ids(statements.values, ids))
         parameters: dict[int, bytes] = dict(database.rows_by_ids(statements.parameters, ids))
         descriptors = self._descriptors.load([row[5:] for row in ordered], full_acid=table.full_acid)
+        no_write_id = _NO_WRITE_ID if statements.with_write_ids else b""
         records = []
         for row, descriptor in zip(ordered, descriptors, strict=True):
             id_, name, created, accessed, write_id = row[:5]
             head, tail, single, filtered = b"", b"", None, None
             if descriptor is not None:
+                if descriptor.skewed:
+                    raise Unfit(SKEWED)
                 head, tail = descriptor.partition_head, descriptor.tail_list
                 single, filtered = descriptor.tail_single, descriptor.tail_filter
             records.append(
@@ -129,7 +135,7 @@ class Partitions:
                     _TIMES.pack(encode.I32, 4, created, encode.I32, 5, accessed),
                     row[6],
                     _PARAMETERS_HEAD + parameters.get(id_, _NO_PARAMETERS),
-                    encode.i64_field(10, write_id) if write_id is not None and write_id > 0 else _NO_WRITE_ID,
+                    encode.i64_field(10, write_id) if write_id is not None and write_id > 0 else no_write_id,
                     head,
                     tail,
                     single,

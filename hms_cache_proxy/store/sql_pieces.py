@@ -45,10 +45,12 @@ class ByIds:
 
 
 class PostgresPieces:
-    """Makes statements and parts of them. `is_binary`: the database itself orders text by bytes."""
+    """Makes statements and parts of them. `is_binary`: the database itself orders text by bytes. `folds_names`: it puts
+    names of tables that a script did not quote into lower case."""
 
     is_binary = False
 
+    folds_names = True
     @staticmethod
     def compile(statement: ClauseElement) -> str:
         """The text of a Core statement for rows() and stream()."""

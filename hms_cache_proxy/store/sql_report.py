@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.protocol import StoreIdentity
-from hms_cache_proxy.store.schema import READ_TABLES
-from hms_cache_proxy.store.sql import SqlStore, open_database
+from hms_cache_proxy.store.schema import READ_TABLES, Schema, hive_line
+from hms_cache_proxy.store.sql import SqlStore, open_database, schema_version
 from hms_cache_proxy.store.sql_postgres import Postgres, Server
 
 
@@ -36,6 +36,7 @@ class PrivilegesReport:
 
     server: Server
     isolation: str
+    tables: tuple[str, ...]  # all that are read
     missing: tuple[str, ...]
     unreadable: tuple[str, ...]
     writable: tuple[str, ...]
@@ -56,7 +57,8 @@ def privileges_report(url: str) -> PrivilegesReport:
 
 def _report(database: Postgres) -> PrivilegesReport:
     server = database.server()
-    tables = database.privileges(READ_TABLES)
+    names = _tables(database)
+    tables = database.privileges(names)
     identity, retention, failure = None, None, None
     with database.snapshot(database.ISOLATION) as ((isolation,),):
         pass
@@ -69,14 +71,23 @@ def _report(database: Postgres) -> PrivilegesReport:
     return PrivilegesReport(
         server,
         isolation.decode(),
+        names,
         tuple(table.table for table in tables if not table.exists),
         tuple(table.table for table in tables if table.exists and not table.may_read),
         tuple(table.table for table in tables if table.may_write),
-        database.grant_script(server, READ_TABLES),
+        database.grant_script(server, names),
         identity,
         retention,
         failure,
     )
+
+
+def _tables(database: Postgres) -> tuple[str, ...]:
+    """What is read of this database; of the newest Hive's where its version cannot be read."""
+    try:
+        return Schema.of(hive_line(schema_version(database)), folds=database.folds_names).names
+    except StoreError:
+        return READ_TABLES
 
 
 def _retention(store: SqlStore) -> LogRetention:

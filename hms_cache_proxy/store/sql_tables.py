@@ -2,13 +2,15 @@
 
 Job: TableRecords by name or id, and the list of a database's tables. Must not know: how descriptors are built.
 
-What the metastore does with its rows (found by asking Hive 4.0.0 and 4.2.0; get_table_req and
+What the metastore does with its rows (found by asking Hive 3.1.3, 4.0.0 and 4.2.0; get_table_req and
 get_table_objects_by_name_req answer alike):
 - owner type: USER for NULL or empty; the two view texts only where TBL_TYPE says it is a view or a materialized view;
 - TBL_TYPE NULL: a view if there is a view text, else external if EXTERNAL=TRUE is among the parameters, else managed;
 - rewriteEnabled, catalog, owner type, write id and id are always set; privileges, temporary and isStatsCompliant
   never;
-- a materialized view carries its creation metadata, its sources as whole tables as they are now.
+- a materialized view carries its creation metadata, its sources as whole tables as they are now;
+- Hive 3.1 has neither write ids nor ids of tables, nor whole sources, and shows the view texts of every table. The list
+  of transactions of a materialized view's metadata is the number of a large object there.
 
 Owner: a snapshot.
 """
@@ -29,7 +31,6 @@ from hms_cache_proxy.store.sql_postgres import Postgres, Row
 
 _VIEWS = (b"VIRTUAL_VIEW", b"MATERIALIZED_VIEW")
 OWNER_TYPES = {b"USER": 1, b"ROLE": 2, b"GROUP": 3}
-_MINUS_ONE: Column = literal_column("-1")
 _HIVE: Column = literal_column("'hive'")
 _NO_PARAMETERS = encode.EMPTY_MAP[2:]
 _TABLE_COLUMNS = 15  # of the statement's columns; the rest are the descriptor's
@@ -50,6 +51,7 @@ class TableStatements:
             catalog_column(schema) == bindparam("catalog"),
             schema["DBS"].c.NAME == bindparam("database"),
         )
+        self.with_ids = "WRITE_ID" in table
         base = self._base(schema)
         self.named = database.compile(base.where(*place, database.among_texts(table.TBL_NAME, "names")))
         self.numbered = database.by_ids(lambda among: base.where(among(table.TBL_ID)))
@@ -101,7 +103,7 @@ class TableStatements:
             columns.VIEW_ORIGINAL_TEXT,
             columns.VIEW_EXPANDED_TEXT,
             columns.IS_REWRITE_ENABLED,
-            columns.WRITE_ID if "WRITE_ID" in columns else _MINUS_ONE,
+            columns.WRITE_ID if "WRITE_ID" in columns else null(),
             columns.SD_ID,
             *descriptor_columns(schema),
         ).select_from(joined.outerjoin(serdes, serdes.c.SERDE_ID == storage.c.SERDE_ID))
@@ -166,7 +168,7 @@ class Tables:
             name,
             table_id,
             table.kind,
-            _body(table, _sd(descriptor, location), creation),
+            _body(table, _sd(descriptor, location), creation, with_ids=self._statements.with_ids),
             table.transactional,
             is_materialized,
             tuple((key, type_) for key, type_, _ in table.keys),
@@ -188,8 +190,9 @@ class Tables:
         used = encode.strings([source.database + b"." + source.name for source in sources])
         body += encode.header(encode.SET, 4) + used + encode.string_field(5, transactions)
         body += encode.i64_field(6, time_ms)
-        items = [_source(source.body, *counts[source.table_id]) for source in sources]
-        body += encode.header(encode.LIST, 7) + encode.structs(items)
+        if self._statements.with_ids:
+            items = [_source(source.body, *counts[source.table_id]) for source in sources]
+            body += encode.header(encode.LIST, 7) + encode.structs(items)
         return encode.header(encode.STRUCT, 16) + body + encode.STOP
 
 
@@ -209,10 +212,10 @@ class _Table:
         self.full_acid = self.transactional and not insert_only
 
 
-def _body(table: _Table, sd: bytes, creation: bytes) -> bytes:
+def _body(table: _Table, sd: bytes, creation: bytes, *, with_ids: bool) -> bytes:
     catalog, database, name, table_id, stored_type, owner, owner_type, created, accessed, retention = table.row[:10]
     original, expanded, rewrite, write_id = table.row[10:14]
-    is_view = stored_type in _VIEWS
+    with_texts = stored_type in _VIEWS or not with_ids
     key_items = [
         encode.string_field(1, key) + encode.string_field(2, type_) + encode.string_field(3, comment) + encode.STOP
         for key, type_, comment in table.keys
@@ -228,15 +231,14 @@ def _body(table: _Table, sd: bytes, creation: bytes) -> bytes:
             sd,
             encode.header(encode.LIST, 8) + encode.structs(key_items),
             encode.header(encode.MAP, 9) + MAP_TYPES + table.parameters,
-            encode.string_field(10, original if is_view else None),
-            encode.string_field(11, expanded if is_view else None),
+            encode.string_field(10, original if with_texts else None),
+            encode.string_field(11, expanded if with_texts else None),
             encode.string_field(12, table.kind),
             encode.bool_field(15, rewrite),
             creation,
             encode.string_field(17, catalog),
             encode.i32_field(18, OWNER_TYPES.get(owner_type, OWNER_TYPES[b"USER"])),
-            encode.i64_field(19, write_id or 0),
-            encode.i64_field(25, table_id),
+            encode.i64_field(19, write_id or 0) + encode.i64_field(25, table_id) if with_ids else b"",
             encode.STOP,
         )
     )

@@ -1,7 +1,7 @@
 """Lists of valid write ids from the database.
 
 Job: TableWrites of any number of tables in two statements, by the rules of GetValidWriteIdsForTableFunction (Hive
-4.2.0) for a request that brings no ValidTxnList. Must not know: what is in the tables.
+4.2.0) for a request that brings no ValidTxnList, or of TxnHandler (Hive 3.1.3). Must not know: what is in the tables.
 
 The rules. A transaction is seen if its id is up to the largest of TXNS and it is not open or aborted there; read-only
 ones do not count. The high watermark is the largest write id of a transaction up to there, or, without any, the last
@@ -12,6 +12,9 @@ A metastore also takes ids that are missing from TXNS before one that is younger
 a smaller id may become visible later. Within one snapshot such a transaction has no write ids yet, so that changes no
 list.
 
+In Hive 3.1 the largest transaction is the one before NEXT_TXN_ID, committed ones are not in TXNS, every type counts, and
+no invalid id is left out.
+
 Owner: a snapshot.
 """
 
@@ -20,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import and_, exists, func, literal_column, select, union_all
+from sqlalchemy import ColumnElement, and_, exists, func, literal_column, select, union_all
 
 from hms_cache_proxy.store.protocol import TableWrites, WritesKey
 from hms_cache_proxy.store.schema import Schema
@@ -36,18 +39,22 @@ class WriteIdStatements:
     """The statements, compiled once per store.
 
     A table can have many thousand rows of ended transactions, which stay as long as an older one is open or aborted:
-    its largest write id and one row that is seen are looked up, and unseen transactions are begun with.
+    its largest write id and one row that is seen are looked up, and unseen transactions are begun with. `hides`: what
+    follows the first invalid id of a table without any seen write is left out.
     """
 
     def __init__(self, schema: Schema, database: Postgres) -> None:
         wanted = database.pairs()
         writes, following = schema["TXN_TO_WRITE_ID"].c, schema["NEXT_WRITE_ID"].c
         transactions = schema["TXNS"].c
-        last = select(func.max(schema["TXNS"].alias().c.TXN_ID)).scalar_subquery()
-        unseen = and_(
-            transactions.TXN_STATE.in_((literal_column("'o'"), literal_column("'a'"))),
-            func.coalesce(transactions.TXN_TYPE, literal_column("0")) != _READ_ONLY,
-        )
+        unseen: ColumnElement[bool] = transactions.TXN_STATE.in_((literal_column("'o'"), literal_column("'a'")))
+        self.hides = "NEXT_TXN_ID" not in schema.tables
+        if self.hides:
+            last = select(func.max(schema["TXNS"].alias().c.TXN_ID)).scalar_subquery()
+            unseen = and_(unseen, func.coalesce(transactions.TXN_TYPE, literal_column("0")) != _READ_ONLY)
+        else:
+            next_id = schema["NEXT_TXN_ID"].c.NTXN_NEXT
+            last = select(func.max(next_id) - literal_column("1")).scalar_subquery()
         its = and_(writes.T2W_DATABASE == wanted.c.first, writes.T2W_TABLE == wanted.c.second)
         begun = and_(its, writes.T2W_TXNID <= last)
         numbered = and_(following.NWI_DATABASE == wanted.c.first, following.NWI_TABLE == wanted.c.second)
@@ -90,7 +97,10 @@ class WriteIds:
             unseen[database, table].append(tuple(row))
         return {
             (database, table): _writes(
-                names[database, table], written or (following or 1) - 1, seen, sorted(unseen[database, table])
+                names[database, table],
+                written or (following or 1) - 1,
+                seen or not self._statements.hides,
+                sorted(unseen[database, table]),
             )
             for database, table, written, following, seen in self._database.rows(
                 self._statements.high, firsts=databases, seconds=wanted

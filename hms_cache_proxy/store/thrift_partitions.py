@@ -133,7 +133,7 @@ class Partitions:
         reply, start = answer
         shared: dict[bytes, bytes] = {}
         return [
-            partition_record(table, reply, at, shared, with_catalog=metastore.has_catalogs)
+            partition_record(table, reply, at, shared, line=metastore.line)
             for at, _ in list_spans(reply, start)
         ]
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from hms_cache_proxy.errors import Unfit, WireError
 from hms_cache_proxy.store.part_names import partition_name
-from hms_cache_proxy.store.protocol import DatabaseRecord, PartitionRecord, TableRecord
+from hms_cache_proxy.store.protocol import SKEWED, DatabaseRecord, HiveLine, PartitionRecord, TableRecord
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.spans import FieldSpan, fields_of, list_spans
 
@@ -66,16 +66,18 @@ def _made_id(catalog: bytes, row: Any) -> int:
 
 
 def partition_record(
-    table: TableRecord, reply: bytes, start: int, shared: dict[bytes, bytes], *, with_catalog: bool
+    table: TableRecord, reply: bytes, start: int, shared: dict[bytes, bytes], *, line: HiveLine
 ) -> PartitionRecord:
     """The Partition that begins at start. `shared` makes equal runs one object. Raises Unfit."""
     spans = fields_of(reply, start, _PARTITION)
     runs = {number: reply[at - _HEADER : end] for number, _, at, end in spans}
     places = {number: (at, end) for number, _, at, end in spans}
-    _named_as(table, reply, places, with_catalog=with_catalog)
+    _named_as(table, reply, places, with_catalog=line != "2.3")
     if len(runs) != len(spans):
         raise Unfit("a partition with a field twice")
     head, location, tail = _descriptor(reply, spans)
+    if line == "3.1" and tail and tail not in shared and _is_skewed(tail):
+        raise Unfit(SKEWED)
     return PartitionRecord(
         _name(table, reply, places),
         runs.get(1, b""),
@@ -89,6 +91,17 @@ def partition_record(
 
 
 _HELD: Final = frozenset((1, 2, 3, 4, 5, 6, 7, 9))
+
+
+def _is_skewed(descriptor: bytes) -> bool:
+    """Are there skewedColValues (field 2) in its skewedInfo (field 11)?"""
+    start = 0
+    for number in (11, 2):
+        place = next((at for field, _, at, _ in fields_of(descriptor, start) if field == number), None)
+        if place is None:
+            return False
+        start = place
+    return bool(list_spans(descriptor, start))
 
 
 def _named_as(table: TableRecord, reply: bytes, places: dict[int, tuple[int, int]], *, with_catalog: bool) -> None:

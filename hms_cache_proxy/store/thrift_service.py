@@ -22,7 +22,7 @@ from hms_cache_proxy.errors import LogClosed, StoreError, UpstreamError, WireErr
 from hms_cache_proxy.store.protocol import HiveLine, unwatched
 from hms_cache_proxy.upstream.service import Declared, ServiceConnection, UnknownMethod
 
-_LINES: dict[str, HiveLine] = {"4.0": "4.0", "4.1": "4.1", "4.2": "4.2"}
+_LINES: dict[str, HiveLine] = {"3.0": "3.1", "3.1": "3.1", "4.0": "4.0", "4.1": "4.1", "4.2": "4.2"}
 _PROTOCOL_VERSION = "3.0"  # what 2.3 and 3.1 say, whichever they are
 DEFAULT_CATALOG = b"hive"
 NOTHING: frozenset[str] = frozenset()
@@ -78,9 +78,9 @@ class Metastore:
             return "2.3"
         line = _LINES.get(".".join(self.version.split("-")[0].split(".")[:2]))
         if line is None:
-            readable = ", ".join(("2.3", *_LINES))
+            readable = ", ".join(("2.3", *dict.fromkeys(_LINES.values())))
             raise StoreError(
-                f"{self.uri} is a metastore of version {self.version!r} (3.1 says 3.0);"
+                f"{self.uri} is a metastore of version {self.version!r};"
                 f" versions that are followed over Thrift are {readable}"
             )
         return line
@@ -91,7 +91,7 @@ class Metastore:
 
     @property
     def has_write_ids(self) -> bool:
-        return self.line.startswith("4.")
+        return self.line != "2.3"
 
     def database(self, catalog: bytes, name: bytes) -> bytes:
         """The database argument of methods that have no field for the catalog."""

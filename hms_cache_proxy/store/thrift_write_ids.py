@@ -38,13 +38,20 @@ class WriteIds:
 
     def __init__(self, metastore: Metastore) -> None:
         self._metastore = metastore
+        self._plain = metastore.line == "3.1"
+        """3.1 knows no types of transactions, and reads no ranges."""
         self._transactions: ValidTxnList | None = None
 
     def begin(self) -> None:
         """To be called before an object is read; one call to the metastore, once."""
         if self._transactions is None and self._metastore.has_write_ids:
-            request = _OPEN_REQUEST(excludeTxnTypes=list(_UNSEEN_TYPES))
-            self._transactions = _transactions(self._metastore.call("get_open_txns_req", getOpenTxnsRequest=request))
+            self._transactions = _transactions(self._open_transactions())
+
+    def _open_transactions(self) -> Any:
+        if self._plain:
+            return self._metastore.call("get_open_txns")
+        request = _OPEN_REQUEST(excludeTxnTypes=list(_UNSEEN_TYPES))
+        return self._metastore.call("get_open_txns_req", getOpenTxnsRequest=request)
 
     def named(self, tables: Sequence[WritesKey]) -> dict[WritesKey, TableWrites]:
         """The writes to those of the tables of which a list can speak."""
@@ -58,7 +65,7 @@ class WriteIds:
         return {key: TableWrites(lists[name], owners.get(name, {})) for name, key in names.items()}
 
     def _lists(self, names: Sequence[bytes], transactions: ValidTxnList) -> Iterator[tuple[bytes, ValidWriteIdList]]:
-        text = transactions.text()
+        text = transactions.text(ranges=not self._plain)
         for start in range(0, len(names), TABLES_AT_ONCE):
             some = names[start : start + TABLES_AT_ONCE]
             request = _REQUEST(fullTableNames=some, validTxnList=text)

@@ -53,7 +53,7 @@ def worlds(bed: Bed) -> Iterator[Callable[[str], World]]:
         world.oracle.close()
 
 
-@pytest.fixture(scope="session", params=["hive42", "hive40"])
+@pytest.fixture(scope="session", params=["hive42", "hive40", "hive31"])
 def world(request: pytest.FixtureRequest, worlds: Callable[[str], World]) -> World:
     """Content that no test changes, in each version."""
     return worlds(request.param)

@@ -59,6 +59,7 @@ class Content:
     def __init__(self, oracle: Oracle, prefix: str, warehouse: str, version: str = "4.2.0") -> None:
         self.oracle = oracle
         self.version = version
+        self.hive4 = not version.startswith("3.")
         self.prefix = prefix
         self.warehouse = warehouse
         self.database = prefix + "main"
@@ -92,7 +93,7 @@ class Content:
             "tableType": "EXTERNAL_TABLE",
         }
         table = hms.Table(**(values | fields))
-        if not acid:
+        if not (acid and self.hive4):
             self.oracle.create_table(table)
             return
         request = hms.CreateTableRequest(
@@ -113,7 +114,7 @@ class Content:
         self.oracle.add_partition(hms.Partition(values=values, **(defaults | fields)))
 
     def databases(self) -> None:
-        """Owners of each kind, comments, parameters, locations, a remote one."""
+        """Owners of each kind, comments, parameters, locations, a remote one in Hive 4."""
         make, principal = self.oracle.create_database, hms.PrincipalType
         make(hms.Database(name=self.database, description="the main one", parameters={}))
         make(hms.Database(name=self.prefix + "bare"))
@@ -132,6 +133,8 @@ class Content:
         make(hms.Database(name=self.prefix + "managed", locationUri=f"{self.warehouse}/{self.prefix}managed.db"))
         make(hms.Database(name=self.prefix + "of_role", ownerName="r", ownerType=principal.ROLE))
         make(hms.Database(name=self.prefix + "of_group", ownerName="g", ownerType=principal.GROUP))
+        if not self.hive4:
+            return
         connector = hms.DataConnector(
             name=self.prefix + "connector",
             type="mysql",
@@ -285,7 +288,7 @@ class Content:
             "plain": {},
             "no_params": {"parameters": {}},
             "null_params": {"parameters": None},
-            "odd_params": {"parameters": {"empty": "", "ü": "日本", "long": "y" * 20000}},
+            "odd_params": {"parameters": {"empty": "", "ü": "日本", "long": "y" * (20000 if self.hive4 else 4000)}},
             "access_time": {"lastAccessTime": 1600000000},
             "own_columns": {"sd": descriptor([column("other", NESTED_TYPE, None)])},
             "own_serde": {"sd": orc()},
@@ -298,8 +301,13 @@ class Content:
             "serde_bare": {"sd": descriptor(serdeInfo=hms.SerDeInfo(parameters={}))},
             "no_serde_params": {"sd": descriptor(serdeInfo=hms.SerDeInfo(serializationLib="x"))},
         }  # fmt: skip
+        if not self.hive4:
+            del shapes["skewed"]
         for name, fields in shapes.items():
             self.partition("shapes", [name], **fields)
+        self.table("skewed_parts", partitionKeys=[column("p", "string")])
+        self.partition("skewed_parts", ["plain"])
+        self.partition("skewed_parts", ["skewed"], sd=self.skewed_descriptor())
         self.table("view_parts", tableType="VIRTUAL_VIEW", parameters={}, partitionKeys=[column("p", "string")],
                    viewOriginalText="select 1", viewExpandedText="select 1")  # fmt: skip
         self.partition("view_parts", ["1"])
@@ -323,7 +331,10 @@ class Content:
                    parameters=insert_only)  # fmt: skip
         for table, sd in (("acid_parts", orc), ("insert_only_parts", descriptor)):
             self.partition(table, ["1"], sd())
-            self.partition(table, ["2"], self.full_orc())
+            full = self.full_orc()
+            if not self.hive4:
+                full.skewedInfo = None
+            self.partition(table, ["2"], full)
 
     def other_catalog(self) -> None:
         """A catalog beside hive, with a database and a partitioned table."""

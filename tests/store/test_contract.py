@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hms_cache_proxy.errors import Unfit
 from hms_cache_proxy.store.protocol import UNKNOWN_ID, PartitionRecord, RawStore, Snapshot, TableRecord
 from tests.store.conftest import World
 from tests.store.oracle import Refused, hms
@@ -35,7 +36,26 @@ def records(world: World, snapshot: Snapshot) -> list[TableRecord]:
 
 
 def partitioned(world: World, snapshot: Snapshot) -> list[TableRecord]:
-    return [record for record in records(world, snapshot) if record.partition_keys]
+    """Tables with partition keys, but for one whose partitions cannot be held."""
+    unfit = () if world.content.hive4 else (b"skewed_parts",)
+    return [record for record in records(world, snapshot) if record.partition_keys and record.name not in unfit]
+
+
+def comparable(body: dict[int, Any], world: World) -> dict[int, Any]:
+    """A table; without the transactions of a materialized view where they are a large object (Hive 3.1)."""
+    if 16 in body and not world.content.hive4:
+        del body[16][1][5]
+    return body
+
+
+def test_skewed_partitions_of_hive_31(world: World, snapshot: Snapshot) -> None:
+    """Its direct SQL for them fails on PostgreSQL: some lists are then read in another way, others refused."""
+    if world.content.hive4:
+        return
+    with pytest.raises(Unfit):
+        snapshot.partitions(table(world, snapshot, "skewed_parts"))
+    with pytest.raises(Refused, match="Exception thrown when executing query"):
+        world.oracle.get_partitions_ps(world.content.database, "skewed_parts", [""], -1)
 
 
 def table(world: World, snapshot: Snapshot, name: str) -> TableRecord:
@@ -54,7 +74,7 @@ def test_every_database_is_named(world: World, snapshot: Snapshot) -> None:
     in_hive = [name for catalog, name in snapshot.database_names() if catalog == b"hive"]
     assert in_hive == sorted(in_hive)
     assert set(in_hive) == set(world.oracle.get_all_databases())
-    assert len(world.keys(snapshot)) == 8
+    assert len(world.keys(snapshot)) == (8 if world.content.hive4 else 7)
 
 
 def test_databases(world: World, snapshot: Snapshot, store: RawStore) -> None:
@@ -67,7 +87,7 @@ def test_databases(world: World, snapshot: Snapshot, store: RawStore) -> None:
         stored = dict(decode_struct(record.body))
         answered = world.oracle.get_database(f"@{catalog.decode()}#{name.decode()}")
         if (
-            name.endswith(b"_managed") and store.identity.exact
+            name.endswith(b"_managed") and store.identity.databases_rewritten
         ):  # in the warehouse: the one thing that get_database rewrites
             assert stored.pop(3)[1] == record.location
             assert answered.pop(3)[1] != record.location
@@ -77,7 +97,7 @@ def test_databases(world: World, snapshot: Snapshot, store: RawStore) -> None:
 
 def test_databases_as_stored(world: World, snapshot: Snapshot, store: RawStore) -> None:
     """get_databases_req shows also the location as it is stored."""
-    if world.content.version.startswith("4.0") or not store.identity.exact:
+    if not world.content.version.startswith("4.2") or not store.identity.exact:
         return  # it came with 4.1
     for catalog, name in world.keys(snapshot):
         body = snapshot.databases([(catalog, name)])[catalog, name].body
@@ -108,11 +128,11 @@ def test_tables(world: World, snapshot: Snapshot) -> None:
         catalog, database, name = (part.decode() for part in (record.catalog, record.database, record.name))
         one = hms.GetTableRequest(catName=catalog, dbName=database, tblName=name, capabilities=CAPABLE)
         many = hms.GetTablesRequest(catName=catalog, dbName=database, tblNames=[name], capabilities=CAPABLE)
-        body = decode_struct(record.body)
-        assert body == world.oracle.get_table_req(one)[1][1], name
-        assert [body] == world.oracle.get_table_objects_by_name_req(many)[1][1], name
+        body = comparable(decode_struct(record.body), world)
+        assert body == comparable(world.oracle.get_table_req(one)[1][1], world), name
+        assert [body] == [comparable(t, world) for t in world.oracle.get_table_objects_by_name_req(many)[1][1]], name
         compared += 1
-    assert compared == 30
+    assert compared == 31
 
 
 def test_tables_without_capabilities(world: World, snapshot: Snapshot) -> None:
@@ -123,7 +143,8 @@ def test_tables_without_capabilities(world: World, snapshot: Snapshot) -> None:
         )
         insert_only = record.transactional and not record.full_acid
         try:
-            assert decode_struct(record.body) == world.oracle.get_table_req(request)[1][1]
+            answered = world.oracle.get_table_req(request)[1][1]
+            assert comparable(decode_struct(record.body), world) == comparable(answered, world)
             assert not insert_only
         except Refused as refusal:
             assert insert_only, refusal
@@ -182,14 +203,15 @@ def test_single_partitions(world: World, snapshot: Snapshot, store: RawStore) ->
         for partition in snapshot.partitions(record):
             whole = whole_partition(record, partition, SINGLE)
             values = [value.decode() for value in whole[1][1]]
-            request = hms.GetPartitionRequest(
-                catName=record.catalog.decode(), dbName=record.database.decode(), tblName=name, partVals=values
-            )
             oracle = world.oracle
             assert whole == oracle.get_partition_by_name(database, name, partition.name.decode())
             assert whole == oracle.get_partition(database, name, values)
             assert whole == oracle.get_partition_with_auth(database, name, values, "u", [])
-            assert whole == oracle.get_partition_req(request)[1][1]
+            if world.content.hive4:
+                request = hms.GetPartitionRequest(
+                    catName=record.catalog.decode(), dbName=record.database.decode(), tblName=name, partVals=values
+                )
+                assert whole == oracle.get_partition_req(request)[1][1]
 
 
 def test_equal_parts_are_shared(world: World, snapshot: Snapshot) -> None:
@@ -234,6 +256,9 @@ def test_named_partitions(world: World, snapshot: Snapshot) -> None:
 def test_partition_counts(world: World, snapshot: Snapshot) -> None:
     found = records(world, snapshot)
     counts = snapshot.partition_counts([record.table_id for record in found])
-    wanted: dict[int, Any] = {record.table_id: len(snapshot.partitions(record)) for record in found}
+    wanted: dict[int, Any] = {record.table_id: 0 for record in found}
+    wanted |= {record.table_id: len(snapshot.partitions(record)) for record in partitioned(world, snapshot)}
+    if not world.content.hive4:
+        wanted[table(world, snapshot, "skewed_parts").table_id] = 2
     assert counts == wanted
     assert snapshot.partition_counts([]) == {} and snapshot.partition_counts([-1]) == {-1: 0}

@@ -19,6 +19,8 @@ from tests.testbed.postgres import LocalPostgres, MetastoreDatabase, Postgres, S
 @pytest.mark.parametrize(
     ("version", "line"),
     [
+        ("3.1.0", "3.1"),
+        ("3.1.3000.7.1.8", "3.1"),
         ("4.0.0", "4.0"),
         ("4.0.1", "4.0"),
         ("4.1.0", "4.1"),
@@ -33,7 +35,7 @@ def test_versions(version: str, line: str) -> None:
 
 @pytest.mark.parametrize("version", ["3.1.0", "3.1.3000.7.1.8", "2.3.0", "1.2.0", "4.20.0", "5.0.0", "", "x"])
 def test_other_versions_are_refused(version: str) -> None:
-    with pytest.raises(StoreError, match="can be read from the database are 4.0, 4.1, 4.2"):
+    with pytest.raises(StoreError, match="can be read from the database are 3.1, 4.0, 4.1, 4.2"):
         hive_line(version)
 
 
