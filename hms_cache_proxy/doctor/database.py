@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hms_cache_proxy.config import Config, mask_url
 from hms_cache_proxy.doctor.finding import Finding, Level

@@ -40,8 +40,11 @@ def check(line: HiveLine, found: dict[str, dict[str, str]]) -> None:
         assert not later & columns.keys(), f"{name} has {later & columns.keys()} earlier than stated"
 
 
-@pytest.mark.parametrize(("line", "published"), [("4.0", Published.HIVE40), ("4.2", Published.HIVE42)])
-def test_hive_4(postgres: Postgres, unique_name: str, line: HiveLine, published: Published) -> None:
+@pytest.mark.parametrize(
+    ("line", "published"),
+    [("3.1", Published.HIVE31), ("4.0", Published.HIVE40), ("4.2", Published.HIVE42)],
+)
+def test_as_published(postgres: Postgres, unique_name: str, line: HiveLine, published: Published) -> None:
     check(line, found_columns(postgres.create_metastore_database(unique_name, published)))
 
 

@@ -26,8 +26,9 @@ class Answer:
 class Writing:
     """One database of full-ACID tables, and the transactions that this test opened."""
 
-    def __init__(self, oracle: Oracle, database: str) -> None:
+    def __init__(self, oracle: Oracle, database: str, *, hive4: bool = True) -> None:
         self.oracle = oracle
+        self.hive4 = hive4
         self.database = database
         self.opened: list[int] = []
         oracle.create_database(hms.Database(name=database))
@@ -36,6 +37,9 @@ class Writing:
         """Make tables."""
         for name in names:
             table = self._table(name)
+            if not self.hive4:
+                self.oracle.create_table(table)
+                continue
             request = hms.CreateTableRequest(
                 table=table, processorCapabilities=CAPABILITIES, processorIdentifier="writing@tests"
             )
@@ -100,8 +104,19 @@ class Writing:
     def answers(self, *tables: str) -> dict[tuple[bytes, bytes], Answer]:
         """What the metastore says of these tables."""
         request = hms.GetValidWriteIdsRequest(fullTableNames=[f"{self.database}.{table}" for table in tables])
+        if not self.hive4:
+            request.validTxnList = self._transactions()  # 3.1 wants one
         found = self.oracle.get_valid_write_ids(request)[1][1]
         return {self.key(table): _answer(fields) for table, fields in zip(tables, found, strict=True)}
+
+    def _transactions(self) -> str:
+        """The ValidTxnList that a client of 3.1 makes of get_open_txns."""
+        fields = self.oracle.get_open_txns()
+        unseen, bits = fields[2][1], int.from_bytes(fields[4][1], "little")
+        opened = [id_ for at, id_ in enumerate(unseen) if not bits >> at & 1]
+        aborted = [id_ for at, id_ in enumerate(unseen) if bits >> at & 1]
+        low = min(opened, default=(1 << 63) - 1)
+        return f"{fields[1][1]}:{low}:{','.join(map(str, opened))}:{','.join(map(str, aborted))}"
 
 
 def _answer(fields: dict[int, tuple[int, Any]]) -> Answer:
