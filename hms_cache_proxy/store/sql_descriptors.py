@@ -11,8 +11,8 @@ default):
 - `filter`: get_partitions_by_filter: as `list`.
 In full-ACID tables and their partitions `single` and `filter` show neither those fields nor the descriptor's
 parameters, sort columns and skew, nor the serde's parameters: those are empty; `list` shows them.
-Hive 3.1.3 leaves nothing out of them. A list with a skewed partition it cannot read by its direct SQL on PostgreSQL, and
-reads it in another way, or refuses: such a partition is Unfit.
+Hive 3.1.3 leaves nothing out of them. A list with a skewed partition it cannot read by its direct SQL on PostgreSQL: it
+reads that in another way, or refuses. Such a partition is Unfit.
 With metastore.try.direct.sql off every call says what `single` says, but for lists of full-ACID tables, which then show
 everything.
 A NULL parameter value is no parameter. Collections are empty, never unset; a missing serde or column list is unset.

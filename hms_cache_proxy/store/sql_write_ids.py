@@ -12,8 +12,8 @@ A metastore also takes ids that are missing from TXNS before one that is younger
 a smaller id may become visible later. Within one snapshot such a transaction has no write ids yet, so that changes no
 list.
 
-In Hive 3.1 the largest transaction is the one before NEXT_TXN_ID, committed ones are not in TXNS, every type counts, and
-no invalid id is left out.
+In Hive 3.1 the largest transaction is the one before NEXT_TXN_ID, committed ones are not in TXNS, every type counts,
+and no invalid id is left out.
 
 Owner: a snapshot.
 """
