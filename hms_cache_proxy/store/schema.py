@@ -78,14 +78,14 @@ class Schema:
     def __getitem__(self, name: str) -> Table:
         return self.tables[name]
 
-    @classmethod
-    def of(cls, line: HiveLine, *, folds: bool = True) -> Schema:
-        """The schema of a line. `folds`: the database puts names that are not quoted into lower case."""
     @property
     def names(self) -> tuple[str, ...]:
         """The tables that are read, as the database calls them: what the account needs SELECT on."""
         return tuple(table.name for table in self.tables.values())
 
+    @classmethod
+    def of(cls, line: HiveLine, *, folds: bool = True) -> Schema:
+        """The schema of a line. `folds`: the database puts names that are not quoted into lower case."""
         metadata = MetaData()
         tables = {}
         for name, text in _TABLES.items():
@@ -112,12 +112,12 @@ def _index(line: str) -> int:
     return [*map(str, LINES)].index(line)
 
 
-def hive_line(version: str) -> HiveLine:
-    """The line that a VERSION row means: by its first two numbers, so that vendors' 3.1.3000 is 3.1.
-
 READ_TABLES = Schema.of(LINES[-1]).names
 """Every table that is read of the newest Hive."""
 
+
+def hive_line(version: str) -> HiveLine:
+    """The line that a VERSION row means: by its first two numbers, so that vendors' 3.1.3000 is 3.1.
 
     Raises StoreError for a version that is not known, or whose objects are not yet rebuilt.
     """

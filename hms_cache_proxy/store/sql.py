@@ -78,9 +78,6 @@ def open_database(url: str, *, statement_timeout_s: float = 300, answered: Calla
     return Postgres(parsed, statement_timeout_s=statement_timeout_s, answered=answered)
 
 
-@dataclass(frozen=True, slots=True)
-class _Statements:
-    """Everything compiled, once per store."""
 def schema_version(database: Postgres) -> str:
     """The one row of VERSION. Raises StoreError."""
     versions: list[str] = [row[0].decode() for row in database.rows(_VERSION)]
@@ -89,6 +86,9 @@ def schema_version(database: Postgres) -> str:
     return versions[0]
 
 
+@dataclass(frozen=True, slots=True)
+class _Statements:
+    """Everything compiled, once per store."""
 
     first: str
     event: str
