@@ -20,6 +20,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from sqlalchemy import bindparam, func, literal_column, select
 from sqlalchemy.engine import URL, make_url
@@ -46,7 +47,11 @@ from hms_cache_proxy.store.sql_postgres import Postgres, Row
 from hms_cache_proxy.store.sql_tables import Tables, TableStatements
 from hms_cache_proxy.store.sql_write_ids import WriteIds, WriteIdStatements
 
-_DRIVERS = ("postgresql", "postgresql+psycopg2")
+if TYPE_CHECKING:
+    from hms_cache_proxy.store.sql_dialect import Dialect
+
+_POSTGRES = ("postgresql", "postgresql+psycopg2")
+_MYSQL = ("mysql", "mysql+pymysql", "mariadb", "mariadb+pymysql")
 _VERSION = 'SELECT "SCHEMA_VERSION" FROM "VERSION"'
 _UUID = "guid"  # key of METASTORE_DB_PROPERTIES
 
@@ -54,8 +59,9 @@ _UUID = "guid"  # key of METASTORE_DB_PROPERTIES
 def open_sql_store(url: str, *, statement_timeout_s: float = 300, answered: Callable[[], None] = unwatched) -> SqlStore:
     """Connect to the database of a metastore; it must be reachable.
 
-    `url`: SQLAlchemy's form, postgresql://user:password@host:port/database, libpq's parameters after a `?`. `answered`
-    is called after each statement. Raises StoreError.
+    `url`: SQLAlchemy's form, postgresql://user:password@host:port/database, libpq's parameters after a `?`; or
+    mysql+pymysql://user:password@host:port/database, for MariaDB too. `answered` is called after each statement.
+    Raises StoreError.
     """
     database = open_database(url, statement_timeout_s=statement_timeout_s, answered=answered)
     try:
@@ -65,7 +71,7 @@ def open_sql_store(url: str, *, statement_timeout_s: float = 300, answered: Call
         raise
 
 
-def open_database(url: str, *, statement_timeout_s: float = 300, answered: Callable[[], None] = unwatched) -> Postgres:
+def open_database(url: str, *, statement_timeout_s: float = 300, answered: Callable[[], None] = unwatched) -> Dialect:
     """The connection that a URL means; it connects at its first use."""
     try:
         parsed: URL = make_url(url)
@@ -73,12 +79,19 @@ def open_database(url: str, *, statement_timeout_s: float = 300, answered: Calla
         raise StoreError(
             "store_url is no database URL; postgresql://user:password@host:5432/metastore is one"
         ) from error
-    if parsed.drivername not in _DRIVERS:
-        raise StoreError(f"store_url names {parsed.drivername!r}; databases that can be read: {', '.join(_DRIVERS)}")
-    return Postgres(parsed, statement_timeout_s=statement_timeout_s, answered=answered)
+    if parsed.drivername in _POSTGRES:
+        return Postgres(parsed, statement_timeout_s=statement_timeout_s, answered=answered)
+    if parsed.drivername not in _MYSQL:
+        known = ", ".join(_POSTGRES + _MYSQL)
+        raise StoreError(f"store_url names {parsed.drivername!r}; databases that can be read: {known}")
+    try:
+        from hms_cache_proxy.store.sql_mysql import MySQL
+    except ImportError as error:
+        raise StoreError("the driver for MySQL is missing: pip install 'hms-cache-proxy[mysql]'") from error
+    return MySQL(parsed, statement_timeout_s=statement_timeout_s, answered=answered)
 
 
-def schema_version(database: Postgres) -> str:
+def schema_version(database: Dialect) -> str:
     """The one row of VERSION. Raises StoreError."""
     versions: list[str] = [row[0].decode() for row in database.rows(_VERSION)]
     if len(versions) != 1:
@@ -102,7 +115,7 @@ class _Statements:
     descriptors: DescriptorStatements
 
     @classmethod
-    def of(cls, schema: Schema, database: Postgres) -> _Statements:
+    def of(cls, schema: Schema, database: Dialect) -> _Statements:
         log, sequence = schema["NOTIFICATION_LOG"].c, schema["NOTIFICATION_SEQUENCE"]
         writes = schema["TXN_TO_WRITE_ID"].c
         mark = (log.NL_ID, log.EVENT_TIME, database.digest(log.MESSAGE))
@@ -140,7 +153,7 @@ class _Statements:
 class SqlStore:
     """RawStore over SQL."""
 
-    def __init__(self, database: Postgres) -> None:
+    def __init__(self, database: Dialect) -> None:
         self.database = database
         version = schema_version(database)
         self.schema = Schema.of(hive_line(version), folds=database.folds_names)
@@ -175,7 +188,7 @@ class SqlStore:
 class SqlSnapshot:
     """Snapshot of an SqlStore."""
 
-    def __init__(self, database: Postgres, statements: _Statements, first: Sequence[Row]) -> None:
+    def __init__(self, database: Dialect, statements: _Statements, first: Sequence[Row]) -> None:
         self._database = database
         self._statements = statements
         self._event_id = int(first[0][0] or 0)

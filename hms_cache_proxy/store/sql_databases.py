@@ -10,6 +10,7 @@ Owner: a snapshot.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sqlalchemy import and_, null, select
 
@@ -17,8 +18,11 @@ from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import DatabaseKey, DatabaseRecord
 from hms_cache_proxy.store.schema import Schema
 from hms_cache_proxy.store.sql_descriptors import MAP_TYPES
-from hms_cache_proxy.store.sql_postgres import Postgres, Row
+from hms_cache_proxy.store.sql_postgres import Row
 from hms_cache_proxy.store.sql_tables import OWNER_TYPES, catalog_column
+
+if TYPE_CHECKING:
+    from hms_cache_proxy.store.sql_dialect import Dialect
 
 _NATIVE, _REMOTE = 1, 2
 _NO_PARAMETERS = encode.EMPTY_MAP[2:]
@@ -28,7 +32,7 @@ _LATER = "CREATE_TIME DB_MANAGED_LOCATION_URI TYPE DATACONNECTOR_NAME REMOTE_DBN
 class DatabaseStatements:
     """The statements, compiled once per store."""
 
-    def __init__(self, schema: Schema, database: Postgres) -> None:
+    def __init__(self, schema: Schema, database: Dialect) -> None:
         dbs, parameters = schema["DBS"].c, schema["DATABASE_PARAMS"].c
         catalog = catalog_column(schema)
         order = (database.bytewise(catalog), database.bytewise(dbs.NAME))
@@ -53,13 +57,13 @@ class DatabaseStatements:
 class Databases:
     """Databases of one snapshot."""
 
-    def __init__(self, database: Postgres, statements: DatabaseStatements) -> None:
+    def __init__(self, database: Dialect, statements: DatabaseStatements) -> None:
         self._database = database
         self._statements = statements
 
     def names(self) -> list[DatabaseKey]:
         """(catalog, name), ordered."""
-        return [(catalog, name) for catalog, name in self._database.rows(self._statements.names)]
+        return sorted((catalog, name) for catalog, name in self._database.rows(self._statements.names))
 
     def named(self, keys: Sequence[DatabaseKey]) -> dict[DatabaseKey, DatabaseRecord]:
         """Those of the named ones which exist."""

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     BigInteger,
@@ -43,7 +43,10 @@ from sqlalchemy import (
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.schema import Schema
 from hms_cache_proxy.store.sql_pieces import Column
-from hms_cache_proxy.store.sql_postgres import Postgres, Row
+from hms_cache_proxy.store.sql_postgres import Row
+
+if TYPE_CHECKING:
+    from hms_cache_proxy.store.sql_dialect import Dialect
 
 MAP_TYPES = encode.EMPTY_MAP[:2]
 _NO_ITEMS = encode.EMPTY_MAP[2:]
@@ -95,7 +98,7 @@ _NOTHING = _Extras()
 class DescriptorStatements:
     """The statements, compiled once per store. `trims`: full-ACID tables are shown with less."""
 
-    def __init__(self, schema: Schema, database: Postgres) -> None:
+    def __init__(self, schema: Schema, database: Dialect) -> None:
         columns, serde = schema["COLUMNS_V2"].c, schema["SERDE_PARAMS"].c
         lists = schema["SKEWED_STRING_LIST_VALUES"].c
         self.trims = schema.line != "3.1"
@@ -143,7 +146,7 @@ def _extras(schema: Schema, among: Callable[[Column], ColumnElement[bool]]) -> C
 class Descriptors:
     """The distinct descriptors met in one snapshot."""
 
-    def __init__(self, database: Postgres, statements: DescriptorStatements) -> None:
+    def __init__(self, database: Dialect, statements: DescriptorStatements) -> None:
         self._database = database
         self._statements = statements
         self._columns: dict[int | None, bytes] = {None: b""}

@@ -11,6 +11,8 @@ Which reply shows what (found by asking Hive 3.1.3, 4.0.0 and 4.2.0): a WRITE_ID
 descriptor's three variants are in sql_descriptors; everything else is the same in every call. No field but 1 to 7,
 9 and 10 is ever set.
 
+A partition whose name the database compares otherwise than by its bytes makes its table Unfit.
+
 Owner: a snapshot.
 """
 
@@ -19,6 +21,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from struct import Struct
+from typing import TYPE_CHECKING
 
 from sqlalchemy import bindparam, null, select
 
@@ -27,7 +30,9 @@ from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import SKEWED, PartitionRecord, TableRecord
 from hms_cache_proxy.store.schema import Schema
 from hms_cache_proxy.store.sql_descriptors import MAP_TYPES, Descriptors, descriptor_columns
-from hms_cache_proxy.store.sql_postgres import Postgres
+
+if TYPE_CHECKING:
+    from hms_cache_proxy.store.sql_dialect import Dialect
 
 _VALUES_HEAD = encode.header(encode.LIST, 1) + encode.EMPTY_STRINGS[:1]
 _NO_VALUES = encode.EMPTY_STRINGS[1:]
@@ -41,7 +46,7 @@ _MAX_CHUNK = 5_000  # partitions a statement fetches at once: bounds memory, and
 class PartitionStatements:
     """The statements, compiled once per store."""
 
-    def __init__(self, schema: Schema, database: Postgres) -> None:
+    def __init__(self, schema: Schema, database: Dialect) -> None:
         part, values, parameters = (
             schema["PARTITIONS"].c,
             schema["PARTITION_KEY_VALS"].c,
@@ -80,7 +85,7 @@ class PartitionStatements:
 class Partitions:
     """Partitions of one snapshot."""
 
-    def __init__(self, database: Postgres, statements: PartitionStatements, descriptors: Descriptors) -> None:
+    def __init__(self, database: Dialect, statements: PartitionStatements, descriptors: Descriptors) -> None:
         self._database = database
         self._statements = statements
         self._descriptors = descriptors
@@ -115,6 +120,9 @@ class Partitions:
         database, statements = self._database, self._statements
         rows = {row[0]: row for row in database.rows_by_ids(statements.rows, ids)}
         ordered = [rows[id_] for id_ in ids]
+        why = database.incomparable([row[1] for row in ordered])
+        if why is not None:
+            raise Unfit(why)
         values: dict[int, bytes] = dict(database.rows_by_ids(statements.values, ids))
         parameters: dict[int, bytes] = dict(database.rows_by_ids(statements.parameters, ids))
         descriptors = self._descriptors.load([row[5:] for row in ordered], full_acid=table.full_acid)

@@ -96,8 +96,13 @@ class PostgresPieces:
         return column == any_(cast(bindparam(name), ARRAY(Text)))
 
     @staticmethod
-    def pairs() -> TableValuedAlias:
-        """A table of two columns, `first` and `second`: the parameters `firsts` and `seconds`, lists of one length."""
+    def is_text(column: Column, name: str) -> ColumnElement[bool]:
+        """column is the text of parameter `name`."""
+        return column == bindparam(name)
+
+    @staticmethod
+    def pairs(first: Column, second: Column) -> TableValuedAlias:
+        """A table of two columns, `first` and `second`: the parameters pairs_parameters(), texts like those columns."""
         lists = (cast(bindparam("firsts"), ARRAY(Text)), cast(bindparam("seconds"), ARRAY(Text)))
         return func.unnest(*lists).table_valued("first", "second").render_derived()
 

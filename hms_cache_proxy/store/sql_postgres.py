@@ -54,6 +54,7 @@ class Server:
     database: str
     schema: str
     is_replica: bool
+    product: str = "PostgreSQL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class TablePrivileges:
 class Postgres(PostgresPieces):
     """One connection, made when needed and made anew after an error."""
 
-    ISOLATION = "SHOW transaction_isolation"
+    isolation = "SHOW transaction_isolation"
 
     def __init__(self, url: URL, *, statement_timeout_s: float, answered: Callable[[], None]) -> None:
         self._arguments: dict[str, Any] = {  # whatever libpq takes
@@ -182,6 +183,16 @@ class Postgres(PostgresPieces):
         self.is_binary = bool(provider == _BUILTIN or (provider != _ICU and collation in _BYTEWISE))
         return self.is_binary
 
+    @staticmethod
+    def incomparable(names: Sequence[bytes]) -> str | None:
+        """Why partitions of these names cannot be told apart by bytes: they always can."""
+        return None
+
+    @staticmethod
+    def pairs_parameters(firsts: Sequence[str], seconds: Sequence[str]) -> dict[str, object]:
+        """The parameters of pairs()."""
+        return {"firsts": list(firsts), "seconds": list(seconds)}
+
     def server(self) -> Server:
         """What server and account this is."""
         ((version, account, database, schema, replica),) = self.rows(_SERVER)
@@ -192,6 +203,10 @@ class Postgres(PostgresPieces):
         """What the account may do with each of the tables, as they are found without a schema's name."""
         rows = self.rows(_PRIVILEGES, tables=list(tables))
         return [TablePrivileges(name.decode(), exists, read, write) for name, exists, read, write in rows]
+
+    def account_script(self, account: str) -> str:
+        """The statement that makes an account."""
+        return f"CREATE ROLE {account} LOGIN PASSWORD '...';\n"
 
     def grant_script(self, server: Server, tables: Sequence[str]) -> str:
         """Statements for the database's owner that let the account read these tables, and nothing else."""

@@ -9,12 +9,16 @@ Owner: whoever calls; the connection lives for one call.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.protocol import StoreIdentity
 from hms_cache_proxy.store.schema import READ_TABLES, Schema, hive_line
 from hms_cache_proxy.store.sql import SqlStore, open_database, schema_version
-from hms_cache_proxy.store.sql_postgres import Postgres, Server
+from hms_cache_proxy.store.sql_postgres import Server
+
+if TYPE_CHECKING:
+    from hms_cache_proxy.store.sql_dialect import Dialect
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +59,12 @@ def privileges_report(url: str) -> PrivilegesReport:
         database.close()
 
 
-def _report(database: Postgres) -> PrivilegesReport:
+def _report(database: Dialect) -> PrivilegesReport:
     server = database.server()
     names = _tables(database)
     tables = database.privileges(names)
     identity, retention, failure = None, None, None
-    with database.snapshot(database.ISOLATION) as ((isolation,),):
+    with database.snapshot(database.isolation) as ((isolation,),):
         pass
     try:
         store = SqlStore(database)
@@ -82,7 +86,7 @@ def _report(database: Postgres) -> PrivilegesReport:
     )
 
 
-def _tables(database: Postgres) -> tuple[str, ...]:
+def _tables(database: Dialect) -> tuple[str, ...]:
     """What is read of this database; of the newest Hive's where its version cannot be read."""
     try:
         return Schema.of(hive_line(schema_version(database)), folds=database.folds_names).names

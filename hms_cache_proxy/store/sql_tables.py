@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Select, bindparam, literal_column, null, select
 
@@ -27,7 +28,10 @@ from hms_cache_proxy.store.protocol import TableRecord
 from hms_cache_proxy.store.schema import Schema
 from hms_cache_proxy.store.sql_descriptors import MAP_TYPES, Descriptor, Descriptors, descriptor_columns
 from hms_cache_proxy.store.sql_pieces import Column
-from hms_cache_proxy.store.sql_postgres import Postgres, Row
+from hms_cache_proxy.store.sql_postgres import Row
+
+if TYPE_CHECKING:
+    from hms_cache_proxy.store.sql_dialect import Dialect
 
 _VIEWS = (b"VIRTUAL_VIEW", b"MATERIALIZED_VIEW")
 OWNER_TYPES = {b"USER": 1, b"ROLE": 2, b"GROUP": 3}
@@ -45,11 +49,11 @@ def catalog_column(schema: Schema) -> Column:
 class TableStatements:
     """The statements, compiled once per store."""
 
-    def __init__(self, schema: Schema, database: Postgres) -> None:
+    def __init__(self, schema: Schema, database: Dialect) -> None:
         table, parameters, keys = schema["TBLS"].c, schema["TABLE_PARAMS"].c, schema["PARTITION_KEYS"].c
         place = (
-            catalog_column(schema) == bindparam("catalog"),
-            schema["DBS"].c.NAME == bindparam("database"),
+            database.is_text(catalog_column(schema), "catalog"),
+            database.is_text(schema["DBS"].c.NAME, "database"),
         )
         self.with_ids = "WRITE_ID" in table
         base = self._base(schema)
@@ -112,7 +116,7 @@ class TableStatements:
 class Tables:
     """Tables of one snapshot."""
 
-    def __init__(self, database: Postgres, statements: TableStatements, descriptors: Descriptors) -> None:
+    def __init__(self, database: Dialect, statements: TableStatements, descriptors: Descriptors) -> None:
         self._database = database
         self._statements = statements
         self._descriptors = descriptors
@@ -123,7 +127,7 @@ class Tables:
         if place is None:
             return []
         rows = self._database.rows(self._statements.names, **place)
-        return [(name, _type(kind, viewed, external), id_) for name, kind, id_, viewed, external in rows]
+        return sorted((name, _type(kind, viewed, external), id_) for name, kind, id_, viewed, external in rows)
 
     def counts(self, table_ids: Sequence[int]) -> dict[int, int]:
         """Partitions by table id."""
@@ -273,7 +277,7 @@ def _external(schema: Schema) -> Column:
     )
 
 
-def _creation(schema: Schema, database: Postgres) -> tuple[str, str]:
+def _creation(schema: Schema, database: Dialect) -> tuple[str, str]:
     creation, used = schema["MV_CREATION_METADATA"].c, schema["MV_TABLES_USED"].c
     time = creation.MATERIALIZATION_TIME if "MATERIALIZATION_TIME" in creation else literal_column("0")
     catalog = creation.CAT_NAME if "CAT_NAME" in creation else _HIVE

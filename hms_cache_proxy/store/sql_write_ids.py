@@ -21,15 +21,18 @@ Owner: a snapshot.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import ColumnElement, and_, exists, func, literal_column, select, union_all
 
 from hms_cache_proxy.store.protocol import TableWrites, WritesKey
 from hms_cache_proxy.store.schema import Schema
 from hms_cache_proxy.store.sql_pieces import Column
-from hms_cache_proxy.store.sql_postgres import Postgres, Row
+from hms_cache_proxy.store.sql_postgres import Row
 from hms_cache_proxy.store.write_ids import ValidWriteIdList, full_name
+
+if TYPE_CHECKING:
+    from hms_cache_proxy.store.sql_dialect import Dialect
 
 _ABORTED: Final = b"a"
 _READ_ONLY: Final[Column] = literal_column("2")  # TxnType
@@ -43,9 +46,9 @@ class WriteIdStatements:
     follows the first invalid id of a table without any seen write is left out.
     """
 
-    def __init__(self, schema: Schema, database: Postgres) -> None:
-        wanted = database.pairs()
+    def __init__(self, schema: Schema, database: Dialect) -> None:
         writes, following = schema["TXN_TO_WRITE_ID"].c, schema["NEXT_WRITE_ID"].c
+        wanted = database.pairs(writes.T2W_DATABASE, writes.T2W_TABLE)
         transactions = schema["TXNS"].c
         unseen: ColumnElement[bool] = transactions.TXN_STATE.in_((literal_column("'o'"), literal_column("'a'")))
         self.hides = "NEXT_TXN_ID" not in schema.tables
@@ -68,7 +71,7 @@ class WriteIdStatements:
                 exists().where(and_(begun, ~of_unseen)),
             )
         )
-        row = (writes.T2W_DATABASE, writes.T2W_TABLE, writes.T2W_WRITEID, writes.T2W_TXNID)
+        row = (wanted.c.first, wanted.c.second, writes.T2W_WRITEID, writes.T2W_TXNID)
         rows = wanted.join(schema["TXN_TO_WRITE_ID"], its)
         ended = rows.join(schema["TXNS"], transactions.TXN_ID == writes.T2W_TXNID)
         self.invalid = database.compile(
@@ -82,7 +85,7 @@ class WriteIdStatements:
 class WriteIds:
     """Write ids of one snapshot."""
 
-    def __init__(self, database: Postgres, statements: WriteIdStatements) -> None:
+    def __init__(self, database: Dialect, statements: WriteIdStatements) -> None:
         self._database = database
         self._statements = statements
 
@@ -93,7 +96,8 @@ class WriteIds:
             return {}
         databases, wanted = ([part.decode() for part in parts] for parts in zip(*names, strict=True))
         unseen: dict[WritesKey, list[Row]] = {key: [] for key in names}
-        for database, table, *row in self._database.rows(self._statements.invalid, firsts=databases, seconds=wanted):
+        pairs = self._database.pairs_parameters(databases, wanted)
+        for database, table, *row in self._database.rows(self._statements.invalid, **pairs):
             unseen[database, table].append(tuple(row))
         return {
             (database, table): _writes(
@@ -102,9 +106,7 @@ class WriteIds:
                 seen or not self._statements.hides,
                 sorted(unseen[database, table]),
             )
-            for database, table, written, following, seen in self._database.rows(
-                self._statements.high, firsts=databases, seconds=wanted
-            )
+            for database, table, written, following, seen in self._database.rows(self._statements.high, **pairs)
         }
 
 
