@@ -93,10 +93,10 @@ DATABASE_EDITS = {
 }
 
 
-@pytest.fixture(scope="module")
-def edited(bed: Bed) -> Iterator[World]:
+@pytest.fixture(scope="module", params=["hive42", "hive42-mariadb"])
+def edited(request: pytest.FixtureRequest, bed: Bed) -> Iterator[World]:
     """Content of this module's own, to be edited."""
-    world = make_world(bed.shared("hive42"), "edited_")
+    world = make_world(bed.shared(request.param), "edited_")
     yield world
     world.oracle.close()
 

@@ -74,7 +74,7 @@ def _answer(one: ValidWriteIdList) -> Answer:
     return Answer(one.high_watermark, one.invalid, one.aborted, None if one.min_open == NONE_OPEN else one.min_open)
 
 
-@pytest.fixture(params=["hive42", "hive40", "hive31"])
+@pytest.fixture(params=["hive42", "hive40", "hive31", "hive42-mariadb"])
 def both(request: pytest.FixtureRequest, bed: Bed, unique_name: str) -> Iterator[Both]:
     made = Both(bed.shared(request.param), unique_name)
     yield made
@@ -289,7 +289,6 @@ def test_rows_that_are_seldom(both: Both) -> None:
         cursor.execute(count, (name, "future_only", 12))
         cursor.execute(count, (name, "zero", 1))
         cursor.execute(clean, ("cleaned", name, 3))
-    connection.close()
     keys = [writing.key(table) for table in tables]
     sql = _writes(both.stores["sql"], keys)
     assert {key: _answer(one.valid) for key, one in sql.items()} == writing.answers(*tables)

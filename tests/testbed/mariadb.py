@@ -85,13 +85,14 @@ def connected(host: str, port: int, database: str | None, role: str = ROOT) -> I
         charset="utf8mb4",
         connect_timeout=10,
         autocommit=True,
-        client_flag=CLIENT.MULTI_STATEMENTS,
+        client_flag=CLIENT.MULTI_STATEMENTS | CLIENT.FOUND_ROWS,
         sql_mode="ANSI_QUOTES,STRICT_TRANS_TABLES",
     )
     try:
         yield connection
     finally:
-        connection.close()
+        if connection.open:
+            connection.close()
 
 
 class LocalMariaDB:
