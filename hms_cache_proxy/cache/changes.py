@@ -74,7 +74,8 @@ class Changes:
     to the reason why its partitions must not be used.
     `held`: targets that may have been read newer than `cursor`, or torn: not to be used until the next commit.
     `touched`: targets whose versions rise beyond those of what changes here. `complete` and `incomplete`: lists
-    (`targets.databases`, `targets.tables`) that now have, or no longer have, all their names. `reset`: all entries
+    (`targets.databases`, `targets.tables`) that now have, or no longer have, all their names. `marks`: what a target of
+    `targets.MARKED` is known by from now on; None = its changes are not noticed. `reset`: all entries
     lose their validity before anything here is applied; the only way in which the cursor may go back.
     """
 
@@ -91,6 +92,7 @@ class Changes:
     chunks: list[PartitionChunk] = field(default_factory=list)
     complete: set[Target] = field(default_factory=set)
     incomplete: set[Target] = field(default_factory=set)
+    marks: dict[Target, bytes | None] = field(default_factory=dict)
     touched: set[Target] = field(default_factory=set)
     held: frozenset[Target] = frozenset()
 

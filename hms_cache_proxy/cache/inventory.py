@@ -50,6 +50,10 @@ class Inventory:
         """Does a list have all its names?"""
         return self._snapshot is not None and self._snapshot.complete(target)
 
+    def mark(self, target: bytes) -> bytes | None:
+        """The mark that a target of `targets.MARKED` is known by; None if it has none."""
+        return None if self._snapshot is None else self._snapshot.mark(target)
+
     def table(self, key: TableKey) -> TableEntry | None:
         """A table that is listed, loaded or not; None if it is not there."""
         entry = None if self._snapshot is None else self._snapshot.table(*key)

@@ -12,7 +12,7 @@ A partition *set* (u32) is one complete collection of a table's partitions; a re
                 gen b"t" cat \\0 db \\0 tbl  a loaded table: TABLE_ROW, type, location, partition keys, the Table struct
                 gen b"s" u64 table id      SET_ROW, reason, owner: which set holds a table's partitions
                 gen b"w" u64 table id      WriteIdsRow of a transactional table
-                gen b"c" target            a list that is complete; no value
+                gen b"c" target            a list that is complete, no value; or what is known by its mark: the mark
     partitions  set name                   cache/segments.py
     shared      set u24 index              what partitions of a set share: cache/segments.py
     versions    target                     u64 sequence number of the last commit that touched it

@@ -190,9 +190,15 @@ class CacheSnapshot:
         return bool(held) and (targets.ALL in held or not held.isdisjoint(depends))
 
     def complete(self, target: Target) -> bool:
-        """Whether a list (`targets.databases`, `targets.tables`) has all its names."""
+        """Whether a list (`targets.databases`, `targets.tables`) has all its names, or a target of `targets.MARKED` is
+        known by its mark."""
+        return self.mark(target) is not None
+
+    def mark(self, target: Target) -> bytes | None:
+        """The mark of a target of `targets.MARKED`; None if its changes are not noticed."""
         key = self._prefixes[b"c"] + target
-        return self._get(layout.version_key(key), db=self._objects) is not None
+        found: bytes | None = self._get(layout.version_key(key), db=self._objects)
+        return found
 
     def database(self, catalog: bytes, name: bytes) -> DatabaseEntry | Absent | None:
         """A database; ABSENT if there is none; None if that is not known."""

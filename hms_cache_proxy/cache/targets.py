@@ -6,7 +6,8 @@
     b"d" cat \\0 db             one database object
     b"l" cat \\0 db             the list of tables of a database
     b"t" cat \\0 db \\0 table    a table and everything below it
-    b"f" cat \\0 db             the functions of a database
+    b"F"                       the functions of all databases
+    b"C"                       the catalogs
     b"p" cat \\0 db \\0 table    only in tickets: all partitions of a table, for writes that log nothing
 
 Job: the one vocabulary of versions (cache/), fences and floors (consistency/) and the method table (methods/).
@@ -22,6 +23,11 @@ Target: TypeAlias = bytes
 
 ALL: Target = b"*"
 UNKNOWN: Target = b"?"
+FUNCTIONS: Target = b"F"
+CATALOGS: Target = b"C"
+MARKED = (FUNCTIONS, CATALOGS)
+"""What changes without an event, and is known by a mark of its rows (`Snapshot.marks`)."""
+
 SEPARATOR = b"\0"
 
 
@@ -43,11 +49,6 @@ def tables(catalog: bytes, database_name: bytes) -> Target:
 def table(catalog: bytes, database_name: bytes, name: bytes) -> Target:
     """A table and everything below it."""
     return b"t%b\0%b\0%b" % (catalog, database_name, name)
-
-
-def functions(catalog: bytes, database_name: bytes) -> Target:
-    """The functions of a database."""
-    return b"f%b\0%b" % (catalog, database_name)
 
 
 def partitions(catalog: bytes, database_name: bytes, name: bytes) -> Target:

@@ -341,10 +341,14 @@ class _Step:
             self._set_complete(target, False)
             self._touched.add(target)
 
-    def _set_complete(self, target: Target, complete: bool) -> None:
+        for target, mark in changes.marks.items():
+            self._set_complete(target, mark is not None, mark or b"")
+            self._touched.add(target)
+
+    def _set_complete(self, target: Target, complete: bool, mark: bytes = b"") -> None:
         key = layout.version_key(self._prefix(b"c") + target)
         if complete:
-            self._txn.put(key, b"", db=self._objects)
+            self._txn.put(key, mark, db=self._objects)
         else:
             self._txn.delete(key, db=self._objects)
 

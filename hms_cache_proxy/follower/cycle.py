@@ -94,6 +94,8 @@ class Outcome:
     unlogged: bool | None = None
     unfit: tuple[str, ...] = ()
     unlogged_tables: tuple[str, ...] = ()
+    unmarked: bool = False
+    """From now on functions and catalogs cannot be looked at in every step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,7 @@ class Cycle:
         self._garbage = True
         self._expected = 0
         self._looked_s = 0.0
+        self._unmarked = False
         self._sweep = Sweep(settings.revalidate_interval_s, time.monotonic())
 
     @property
@@ -229,6 +232,7 @@ class Cycle:
             if chunk and (reading.limits.admit or not self._garbage):  # else the room that garbage takes is waited for
                 reading.queued(chunk)
             reading.again(self._swept(cached, work))
+            unmarked = self._marks(reading)
             reading.write_ids(affected, self._to_look_at(cached))
         end = self._stands(reading, source, position)
         outcome = Outcome(
@@ -238,8 +242,15 @@ class Cycle:
             rows=batch.rows,
             newest_time_s=followed.newest_time_s,
             results=batch.results,
+            unmarked=unmarked,
         )
         return reading, outcome, affected
+
+    def _marks(self, reading: Reading) -> bool:
+        """What changes without an event, looked at in every step: its readers may then be answered as of the cursor.
+        True if that has become impossible."""
+        before, self._unmarked = self._unmarked, not reading.marks() and self._store.identity.exact
+        return self._unmarked and not before
 
     def _swept(self, cached: Inventory, work: Work) -> list[TableKey]:
         """Tables of the slow sweep; none while there is something to load."""
@@ -283,9 +294,11 @@ class Cycle:
         reading = self._reading(source, Inventory(None), work)
         reading.changes.reset = reason.value
         reading.queued(self._settings.chunk)
+        unmarked = self._marks(reading)
         reading.write_ids(NOTHING, ())
         end = self._stands(reading, source, Position(0, None))
-        return reading, Outcome(end.cursor, changed=True, more=not work.done, reset=reason), NOTHING
+        outcome = Outcome(end.cursor, changed=True, more=not work.done, reset=reason, unmarked=unmarked)
+        return reading, outcome, NOTHING
 
     def _reading(self, source: Snapshot, cached: Inventory, work: Work) -> Reading:
         return Reading(source, cached, work, selection=self._settings.selection, limits=self._limits(work))
@@ -337,6 +350,7 @@ def _empty(changes: Changes) -> bool:
         or changes.partitions
         or changes.chunks
         or changes.complete
+        or changes.marks
         or changes.touched
         or changes.write_ids
     )

@@ -98,7 +98,6 @@ def _whole_database(database: DatabaseKey) -> Affected:
             {
                 targets.database(*database),
                 targets.tables(*database),
-                targets.functions(*database),
                 targets.databases(database[0]),
             }
         ),
@@ -335,20 +334,18 @@ def _databases(keys: frozenset[DatabaseKey], *, listed: bool) -> Affected:
     touched = {targets.database(*key) for key in keys}
     if listed:
         touched |= {targets.databases(key[0]) for key in keys}
-        touched |= {targets.tables(*key) for key in keys} | {targets.functions(*key) for key in keys}
+        touched |= {targets.tables(*key) for key in keys}
     return Affected(databases=keys, lists=keys if listed else frozenset(), targets=frozenset(touched))
 
 
 def _catalog_changed(row: EventRow, message: Json) -> Affected:
     catalog = _catalog(row.catalog)
-    return Affected(all_lists=True, targets=frozenset({targets.databases(catalog)}))
+    return Affected(all_lists=True, targets=frozenset({targets.databases(catalog), targets.CATALOGS}))
 
 
 def _function(row: EventRow, message: Json) -> Affected:
-    database = _row_database(row)
-    if database is None:
-        raise WireError(f"a {row.type} row that names no database")
-    return Affected(targets=frozenset({targets.functions(*database)}))
+    """What becomes of functions with their database, or is altered, is known by their mark."""
+    return Affected(targets=frozenset({targets.FUNCTIONS}))
 
 
 def _allocated(row: EventRow, message: Json) -> Affected:

@@ -114,6 +114,8 @@ class Report:
         for table in outcome.unlogged_tables:
             self._metrics.event("none", "applied", 1)
             _log.info("changed without an event", table=table)
+        if outcome.unmarked:
+            _log.warning("functions and catalogs cannot be looked at in every step: reads of them are relayed")
         for problem in outcome.unfit:
             _log.warning("partitions that cannot be held in the cache; they are relayed", table=problem)
         self._metrics.upstream_event_id.set(outcome.event_id)

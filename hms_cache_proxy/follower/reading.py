@@ -26,6 +26,7 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes, PartitionChange, PartitionChunk, TableStub, TableWriteIds
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.inventory import Inventory
+from hms_cache_proxy.cache.targets import MARKED
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.consistency.write_ids import equivalent
 from hms_cache_proxy.errors import Unfit
@@ -139,6 +140,14 @@ class Reading:
                     self.read.add(targets.table(*key))
                     self.changes.touched.add(targets.table(*key))
                     self._table(key, record, entry, NO_NAMES, None)
+
+    def marks(self) -> bool:
+        """Compares the marks of what changes without an event; False if this store's cannot be told now."""
+        found = self._source.marks()
+        for target, mark in zip(MARKED, (found.functions, found.catalogs) if found else (None, None), strict=True):
+            if mark != self._cached.mark(target):
+                self.changes.marks[target] = mark
+        return found is not None
 
     def write_ids(self, affected: Affected, more: Iterable[TableKey]) -> None:
         """The write ids of every transactional table that was read or had writes begun or ended, and of `more`. Comes

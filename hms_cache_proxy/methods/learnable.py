@@ -83,13 +83,15 @@ def _followed(snapshot: CacheSnapshot, method: str, dependency: bytes) -> bool:
         return database is ABSENT or (database is not None and not database.remote)
     if kind == b"t" and len(parts) == 3:
         return _table_followed(snapshot, method, parts)
-    return kind in (b"D", b"l") and snapshot.complete(dependency)
+    return (kind in (b"D", b"l") or dependency in targets.MARKED) and snapshot.complete(dependency)
 
 
 def lacking(snapshot: CacheSnapshot, depends: tuple[bytes, ...], proof: Callable[[], Proof]) -> Reason | None:
-    """Why a read may not be answered as of this snapshot for these targets' tables: transactional ones, and those that
-    the reader knows by another id. None if it may. `proof` reads the request. Raises Rejected."""
+    """Why a read may not be answered as of this snapshot for these targets: transactional tables, those that the reader
+    knows by another id, and what changes unnoticed. None if it may. `proof` reads the request. Raises Rejected."""
     for dependency in depends:
+        if dependency in targets.MARKED and not snapshot.complete(dependency):
+            return Reason.UNLOGGED
         parts = dependency[1:].split(b"\0")
         if dependency[:1] == b"t" and len(parts) == 3:
             entry = snapshot.table(parts[0], parts[1], parts[2])

@@ -185,7 +185,7 @@ class _Each:
 
 @dataclass(frozen=True, slots=True)
 class _Everything:
-    """A target that covers everything: if one of the given fields is set, or always if none is given."""
+    """A target without names: if one of the given fields is set, or always if none is given."""
 
     made: bytes
     if_set: tuple[Path, ...]
@@ -204,8 +204,8 @@ def database(db: Path, catalog: Path | None = None) -> Rule:
 
 
 def whole_database(db: Path, catalog: Path | None = None) -> Rule:
-    """A database that is created or dropped: itself, its lists, and the list of databases."""
-    return _Database(db, catalog, (target.database, target.tables, target.functions), listing=True)
+    """A database that is created or dropped: itself, its list, and the list of databases."""
+    return _Database(db, catalog, (target.database, target.tables), listing=True)
 
 
 def table_names(db: Path, catalog: Path | None = None) -> Rule:
@@ -213,9 +213,14 @@ def table_names(db: Path, catalog: Path | None = None) -> Rule:
     return _Database(db, catalog, (target.tables, target.database))
 
 
-def functions(db: Path, catalog: Path | None = None) -> Rule:
-    """The functions of a database."""
-    return _Database(db, catalog, (target.functions,))
+def functions() -> Rule:
+    """Functions, of whatever database."""
+    return _Everything(target.FUNCTIONS, ())
+
+
+def catalogs() -> Rule:
+    """Catalogs, whichever."""
+    return _Everything(target.CATALOGS, ())
 
 
 def table(db: Path, tbl: Path, catalog: Path | None = None) -> Rule:

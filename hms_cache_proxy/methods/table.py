@@ -124,9 +124,11 @@ _EXCHANGE = (s.table("source_db", "source_table_name"), s.table("dest_db", "dest
 
 _ROWS: list[Method] = [
     # Catalogs and databases
-    *_some(Kind.NEUTRAL, "get_catalog get_catalogs alter_catalog"),
-    _write("create_catalog", s.catalog("catalog.catalog.name")),
-    _write("drop_catalog", s.catalog("catName.name")),
+    _learn("get_catalog", s.catalogs()),
+    _learn("get_catalogs", s.catalogs()),
+    _write("create_catalog", s.catalogs(), s.catalog("catalog.catalog.name")),
+    _write("alter_catalog", s.catalogs()),
+    _write("drop_catalog", s.catalogs(), s.catalog("catName.name")),
     _serve("get_all_databases", s.databases()),
     _serve("get_databases", s.databases("pattern")),
     _read("get_databases_req"),
@@ -143,8 +145,8 @@ _ROWS: list[Method] = [
         s.database("alterDbReq.oldDbName"),
         s.database("alterDbReq.newDb.name", "alterDbReq.newDb.catalogName"),
     ),
-    _write("drop_database", s.whole_database("name")),
-    _write("drop_database_req", s.whole_database("req.name", "req.catalogName")),
+    _write("drop_database", s.whole_database("name"), s.functions()),
+    _write("drop_database_req", s.whole_database("req.name", "req.catalogName"), s.functions()),
     # Data connectors: remote databases are never answered from the cache
     *_some(Kind.NEUTRAL, "get_dataconnector_req get_dataconnectors"),
     *_some(Kind.WRITE, "create_dataconnector create_dataconnector_req alter_dataconnector"),
@@ -319,14 +321,14 @@ _ROWS: list[Method] = [
         s.table("new_idx.dbName", "new_idx.indexTableName"),
     ),
     _write("drop_index_by_name", s.everything()),  # its index table has a name of its own, which is not said
-    # Functions: alter_function logs nothing, so what the metastore says of them is not kept
-    _read("get_function", s.functions("dbName")),
-    _read("get_functions", s.functions("dbName")),
-    _read("get_functions_req", s.functions("request.dbName", "request.catalogName")),
-    _read("get_all_functions"),
-    _write("create_function", s.functions("func.dbName", "func.catName")),
-    _write("alter_function", s.functions("dbName"), s.functions("newFunc.dbName", "newFunc.catName")),
-    _write("drop_function", s.functions("dbName")),
+    # Functions: alter_function logs nothing; where their rows can be looked at in every step, that does not matter
+    _learn("get_function", s.functions(), s.database("dbName")),
+    _learn("get_functions", s.functions(), s.database("dbName")),
+    _learn("get_functions_req", s.functions(), s.database("request.dbName", "request.catalogName")),
+    _learn("get_all_functions", s.functions()),
+    _write("create_function", s.functions()),
+    _write("alter_function", s.functions()),
+    _write("drop_function", s.functions()),
     # Locks
     Method("lock", Kind.LOCK, (s.each("rqst.component", s.locked("dbname", "tablename")),)),
     *_some(Kind.LOCK, "check_lock unlock"),

@@ -131,6 +131,14 @@ class TableWrites:
 
 
 @dataclass(frozen=True, slots=True)
+class Marks:
+    """Of what changes without an event: bytes that differ once any of it was changed, even if it was changed back."""
+
+    functions: bytes
+    catalogs: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class StoreIdentity:
     """What a cache must be thrown away for when it changes.
 
@@ -210,6 +218,10 @@ class Snapshot(Protocol):
         A table that was never written has a list too, and so has one that does not exist. Absent from the answer are
         names of which no list can speak (store/write_ids.py), and every table of a Hive without write ids (2.3).
         """
+        ...
+
+    def marks(self) -> Marks | None:
+        """The marks of this state; None where nothing tells (Thrift, MySQL), or there is too much to look at."""
         ...
 
     def database_names(self) -> list[DatabaseKey]:

@@ -8,7 +8,7 @@ Invariants:
 - A snapshot is one REPEATABLE READ, READ ONLY transaction. Its first statement reads the last event id, with that
   event's fingerprint, so the state seen is exactly the state of that event id: the metastore raises the id in the
   transaction of the change itself, under a lock held until its commit.
-- An idle look (snapshot, event_id, fingerprint of it) is one statement between BEGIN, sent along with it, and COMMIT.
+- An idle look (snapshot, event_id, its fingerprint, marks) is one statement between BEGIN, sent with it, and COMMIT.
 - Only SELECTs; after an error the connection is dropped and the next snapshot makes a new one.
 
 Owner: one thread of the follower's process.
@@ -17,6 +17,7 @@ Owner: one thread of the follower's process.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from hms_cache_proxy.store.protocol import (
     DatabaseKey,
     DatabaseRecord,
     EventRow,
+    Marks,
     PartitionRecord,
     StoreIdentity,
     TableRecord,
@@ -41,6 +43,7 @@ from hms_cache_proxy.store.protocol import (
 from hms_cache_proxy.store.schema import Schema, hive_line
 from hms_cache_proxy.store.sql_databases import Databases, DatabaseStatements
 from hms_cache_proxy.store.sql_descriptors import Descriptors, DescriptorStatements
+from hms_cache_proxy.store.sql_marks import AGAIN_S, COLUMNS, mark_columns, marks_of
 from hms_cache_proxy.store.sql_partitions import Partitions, PartitionStatements
 from hms_cache_proxy.store.sql_pieces import ByIds
 from hms_cache_proxy.store.sql_postgres import Postgres, Row
@@ -104,6 +107,7 @@ class _Statements:
     """Everything compiled, once per store."""
 
     first: str
+    first_without_marks: str
     event: str
     events: str
     oldest_event: str
@@ -122,13 +126,15 @@ class _Statements:
         last = select(func.max(sequence.c.NEXT_EVENT_ID) - literal_column("1")).scalar_subquery()
         catalog = log.CAT_NAME if "CAT_NAME" in log else literal_column("NULL")
         newest = select(last.label("id")).subquery()
+        first = (
+            select(newest.c.id, *mark)
+            .select_from(newest.outerjoin(schema["NOTIFICATION_LOG"], log.EVENT_ID == newest.c.id))
+            .order_by(log.NL_ID)
+        )
         whole = (log.EVENT_ID, log.NL_ID, log.EVENT_TIME, log.EVENT_TYPE, catalog, log.DB_NAME, log.TBL_NAME)
         return cls(
-            database.compile(
-                select(newest.c.id, *mark)
-                .select_from(newest.outerjoin(schema["NOTIFICATION_LOG"], log.EVENT_ID == newest.c.id))
-                .order_by(log.NL_ID)
-            ),
+            database.compile(first.add_columns(*mark_columns(schema, database))),
+            database.compile(first),
             database.compile(select(*mark).where(log.EVENT_ID == bindparam("event_id")).order_by(log.NL_ID)),
             database.compile(
                 select(*whole, log.MESSAGE, log.MESSAGE_FORMAT)
@@ -158,6 +164,7 @@ class SqlStore:
         version = schema_version(database)
         self.schema = Schema.of(hive_line(version), folds=database.folds_names)
         binary = database.binary_collation()
+        self._marks_from_s = 0.0
         self._statements = _Statements.of(self.schema, database)
         self._identity = StoreIdentity(self._database_uuid(), version, self.schema.line, binary, exact=True)
 
@@ -171,8 +178,16 @@ class SqlStore:
     @contextmanager
     def snapshot(self) -> Iterator[SqlSnapshot]:
         """One consistent state, until the end of the block. One at a time."""
+        now_s = time.monotonic()
+        if now_s < self._marks_from_s:
+            with self.database.snapshot(self._statements.first_without_marks) as rows:
+                yield SqlSnapshot(self.database, self._statements, rows, None)
+            return
         with self.database.snapshot(self._statements.first) as rows:
-            yield SqlSnapshot(self.database, self._statements, rows)
+            marks = marks_of(rows[0][-COLUMNS:])
+            if marks is None:
+                self._marks_from_s = now_s + AGAIN_S
+            yield SqlSnapshot(self.database, self._statements, [row[:-COLUMNS] for row in rows], marks)
 
     def close(self) -> None:
         """Close the connection."""
@@ -188,8 +203,11 @@ class SqlStore:
 class SqlSnapshot:
     """Snapshot of an SqlStore."""
 
-    def __init__(self, database: Dialect, statements: _Statements, first: Sequence[Row]) -> None:
+    def __init__(
+        self, database: Dialect, statements: _Statements, first: Sequence[Row], marks: Marks | None
+    ) -> None:
         self._database = database
+        self._marks = marks
         self._statements = statements
         self._event_id = int(first[0][0] or 0)
         self._newest = _fingerprint([row[1:] for row in first if row[1] is not None])
@@ -236,6 +254,10 @@ class SqlSnapshot:
     def write_ids(self, tables: Sequence[WritesKey]) -> dict[WritesKey, TableWrites]:
         """The writes to these tables."""
         return self._write_ids.named(tables)
+
+    def marks(self) -> Marks | None:
+        """Of functions and catalogs."""
+        return self._marks
 
     def database_names(self) -> list[DatabaseKey]:
         """(catalog, name) of every database."""

@@ -16,6 +16,7 @@ from sqlalchemy import (
     ClauseElement,
     ColumnElement,
     Integer,
+    Table,
     TableValuedAlias,
     Text,
     any_,
@@ -49,8 +50,8 @@ class PostgresPieces:
     names of tables that a script did not quote into lower case."""
 
     is_binary = False
-
     folds_names = True
+
     @staticmethod
     def compile(statement: ClauseElement) -> str:
         """The text of a Core statement for rows() and stream()."""
@@ -117,6 +118,21 @@ class PostgresPieces:
     def digest(column: Column) -> Column:
         """A hash of a long text, made by the server."""
         return func.md5(column)
+
+    @staticmethod
+    def mark(table: Table, most: int) -> Column:
+        """A text that is another one once any row of the table was inserted, changed (also to what it was) or deleted;
+        NULL where the table has more than `most` rows.
+
+        Where a row lies and which transaction wrote it is never the same twice. VACUUM FULL moves rows, too.
+        """
+        place: Column = literal_column("ctid")
+        writer: Column = literal_column("xmin")
+        rows = select(place, writer).select_from(table).limit(literal_column(str(most + 1))).subquery()
+        row: Column = literal_column("tidsend(ctid) || xidsend(xmin)")
+        digest = func.md5(func.coalesce(func.string_agg(row, _EMPTY), _EMPTY))
+        marked = case((func.count() > literal_column(str(most)), None), else_=digest)
+        return select(marked).select_from(rows).scalar_subquery()
 
     @staticmethod
     def string(column: Column) -> Column:

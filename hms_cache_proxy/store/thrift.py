@@ -227,6 +227,10 @@ class ThriftSnapshot:
         """The writes to these tables, as of the first time that a table or a partition was read."""
         return self._write_ids.named(tables)
 
+    def marks(self) -> None:
+        """Nothing: no call tells whether a function was altered."""
+        return None
+
     def _rows(self, after: int, limit: int) -> list[EventRow]:
         answer = self._metastore.call("get_next_notification", rqst=_REQUEST(lastEvent=after, maxEvents=limit))
         return sorted(map(_row, answer.events or ()), key=lambda row: row.event_id)

@@ -59,7 +59,7 @@ class Flusher:
         if table is not None:
             return _of_table(catalog, database, table)
         whole = [targets.databases(catalog), targets.database(catalog, database)]
-        whole += [targets.tables(catalog, database), targets.functions(catalog, database)]
+        whole += [targets.tables(catalog, database), targets.FUNCTIONS]
         for name in self._cached(catalog, database):
             whole += _of_table(catalog, database, name)
         return whole

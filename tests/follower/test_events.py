@@ -144,7 +144,7 @@ def test_transactions() -> None:
 
 def test_functions_and_compaction_and_reload() -> None:
     affected, _ = affects(rows.row("CREATE_FUNCTION", {"functionName": "f"}, table=None))
-    assert affected == Affected(targets=frozenset({targets.functions(*D)}))
+    assert affected == Affected(targets=frozenset({targets.FUNCTIONS}))
     message = {"dbname": "d", "tableName": "t", "partName": "p=1"}
     assert affects(rows.row("COMMIT_COMPACTION_EVENT", message, db=None, table=None))[0].partitions == {T: {b"p=1"}}
     assert affects(rows.row("RELOAD", {"refreshEvent": "true"}))[0].partitions == {T: None}

@@ -62,6 +62,9 @@ class Filled(Closing):
 def everything(snapshot: Snapshot, prefix: bytes) -> Changes:
     """All databases, with the tables and partitions of those whose names begin so."""
     changes = Changes(cursor=snapshot.event_id)
+    marks = snapshot.marks()
+    assert marks is not None
+    changes.marks = {targets.FUNCTIONS: marks.functions, targets.CATALOGS: marks.catalogs}
     names = snapshot.database_names()
     for key, record in snapshot.databases(names).items():
         changes.databases[key] = record

@@ -48,8 +48,8 @@ def cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
     yield "alter_table", {"dbname": b"d", "tbl_name": b"t", "new_tbl": moved}, both
     request = struct("AlterTableRequest", catName=b"c", dbName=b"d", tableName=b"t", table=struct("Table"))
     yield "alter_table_req", {"req": request}, {t.table(b"c", b"d", b"t"), t.tables(b"c", b"d")}
-    whole = {db, listing, t.functions(HIVE, b"d"), t.databases(HIVE)}
-    yield "drop_database", {"name": b"D", "cascade": True}, whole
+    whole = {db, listing, t.databases(HIVE)}
+    yield "drop_database", {"name": b"D", "cascade": True}, whole | {t.FUNCTIONS}
     yield "create_database", {"database": struct("Database", name=b"d")}, whole
     part = struct("Partition", dbName=b"d", tableName=b"t", values=[b"1"])
     other = struct("Partition", dbName=b"d", tableName=b"x", values=[b"1"])
@@ -72,8 +72,11 @@ def cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
     yield (
         "get_functions_req",
         {"request": struct("GetFunctionsRequest", dbName=b"d")},
-        {t.functions(HIVE, b"d")},
+        {t.FUNCTIONS, db},
     )
+    yield "get_all_functions", {}, {t.FUNCTIONS}
+    yield "drop_function", {"dbName": b"d", "funcName": b"f"}, {t.FUNCTIONS}
+    yield "alter_catalog", {"rqst": struct("AlterCatalogRequest", name=b"c")}, {t.CATALOGS}
 
 
 @pytest.mark.parametrize(("method", "arguments", "expected"), list(cases()))

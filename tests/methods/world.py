@@ -165,6 +165,10 @@ class World:
         buckets = descriptor(numBuckets=4, bucketCols=[b"id"])
         self.table(hms, b"bucketed", ((b"dt", b"string"),), sd=buckets)
         self.partitions(hms, b"bucketed", [[b"1"]], sd=buckets)
+        resources = [struct("ResourceUri", resourceType=1, uri=b"file:///a.jar")]
+        values = {"className": b"org.example.A", "ownerName": b"o", "ownerType": 1, "functionType": 1, "createTime": 1}
+        named = {"functionName": b"a_function", "dbName": self.database, "resourceUris": resources}
+        hms.do("create_function", func=struct("Function", **named, **values))
         self.table(hms, b"asking", parameters={b"EXTERNAL": b"TRUE", b"OBJCAPABILITIES": b"EXTREAD,EXTWRITE"})
 
     def _acid(self, hms: Oracle) -> None:

@@ -114,6 +114,7 @@ def test_an_idle_look_is_one_statement(hms42: Metastore) -> None:
         for _ in range(2):
             with store.snapshot() as snapshot:
                 snapshot.fingerprint(snapshot.event_id)
+                assert snapshot.marks() is not None
         store.close()
         looks = proxy.statements
     assert [look.split(";")[0] for look in looks] == [

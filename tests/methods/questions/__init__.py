@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tests.methods.questions.databases import databases, listings
 from tests.methods.questions.filters import by_filter
+from tests.methods.questions.functions import catalogs, functions
 from tests.methods.questions.partition import one_partition, partition_by_name
 from tests.methods.questions.partitions import all_partitions, by_names, some_values
 from tests.methods.questions.question import Question
@@ -18,5 +19,5 @@ __all__ = ["Question", "everything"]
 def everything() -> list[Question]:
     """All questions."""
     makers = (databases, listings, tables, many_tables, one_partition, partition_by_name)
-    more = (all_partitions, by_names, some_values, by_filter)
+    more = (all_partitions, by_names, some_values, by_filter, functions, catalogs)
     return [question for make in (*makers, *more) for question in make()]

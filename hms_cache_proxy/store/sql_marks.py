@@ -1,0 +1,43 @@
+"""Marks of what changes without an event: functions and catalogs.
+
+Job: three columns for the first statement of every snapshot, which say whether any row of their tables was written
+since the last time. Must not know: what the rows say. They cost the server 0.5 ms for 1,000 functions with one
+resource each.
+
+Invariants: more rows than every step can look at give no mark, rather than half of one.
+Owner: a snapshot.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hms_cache_proxy.store.protocol import Marks
+from hms_cache_proxy.store.schema import Schema
+from hms_cache_proxy.store.sql_pieces import Column
+from hms_cache_proxy.store.sql_postgres import Row
+
+if TYPE_CHECKING:
+    from hms_cache_proxy.store.sql_dialect import Dialect
+
+MOST: Final = 5_000
+"""Rows of one table that are looked at: 2.5 ms for as many functions."""
+
+AGAIN_S: Final = 60.0
+"""How long tables without a mark are left alone."""
+
+COLUMNS: Final = 3
+
+
+def mark_columns(schema: Schema, database: Dialect) -> list[Column]:
+    """Functions, their resources, catalogs."""
+    most = {"FUNCS": MOST, "FUNC_RU": 2 * MOST, "CTLGS": MOST}
+    return [database.mark(schema[name], rows) for name, rows in most.items()]
+
+
+def marks_of(row: Row) -> Marks | None:
+    """The marks in these columns; None where a table has too many rows, or the database has no marks (MySQL)."""
+    functions, resources, catalogs = row
+    if functions is None or resources is None or catalogs is None:
+        return None
+    return Marks(functions + resources, catalogs)
