@@ -33,7 +33,8 @@ class TableEntry(NamedTuple):
 
     `partitions_loaded`: `partition_count` and everything about partitions is known; else `reason_not_loaded` says
     why not. `write_ids`: a transactional table's ValidWriteIdList, with which reads may be answered that bring an
-    equivalent one; None while they may not. `set_number` and `long_names` are for the reader itself.
+    equivalent one; None while they may not. `typed`: which partition keys have values of their type only
+    (cache/typed.py). `set_number` and `long_names` are for the reader itself.
     """
 
     catalog: bytes
@@ -51,4 +52,5 @@ class TableEntry(NamedTuple):
     reason_not_loaded: str = ""
     set_number: int = 0
     long_names: bool = False
+    typed: bytes = b""
     write_ids: bytes | None = None

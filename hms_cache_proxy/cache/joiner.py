@@ -109,6 +109,25 @@ class Joiner:
         begin = 1 if after is not None and keys and keys[0][cut:] == after else 0
         return [key[cut:] for key in keys[begin : begin + limit]]
 
+    def first_components(self, txn: Any, most: int) -> list[bytes]:
+        """What stands before the first slash of names, each once, in order of the names, at most `most`.
+
+        The next one is looked for at the component and `0`, which follows the slash: nothing else lies between.
+        """
+        assert not self._long_names, "a key that is a bucket does not tell where its names' components end"
+        found: list[bytes] = []
+        prefix, cut = self._prefix, len(self._prefix)
+        with txn.cursor(self._environment.partitions) as cursor:
+            there = cursor.set_range(prefix)
+            while there and len(found) < most:
+                key = cursor.key()
+                if not key.startswith(prefix):
+                    break
+                component = key[cut:].partition(b"/")[0]
+                found.append(component)
+                there = cursor.set_range(prefix + component + b"0")
+        return found
+
     def detached(self, txn: Any, templates: set[bytes]) -> Joiner:
         """A copy that joins rows of these templates without a transaction."""
         copy = object.__new__(Joiner)

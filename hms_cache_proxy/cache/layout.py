@@ -56,7 +56,8 @@ SWEEP_VERSIONS: Final = b"versions"
 
 NAME_ROW: Final = Struct(">QBH")  # table id, flags, length of the type; then the type, then the reason it is not loaded
 TABLE_ROW: Final = Struct(">QBHHI")  # table id, flags, lengths of type, location and partition keys
-SET_ROW: Final = Struct(">IIIBBH")  # set, set being loaded, partitions, state, flags, length of reason; then the owner
+SET_ROW: Final = Struct(">IIIBBHH")
+"""Set, set being loaded, partitions, state, flags, lengths of reason and of `typed`; then both, then the owner."""
 
 REMOTE: Final = 1
 LOADED: Final = 1  # NAME_ROW: there is a `t` row

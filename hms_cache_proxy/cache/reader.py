@@ -265,6 +265,11 @@ class CacheSnapshot:
         most = entry.partition_count if limit is None else min(limit, entry.partition_count)
         return self._joiner(entry, Variant.LIST).names(self._txn, after, most)
 
+    def first_values(self, entry: TableEntry, most: int) -> list[bytes]:
+        """The first components (`key=value`) that names of a table with several keys have, in bytewise order of the
+        names, at most `most`; each costs one look-up however many partitions share it."""
+        return self._joiner(entry, Variant.LIST).first_components(self._txn, most)
+
     def iter_names(self, entry: TableEntry, after: bytes | None = None, limit: int | None = None) -> NameStream:
         """Names in bytewise order, encoded as list elements, in slices; outlives this snapshot."""
         most = entry.partition_count if limit is None else min(limit, entry.partition_count)
@@ -312,13 +317,14 @@ class CacheSnapshot:
         body = location_end + keys
         number = count = 0
         loaded = long_names = False
-        reason = ""
+        reason, typed = "", b""
         if keys:
             key = self._prefixes[b"s"] + layout.TABLE_ID.pack(table_id)
             fixed = self._get(key, db=self._objects)
-            number, _, count, state, set_flags, words = layout.SET_ROW.unpack_from(fixed)
+            number, _, count, state, set_flags, words, kinds = layout.SET_ROW.unpack_from(fixed)
             loaded, long_names = state == layout.PARTITIONS_LOADED, set_flags == layout.LONG_NAMES
-            reason = fixed[layout.SET_ROW.size : layout.SET_ROW.size + words].decode()
+            end = layout.SET_ROW.size + words
+            reason, typed = fixed[layout.SET_ROW.size : end].decode(), fixed[end : end + kinds]
         return TableEntry(
             catalog,
             database,
@@ -335,6 +341,7 @@ class CacheSnapshot:
             reason,
             number,
             long_names,
+            typed,
             self._usable_write_ids(table_id) if flags & layout.TRANSACTIONAL else None,
         )
 

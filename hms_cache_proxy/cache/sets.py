@@ -11,9 +11,9 @@ Must not know: cursors, versions, generations beyond the key prefix it is given.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from hms_cache_proxy.cache import layout, segments
+from hms_cache_proxy.cache import layout, segments, typed
 from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.segments import SetEncoder
 from hms_cache_proxy.store.protocol import PartitionRecord
@@ -30,18 +30,21 @@ class SetRow:
     long_names: bool
     reason: str
     owner: bytes  # cat \0 db \0 table: who uses it
+    typed: bytes = b""  # cache/typed.py
 
     def pack(self) -> bytes:
         reason = self.reason.encode()
         flags = layout.LONG_NAMES if self.long_names else 0
         state = layout.PARTITIONS_LOADED if self.loaded else 0
-        fixed = layout.SET_ROW.pack(self.number, self.loading, self.count, state, flags, len(reason))
-        return fixed + reason + self.owner
+        sizes = len(reason), len(self.typed)
+        fixed = layout.SET_ROW.pack(self.number, self.loading, self.count, state, flags, *sizes)
+        return fixed + reason + self.typed + self.owner
 
     @classmethod
     def unpack(cls, row: bytes) -> SetRow:
-        number, loading, count, state, flags, reason = layout.SET_ROW.unpack_from(row)
+        number, loading, count, state, flags, reason, typed = layout.SET_ROW.unpack_from(row)
         at = layout.SET_ROW.size
+        owner = at + reason + typed
         return cls(
             number,
             loading,
@@ -49,14 +52,24 @@ class SetRow:
             bool(state & layout.PARTITIONS_LOADED),
             bool(flags & layout.LONG_NAMES),
             row[at : at + reason].decode(),
-            row[at + reason :],
+            row[owner:],
+            row[at + reason : owner],
         )
+
+
+class Owner(NamedTuple):
+    """What of a table matters to its set. `directory`: what its partitions' locations mostly begin with."""
+
+    name: bytes  # cat \0 db \0 table
+    directory: bytes | None
+    partition_keys: tuple[tuple[bytes, bytes], ...]
 
 
 @dataclass(slots=True)
 class Filling:
     """How far the chunks of a set have come; only in the writer's memory, a restart begins anew."""
 
+    typed: bytes
     count: int = 0
     last: bytes | None = None
     long_names: bool = False
@@ -140,15 +153,15 @@ class PartitionSets:
         self._put(table_id, SetRow(0, 0, 0, False, False, reason, row.owner))
         return row.owner
 
-    def replace_all(self, table_id: int, records: list[PartitionRecord], directory: bytes | None) -> None:
+    def replace_all(self, table_id: int, records: list[PartitionRecord], owner: Owner) -> None:
         """Make `records` the complete set."""
-        self.fill(table_id, records, directory, first=True, last=True)
+        self.fill(table_id, records, owner, first=True, last=True)
 
     def fill(
         self,
         table_id: int,
         records: list[PartitionRecord],
-        directory: bytes | None,
+        owner: Owner,
         *,
         first: bool,
         last: bool,
@@ -158,37 +171,38 @@ class PartitionSets:
         if first:
             self._throw_away(row.loading)
             row = replace(row, loading=self._take_number())
-            self._fillings[row.loading] = Filling()
+            self._fillings[row.loading] = Filling(typed.kinds(owner.partition_keys))
         filling = self._fillings.get(row.loading)
         assert row.loading and filling is not None, "a chunk without a first one"
         _check_order(records, filling.last)
-        filling.count += self._write(row.loading, records, directory, append=True)
+        filling.count += self._write(row.loading, records, owner.directory, append=True)
         filling.long_names |= _any_long(records)
+        filling.typed = typed.still(filling.typed, owner.partition_keys, records)
         if records:
             filling.last = records[-1].name
         if last:
             self._throw_away(row.number)
             self.counted += filling.count - row.count
             del self._fillings[row.loading]
-            row = SetRow(row.loading, 0, filling.count, True, filling.long_names, "", row.owner)
+            row = SetRow(row.loading, 0, filling.count, True, filling.long_names, "", row.owner, filling.typed)
         self._put(table_id, row)
 
-    def change(
-        self, table_id: int, upserts: list[PartitionRecord], deletes: list[bytes], directory: bytes | None
-    ) -> None:
+    def change(self, table_id: int, upserts: list[PartitionRecord], deletes: list[bytes], owner: Owner) -> None:
         """Change single partitions in the complete set, and in the part that chunks have loaded so far."""
         row = self._row(table_id)
         filling = self._fillings.get(row.loading)
         if filling is not None and filling.last is not None:
             end = filling.last
             seen = [record for record in upserts if record.name <= end]
-            filling.count += self._write(row.loading, seen, directory)
+            filling.count += self._write(row.loading, seen, owner.directory)
             filling.count -= self._delete(row.loading, [name for name in deletes if name <= end])
             filling.long_names |= _any_long(seen)
+            filling.typed = typed.still(filling.typed, owner.partition_keys, seen)
         if row.loaded:
-            added = self._write(row.number, upserts, directory) - self._delete(row.number, deletes)
+            added = self._write(row.number, upserts, owner.directory) - self._delete(row.number, deletes)
             self.counted += added
-            self._put(table_id, replace(row, count=row.count + added, long_names=row.long_names or _any_long(upserts)))
+            row = replace(row, count=row.count + added, long_names=row.long_names or _any_long(upserts))
+            self._put(table_id, replace(row, typed=typed.still(row.typed, owner.partition_keys, upserts)))
 
     def _row(self, table_id: int) -> SetRow:
         row = self.get(table_id)

@@ -34,7 +34,7 @@ from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.garbage import collect_slice
 from hms_cache_proxy.cache.identity import identity_row, mismatch
 from hms_cache_proxy.cache.layout import Meta
-from hms_cache_proxy.cache.sets import Filling, Interner, PartitionSets, SetRow
+from hms_cache_proxy.cache.sets import Filling, Interner, Owner, PartitionSets, SetRow
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.errors import CacheError, CacheFull
@@ -306,32 +306,33 @@ class _Step:
         for table_id, reason in changes.not_loaded.items():
             self._touch_owner(self._sets.mark_not_loaded(table_id, reason))
         for change in changes.partitions:
-            owner, directory = self._owner(change.table_id)
+            owner = self._owner(change.table_id)
             if change.replace_all:
-                self._sets.replace_all(change.table_id, change.upserts, directory)
+                self._sets.replace_all(change.table_id, change.upserts, owner)
             else:
-                self._sets.change(change.table_id, change.upserts, change.deletes, directory)
-            self._touch_owner(owner)
+                self._sets.change(change.table_id, change.upserts, change.deletes, owner)
+            self._touch_owner(owner.name)
         for chunk in changes.chunks:
-            owner, directory = self._owner(chunk.table_id)
-            self._sets.fill(chunk.table_id, chunk.records, directory, first=chunk.first, last=chunk.last)
+            owner = self._owner(chunk.table_id)
+            self._sets.fill(chunk.table_id, chunk.records, owner, first=chunk.first, last=chunk.last)
             if chunk.last:
-                self._touch_owner(owner)
+                self._touch_owner(owner.name)
 
     def _touch_owner(self, owner: bytes | None) -> None:
         if owner is not None:
             self._touched.add(b"t" + owner)
 
-    def _owner(self, table_id: int) -> tuple[bytes, bytes | None]:
-        """The table that uses a set, and the directory that its partitions' locations mostly begin with."""
+    def _owner(self, table_id: int) -> Owner:
+        """The table that uses a set."""
         row = self._sets.get(table_id)
         assert row is not None, f"partitions of table {table_id}, which is not in the cache or has no partition keys"
         table = layout.find(self._txn, self._objects, self._prefix(b"t"), row.owner)
         assert table is not None, f"the set of table {table_id} has an owner that is not loaded"
-        _, flags, kind, location, _ = layout.TABLE_ROW.unpack_from(table)
+        _, flags, kind, location, keys = layout.TABLE_ROW.unpack_from(table)
         at = layout.TABLE_ROW.size + kind
-        directory = table[at : at + location] + b"/" if flags & layout.HAS_LOCATION else None
-        return row.owner, directory
+        end = at + location
+        directory = table[at:end] + b"/" if flags & layout.HAS_LOCATION else None
+        return Owner(row.owner, directory, layout.partition_keys_unpack(table[end : end + keys]))
 
     def _completeness(self, changes: Changes) -> None:
         for target in changes.complete:

@@ -16,21 +16,20 @@ Owner: any process; no state.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from datetime import date
+from collections.abc import Callable, Container, Sequence
 
-from .filter_grammar import Between, Both, Compare, Either, Node, Op, Value
+from hms_cache_proxy.cache import typed
+
+from .filter_grammar import Both, Compare, Either, Node, Op, Value
 from .part_names import DEFAULT_PARTITION, escape
 
 Values = Sequence[bytes]
 Predicate = Callable[[Values], bool]
 Keys = tuple[tuple[bytes, bytes], ...]
+Index = dict[bytes, tuple[int, bytes]]
 
-_STRINGS = re.compile(rb"string|varchar\(\d+\)|char\(\d+\)")
-_INTEGERS = frozenset((b"tinyint", b"smallint", b"int", b"bigint"))
-_INTEGER = re.compile(rb"-?[0-9]{1,20}")  # the database casts to decimal(21,0)
+STRINGS = re.compile(rb"string|varchar\(\d+\)|char\(\d+\)")
 _BIGINT = 1 << 63
-_DATE = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _RESERVED = frozenset((b"date", b"timestamp"))
 
 
@@ -41,22 +40,33 @@ class Unsure(Exception):
 class Match:
     """A filter made ready for one table's keys."""
 
-    __slots__ = ("_checks", "_keys", "_stored", "matches", "prefixes")
+    __slots__ = ("_checks", "_first", "_keys", "_stored", "_typed", "matches")
 
-    def __init__(self, node: Node, keys: Keys, stored: Callable[[bytes], Values]) -> None:
-        """`stored` gives the values of a partition by its name. Raises Unsure for what is not evaluated here."""
+    def __init__(self, node: Node, keys: Keys, typed_keys: bytes, stored: Callable[[bytes], Values]) -> None:
+        """`typed_keys`: cache/typed.py; `stored` gives the values of a partition by its name. Raises Unsure for what is
+        not evaluated here."""
         self._stored = stored
+        self._typed = typed_keys
         self._keys = [escape(key.lower()) + b"=" for key, _ in keys]
         self._checks: dict[int, Callable[[bytes], bool]] = {}
         index = {key.lower(): (at, kind.lower()) for at, (key, kind) in enumerate(keys)}
         self.matches: Predicate = self._compile(node, index)
-        self.prefixes: list[bytes] | None = _prefixes(node, keys[0][0].lower())
-        """What the first value must be, if the filter says so and no value needs a check; None: look at all."""
-        if self.prefixes is not None:
-            tail = b"/" if len(keys) > 1 else b""
-            self.prefixes = sorted({self._keys[0] + escape(value) + tail for value in self.prefixes})
-        if self._checks:
-            self.prefixes = None
+        self._first: Predicate = self._compile(node, {key: row for key, row in index.items() if row[0] == 0}, index)
+
+    @property
+    def checked(self) -> bool:
+        """Whether a value that is not of its key's type may be anywhere in the table, and break the call."""
+        return bool(self._checks)
+
+    def may_select(self, component: bytes) -> bool:
+        """Whether a partition can be selected whose name begins with this component (`key=value`)."""
+        begin = self._keys[0]
+        if not component.startswith(begin):
+            raise Unsure
+        value = component[len(begin) :]
+        if value == DEFAULT_PARTITION:
+            return True  # or it is empty
+        return self._first([_unescaped(value) if b"%" in value else value])
 
     def selects(self, name: bytes) -> bool:
         """Whether the partition of this name is selected. Raises Unsure for a value that breaks the call."""
@@ -79,15 +89,18 @@ class Match:
             values.append(_unescaped(value) if b"%" in value else value)
         return values
 
-    def _compile(self, node: Node, index: dict[bytes, tuple[int, bytes]]) -> Predicate:
+    def _compile(self, node: Node, index: Index, unknown: Container[bytes] = ()) -> Predicate:
+        """A predicate over the values of the keys in `index`; what is said of `unknown` ones may be true."""
         if isinstance(node, Both):
-            terms = [self._compile(term, index) for term in node.terms]
+            terms = [self._compile(term, index, unknown) for term in node.terms]
             return lambda values: all(term(values) for term in terms)
         if isinstance(node, Either):
-            terms = [self._compile(term, index) for term in node.terms]
+            terms = [self._compile(term, index, unknown) for term in node.terms]
             return lambda values: any(term(values) for term in terms)
-        if node.key not in index or node.key in _RESERVED:
+        if node.key in _RESERVED or (node.key not in index and node.key not in unknown):
             raise Unsure
+        if node.key not in index:
+            return lambda _: True
         at, kind = index[node.key]
         if isinstance(node, Compare):
             return self._comparison(at, kind, node.op, node.value)
@@ -95,7 +108,7 @@ class Match:
         high = self._comparison(at, kind, "<=", node.high)
         if not node.negated:
             return lambda values: low(values) and high(values)
-        if _STRINGS.fullmatch(kind):
+        if STRINGS.fullmatch(kind):
             return lambda values: not (low(values) and high(values))
         return lambda values: values[at] != DEFAULT_PARTITION and not (low(values) and high(values))
 
@@ -103,7 +116,7 @@ class Match:
         text = value.text
         if not text or b"\0" in text:
             raise Unsure
-        if _STRINGS.fullmatch(kind):
+        if STRINGS.fullmatch(kind):
             if value.kind != "string":
                 raise Unsure
             return _of_bytes(at, op, text)
@@ -111,17 +124,21 @@ class Match:
             if op not in ("=", "!="):
                 raise Unsure
             return _of_bytes(at, op, text)
-        if kind in _INTEGERS and value.kind == "integer":
+        if kind in typed.INTEGER_TYPES and value.kind == "integer":
             if not -_BIGINT <= int(text) < _BIGINT:
                 raise Unsure
             if op == "=":
                 return _of_bytes(at, op, text)
-            self._checks[at] = _is_integer
+            self._check(at, typed.INTEGER)
             return _of_numbers(at, op, int(text))
-        if kind == b"date" and value.kind in ("string", "date") and _is_date(text):
-            self._checks[at] = _is_date
+        if kind == b"date" and value.kind in ("string", "date") and text != DEFAULT_PARTITION and typed.is_date(text):
+            self._check(at, typed.DATE)
             return _of_dates(at, op, text)
         raise Unsure
+
+    def _check(self, at: int, kind: bytes) -> None:
+        if self._typed[at : at + 1] != kind:
+            self._checks[at] = typed.CHECKS[kind]
 
 
 def _unescaped(value: bytes) -> bytes:
@@ -132,22 +149,6 @@ def _unescaped(value: bytes) -> bytes:
     if escape(plain) != value:
         raise Unsure  # not how the metastore writes it
     return plain
-
-
-def _is_integer(value: bytes) -> bool:
-    return value == DEFAULT_PARTITION or _INTEGER.fullmatch(value) is not None
-
-
-def _is_date(value: bytes) -> bool:
-    if value == DEFAULT_PARTITION:
-        return True
-    if _DATE.fullmatch(value) is None:
-        return False
-    try:
-        date.fromisoformat(value.decode("ascii"))
-    except ValueError:
-        return False
-    return True
 
 
 def _of_bytes(at: int, op: Op, text: bytes) -> Predicate:
@@ -177,17 +178,3 @@ def _of_numbers(at: int, op: Op, number: int) -> Predicate:
 def _of_dates(at: int, op: Op, text: bytes) -> Predicate:
     compare = _of_bytes(at, op, text)
     return lambda values: values[at] != DEFAULT_PARTITION and compare(values)
-
-
-def _prefixes(node: Node, first: bytes) -> list[bytes] | None:
-    """Every value that the first key can have where the filter holds; None if it does not say."""
-    if isinstance(node, Compare):
-        return [node.value.text] if node.key == first and node.op == "=" else None
-    if isinstance(node, Between):
-        return None
-    found = [_prefixes(term, first) for term in node.terms]
-    if isinstance(node, Both):
-        return min((values for values in found if values is not None), key=len, default=None)
-    if any(values is None for values in found):
-        return None
-    return [value for values in found for value in values or ()]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-DEFAULT_PARTITION = b"__HIVE_DEFAULT_PARTITION__"
+from hms_cache_proxy.cache.typed import DEFAULT_PARTITION as DEFAULT_PARTITION
 
 _ESCAPED = bytes([*range(1, 0x20), 0x7F]) + b"\"#%'*/:=?[\\]^{"
 _NEEDS_ESCAPE = re.compile(b"[" + re.escape(_ESCAPED) + b"]")
