@@ -300,7 +300,6 @@ def test_rows_that_are_seldom(both: Both) -> None:
         cursor.execute(change, (0, transactions[1]))
         delete = 'DELETE FROM "TXN_TO_WRITE_ID" WHERE "T2W_TXNID" >= %s'
         cursor.execute(delete if both.hive4 else delete.replace('"', ""), (10**9,))
-    connection.close()
 
 
 def test_timed_out(new_metastore: Callable[..., Metastore], unique_name: str) -> None:

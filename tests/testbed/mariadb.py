@@ -147,7 +147,7 @@ class LocalMariaDB:
             self.execute(schema_script("mysql").read_text(), name, OWNER)
             if schema is Schema.HIVE42:
                 self.execute(UPGRADE_TO_42.read_text(), name, OWNER)
-            self.execute(f'GRANT SELECT ON "{name}".* TO {READER}@\'%\'')
+            self.execute(f"GRANT SELECT ON \"{name}\".* TO {READER}@'%'")
         return MariaDatabase(self.host, self.port, name, schema, collation)
 
     def drop_database(self, name: str) -> None:
