@@ -24,7 +24,8 @@ log = structlog.get_logger()
 
 BACKOFF_FIRST_S = 0.1  # a worker that was killed is back at once
 BACKOFF_LAST_S = 30.0  # a worker that cannot start does not eat a core
-BACKOFF_FORGET_S = 60.0  # a child that ran so long died of something new
+BACKOFF_FORGET_S = 5.0  # a child that ran longer did start; with
+BACKOFF_FORGET_PAUSES = 10  # times its last pause, too, it is started at once again
 
 
 class Child:
@@ -56,7 +57,7 @@ class Child:
                 ended = f"not started: {error}"
             if self._stopping.is_set():
                 return
-            if time.monotonic() - self.started_s > BACKOFF_FORGET_S:
+            if time.monotonic() - self.started_s > max(BACKOFF_FORGET_S, BACKOFF_FORGET_PAUSES * pause_s):
                 pause_s = BACKOFF_FIRST_S
             self.restarts += 1
             log.error("child died", child=self.name, ended=ended, restart_in_s=pause_s)
