@@ -17,6 +17,7 @@ _WORDS = {
     "schema_version": "of another schema version",
     "hive_line": "of another Hive version",
     "binary_collation": "of a database with another collation",
+    "exact_text": "of a database that compares text otherwise",
     "exact": "filled from another kind of store",
     "scope": "of another include/exclude setting",
 }

@@ -144,7 +144,8 @@ class StoreIdentity:
 
     `database_uuid`: the metastore's own id, empty where it never made one. `binary_collation`: the store orders names
     bytewise. `exact`: a snapshot is exactly the state of its event id (SQL); otherwise (Thrift) `Snapshot.overtaken`
-    tells what is not.
+    tells what is not. `exact_text`: it tells texts apart by their bytes, in the pieces that it was found fit to give;
+    MySQL ignores blanks at the end, and refuses what its character set lacks, so readers must not ask with such.
     """
 
     database_uuid: str
@@ -152,6 +153,7 @@ class StoreIdentity:
     hive_line: HiveLine
     binary_collation: bool
     exact: bool
+    exact_text: bool = True
 
     @property
     def ordered_log(self) -> bool:

@@ -166,7 +166,8 @@ class SqlStore:
         binary = database.binary_collation()
         self._marks_from_s = 0.0
         self._statements = _Statements.of(self.schema, database)
-        self._identity = StoreIdentity(self._database_uuid(), version, self.schema.line, binary, exact=True)
+        uuid = self._database_uuid()
+        self._identity = StoreIdentity(uuid, version, self.schema.line, binary, True, database.exact_text)
 
     @property
     def identity(self) -> StoreIdentity:

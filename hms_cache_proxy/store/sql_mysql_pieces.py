@@ -64,6 +64,7 @@ class MySQLPieces:
 
     is_binary = False
     folds_names = False
+    exact_text = False
 
     def __init__(self) -> None:
         self.columns: dict[tuple[str, str], TextColumn] = {}

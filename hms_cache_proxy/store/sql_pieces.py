@@ -51,6 +51,7 @@ class PostgresPieces:
 
     is_binary = False
     folds_names = True
+    exact_text = True
 
     @staticmethod
     def compile(statement: ClauseElement) -> str:

@@ -10,6 +10,7 @@ Owner: the worker's loop.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,8 @@ from hms_cache_proxy.wire import spec
 
 _COUNT = Packer("!i")
 STOP = b"\x00"
+_INEXACT = re.compile(rb"[^ -~]| (?:/|\Z)")
+"""Where MySQL's comparison of text is not that of its bytes: beyond ASCII, control characters, blanks at an end."""
 _SUCCESS_STRUCT = b"\x0c\x00\x00"
 _SUCCESS_STRINGS = b"\x0f\x00\x00\x0b"
 _SUCCESS_STRUCTS = b"\x0f\x00\x00\x0c"
@@ -131,6 +134,7 @@ class Context(NamedTuple):
         catalog, name = names.read_name(raw_catalog), names.read_name(raw)
         if not catalog or not name or raw is None:
             raise Decline(Reason.NAME)
+        self.comparable(catalog, name)
         return Database(raw_catalog, raw, catalog, name)
 
     def exists(self, database: Database) -> bool:
@@ -149,6 +153,7 @@ class Context(NamedTuple):
         name = names.read_name(raw)
         if not name:
             raise Decline(Reason.NAME)
+        self.comparable(name)
         if not self.exists(database):
             return self.loaded(ABSENT)
         return self.loaded(self.snapshot.table(database.catalog, database.name, name))
@@ -181,6 +186,11 @@ class Context(NamedTuple):
     def ordered(self) -> None:
         """The answer has the order of the database: decline unless that is bytewise."""
         if not self.snapshot.identity.binary_collation:
+            raise Decline(Reason.COLLATION)
+
+    def comparable(self, *values: bytes) -> None:
+        """Declines names and values that the database may take for equal to others, or refuse to compare."""
+        if not self.snapshot.identity.exact_text and any(map(_INEXACT.search, values)):
             raise Decline(Reason.COLLATION)
 
     def unordered(self, count: int) -> None:

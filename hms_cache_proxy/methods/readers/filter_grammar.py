@@ -113,6 +113,15 @@ def parse(text: bytes) -> Node | None:
     return found
 
 
+def literals(node: Node) -> list[bytes]:
+    """Every literal of a filter."""
+    if isinstance(node, Compare):
+        return [node.value.text]
+    if isinstance(node, Between):
+        return [node.low.text, node.high.text]
+    return [literal for term in node.terms for literal in literals(term)]
+
+
 @cache
 def _parser() -> Lark:
     return Lark(_GRAMMAR, parser="lalr", lexer="contextual")

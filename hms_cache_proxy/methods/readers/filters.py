@@ -18,7 +18,7 @@ from hms_cache_proxy.wire.spec import Struct
 
 from . import filter_spans
 from .base import Body, Context, Database, Decline, around_structs, no_projection, success_structs, unless, utf8
-from .filter_grammar import LikeFilter, Node, parse
+from .filter_grammar import LikeFilter, Node, literals, parse
 from .filter_match import STRINGS, Match, Unsure
 from .filter_spans import Span
 from .part_names import escape
@@ -65,6 +65,7 @@ def _by_filter(
     if not entry.partition_keys:
         raise Decline(Reason.FILTER)
     context.ordered()
+    context.comparable(*literals(node))
     try:
         match = Match(node, entry.partition_keys, entry.typed, lambda name: _stored_values(context, entry, name))
         names = _selected(context, entry, match, _spans(context, entry, node, match), limit)

@@ -107,6 +107,7 @@ def _found(context: Context, entry: TableEntry, values: list[bytes], result: Res
     if len(keys) != len(values) or not keys:
         shown = (b"".join(name + b", " for name in names) for names in ((key for key, _ in keys), values))
         return context.error("MetaException", b"Invalid partition key & values; keys [%b], values [%b]" % tuple(shown))
+    context.comparable(*values)
     struct = context.snapshot.partition(entry, make_name(keys, values), Variant.SINGLE)
     if struct is not None:
         if not context.snapshot.identity.single_partitions:

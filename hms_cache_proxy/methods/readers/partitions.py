@@ -184,6 +184,7 @@ def _by_names(
     if entry is None:
         return context.error("InvalidObjectException", absent(database, table))
     utf8(*names)
+    context.comparable(*names)
     if len(names) > 1:
         context.ordered()
     return _joined(context, entry, sorted(set(names)), Variant.LIST, wrapped=wrapped)
@@ -248,5 +249,6 @@ def _matching(context: Context, entry: TableEntry, values: list[bytes], max_part
         text = b"Incorrect number of partition values. numPartKeys=%d, part_val=%b" % (len(keys), shown)
         return context.error("MetaException", text)
     utf8(*values)
+    context.comparable(*values)
     context.ordered()
     return matching(context.snapshot, entry, values, _limit(max_parts))
