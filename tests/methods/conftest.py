@@ -50,6 +50,15 @@ def world40(bed: Bed) -> Iterator[World]:
     world.drop()
 
 
+@pytest.fixture(scope="session")
+def world31(bed: Bed) -> Iterator[World]:
+    """The world on Hive 3.1.3."""
+    world = _world(bed, "hive31")
+    world.create()
+    yield world
+    world.drop()
+
+
 def _local(world: World, directory: Path) -> Iterator[Local]:
     include = [f"{world.prefix}*.*"]
     upstream = f"thrift://{world.address}"
@@ -66,6 +75,12 @@ def _local(world: World, directory: Path) -> Iterator[Local]:
 def local42(world42: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
     """A connection to a dispatcher over Hive 4.2.0."""
     yield from _local(world42, tmp_path_factory.mktemp("local42") / "data")
+
+
+@pytest.fixture(scope="session")
+def local31(world31: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    """A connection to a dispatcher over Hive 3.1.3."""
+    yield from _local(world31, tmp_path_factory.mktemp("local31") / "data")
 
 
 @pytest.fixture(scope="session")

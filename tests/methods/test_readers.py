@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.methods.table import METHODS
+from hms_cache_proxy.wire import spec
 from tests.methods.local import Local
 from tests.methods.oracle import Oracle, plain
 from tests.methods.questions import Question, everything
@@ -54,6 +55,9 @@ def compare(world: World, local: Local, question: Question) -> None:
 
 def numbered(release: str) -> list[Any]:
     questions = [question for question in everything() if release in question.releases]
+    if release == "3.1":
+        questions = [question for question in questions if "3.1.3" in spec.METHODS[question.method].versions]
+        questions = [q if q.reason_31 is None else q._replace(reason=q.reason_31) for q in questions]
     return [pytest.param(q, id=f"{at}-{q.method}") for at, q in enumerate(questions)]
 
 
@@ -65,6 +69,11 @@ def test_as_hive_4_2(world42: World, local42: Local, question: Question) -> None
 @pytest.mark.parametrize("question", numbered("4.0"))
 def test_as_hive_4_0(world40: World, local40: Local, question: Question) -> None:
     compare(world40, local40, question)
+
+
+@pytest.mark.parametrize("question", numbered("3.1"))
+def test_as_hive_3_1(world31: World, local31: Local, question: Question) -> None:
+    compare(world31, local31, question)
 
 
 def test_every_reader_is_asked() -> None:

@@ -3,8 +3,8 @@
 Job: turn raw names of a request into entries of the cache, or say by `Decline` why the metastore has to be asked;
 build results by joining bytes. Must not know: sessions, fences, message headers.
 
-A reader answers only what a metastore of Hive 4 was seen to answer in the same bytes; its exceptions keep the words,
-with the names as the client spelt them. Everything else declines.
+A reader answers only what a metastore of Hive 4 or 3.1 was seen to answer in the same bytes; its exceptions keep the
+words, with the names as the client spelt them. Everything else declines.
 Owner: the worker's loop.
 """
 
@@ -22,6 +22,7 @@ from hms_cache_proxy.cache.reader import CacheSnapshot
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.methods.proof import Proof
+from hms_cache_proxy.store.protocol import HiveLine
 from hms_cache_proxy.wire import spec
 
 _COUNT = Packer("!i")
@@ -111,17 +112,27 @@ class Context(NamedTuple):
     def split(self, raw: bytes | None) -> Database:
         """The database of a method that takes `@catalog#database`."""
         parts = names.split_database(raw, self.default_catalog)
-        if parts is None or (parts[1] is not raw and not self._hive4):
+        if parts is None or (parts[1] is not raw and self._line == "2.3"):
             raise Decline(Reason.NAME)
         return self._database(*parts)
 
     @property
-    def _hive4(self) -> bool:
-        return self.snapshot.identity.hive_line.startswith("4.")
+    def _line(self) -> HiveLine:
+        return self.snapshot.identity.hive_line
+
+    @property
+    def is_31(self) -> bool:
+        """Whether this is Hive 3.1."""
+        return self._line == "3.1"
 
     def only_hive4(self) -> None:
         """Declines where an earlier metastore answers otherwise."""
-        if not self._hive4:
+        if not self._line.startswith("4."):
+            raise Decline(Reason.RELEASE)
+
+    def not_hive2(self) -> None:
+        """Declines where only Hive 2.3 answers otherwise."""
+        if self._line == "2.3":
             raise Decline(Reason.RELEASE)
 
     def plain(self, raw_catalog: bytes | None, raw: bytes | None) -> Database:
@@ -202,11 +213,19 @@ class Context(NamedTuple):
         """The full name as some methods spell it: as it is stored."""
         return b"%b.%b.%b" % (database.catalog, database.name, names.read_name(raw) or b"")
 
+    def no_table(
+        self, database: Database, raw: bytes | None, kind: str = "NoSuchObjectException", message: bytes | None = None
+    ) -> bytes:
+        """The result that says that there is no such table. Hive 3.1 has the same words in every method."""
+        if self.is_31 or message is None:
+            message = absent(database, raw)
+        return self.error("NoSuchObjectException" if self.is_31 else kind, message)
+
     def error(self, kind: str, message: bytes) -> bytes:
         """The result with a declared exception in it."""
         header = _exception_header(self.method, kind)
-        if not self.snapshot.identity.hive_line.startswith("4."):
-            raise Decline(Reason.ARGUMENTS)  # these words are Hive 4's
+        if self._line == "2.3":
+            raise Decline(Reason.ARGUMENTS)  # these words are later ones
         return header + b"\x0b\x00\x01" + _COUNT.pack(len(message)) + message + b"\x00\x00"
 
 

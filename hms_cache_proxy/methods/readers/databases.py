@@ -29,7 +29,7 @@ def get_databases(context: Context, args: Struct) -> Body:
     if parts is None or parts[1] is None or not catalog:
         raise Decline(Reason.NAME)
     if parts[1] is not args.pattern:
-        context.only_hive4()
+        context.not_hive2()
     matches = matcher(parts[1])
     if matches is None:
         raise Decline(Reason.PATTERN)
@@ -87,7 +87,7 @@ def _database(context: Context, database: Database) -> Body:
         raise Decline(Reason.NOT_LOADED)
     if entry is ABSENT:
         message = b"database %b.%b" % (database.raw_catalog, database.raw)
-        return context.error("NoSuchObjectException", message)
+        return context.error("NoSuchObjectException", database.raw if context.is_31 else message)
     if entry.remote:
         raise Decline(Reason.REMOTE)
     if not context.snapshot.identity.databases_logged:

@@ -10,6 +10,9 @@ What a metastore does (4.0.0 and 4.2.0 over PostgreSQL agree):
 - the default partition's name as a literal selects it, or with `!=` the others, whatever the key's type.
 - Any value that its type cannot be made of breaks the whole call there: `Unsure` here.
 
+3.1.3 refuses keys of other types than string and the integers, and the default partition's name for those; its `=` of
+integers compares numbers.
+
 Owner: any process; no state.
 """
 
@@ -40,12 +43,15 @@ class Unsure(Exception):
 class Match:
     """A filter made ready for one table's keys."""
 
-    __slots__ = ("_checks", "_first", "_keys", "_stored", "_typed", "matches")
+    __slots__ = ("_checks", "_first", "_is_31", "_keys", "_stored", "_typed", "matches")
 
-    def __init__(self, node: Node, keys: Keys, typed_keys: bytes, stored: Callable[[bytes], Values]) -> None:
+    def __init__(
+        self, node: Node, keys: Keys, typed_keys: bytes, stored: Callable[[bytes], Values], *, is_31: bool = False
+    ) -> None:
         """`typed_keys`: cache/typed.py; `stored` gives the values of a partition by its name. Raises Unsure for what is
         not evaluated here."""
         self._stored = stored
+        self._is_31 = is_31
         self._typed = typed_keys
         self._keys = [escape(key.lower()) + b"=" for key, _ in keys]
         self._checks: dict[int, Callable[[bytes], bool]] = {}
@@ -116,6 +122,8 @@ class Match:
         text = value.text
         if not text or b"\0" in text:
             raise Unsure
+        if self._is_31 and kind != b"string" and (kind not in typed.INTEGER_TYPES or value.kind != "integer"):
+            raise Unsure
         if STRINGS.fullmatch(kind):
             if value.kind != "string":
                 raise Unsure
@@ -127,7 +135,7 @@ class Match:
         if kind in typed.INTEGER_TYPES and value.kind == "integer":
             if not -_BIGINT <= int(text) < _BIGINT:
                 raise Unsure
-            if op == "=":
+            if op == "=" and not self._is_31:
                 return _of_bytes(at, op, text)
             self._check(at, typed.INTEGER)
             return _of_numbers(at, op, int(text))
@@ -165,6 +173,7 @@ def _of_bytes(at: int, op: Op, text: bytes) -> Predicate:
 
 def _of_numbers(at: int, op: Op, number: int) -> Predicate:
     predicates: dict[Op, Callable[[int], bool]] = {
+        "=": lambda value: value == number,
         "!=": lambda value: value != number,
         "<": lambda value: value < number,
         "<=": lambda value: value <= number,

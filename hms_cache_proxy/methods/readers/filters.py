@@ -8,7 +8,7 @@ more than SCANNED of them. Owner: the worker's loop.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from hms_cache_proxy.cache import typed
 from hms_cache_proxy.cache.entries import TableEntry
@@ -31,6 +31,8 @@ FIRST_VALUES = 2000
 SMALL = 1000
 """Partitions of a table that is looked at whole."""
 CHUNK = 1000
+_LATER = (b"`", b"==")
+"""Words that Hive 3.1 does not know."""
 
 _parsed = lru_cache(maxsize=512)(parse)
 
@@ -52,13 +54,15 @@ def get_partitions_by_filter_req(context: Context, args: Struct) -> Body:
 def _by_filter(
     context: Context, database: Database, table: bytes | None, text: bytes | None, max_parts: int | None
 ) -> Body:
-    context.only_hive4()
+    context.not_hive2()
     context.list_of_partitions()
     entry = context.partitioned(database, table)
+    if context.is_31 and text and any(word in text for word in _LATER):
+        raise Decline(Reason.FILTER)
     node = _understood(text) if text else None
     if entry is None:
-        named = context.stored(database, table)
-        return context.error("NoSuchObjectException", b"Specified catalog.database.table does not exist : " + named)
+        message = b"Specified catalog.database.table does not exist : " + context.stored(database, table)
+        return context.no_table(database, table, message=message)
     limit = None if max_parts is None or max_parts < 0 else max_parts
     if node is None:
         return _all(context, entry, limit)
@@ -67,7 +71,8 @@ def _by_filter(
     context.ordered()
     context.comparable(*literals(node))
     try:
-        match = Match(node, entry.partition_keys, entry.typed, lambda name: _stored_values(context, entry, name))
+        stored = partial(_stored_values, context, entry)
+        match = Match(node, entry.partition_keys, entry.typed, stored, is_31=context.is_31)
         names = _selected(context, entry, match, _spans(context, entry, node, match), limit)
     except Unsure:
         raise Decline(Reason.FILTER) from None
@@ -107,7 +112,7 @@ def _spans(context: Context, entry: TableEntry, node: Node, match: Match) -> lis
     (first, kind), *others = entry.partition_keys
     begin = escape(first.lower()) + b"="
     values = filter_spans.exact(node, first.lower())
-    if values is not None:
+    if values is not None and not (context.is_31 and kind != b"string"):
         return filter_spans.under({begin + escape(value) for value in values}, last=not others)
     if STRINGS.fullmatch(kind.lower()) is not None or entry.typed[:1] == typed.DATE:
         spans = filter_spans.between(node, first.lower(), last=not others)

@@ -38,10 +38,12 @@ def get_partition_req(context: Context, args: Struct) -> Body:
 
 def get_partition_with_auth(context: Context, args: Struct) -> Body:
     """A partition with its privileges, which there are none of unless the table keeps them per partition."""
-    entry = context.partitioned(context.split(args.db_name), args.tbl_name)
+    database = context.split(args.db_name)
+    entry = context.partitioned(database, args.tbl_name)
     values = checked(args.part_vals)
     if entry is None:
-        return context.error("NoSuchObjectException", b"partition values=" + listed(values))
+        message = b"partition values=" + listed(values)
+        return context.no_table(database, args.tbl_name, message=message)
     without_privileges(entry)
     return _found(context, entry, values, success_struct)
 
@@ -52,7 +54,8 @@ def get_partition_by_name(context: Context, args: Struct) -> Body:
     entry = context.partitioned(database, args.tbl_name)
     unless(not args.part_name)
     if entry is None:
-        return context.error("NoSuchObjectException", b"%b.%b table not found" % (database.raw, args.tbl_name))
+        message = b"%b.%b table not found" % (database.raw, args.tbl_name)
+        return context.no_table(database, args.tbl_name, message=message)
     utf8(args.part_name)
     parts = split_name(args.part_name)
     if parts is None:
@@ -98,7 +101,8 @@ def _by_values(
     values = checked(raw_values)
     if entry is None:
         named = b"%b.%b.%b" % (database.raw_catalog, database.raw, table or b"")
-        return context.error("NoSuchObjectException", b"Unable to get partition because %b does not exist" % named)
+        message = b"Unable to get partition because %b does not exist" % named
+        return context.no_table(database, table, message=message)
     return _found(context, entry, values, result)
 
 

@@ -21,7 +21,6 @@ from .base import (
     Database,
     Decline,
     Slices,
-    absent,
     around_strings,
     around_structs,
     as_stored,
@@ -40,11 +39,15 @@ JOINED_AT_ONCE = 1000
 """Partitions that are joined in one go (about 1 ms); more are built while they are sent."""
 NAMED_AT_ONCE = 10_000
 """The same for names (about 2 ms, and then kept)."""
+_NO_VALUES = b"Invalid partition key & values; keys [], values []"
 
 
 def get_partitions(context: Context, args: Struct) -> Body:
-    """Partitions of a table; none of an absent one."""
-    entry = context.partitioned(context.split(args.db_name), args.tbl_name)
+    """Partitions of a table; none of an absent one, which Hive 3.1 refuses."""
+    database = context.split(args.db_name)
+    entry = context.partitioned(database, args.tbl_name)
+    if entry is None and context.is_31:
+        return context.no_table(database, args.tbl_name)
     return _all(context, entry, args.max_parts, wrapped=False)
 
 
@@ -58,8 +61,11 @@ def get_partitions_req(context: Context, args: Struct) -> Body:
 
 
 def get_partition_names(context: Context, args: Struct) -> Body:
-    """Names of a table's partitions; none of an absent one."""
-    entry = context.partitioned(context.split(args.db_name), args.tbl_name)
+    """Names of a table's partitions; none of an absent one, which Hive 3.1 refuses."""
+    database = context.split(args.db_name)
+    entry = context.partitioned(database, args.tbl_name)
+    if entry is None and context.is_31:
+        return context.no_table(database, args.tbl_name)
     return _names(context, entry, args.max_parts)
 
 
@@ -132,7 +138,7 @@ def _limit(max_parts: int | None) -> int | None:
 def _names(context: Context, entry: TableEntry | None, max_parts: int | None) -> Body:
     limit = _limit(max_parts)
     if entry is None or limit == 0:  # Hive 2.3 takes 0 for no limit
-        context.only_hive4()
+        context.not_hive2()
     if entry is None or not entry.partition_keys or limit == 0:
         return success_strings([])
     context.ordered()
@@ -147,7 +153,7 @@ def _all(context: Context, entry: TableEntry | None, max_parts: int | None, *, w
     context.list_of_partitions()
     limit = _limit(max_parts)
     if entry is None:
-        context.only_hive4()
+        context.not_hive2()
     count = 0 if entry is None or not entry.partition_keys else entry.partition_count
     count = count if limit is None else min(count, limit)
     before, after = around_structs(count, wrapped=wrapped)
@@ -182,7 +188,7 @@ def _by_names(
     if names is None:
         raise Decline(Reason.ARGUMENTS)
     if entry is None:
-        return context.error("InvalidObjectException", absent(database, table))
+        return context.no_table(database, table, "InvalidObjectException")
     utf8(*names)
     context.comparable(*names)
     if len(names) > 1:
@@ -200,14 +206,14 @@ def _names_of_some(
     context: Context, database: Database, table: bytes | None, values: list[bytes] | None, max_parts: int | None
 ) -> list[bytes] | bytes:
     """The names, or the result that refuses."""
-    context.only_hive4()
+    context.not_hive2()
     entry = context.partitioned(database, table)
     if values is None:
         raise Decline(Reason.ARGUMENTS)
     if entry is None:
-        return context.error("NoSuchObjectException", context.stored(database, table) + b" table not found")
+        return context.no_table(database, table, message=context.stored(database, table) + b" table not found")
     if not values:
-        return context.error("MetaException", b"Invalid partition key & values; keys [], values []")
+        return context.error("MetaException", _NO_VALUES)
     found = _matching(context, entry, values, None)
     if isinstance(found, bytes):
         return found
@@ -225,13 +231,20 @@ def _some(
     wrapped: bool,
     auth: bool = False,
 ) -> Body:
-    context.only_hive4()
+    context.not_hive2()
     context.list_of_partitions()
     entry = context.partitioned(database, table)
     if entry is None:
-        return context.error("NoSuchObjectException", absent(database, table))
+        return context.no_table(database, table)
     if auth:
         without_privileges(entry)
+    if context.is_31:
+        if values is None:
+            raise Decline(Reason.ARGUMENTS)
+        if not values:
+            return context.error("MetaException", _NO_VALUES)
+        if not any(values):
+            max_parts = -1  # it takes no limit then
     if not values:
         return _all(context, entry, max_parts, wrapped=wrapped)
     if len(values) > len(entry.partition_keys) and not any(values):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.methods.questions.question import DB, HIT, Question
+from tests.methods.questions.question import DB, DEFAULT, HIT, Question
 from tests.methods.world import struct
 
 FILTERS: dict[bytes, dict[str, list[bytes]]] = {
@@ -113,6 +113,12 @@ FILTERS: dict[bytes, dict[str, list[bytes]]] = {
 }
 
 
+def _refused_by_31(table: bytes, text: bytes) -> bool:
+    """Hive 3.1 knows no `==` and no back-quotes, and of other keys than strings only integers, with numbers."""
+    other = table in (b"dated", b"of_varchar") or (DEFAULT in text and text.startswith(b"hr"))
+    return other or b"==" in text or b"`" in text
+
+
 def by_filter() -> Iterator[Question]:
     """Partitions by filter."""
     for table, by_reason in FILTERS.items():
@@ -120,7 +126,8 @@ def by_filter() -> Iterator[Question]:
             for text in filters:
                 for limit in (-1, 0, 2) if table == b"two_keys" else (-1,):
                     arguments = {"db_name": DB, "tbl_name": table, "filter": text, "max_parts": limit}
-                    yield Question("get_partitions_by_filter", arguments, reason)
+                    reason_31 = "filter_unsupported" if _refused_by_31(table, text) else reason
+                    yield Question("get_partitions_by_filter", arguments, reason, reason_31=reason_31)
                 fields = {"catName": b"hive", "dbName": DB, "tblName": table}
                 request = struct("GetPartitionsByFilterRequest", filter=text, **fields)
                 yield Question("get_partitions_by_filter_req", {"req": request}, reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.methods.questions.question import DB, Question
+from tests.methods.questions.question import DB, HIVE_4, Question
 from tests.methods.world import struct
 
 LEARNED = "not_cached"
@@ -27,5 +27,6 @@ def catalogs() -> Iterator[Question]:
     """Catalogs, one and many."""
     yield Question("get_catalogs", {}, LEARNED)
     for name in (b"hive", b"HIVE", b"nocat", b"", None):
-        yield Question("get_catalog", {"catName": struct("GetCatalogRequest", name=name)}, LEARNED)
-    yield Question("get_catalog", {"catName": None}, LEARNED)
+        releases = ("3.1", *HIVE_4) if name is not None else HIVE_4  # 3.1 closes the connection
+        yield Question("get_catalog", {"catName": struct("GetCatalogRequest", name=name)}, LEARNED, releases)
+    yield Question("get_catalog", {"catName": None}, LEARNED, HIVE_4)

@@ -131,8 +131,9 @@ def some_values() -> Iterator[Question]:
     for values in ([], None):
         arguments = {"db_name": DB, "tbl_name": b"keyed", "part_vals": values, "max_parts": 3}
         yield Question("get_partition_names_ps", arguments, "arguments" if values is None else HIT)
-        yield Question("get_partitions_ps", arguments)
-        yield Question("get_partitions_ps_with_auth", arguments)
+        reason_31 = "arguments" if values is None else HIT
+        yield Question("get_partitions_ps", arguments, reason_31=reason_31)
+        yield Question("get_partitions_ps_with_auth", arguments, reason_31=reason_31)
     blank = {"db_name": DB, "tbl_name": b"keyed", "part_vals": [b"", b"", b"", b"", b""], "max_parts": 3}
     yield Question("get_partition_names_ps", blank, HIT)
     yield Question("get_partitions_ps", blank, "arguments")

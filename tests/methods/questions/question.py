@@ -19,13 +19,16 @@ class Question(NamedTuple):
     method: str
     arguments: dict[str, Any]
     reason: str = HIT
-    releases: tuple[str, ...] = ("4.0", "4.2")
-    """Which releases have the method."""
+    releases: tuple[str, ...] = ("3.1", "4.0", "4.2")
+    """Which releases are asked; of 3.1 only what it has."""
+    reason_31: str | None = None
+    """The reason with Hive 3.1 where it is another one."""
 
 
 DB = b"{db}"
 DEFAULT = DEFAULT_PARTITION
-OLD = ("4.0",)
+OLD = ("3.1", "4.0")
 NEW = ("4.2",)
+HIVE_4 = ("4.0", "4.2")
 OTHER_ID = 1 << 40
 """The id of no table here."""
