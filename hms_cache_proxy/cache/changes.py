@@ -100,7 +100,7 @@ class Changes:
         """About how much the cache grows by this: what `max_bytes` is held against."""
         return (
             sum(len(record.body) + 256 for record in self.databases.values() if record is not None)
-            + sum(2 * len(record.body) + 512 for record in self.tables.values() if record is not None)
+            + sum(_table_bytes(record) for record in self.tables.values() if record is not None)
             + sum(_row_bytes(record) for change in self.partitions for record in change.upserts)
             + sum(_row_bytes(record) for chunk in self.chunks for record in chunk.records)
         )
@@ -113,6 +113,13 @@ class Changes:
         for key in (*self.tables, *self.stubs):
             yield targets.table(*key)
             yield targets.tables(key[0], key[1])
+
+
+def _table_bytes(record: TableRecord) -> int:
+    attached = 0
+    if record.constraints is not None:
+        attached = sum(len(element) for elements in record.constraints.elements.values() for element in elements)
+    return 2 * len(record.body) + attached + 512
 
 
 def _row_bytes(record: PartitionRecord) -> int:

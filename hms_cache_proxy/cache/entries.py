@@ -34,7 +34,8 @@ class TableEntry(NamedTuple):
     `partitions_loaded`: `partition_count` and everything about partitions is known; else `reason_not_loaded` says
     why not. `write_ids`: a transactional table's ValidWriteIdList, with which reads may be answered that bring an
     equivalent one; None while they may not. `typed`: which partition keys have values of their type only
-    (cache/typed.py). `set_number` and `long_names` are for the reader itself.
+    (cache/typed.py). `constraints_known`: `CacheSnapshot.constraints` tells them. `set_number` and `long_names` are for
+    the reader itself.
     """
 
     catalog: bytes
@@ -54,3 +55,4 @@ class TableEntry(NamedTuple):
     long_names: bool = False
     typed: bytes = b""
     write_ids: bytes | None = None
+    constraints_known: bool = False

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hms_cache_proxy.cache import layout, targets
+from hms_cache_proxy.cache.attachments import ConstraintsEntry, constraints_unpack
 from hms_cache_proxy.cache.changes import TableKey
 from hms_cache_proxy.cache.entries import Absent, TableEntry
 from hms_cache_proxy.cache.layout import WriteIdsRow
@@ -85,6 +86,16 @@ class Inventory:
             if not partitions.loaded:
                 yield _key(partitions.owner), partitions.reason
 
+    def constraints(self, entry: TableEntry) -> ConstraintsEntry | None:
+        """A table's constraints, if they are known."""
+        return None if self._snapshot is None else self._snapshot.constraints(entry)
+
+    def constrained(self) -> Iterator[tuple[TableKey, int, ConstraintsEntry]]:
+        """Every table that has constraints, its id, and they."""
+        if self._snapshot is not None:
+            for key, row in self._snapshot._under(b"k", b""):
+                entry = constraints_unpack(row)
+                yield _key(entry.owner), layout.TABLE_ID.unpack(key)[0], entry
 
     def write_ids_of(self, table_id: int) -> WriteIdsRow | None:
         """The write ids of a transactional table, if they are known."""

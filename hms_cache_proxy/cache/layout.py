@@ -12,6 +12,7 @@ A partition *set* (u32) is one complete collection of a table's partitions; a re
                 gen b"t" cat \\0 db \\0 tbl  a loaded table: TABLE_ROW, type, location, partition keys, the Table struct
                 gen b"s" u64 table id      SET_ROW, reason, owner: which set holds a table's partitions
                 gen b"w" u64 table id      WriteIdsRow of a transactional table
+                gen b"k" u64 table id      the table's constraints, if it has any: cache/attachments.py
                 gen b"c" target            a list that is complete, no value; or what is known by its mark: the mark
     partitions  set name                   cache/segments.py
     shared      set u24 index              what partitions of a set share: cache/segments.py
@@ -39,7 +40,7 @@ from typing import Any, Final, NamedTuple
 
 from hms_cache_proxy.errors import CacheError
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 KEY_BYTES: Final = 511
 
 U24_MAX: Final = (1 << 24) - 1
@@ -64,6 +65,7 @@ LOADED: Final = 1  # NAME_ROW: there is a `t` row
 TRANSACTIONAL: Final = 1
 MATERIALIZED_VIEW: Final = 2
 HAS_LOCATION: Final = 4
+CONSTRAINTS_KNOWN: Final = 8  # TABLE_ROW: without a `k` row it has none
 
 PARTITIONS_LOADED: Final = 1  # SET_ROW state: the set is complete
 LONG_NAMES: Final = 1  # SET_ROW flag: some key of the set is a bucket

@@ -21,6 +21,7 @@ import lmdb
 
 from hms_cache_proxy.cache import environment as files
 from hms_cache_proxy.cache import layout, targets
+from hms_cache_proxy.cache.attachments import UNCONSTRAINED, ConstraintsEntry, constraints_unpack
 from hms_cache_proxy.cache.entries import ABSENT, Absent, DatabaseEntry, TableEntry
 from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.identity import identity_unpack
@@ -36,6 +37,7 @@ from hms_cache_proxy.store.protocol import StoreIdentity
 _CACHE_SEQ: Final = int(Slot.CACHE_SEQ)  # plain numbers: indexing by an IntEnum costs four times as much
 _CACHE_FILE: Final = int(Slot.CACHE_FILE)
 _MAX_KEYS_REMEMBERED: Final = 4096
+_TAGS: Final = (b"d", b"n", b"t", b"s", b"c", b"w", b"k")
 
 
 class CacheReader:
@@ -95,9 +97,7 @@ class CacheReader:
         if number != self._meta_txn:
             self._meta = Meta.unpack(txn.get(layout.META_KEY, db=environment.meta))
             self._meta_txn = number
-            self.prefixes = {
-                tag: layout.objects_prefix(self._meta.generation, tag) for tag in (b"d", b"n", b"t", b"s", b"c", b"w")
-            }
+            self.prefixes = {tag: layout.objects_prefix(self._meta.generation, tag) for tag in _TAGS}
             if self._meta.seq > self.seen_seq:
                 self.seen_seq = self._meta.seq
         return self._meta
@@ -343,7 +343,15 @@ class CacheSnapshot:
             long_names,
             typed,
             self._usable_write_ids(table_id) if flags & layout.TRANSACTIONAL else None,
+            bool(flags & layout.CONSTRAINTS_KNOWN),
         )
+
+    def constraints(self, entry: TableEntry) -> ConstraintsEntry | None:
+        """A loaded table's constraints; None if they are not known."""
+        if not entry.constraints_known:
+            return None
+        row = self._get(self._prefixes[b"k"] + layout.TABLE_ID.pack(entry.table_id), db=self._objects)
+        return UNCONSTRAINED if row is None else constraints_unpack(row)
 
     def write_ids(self, table_id: int) -> WriteIdsRow | None:
         """The writes to a transactional table; None if they are not known."""

@@ -8,6 +8,7 @@
     b"t" cat \\0 db \\0 table    a table and everything below it
     b"F"                       the functions of all databases
     b"C"                       the catalogs
+    b"K"                       constraints were dropped somewhere: only a version
     b"p" cat \\0 db \\0 table    only in tickets: all partitions of a table, for writes that log nothing
 
 Job: the one vocabulary of versions (cache/), fences and floors (consistency/) and the method table (methods/).
@@ -27,6 +28,8 @@ FUNCTIONS: Target = b"F"
 CATALOGS: Target = b"C"
 MARKED = (FUNCTIONS, CATALOGS)
 """What changes without an event, and is known by a mark of its rows (`Snapshot.marks`)."""
+CONSTRAINTS: Target = b"K"
+"""Raised with each drop of a table or a constraint. A metastore then also drops what has the same names elsewhere."""
 
 SEPARATOR = b"\0"
 

@@ -29,6 +29,7 @@ import lmdb
 
 from hms_cache_proxy.cache import environment as files
 from hms_cache_proxy.cache import layout, targets
+from hms_cache_proxy.cache.attachments import constraints_pack
 from hms_cache_proxy.cache.changes import Changes, TableKey, TableStub
 from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.garbage import collect_slice
@@ -237,7 +238,8 @@ class _Step:
         for table_id, owner in self._vacated.items():
             self._sets.drop(table_id, owner)
             if table_id not in kept:
-                self._txn.delete(self._prefix(b"w") + layout.TABLE_ID.pack(table_id), db=self._objects)
+                for tag in (b"w", b"k"):
+                    self._txn.delete(self._prefix(tag) + layout.TABLE_ID.pack(table_id), db=self._objects)
         for table_id, write_ids in changes.write_ids.items():
             row = layout.WriteIdsRow(targets.SEPARATOR.join(write_ids.key), write_ids.text, write_ids.writers)
             packed_id = layout.TABLE_ID.pack(table_id)
@@ -282,8 +284,17 @@ class _Step:
         self._vacate(name, record.table_id)
         self._counts["tables"] += self._put(b"t", name, _table_row(record))
         self._put(b"n", name, _name_row(record.table_id, record.table_type, layout.LOADED, ""))
+        self._attach(name, record)
         if record.partition_keys:
             self._sets.adopt(record.table_id, name)
+
+    def _attach(self, name: bytes, record: TableRecord) -> None:
+        key = self._prefix(b"k") + layout.TABLE_ID.pack(record.table_id)
+        row = b"" if record.constraints is None else constraints_pack(name, record.constraints)
+        if row:
+            self._txn.put(key, row, db=self._objects)
+        else:
+            self._txn.delete(key, db=self._objects)
 
     def _stub(self, key: TableKey, stub: TableStub) -> None:
         name = targets.SEPARATOR.join(key)
@@ -388,6 +399,7 @@ def _table_row(record: TableRecord) -> bytes:
         (layout.TRANSACTIONAL if record.transactional else 0)
         | (layout.MATERIALIZED_VIEW if record.materialized_view else 0)
         | (layout.HAS_LOCATION if record.location is not None else 0)
+        | (layout.CONSTRAINTS_KNOWN if record.constraints is not None else 0)
     )
     keys = layout.partition_keys_pack(record.partition_keys)
     location = record.location or b""

@@ -49,6 +49,7 @@ class Reason(StrEnum):
     NO_WRITE_ID = "no_write_id"  # a transactional table, and the request brings no ValidWriteIdList
     TABLE_ID = "table_id"  # ... and the list comes without the table's id, or with another's
     WRITE_ID = "write_id"  # ... and somebody committed between the request's list and the cache's, or is writing
+    FOREIGN_KEYS = "foreign_keys"  # a table that refers to others: what is said of it changes with them
     REMOTE = "remote"  # a database behind a data connector
     MATERIALIZED_VIEW = "materialized_view"
     PRIVILEGES = "privileges"  # the table has privileges per partition

@@ -31,6 +31,8 @@ class Affected:
     all databases. `everything`: nothing that is cached can be trusted. `targets`: whose version is raised.
     `write_ids`: (transaction, table) pairs now known; `ended`: transactions whose tables are read again. `written`:
     (table, write id) of changes that were made under a write id; 0 where the event may have one and does not tell.
+    `dropped`: tables that were dropped, `constrained`: that were given constraints; `constraint_names`: of constraints
+    that were dropped, empty where that is not known.
     """
 
     tables: frozenset[TableKey] = frozenset()
@@ -44,6 +46,9 @@ class Affected:
     write_ids: frozenset[tuple[int, TableKey]] = frozenset()
     ended: frozenset[int] = frozenset()
     written: frozenset[tuple[TableKey, int]] = frozenset()
+    dropped: frozenset[TableKey] = frozenset()
+    constrained: frozenset[TableKey] = frozenset()
+    constraint_names: frozenset[bytes] = frozenset()
 
     @property
     def nothing(self) -> bool:
@@ -68,6 +73,9 @@ class Affected:
             write_ids=frozenset().union(*(part.write_ids for part in known)),
             ended=frozenset().union(*(part.ended for part in known)),
             written=frozenset().union(*(part.written for part in known)),
+            dropped=frozenset().union(*(part.dropped for part in known)),
+            constrained=frozenset().union(*(part.constrained for part in known)),
+            constraint_names=frozenset().union(*(part.constraint_names for part in known)),
         )
 
 

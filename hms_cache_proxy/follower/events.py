@@ -56,9 +56,22 @@ def affects(row: EventRow) -> tuple[Affected, Result]:
     try:
         read = handler not in _ROW_ONLY
         message = messages.decode(row.message, row.message_format) if read else {}
-        return _with_writers(handler(row, message), message), "applied"
+        return _with_constraints(_with_writers(handler(row, message), message), row.type), "applied"
     except WireError:
-        return _narrowest(row), "poison"
+        return _with_constraints(_narrowest(row), row.type), "poison"
+
+
+def _with_constraints(affected: Affected, event_type: str) -> Affected:
+    """A metastore drops constraints by name, wherever there are any of that name: with a constraint, and with a table
+    those of all its constraints' names. No event tells of those at other tables (asked: Hive 4.0.0, 4.2.0)."""
+    if event_type in _CONSTRAINING:
+        return replace(affected, constrained=affected.tables)
+    if event_type not in ("DROP_TABLE", "DROP_CONSTRAINT"):
+        return affected
+    touched = affected.targets | {targets.CONSTRAINTS}
+    if event_type == "DROP_TABLE" and affected.tables:
+        return replace(affected, dropped=affected.tables, targets=touched)
+    return replace(affected, constraint_names=affected.constraint_names or frozenset({b""}), targets=touched)
 
 
 def _with_writers(affected: Affected, message: Json) -> Affected:
@@ -73,7 +86,7 @@ def _with_writers(affected: Affected, message: Json) -> Affected:
 
 def _narrowest(row: EventRow) -> Affected:
     database = _row_database(row)
-    if database is None:
+    if database is None or row.type == "ADD_FOREIGNKEY":  # only its message names the table that has the key
         return Affected(everything=True, targets=frozenset({targets.ALL}))
     table = write_name(row.table)
     if not table:
@@ -178,6 +191,12 @@ def _nothing(row: EventRow, message: Json) -> Affected:
 def _table_object(row: EventRow, message: Json) -> Affected:
     key = _row_table(row)
     return Affected(tables=frozenset({key}), targets=frozenset({targets.table(*key)}))
+
+
+def _drop_constraint(row: EventRow, message: Json) -> Affected:
+    name = message.get("constraintName")
+    names = frozenset({messages.encoded(name, "constraintName")}) if name else frozenset[bytes]()
+    return replace(_table_object(row, message), constraint_names=names)
 
 
 def _listed_table(row: EventRow, message: Json) -> Affected:
@@ -368,6 +387,14 @@ def _acid_write(row: EventRow, message: Json) -> Affected:
     return _partitions(key, names)
 
 
+_CONSTRAINING = frozenset(
+    f"ADD_{kind}"
+    for kind in (
+        *("PRIMARYKEY", "FOREIGNKEY", "UNIQUECONSTRAINT"),
+        *("NOTNULLCONSTRAINT", "DEFAULTCONSTRAINT", "CHECKCONSTRAINT"),
+    )
+)
+
 _ROW_ONLY: frozenset[Handler] = frozenset(
     {_listed_table, _table_object, _all_partitions, _statistics_of_many, _database, _catalog_changed, _function}
 )
@@ -400,7 +427,7 @@ HANDLERS: dict[str, Handler] = {
     "ADD_NOTNULLCONSTRAINT": _table_object,
     "ADD_DEFAULTCONSTRAINT": _table_object,
     "ADD_CHECKCONSTRAINT": _table_object,
-    "DROP_CONSTRAINT": _table_object,
+    "DROP_CONSTRAINT": _drop_constraint,
     "CREATE_FUNCTION": _function,
     "DROP_FUNCTION": _function,
     "OPEN_TXN": _nothing,

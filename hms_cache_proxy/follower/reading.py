@@ -31,9 +31,10 @@ from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.consistency.write_ids import equivalent
 from hms_cache_proxy.errors import Unfit
 from hms_cache_proxy.follower.affected import UNKNOWN_WRITE, Affected, DatabaseKey, PartitionNames, TableKey
+from hms_cache_proxy.follower.constraints import cached_form, constraint_names, may_have
 from hms_cache_proxy.follower.work import EXCLUDED, FULL, LOADING, UNFIT, Load, Work
 from hms_cache_proxy.selection import Selection
-from hms_cache_proxy.store.protocol import UNKNOWN_ID, PartitionRecord, Snapshot, TableRecord
+from hms_cache_proxy.store.protocol import UNKNOWN_ID, PartitionRecord, Snapshot, TableName, TableRecord
 
 NO_NAMES: frozenset[bytes] = frozenset()
 TABLE_COST = 10
@@ -41,6 +42,9 @@ TABLE_COST = 10
 
 TABLES_PER_READ = 100
 """Tables that are asked for at once: bounds what their bodies take in memory before they are in the cache."""
+
+SUSPECTS_PER_READ = 1000
+"""The same for tables of which only constraints are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ class Reading:
             lists |= self._all_databases()
         lists |= self._databases(affected.databases)
         self._tables(affected.tables, affected.partitions)
+        self._constraints_dropped(affected)
         for database in sorted(lists):
             if self.changes.databases.get(database, database) is not None:
                 self._compare(database, reload=database in affected.reload)
@@ -135,7 +140,7 @@ class Reading:
                 entry = self._cached.table(key)
                 if entry is None or entry.body is None or entry.table_id != record.table_id:
                     continue  # the events that tell of it come in this step or a later one
-                if entry.body != record.body:
+                if entry.body != record.body or self._differ(record, entry):
                     self.unlogged.append(b".".join(key).decode("utf-8", "replace"))
                     self.read.add(targets.table(*key))
                     self.changes.touched.add(targets.table(*key))
@@ -148,6 +153,42 @@ class Reading:
             if mark != self._cached.mark(target):
                 self.changes.marks[target] = mark
         return found is not None
+
+    def _differ(self, record: TableRecord, entry: TableEntry) -> bool:
+        if record.constraints is None:
+            return False
+        return self._cached.constraints(entry) != cached_form(record, record.constraints)
+
+    def _constraints_dropped(self, affected: Affected) -> None:
+        """Rule: constraints that were dropped elsewhere only because they have the name of one that was dropped."""
+        names = set(affected.constraint_names)
+        for key in affected.dropped:
+            names |= self._constraint_names(key, known=key not in affected.constrained)
+        if not names:
+            return
+        suspects = [
+            TableName(*key, table_id)
+            for key, table_id, entry in self._cached.constrained()
+            if key not in self._read and may_have(entry, names)
+        ]
+        changed = []
+        for start in range(0, len(suspects), SUSPECTS_PER_READ):
+            some = suspects[start : start + SUSPECTS_PER_READ]
+            found = self._source.constraints(some)
+            for table in some:
+                entry = self._cached.table(table[:3])
+                if entry is not None and self._cached.constraints(entry) != cached_form(table, found[table.table_id]):
+                    changed.append(table[:3])
+        self.changes.touched |= {targets.table(*key) for key in changed}
+        self._tables(changed, {})
+
+    def _constraint_names(self, key: TableKey, *, known: bool) -> set[bytes]:
+        """The names of the constraints that a dropped table had; one that is empty where they are not known."""
+        entry = self._cached.table(key)
+        if entry is None and known and self._cached.complete(targets.tables(*key[:2])):
+            return set()  # it came and went, without constraints
+        constraints = None if entry is None or entry.body is None else self._cached.constraints(entry)
+        return {b""} if constraints is None or not known else constraint_names(constraints)
 
     def write_ids(self, affected: Affected, more: Iterable[TableKey]) -> None:
         """The write ids of every transactional table that was read or had writes begun or ended, and of `more`. Comes

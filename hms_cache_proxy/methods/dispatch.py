@@ -35,7 +35,7 @@ from hms_cache_proxy.wire.message import Header, MessageType, message_header
 from . import effects
 from .decision import Forward, Serve, Session, Wait
 from .hot import HotPath, Known
-from .learnable import LEARNABLE, lacking, may_learn, members
+from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members
 from .plan import EVERYTHING, Plan, plan
 from .proof import UNPROVED, Proof, Rejected
 from .readers import Context, Decline, Slices
@@ -273,6 +273,7 @@ class Dispatcher:
         more = members(snapshot, depends) if learnable and method.members else ()
         if not learnable or more is None or not may_learn(snapshot, method.name, depends):
             return self._missed(call.plan, depends, reason)
+        more += dropped_elsewhere(snapshot, method.name, depends)
         depends = tuple(dict.fromkeys(depends + more))
         proved = Reason.WRITE_ID.value if call.proof.used else ""
         versions = versions_of(snapshot, depends)
@@ -320,6 +321,8 @@ class Dispatcher:
 
     def _missed(self, found: Plan, depends: tuple[bytes, ...], reason: Reason) -> Forward:
         method = found.method
+        if reason is Reason.FOREIGN_KEYS:
+            depends = EVERYTHING  # the reply names tables that the request does not
         cached = method.reads or method.learn
         asks = cached and (reason in _WAITS_FOR_FOLLOWER or (reason is Reason.WRITE_ID and self._looks_again(depends)))
         ticket = tuple(dep for dep in depends if dep[:1] == b"t") if asks else ()

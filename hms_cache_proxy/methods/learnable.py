@@ -39,6 +39,9 @@ LEARNABLE = frozenset(
 MAX_MEMBERS = 500
 """Tables whose versions are compared for one kept reply (0.5 us each)."""
 
+_NAMES_PARENTS = "get_all_table_constraints"
+"""Names the tables that a table refers to, of whose renaming nothing is noticed at the table."""
+
 _COLUMNS = ("get_fields", "get_schema")
 _SCHEMA_IN_METASTORE = (
     b"org.apache.hadoop.hive.ql.io.orc.OrcSerde",
@@ -86,6 +89,18 @@ def _followed(snapshot: CacheSnapshot, method: str, dependency: bytes) -> bool:
     return (kind in (b"D", b"l") or dependency in targets.MARKED) and snapshot.complete(dependency)
 
 
+def dropped_elsewhere(snapshot: CacheSnapshot, method: str, depends: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """What an answer also depends on where the cache does not know a table's constraints: a metastore drops them along
+    with others of the same name, and logs only those."""
+    if not method.endswith(("_constraints", "_primary_keys")):
+        return ()
+    for catalog, database, name in (target[1:].split(b"\0") for target in depends if target[:1] == b"t"):
+        entry = snapshot.table(catalog, database, name)
+        if not isinstance(entry, TableEntry) or not entry.constraints_known:
+            return (targets.CONSTRAINTS,)
+    return ()
+
+
 def lacking(snapshot: CacheSnapshot, depends: tuple[bytes, ...], proof: Callable[[], Proof]) -> Reason | None:
     """Why a read may not be answered as of this snapshot for these targets: transactional tables, those that the reader
     knows by another id, and what changes unnoticed. None if it may. `proof` reads the request. Raises Rejected."""
@@ -113,6 +128,10 @@ def _table_followed(snapshot: CacheSnapshot, method: str, names: list[bytes]) ->
         return True
     if entry.body is None or entry.materialized_view:
         return False
+    if method == _NAMES_PARENTS:
+        constraints = snapshot.constraints(entry)
+        if constraints is None or constraints.foreign_keys:
+            return False
     if PRIVILEGES_PER_PARTITION in entry.body or (entry.partition_keys and not entry.partitions_loaded):
         return False
     return not method.startswith(_COLUMNS) or any(serde in entry.body for serde in _SCHEMA_IN_METASTORE)

@@ -284,6 +284,25 @@ def each(many: Path, rule: Rule) -> Rule:
     return _Each(many, rule)
 
 
+@dataclass(frozen=True, slots=True)
+class _EverythingUnless:
+    """Everything, if one of the given fields is not set."""
+
+    needed: tuple[Path, ...]
+
+    def paths(self) -> Sequence[Path]:
+        return self.needed
+
+    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+        if any(get(row, path) is None for path in self.needed):
+            yield target.ALL
+
+
+def everything_unless(*needed: Path) -> Rule:
+    """A read that is about nothing in particular unless all of these fields are set."""
+    return _EverythingUnless(needed)
+
+
 def everything() -> Rule:
     """Everything, to be reloaded."""
     return _Everything(target.ALL, ())

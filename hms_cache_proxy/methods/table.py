@@ -116,6 +116,11 @@ _READ_FIELDS = s.read_table("db_name", "table_name")
 _REQ = s.read_table("req.dbName", "req.tblName", "req.catName")
 _REQUEST = s.read_table("request.dbName", "request.tblName", "request.catName")
 _CONSTRAINTS = s.read_table("request.db_name", "request.tbl_name", "request.catName")
+_FOREIGN_KEYS = (
+    s.read_table("request.foreign_db_name", "request.foreign_tbl_name", "request.catName"),
+    s.read_table("request.parent_db_name", "request.parent_tbl_name", "request.catName"),
+    s.everything_unless("request.foreign_db_name", "request.foreign_tbl_name"),
+)
 _ALTER_TABLE = s.rename(("dbname", "tbl_name", None), ("new_tbl.dbName", "new_tbl.tableName", "new_tbl.catName"))
 _CREATE_TABLE = s.whole_table("tbl.dbName", "tbl.tableName", "tbl.catName")
 _PART_OF = s.table("new_part.dbName", "new_part.tableName", "new_part.catName")
@@ -291,13 +296,13 @@ _ROWS: list[Method] = [
     Method("delete_partition_column_statistics", Kind.WRITE, (_TABLE,), silent_in_23=True),
     _write("delete_column_statistics_req", s.table("req.db_name", "req.tbl_name", "req.cat_name")),
     # Constraints
-    _learn("get_primary_keys", _CONSTRAINTS),
-    _learn("get_unique_constraints", _CONSTRAINTS),
-    _learn("get_not_null_constraints", _CONSTRAINTS),
-    _learn("get_default_constraints", _CONSTRAINTS),
-    _learn("get_check_constraints", _CONSTRAINTS),
-    _read("get_all_table_constraints", _REQUEST),
-    _read("get_foreign_keys"),
+    _serve("get_primary_keys", _CONSTRAINTS),
+    _serve("get_unique_constraints", _CONSTRAINTS),
+    _serve("get_not_null_constraints", _CONSTRAINTS),
+    _serve("get_default_constraints", _CONSTRAINTS),
+    _serve("get_check_constraints", _CONSTRAINTS),
+    _serve("get_all_table_constraints", _REQUEST),
+    Method("get_foreign_keys", Kind.READ, _FOREIGN_KEYS, reads=True),
     _constraint("add_primary_key", "req.primaryKeyCols"),
     _constraint("add_unique_constraint", "req.uniqueConstraintCols"),
     _constraint("add_not_null_constraint", "req.notNullConstraintCols"),

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Literal, NamedTuple, Protocol
 
 from hms_cache_proxy.store.write_ids import ValidWriteIdList
 
@@ -71,12 +72,51 @@ class DatabaseRecord:
     location: bytes | None = None
 
 
+class ConstraintKind(IntEnum):
+    """What a list of constraints holds; the value is its field in SQLAllTableConstraints."""
+
+    PRIMARY_KEY = 1
+    UNIQUE = 3
+    NOT_NULL = 4
+    DEFAULT = 5
+    CHECK = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """A table's constraints. `elements`: by kind the encoded list elements (SQLPrimaryKey and so on, each with its stop
+    byte), in order of constraint name and position; a kind without any is left out. `foreign_keys`: it refers to other
+    tables by foreign keys.
+    """
+
+    elements: Mapping[ConstraintKind, tuple[bytes, ...]] = field(default_factory=dict)
+    foreign_keys: bool = False
+
+    @property
+    def nothing(self) -> bool:
+        """Most tables have none."""
+        return not self.elements and not self.foreign_keys
+
+
+NO_CONSTRAINTS = Constraints()
+
+
+class TableName(NamedTuple):
+    """A table by name and id."""
+
+    catalog: bytes
+    database: bytes
+    name: bytes
+    table_id: int
+
+
 @dataclass(frozen=True, slots=True)
 class TableRecord:
     """A table; `body` is the `Table` struct with its stop byte, as `get_table_req` returns it.
 
     `transactional`: insert-only or full ACID (`full_acid`). `partition_keys`: (name, type) in order. The metastore
-    refuses insert-only tables to callers without capabilities; `body` is what it gives the others.
+    refuses insert-only tables to callers without capabilities; `body` is what it gives the others. `constraints`: None
+    where the store does not tell.
     """
 
     catalog: bytes
@@ -90,6 +130,7 @@ class TableRecord:
     partition_keys: tuple[tuple[bytes, bytes], ...]
     location: bytes | None
     full_acid: bool = False
+    constraints: Constraints | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +281,10 @@ class Snapshot(Protocol):
 
     def tables(self, catalog: bytes, database: bytes, names: Sequence[bytes]) -> dict[bytes, TableRecord]:
         """The named tables; absent from the answer = absent from the store."""
+        ...
+
+    def constraints(self, tables: Sequence[TableName]) -> dict[int, Constraints]:
+        """Constraints of tables by id, none for a table that does not exist; empty where the store does not tell."""
         ...
 
     def partition_counts(self, table_ids: Sequence[int]) -> dict[int, int]:

@@ -29,12 +29,14 @@ from sqlalchemy.exc import ArgumentError
 
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.protocol import (
+    Constraints,
     DatabaseKey,
     DatabaseRecord,
     EventRow,
     Marks,
     PartitionRecord,
     StoreIdentity,
+    TableName,
     TableRecord,
     TableWrites,
     WritesKey,
@@ -275,6 +277,10 @@ class SqlSnapshot:
     def tables(self, catalog: bytes, database: bytes, names: Sequence[bytes]) -> dict[bytes, TableRecord]:
         """The named tables that exist."""
         return self._tables.named(catalog, database, names)
+
+    def constraints(self, tables: Sequence[TableName]) -> dict[int, Constraints]:
+        """Constraints by table id."""
+        return self._tables.constraints(tables)
 
     def partition_counts(self, table_ids: Sequence[int]) -> dict[int, int]:
         """Number of partitions by table id."""

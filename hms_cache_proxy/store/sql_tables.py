@@ -19,13 +19,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Select, bindparam, literal_column, null, select
 
 from hms_cache_proxy.store import encode
-from hms_cache_proxy.store.protocol import TableRecord
+from hms_cache_proxy.store.protocol import Constraints, TableName, TableRecord
 from hms_cache_proxy.store.schema import Schema
+from hms_cache_proxy.store.sql_constraints import ConstraintStatements, read_constraints
 from hms_cache_proxy.store.sql_descriptors import MAP_TYPES, Descriptor, Descriptors, descriptor_columns
 from hms_cache_proxy.store.sql_pieces import Column
 from hms_cache_proxy.store.sql_postgres import Row
@@ -85,6 +87,7 @@ class TableStatements:
                 select(partitions.TBL_ID, database.count()).where(among(partitions.TBL_ID)).group_by(partitions.TBL_ID)
             )
         )
+        self.constraints = ConstraintStatements(schema, database)
         self.creation, self.sources = _creation(schema, database)
 
     @staticmethod
@@ -142,8 +145,13 @@ class Tables:
         )
         if place is None or not wanted:
             return {}
-        rows = self._database.rows(self._statements.named, **place, names=wanted)
-        return {record.name: record for record in self._records(rows)}
+        records = self._records(self._database.rows(self._statements.named, **place, names=wanted))
+        constraints = self.constraints([TableName(r.catalog, r.database, r.name, r.table_id) for r in records])
+        return {record.name: replace(record, constraints=constraints[record.table_id]) for record in records}
+
+    def constraints(self, tables: Sequence[TableName]) -> dict[int, Constraints]:
+        """Constraints by table id."""
+        return read_constraints(self._database, self._statements.constraints, tables)
 
     def _records(self, rows: Sequence[Row]) -> list[TableRecord]:
         if not rows:

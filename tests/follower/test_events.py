@@ -161,6 +161,8 @@ def test_what_is_not_understood_names_the_narrowest() -> None:
     assert (result, affected.partitions) == ("poison", {T: None})
     affected, result = affects(rows.row("ALTER_TABLE", "???"))
     assert (result, affected.all_lists) == ("poison", True)
+    affected, result = affects(rows.row("ADD_FOREIGNKEY", "???"))
+    assert (result, affected.everything) == ("poison", True)
 
 
 def test_names_are_folded() -> None:

@@ -12,6 +12,8 @@ from typing import Any
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import MessageType
 from tests.methods.oracle import Oracle
+from tests.store.constrained import Constrained
+from tests.store.oracle import Oracle as Untyped
 
 TEXT_INPUT = b"org.apache.hadoop.mapred.TextInputFormat"
 TEXT_OUTPUT = b"org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"
@@ -103,7 +105,7 @@ class World:
         if isinstance(value, bytes):
             name = self.database
             value = value.replace(b"{db}", name).replace(b"{DB}", name.upper())
-            return value.replace(b"{prefix}", self.prefix.encode())
+            return value.replace(b"{prefix}", self.prefix.encode()).replace(b"{PREFIX}", self.prefix.upper().encode())
         if isinstance(value, list):
             return [self.filled(element) for element in value]
         if isinstance(value, dict):
@@ -129,11 +131,14 @@ class World:
                 self.table(hms, name, keys)
                 self.partitions(hms, name, values)
             self._acid(hms)
+        host, _, port = self.address.rpartition(":")
+        with Untyped(host, int(port)) as oracle:
+            Constrained(oracle, f"{self.prefix}cons").create()
 
     def drop(self) -> None:
         """Everything away."""
         with Oracle(self.address) as hms:
-            for name in (b"main", b"main2", b"other", b"empty"):
+            for name in (b"main", b"main2", b"other", b"empty", b"cons"):
                 hms.do("drop_database", name=self.prefix.encode() + name, deleteData=True, cascade=True)
 
     def table(self, hms: Oracle, name: bytes, keys: Iterable[tuple[bytes, bytes]] = (), **fields: Any) -> None:

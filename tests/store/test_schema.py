@@ -12,6 +12,7 @@ from tests.testbed.postgres import Schema as Published
 TYPES = {
     "bigint": "BIGINT",
     "integer": "INTEGER",
+    "smallint": "INTEGER",
     "boolean": "BOOLEAN",
     "text": "TEXT",
     "character varying": "TEXT",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from hms_cache_proxy.wire.spec import Struct
 
-from . import databases, filters, partition, partitions, tables
+from . import constraints, databases, filters, partition, partitions, tables
 from .base import Body, Context, Decline, Slices
 
 __all__ = ["READERS", "Body", "Context", "Decline", "Reader", "Slices"]
@@ -14,6 +14,13 @@ __all__ = ["READERS", "Body", "Context", "Decline", "Reader", "Slices"]
 Reader = Callable[[Context, Struct], Body]
 
 _ALL: tuple[Reader, ...] = (
+    constraints.get_all_table_constraints,
+    constraints.get_check_constraints,
+    constraints.get_default_constraints,
+    constraints.get_foreign_keys,
+    constraints.get_not_null_constraints,
+    constraints.get_primary_keys,
+    constraints.get_unique_constraints,
     databases.get_all_databases,
     databases.get_all_tables,
     databases.get_database,

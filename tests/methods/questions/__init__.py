@@ -5,6 +5,7 @@ Job: the tables that compare readers with metastores, one module a topic. Must n
 
 from __future__ import annotations
 
+from tests.methods.questions.constraints import constraints, foreign_keys
 from tests.methods.questions.databases import databases, listings
 from tests.methods.questions.filters import by_filter
 from tests.methods.questions.functions import catalogs, functions
@@ -19,5 +20,5 @@ __all__ = ["Question", "everything"]
 def everything() -> list[Question]:
     """All questions."""
     makers = (databases, listings, tables, many_tables, one_partition, partition_by_name)
-    more = (all_partitions, by_names, some_values, by_filter, functions, catalogs)
+    more = (all_partitions, by_names, some_values, by_filter, functions, catalogs, constraints, foreign_keys)
     return [question for make in (*makers, *more) for question in make()]

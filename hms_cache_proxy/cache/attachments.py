@@ -1,0 +1,73 @@
+"""What hangs on a table beside its struct, packed: its constraints.
+
+Job: a store's `Constraints` to a row and back, as lists that only need to be put into a reply. Most tables have none
+and then no row. Must not know LMDB, replies. Owner: the follower packs, all unpack.
+
+    u8 flags (1: it has foreign keys), u16 length of the owner, the owner (the table's name as in its key), then for
+    each kind that it has: u8 kind, u32 number of elements, u32 their bytes, the elements
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from hms_cache_proxy.store.protocol import ConstraintKind, Constraints
+
+_HEAD: Final = Struct(">BH")
+_LIST: Final = Struct(">BII")
+_FOREIGN_KEYS: Final = 1
+
+
+class ElementList(NamedTuple):
+    """Elements of a Thrift list of structs: how many, and their bytes."""
+
+    number: int
+    elements: bytes
+
+
+NO_ELEMENTS: Final = ElementList(0, b"")
+
+
+class ConstraintsEntry(NamedTuple):
+    """A table's constraints; its foreign keys are not known, only that it has some. `owner`: the table's name."""
+
+    owner: bytes
+    foreign_keys: bool
+    lists: dict[int, ElementList]
+
+    def list(self, kind: ConstraintKind) -> ElementList:
+        """The constraints of a kind."""
+        return self.lists.get(kind, NO_ELEMENTS)
+
+
+UNCONSTRAINED: Final = ConstraintsEntry(b"", False, {})
+
+
+def constraints_pack(owner: bytes, constraints: Constraints) -> bytes:
+    """The row; empty for none."""
+    if constraints.nothing:
+        return b""
+    parts = [_HEAD.pack(_FOREIGN_KEYS if constraints.foreign_keys else 0, len(owner)), owner]
+    for kind, elements in sorted(constraints.elements.items()):
+        joined = b"".join(elements)
+        parts += (_LIST.pack(kind, len(elements), len(joined)), joined)
+    return b"".join(parts)
+
+
+def constraints_unpack(row: bytes) -> ConstraintsEntry:
+    """The inverse of `constraints_pack`; struct.error for a damaged row."""
+    if not row:
+        return UNCONSTRAINED
+    flags, length = _HEAD.unpack_from(row)
+    at = _HEAD.size + length
+    return ConstraintsEntry(row[_HEAD.size : at], bool(flags & _FOREIGN_KEYS), dict(_lists(row, at)))
+
+
+def _lists(row: bytes, at: int) -> Iterator[tuple[int, ElementList]]:
+    while at < len(row):
+        kind, count, length = _LIST.unpack_from(row, at)
+        at += _LIST.size
+        yield kind, ElementList(count, row[at : at + length])
+        at += length

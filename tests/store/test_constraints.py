@@ -1,0 +1,61 @@
+"""Constraints of a store: what the metastore says of each table, in an order of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from hms_cache_proxy.store.protocol import ConstraintKind, RawStore
+from tests.store.conftest import World
+from tests.store.constrained import Constrained
+from tests.testbed.untyped import decode_struct
+
+FOREIGN_KEYS = 2
+
+
+@pytest.fixture(scope="session")
+def constrained(world: World) -> Iterator[Constrained]:
+    made = Constrained(world.oracle, f"sc_{os.getpid()}_{world.content.version.replace('.', '')}")
+    made.create()
+    yield made
+    world.oracle.drop_database(made.database, True, True)
+
+
+def test_constraints(store: RawStore, constrained: Constrained) -> None:
+    database = constrained.database.encode()
+    with store.snapshot() as snapshot:
+        names = [name for name, _, _ in snapshot.table_names(b"hive", database)]
+        tables = snapshot.tables(b"hive", database, names)
+    assert len(tables) == 8
+    if not store.identity.exact:
+        assert all(table.constraints is None for table in tables.values())
+        return
+    several = 0
+    for name, table in tables.items():
+        assert table.constraints is not None
+        answers = constrained.answers(name.decode())
+        if store.identity.hive_line.startswith("4."):
+            assert constrained.whole_answer(name.decode()) == answers
+        foreign = answers.pop(FOREIGN_KEYS)
+        assert table.constraints.foreign_keys == bool(foreign), name
+        for field, answer in answers.items():
+            kind = ConstraintKind(field)
+            elements = [decode_struct(element) for element in table.constraints.elements.get(kind, ())]
+            assert sorted(map(repr, elements)) == sorted(map(repr, answer)), (name, kind)
+            several += len(answer) > 1
+        assert table.constraints.nothing == (not any(answers.values()) and not foreign)
+    assert several == 6
+
+
+def test_constraints_are_ordered(store: RawStore, constrained: Constrained) -> None:
+    if not store.identity.exact:
+        return
+    with store.snapshot() as snapshot:
+        table = snapshot.tables(b"hive", constrained.database.encode(), [b"many"])[b"many"]
+    assert table.constraints is not None
+    rows = [decode_struct(element) for element in table.constraints.elements[ConstraintKind.UNIQUE]]
+    assert [(row[6][1][-2:], row[5][1]) for row in rows] == [(b"_a", 1), (b"_a", 2), (b"_z", 1), (b"_z", 2)]
+    keys = [decode_struct(element) for element in table.constraints.elements[ConstraintKind.PRIMARY_KEY]]
+    assert [row[3][1] for row in keys] == [b"b", b"a", b"e", b"d", b"c"]
