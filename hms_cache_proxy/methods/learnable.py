@@ -43,6 +43,7 @@ _NAMES_PARENTS = "get_all_table_constraints"
 """Names the tables that a table refers to, of whose renaming nothing is noticed at the table."""
 
 _COLUMNS = ("get_fields", "get_schema")
+"""They answer for the part of a table's name that is before a dot."""
 _SCHEMA_IN_METASTORE = (
     b"org.apache.hadoop.hive.ql.io.orc.OrcSerde",
     b"org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
@@ -56,15 +57,23 @@ _SCHEMA_IN_METASTORE = (
 
 def may_learn(snapshot: CacheSnapshot, method: str, depends: tuple[bytes, ...]) -> bool:
     """Whether every change of what the read depends on raises one of these targets' versions."""
+    if method == "get_table_meta" and not snapshot.identity.hive_line.startswith("4."):
+        return False  # a name is a pattern of databases: `_` in it was not asked of earlier ones
     return all(_followed(snapshot, method, dependency) for dependency in depends)
 
 
 def members(snapshot: CacheSnapshot, depends: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
-    """Every table of the listings among these targets: altered, it may appear in what was listed, or leave it.
-
-    None if they are too many, or not all followed.
+    """Every table or database of the listings among these targets: altered, it may appear in what was listed, or leave
+    it. None if they are too many, or not all followed.
     """
     found: list[bytes] = []
+    for catalog in (target[1:] for target in depends if target[:1] == b"D"):
+        names = snapshot.database_list(catalog)
+        if names is None or len(names) > MAX_MEMBERS:
+            return None
+        found += [targets.database(catalog, name) for name in names]
+        if not all(_followed(snapshot, "", target) for target in found):
+            return None
     for catalog, database in (target[1:].split(b"\0") for target in depends if target[:1] == b"l"):
         listed = snapshot.table_list(catalog, database)
         if listed is None or len(listed) > MAX_MEMBERS:
@@ -121,6 +130,8 @@ def lacking(snapshot: CacheSnapshot, depends: tuple[bytes, ...], proof: Callable
 
 
 def _table_followed(snapshot: CacheSnapshot, method: str, names: list[bytes]) -> bool:
+    if b"." in names[2] and method.startswith(_COLUMNS):
+        return False
     entry = snapshot.table(names[0], names[1], names[2])
     if entry is None:
         return False

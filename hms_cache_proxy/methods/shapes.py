@@ -15,6 +15,7 @@ Owner: any process; the projected classes are cached, building them is idempoten
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +27,7 @@ from hms_cache_proxy.wire import spec
 
 Path = str
 DEFAULT_DATABASE = b"default"
+_PLAIN_PATTERN = re.compile(rb"\w+", re.ASCII).fullmatch
 
 
 class Rule(Protocol):
@@ -169,6 +171,40 @@ class _Databases:
 
 
 @dataclass(frozen=True, slots=True)
+class _Matching:
+    """Tables of the database that a pattern of databases means; nothing for one that may mean several."""
+
+    pattern: Path
+
+    def paths(self) -> Sequence[Path]:
+        return [self.pattern]
+
+    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+        raw = get(row, self.pattern)
+        named = names.write_database(raw, None, default_catalog)
+        if named is not None and _PLAIN_PATTERN(named[1]):
+            yield target.tables(*named)
+            yield target.database(*named)
+
+
+@dataclass(frozen=True, slots=True)
+class _DatabasesOf:
+    """Databases of a catalog that has a field of its own; nothing if the pattern may name one, too."""
+
+    catalog: Path
+    pattern: Path
+
+    def paths(self) -> Sequence[Path]:
+        return [self.catalog, self.pattern]
+
+    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+        raw, pattern = get(row, self.catalog), get(row, self.pattern)
+        catalog = default_catalog if raw is None else names.write_name(raw)
+        if catalog and not (pattern or b"").startswith(b"@"):
+            yield target.databases(catalog)
+
+
+@dataclass(frozen=True, slots=True)
 class _Each:
     """A rule for each element of a list; its paths begin at the element."""
 
@@ -211,6 +247,16 @@ def whole_database(db: Path, catalog: Path | None = None) -> Rule:
 def table_names(db: Path, catalog: Path | None = None) -> Rule:
     """The list of tables of a database, as a read depends on it."""
     return _Database(db, catalog, (target.tables, target.database))
+
+
+def matching(databases: Path) -> Rule:
+    """The lists of tables of the databases that a pattern means."""
+    return _Matching(databases)
+
+
+def databases_of(catalog: Path, pattern: Path) -> Rule:
+    """The list of databases of a catalog, as a read depends on it."""
+    return _DatabasesOf(catalog, pattern)
 
 
 def functions() -> Rule:

@@ -55,7 +55,7 @@ class Method:
     learn: bool = False
     logs: bool = False
     members: bool = False
-    """What is learned also depends on every table of the listing that it depends on."""
+    """What is learned also depends on every table, or database, of the listing that it depends on."""
     silent_in_23: bool = False
     """A write that changes partitions, and of which Hive 2.3 logs nothing."""
 
@@ -136,7 +136,7 @@ _ROWS: list[Method] = [
     _write("drop_catalog", s.catalogs(), s.catalog("catName.name")),
     _serve("get_all_databases", s.databases()),
     _serve("get_databases", s.databases("pattern")),
-    _read("get_databases_req"),
+    _learn_of_all("get_databases_req", s.databases_of("request.catalogName", "request.pattern")),
     _serve("get_database", s.database("name")),
     _serve("get_database_req", s.database("request.name", "request.catalogName")),
     _logged("create_database", s.whole_database("database.name", "database.catalogName")),
@@ -160,8 +160,8 @@ _ROWS: list[Method] = [
     _serve("get_all_tables", s.table_names("db_name")),
     _serve("get_tables", s.table_names("db_name")),
     _learn_of_all("get_tables_by_type", s.table_names("db_name")),
-    _read("get_table_meta"),
-    _read("get_tables_ext"),
+    _learn_of_all("get_table_meta", s.matching("db_patterns")),
+    _learn_of_all("get_tables_ext", s.table_names("req.database", "req.catalog")),
     _learn_of_all("get_table_names_by_filter", s.table_names("dbname")),
     _learn_of_all("get_materialized_views_for_rewriting", s.table_names("db_name")),
     _read("get_all_materialized_view_objects_for_rewriting"),
@@ -223,7 +223,7 @@ _ROWS: list[Method] = [
     _serve("get_partitions_by_filter", _READ_TABLE),
     _serve("get_partitions_by_filter_req", _REQ),
     _learn("get_part_specs_by_filter", _READ_TABLE),
-    _learn("get_num_partitions_by_filter", _READ_TABLE),
+    _serve("get_num_partitions_by_filter", _READ_TABLE),
     _learn("get_partitions_by_expr", _REQ),
     _learn("get_partitions_spec_by_expr", _REQ),
     _learn("get_partitions_with_specs", _REQUEST),

@@ -27,6 +27,7 @@ _ALL: tuple[Reader, ...] = (
     databases.get_database_req,
     databases.get_databases,
     databases.get_tables,
+    filters.get_num_partitions_by_filter,
     filters.get_partitions_by_filter,
     filters.get_partitions_by_filter_req,
     partition.get_partition,

@@ -27,6 +27,7 @@ from hms_cache_proxy.wire import spec
 
 _COUNT = Packer("!i")
 STOP = b"\x00"
+_SUCCESS_I32 = b"\x08\x00\x00"
 _INEXACT = re.compile(rb"[^ -~]| (?:/|\Z)")
 """Where MySQL's comparison of text is not that of its bytes: beyond ASCII, control characters, blanks at an end."""
 _SUCCESS_STRUCT = b"\x0c\x00\x00"
@@ -274,6 +275,11 @@ def no_projection(request: spec.Struct) -> None:
     """Decline a request for less than whole partitions."""
     skip = request.skipColumnSchemaForPartition
     unless(skip, request.includeParamKeyPattern, request.excludeParamKeyPattern)
+
+
+def success_i32(number: int) -> bytes:
+    """A result that is a number."""
+    return _SUCCESS_I32 + _COUNT.pack(number) + STOP
 
 
 def success_struct(struct: bytes) -> bytes:

@@ -17,7 +17,18 @@ from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.wire.spec import Struct
 
 from . import filter_spans
-from .base import Body, Context, Database, Decline, around_structs, no_projection, success_structs, unless, utf8
+from .base import (
+    Body,
+    Context,
+    Database,
+    Decline,
+    around_structs,
+    no_projection,
+    success_i32,
+    success_structs,
+    unless,
+    utf8,
+)
 from .filter_grammar import LikeFilter, Node, literals, parse
 from .filter_match import STRINGS, Match, Unsure
 from .filter_spans import Span
@@ -51,21 +62,50 @@ def get_partitions_by_filter_req(context: Context, args: Struct) -> Body:
     return _by_filter(context, database, request.tblName, request.filter, request.maxParts)
 
 
+def get_num_partitions_by_filter(context: Context, args: Struct) -> Body:
+    """How many partitions a filter selects."""
+    context.only_hive4()
+    database = context.split(args.db_name)
+    entry, node = _asked(context, database, args.tbl_name, args.filter)
+    if entry is None:
+        return _no_table(context, database, args.tbl_name)
+    if node is None:
+        return success_i32(entry.partition_count if entry.partition_keys else 0)
+    return success_i32(len(_names(context, entry, node, None)))
+
+
 def _by_filter(
     context: Context, database: Database, table: bytes | None, text: bytes | None, max_parts: int | None
 ) -> Body:
+    entry, node = _asked(context, database, table, text)
+    if entry is None:
+        return _no_table(context, database, table)
+    limit = None if max_parts is None or max_parts < 0 else max_parts
+    if node is None:
+        return _all(context, entry, limit)
+    names = _names(context, entry, node, limit)
+    pieces: list[bytes] = []
+    return success_structs(context.snapshot.join_partitions(entry, names, pieces, Variant.FILTER), pieces)
+
+
+def _asked(
+    context: Context, database: Database, table: bytes | None, text: bytes | None
+) -> tuple[TableEntry | None, Node | None]:
+    """The table, None if there is none, and the filter, None if it is empty."""
     context.not_hive2()
     context.list_of_partitions()
     entry = context.partitioned(database, table)
     if context.is_31 and text and any(word in text for word in _LATER):
         raise Decline(Reason.FILTER)
-    node = _understood(text) if text else None
-    if entry is None:
-        message = b"Specified catalog.database.table does not exist : " + context.stored(database, table)
-        return context.no_table(database, table, message=message)
-    limit = None if max_parts is None or max_parts < 0 else max_parts
-    if node is None:
-        return _all(context, entry, limit)
+    return entry, _understood(text) if text else None
+
+
+def _no_table(context: Context, database: Database, table: bytes | None) -> Body:
+    message = b"Specified catalog.database.table does not exist : " + context.stored(database, table)
+    return context.no_table(database, table, message=message)
+
+
+def _names(context: Context, entry: TableEntry, node: Node, limit: int | None) -> list[bytes]:
     if not entry.partition_keys:
         raise Decline(Reason.FILTER)
     context.ordered()
@@ -73,11 +113,9 @@ def _by_filter(
     try:
         stored = partial(_stored_values, context, entry)
         match = Match(node, entry.partition_keys, entry.typed, stored, is_31=context.is_31)
-        names = _selected(context, entry, match, _spans(context, entry, node, match), limit)
+        return _selected(context, entry, match, _spans(context, entry, node, match), limit)
     except Unsure:
         raise Decline(Reason.FILTER) from None
-    pieces: list[bytes] = []
-    return success_structs(context.snapshot.join_partitions(entry, names, pieces, Variant.FILTER), pieces)
 
 
 def _understood(text: bytes) -> Node:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.methods.questions.question import DB, HIT, HIVE_4, Question
+from tests.methods.questions.question import DB, HIT, HIVE_4, NEW, Question
 from tests.methods.world import struct
 
 
@@ -72,3 +72,13 @@ def listings() -> Iterator[Question]:
         yield Question("get_tables", {"db_name": DB, "pattern": pattern})
     yield Question("get_tables", {"db_name": DB, "pattern": b"t\\d"}, "pattern")
     yield Question("get_tables_by_type", {"db_name": DB, "pattern": b"*", "tableType": b"VIRTUAL_VIEW"}, "not_cached")
+    for databases in (DB, b" {DB}", b"@hive#{db}", b"{prefix}*", b"{db}|{db}2", b"{prefix}mai.", b"no_db", b"", None):
+        for pattern, types in ((b"*", []), (b"t*|PLAIN", [b"EXTERNAL_TABLE"]), (None, None), (b"", [b"nonsense"])):
+            arguments = {"db_patterns": databases, "tbl_patterns": pattern, "tbl_types": types}
+            yield Question("get_table_meta", arguments, "not_cached")
+    request = "GetDatabaseObjectsRequest"
+    for fields in ({}, {"pattern": b"{prefix}*"}, {"catalogName": b"HIVE", "pattern": DB}, {"catalogName": b"nocat"}):
+        yield Question("get_databases_req", {"request": struct(request, **fields)}, "not_cached", NEW)
+    for fields in ({"requestedFields": 3}, {"requestedFields": 1, "limit": 2}):
+        extended = struct("GetTablesExtRequest", catalog=b"hive", database=DB, tableNamePattern=b"t*", **fields)
+        yield Question("get_tables_ext", {"req": extended}, "not_cached")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.methods.questions.question import DB, DEFAULT, HIT, Question
+from tests.methods.questions.question import DB, DEFAULT, HIT, HIVE_4, Question
 from tests.methods.world import struct
 
 FILTERS: dict[bytes, dict[str, list[bytes]]] = {
@@ -128,6 +128,8 @@ def by_filter() -> Iterator[Question]:
                     arguments = {"db_name": DB, "tbl_name": table, "filter": text, "max_parts": limit}
                     reason_31 = "filter_unsupported" if _refused_by_31(table, text) else reason
                     yield Question("get_partitions_by_filter", arguments, reason, reason_31=reason_31)
+                number = {"db_name": DB, "tbl_name": table, "filter": text}
+                yield Question("get_num_partitions_by_filter", number, reason, HIVE_4)
                 fields = {"catName": b"hive", "dbName": DB, "tblName": table}
                 request = struct("GetPartitionsByFilterRequest", filter=text, **fields)
                 yield Question("get_partitions_by_filter_req", {"req": request}, reason)
