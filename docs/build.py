@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hms_cache_proxy.config import Setting, settings
-from hms_cache_proxy.doctor.database import grant_script
+from hms_cache_proxy.doctor.database import MYSQL, grant_script
 from hms_cache_proxy.methods.table import METHODS, Kind, Method
 from hms_cache_proxy.metrics import TABLE
 
@@ -74,11 +74,17 @@ def grant_block() -> str:
     return f"```sql\n{grant_script()}```"
 
 
+def mysql_grant_block() -> str:
+    """The same for MySQL and MariaDB."""
+    return f"```sql\n{grant_script(product=MYSQL)}```"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "settings": settings_table,
     "metrics": metrics_table,
     "methods": methods_table,
     "grant": grant_block,
+    "mysql grant": mysql_grant_block,
 }
 
 

@@ -10,11 +10,13 @@ from hms_cache_proxy.doctor.finding import Finding, Level
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.schema import READ_TABLES
 from hms_cache_proxy.store.sql import open_database
+from hms_cache_proxy.store.sql_mysql_pieces import MySQLPieces
 from hms_cache_proxy.store.sql_postgres import Server
 from hms_cache_proxy.store.sql_report import PrivilegesReport, privileges_report
 
 READER = "hms_reader"
 _SUBJECT = "database"
+POSTGRES, MYSQL = "PostgreSQL", "MySQL"
 
 
 def look_at_database(config: Config) -> tuple[list[Finding], str | None, str]:
@@ -24,10 +26,16 @@ def look_at_database(config: Config) -> tuple[list[Finding], str | None, str]:
     try:
         report = privileges_report(config.store_url)
     except StoreError as error:
-        advice = f"correct store_url ({mask_url(config.store_url)}), or let this machine in (pg_hba.conf, firewall)"
-        return [Finding(_SUBJECT, Level.ERROR, str(error), advice)], None, grant_script()
+        advice = (
+            f"correct store_url ({mask_url(config.store_url)}), or let this machine in"
+            " (pg_hba.conf, the account's host in MySQL, firewall)"
+        )
+        product = MYSQL if config.store_url.startswith(("mysql", "mariadb")) else POSTGRES
+        return [Finding(_SUBJECT, Level.ERROR, str(error), advice)], None, grant_script(product=product)
     uuid = report.identity.database_uuid if report.identity else None
-    script = grant_script(report.server, report.tables) if report.writable else report.grant_script
+    script = report.grant_script
+    if report.writable:
+        script = grant_script(report.server, report.tables, product=report.server.product)
     return list(_findings(report)), uuid, script
 
 
@@ -41,7 +49,7 @@ def _without(config: Config) -> Finding:
     return Finding(_SUBJECT, Level.NOTE, text, advice)
 
 
-def grant_script(server: Server | None = None, tables: Sequence[str] = READ_TABLES) -> str:
+def grant_script(server: Server | None = None, tables: Sequence[str] = READ_TABLES, *, product: str = POSTGRES) -> str:
     """What the database's owner runs to make a new account that can read what is read, and nothing else."""
     server = Server(
         version="",
@@ -50,19 +58,19 @@ def grant_script(server: Server | None = None, tables: Sequence[str] = READ_TABL
         schema=server.schema if server else "public",
         is_replica=False,
     )
-    writer = open_database("postgresql://localhost/")  # connects at the first statement; this is none
-    return f"CREATE ROLE {READER} LOGIN PASSWORD '...';\n" + writer.grant_script(server, tables)
+    writer = MySQLPieces() if product != POSTGRES else open_database("postgresql://localhost/")  # does not connect
+    return writer.account_script(READER) + writer.grant_script(server, tables)
 
 
 def _findings(report: PrivilegesReport) -> Iterator[Finding]:
     server, identity = report.server, report.identity
-    text = f"PostgreSQL {server.version}, database {server.database}, schema {server.schema}, as {server.account}"
+    text = f"{server.product} {server.version}, database {server.database}, schema {server.schema}, as {server.account}"
     yield Finding(_SUBJECT, Level.OK, text)
     if server.is_replica:
         advice = "it may lag behind the metastore, which cannot be noticed: give the primary's address in store_url"
         yield Finding(_SUBJECT, Level.ERROR, "is a read-only replica", advice)
     if report.isolation != "repeatable read":
-        advice = "a pooler or a setting overrides it; connect to PostgreSQL directly"
+        advice = "a pooler or a setting overrides it; connect to the database directly"
         yield Finding(_SUBJECT, Level.ERROR, f"transactions are {report.isolation}, not repeatable read", advice)
     yield from _privileges(report)
     if identity is None:
@@ -72,7 +80,10 @@ def _findings(report: PrivilegesReport) -> Iterator[Finding]:
         _SUBJECT, Level.OK, f"metastore schema {identity.schema_version}, id {identity.database_uuid or 'none'}"
     )
     if not identity.binary_collation:
-        advice = "calls whose answer depends on the order of names are relayed; a database with collation C is not"
+        advice = (
+            "calls whose answer depends on the order of names are relayed; not so with a database whose collation is"
+            " C, or, in MySQL, names with a _bin collation"
+        )
         yield Finding(_SUBJECT, Level.WARNING, "compares names by a collation that is not bytewise", advice)
     yield from _log(report)
 

@@ -284,34 +284,17 @@ class MySQL(MySQLPieces):
         return Server(version, account, database, database, replica, _product(version)[0])
 
     def privileges(self, tables: Sequence[str]) -> list[TablePrivileges]:
-        """What the account may do with each of the tables. One that it may do nothing with looks like one not there."""
+        """What the account may do with each of the tables.
+
+        One that it may do nothing with looks like one that is not there: such are called missing only if all are.
+        """
         folds = self.rows("SELECT @@lower_case_table_names")[0][0] != 0
         found = {name.decode(): row for name, *row in self.rows(_PRIVILEGES)}
-        report = []
-        for name in tables:
-            row = found.get(name.lower() if folds else name)
-            may_read, may_write = row or (0, 0)
-            report.append(TablePrivileges(name, row is not None, bool(may_read), bool(may_write)))
-        return report
-
-    def account_script(self, account: str) -> str:
-        """The statement that makes an account."""
-        return f"CREATE USER {_account(account)} IDENTIFIED BY '...';\n"
-
-    def grant_script(self, server: Server, tables: Sequence[str]) -> str:
-        """Statements for the database's owner that let the account read these tables, and nothing else."""
-        to, database = _account(server.account), quoted(server.database)
-        return "".join(f"GRANT SELECT ON {database}.{quoted(name)} TO {to};\n" for name in tables)
-
-
-def quoted(name: str) -> str:
-    """An identifier."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _account(account: str) -> str:
-    name, at, host = account.rpartition("@")
-    return f"'{escape_string(name)}'@'{escape_string(host)}'" if at else f"'{escape_string(account)}'@'%'"
+        known = {name: found.get(name.lower() if folds else name) for name in tables}
+        exists = any(known.values())
+        return [
+            TablePrivileges(name, exists, bool(row and row[0]), bool(row and row[1])) for name, row in known.items()
+        ]
 
 
 def _product(version: str) -> tuple[str, tuple[int, ...]]:

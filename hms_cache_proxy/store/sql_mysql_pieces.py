@@ -41,6 +41,7 @@ from sqlalchemy.sql.elements import BinaryExpression
 from sqlalchemy.sql.functions import FunctionElement
 
 from hms_cache_proxy.store.sql_pieces import ByIds, Column
+from hms_cache_proxy.store.sql_postgres import Server
 
 _DIALECT = mysql.dialect(paramstyle="pyformat")
 _EMPTY: Column = literal_column("_binary''")
@@ -189,6 +190,15 @@ class MySQLPieces:
         joined = _Joined(item) if order is None else _Joined(item, order)
         return func.concat(_int4(func.count(present)), func.coalesce(joined, _EMPTY))
 
+    def account_script(self, account: str) -> str:
+        """The statement that makes an account."""
+        return f"CREATE USER {_account(account)} IDENTIFIED BY '...';\n"
+
+    def grant_script(self, server: Server, tables: Sequence[str]) -> str:
+        """Statements for the database's owner that let the account read these tables, and nothing else."""
+        to, database = _account(server.account), quoted(server.database)
+        return "".join(f"GRANT SELECT ON {database}.{quoted(name)} TO {to};\n" for name in tables)
+
     def maps_by_ids(self, owner: Column, key: Column, value: Column) -> ByIds:
         """(owner, items of its map<string,string> without the two type bytes), for rows_by_ids().
 
@@ -214,6 +224,17 @@ def _compile_joined(joined: _Joined, compiler: SQLCompiler, **options: Any) -> s
 
 EXACT = "_exact"
 """End of the name of a parameter that is compared by bytes: its value is that of the one without."""
+
+
+def quoted(name: str) -> str:
+    """An identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _account(account: str) -> str:
+    name, at, host = account.rpartition("@")
+    parts = (name, host) if at else (account, "%")
+    return "@".join("'" + part.replace("\\", "\\\\").replace("'", "''") + "'" for part in parts)
 
 
 def utf8(of: Column) -> Column:

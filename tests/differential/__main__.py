@@ -31,10 +31,11 @@ def main() -> int:
     parser.add_argument("--prefix", default=f"df{int(time.time()) % 100000}")
     parser.add_argument("--settle", type=float, default=2.0, help="seconds to wait after changes")
     parser.add_argument("--hive23", action="store_true", help="only what Hive 2.3 has")
+    parser.add_argument("--latin1", action="store_true", help="names and values in latin1 alone: Hive's own on MySQL")
     options = parser.parse_args()
     failed = False
     with MetastoreClient(*options.direct) as client, RawConnection(*options.direct) as direct:
-        world = fill(client, options.prefix, options.seed, kinds=KINDS_23 if options.hive23 else KINDS)
+        world = fill(client, options.prefix, options.seed, kinds=KINDS_23 if options.hive23 else KINDS, latin1=options.latin1)
         print(f"filled {len(world.databases)} databases, {len(world.tables)} tables", flush=True)
         changes = Changes(world, client)
         for number in range(options.rounds):

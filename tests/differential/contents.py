@@ -55,6 +55,7 @@ DATE_VALUES = [
     "1970-01-01",
     "__HIVE_DEFAULT_PARTITION__",
 ]
+LATIN1_ENDS = (" ", "€", "\x01", "A")  # what MySQL compares otherwise than by bytes, and what it does not
 VALUES = {"string": STRING_VALUES, "int": INT_VALUES, "bigint": INT_VALUES, "date": DATE_VALUES}
 KEY_SHAPES = [
     [("dt", "string")],
@@ -82,9 +83,15 @@ class World:
     tables: list[TableNote] = field(default_factory=list)
     dropped: list[tuple[str, str]] = field(default_factory=list)
     kinds: Sequence[str] = ()  # of tables
+    latin1: bool = False  # names and values: what Hive's script for MySQL has room for
 
     def values(self, note: TableNote) -> list[str]:
-        return [self.random.choice(VALUES.get(kind, STRING_VALUES[:10])) for _, kind in note.keys]
+        values = [self.random.choice(VALUES.get(kind, STRING_VALUES[:10])) for _, kind in note.keys]
+        if not self.latin1:
+            return values
+        odd = note.name.startswith("t0_") and self.random.random() < 0.3
+        ends = [self.random.choice(LATIN1_ENDS) if odd and kind == "string" else "" for _, kind in note.keys]
+        return [("ÿ" if max(value) > "ÿ" else value) + end for value, end in zip(values, ends, strict=True)]
 
 
 def columns(rng: random.Random, count: int) -> list[FieldSchema]:
@@ -227,9 +234,10 @@ def fill(
     tables: int = 14,
     partitions: int = 12,
     kinds: Sequence[str] = KINDS,
+    latin1: bool = False,
 ) -> World:
     """Create the contents. Deterministic in `seed` but for what the metastore itself fills in."""
-    world = World(prefix, random.Random(seed), kinds=kinds)
+    world = World(prefix, random.Random(seed), kinds=kinds, latin1=latin1)
     rng = world.random
     for number in range(databases):
         name = f"{prefix}_db{number}"

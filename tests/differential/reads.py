@@ -100,7 +100,10 @@ class Reads:
         if note.partitions and roll < 0.7:
             return list(self.rng.choice(note.partitions))
         if roll < 0.9:
-            return self.world.values(note)
+            values = self.world.values(note)
+            if values and self.world.latin1 and self.rng.random() < 0.3:
+                values[-1] += self.rng.choice([" ", "日本", "€", "\x01"])
+            return values
         return self.rng.choice([[], ["a"], ["a", "b", "c", "d"], [""]])
 
     def partial(self, note: TableNote) -> list[str]:
@@ -348,6 +351,8 @@ class Reads:
         value = self.rng.choice(note.partitions)[note.keys.index((key, kind))] if note.partitions else "0"
         if self.rng.random() < 0.2:
             value = self.rng.choice(STRING_VALUES)
+        if self.world.latin1 and self.rng.random() < 0.1:
+            value += self.rng.choice([" ", "  ", "€", "日本"])
         literal = value if kind in ("int", "bigint") and self.rng.random() < 0.8 else f'"{value}"'
         if self.rng.random() < 0.3:
             literal = literal.replace('"', "'")

@@ -14,14 +14,7 @@ from tests.store.oracle import Oracle
 from tests.store.stores import FACTORIES
 from tests.testbed.bed import Bed
 from tests.testbed.hive import Metastore
-
-WIDENED = (
-    "COLUMNS_V2 COMMENT varchar(4000)",
-    "PARTITION_KEYS PKEY_COMMENT varchar(4000)",
-    "TABLE_PARAMS PARAM_VALUE mediumtext",
-    "PARTITION_PARAMS PARAM_VALUE mediumtext",
-    "DBS DESC varchar(4000)",
-)
+from tests.testbed.mariadb import MariaDatabase
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +34,12 @@ def make_world(metastore: Metastore, prefix: str) -> World:
     """Fill a metastore."""
     version = metastore.flavour.version
     oracle = Oracle(*metastore.address, version)
-    on_mariadb = metastore.flavour.on_mariadb
-    if on_mariadb:
-        _widen(metastore)
+    on_mariadb = isinstance(metastore.database, MariaDatabase)
+    if isinstance(metastore.database, MariaDatabase):
+        metastore.database.widen()
     content = Content(oracle, prefix, metastore.warehouse.as_uri(), version, latin1_names=on_mariadb)
     content.create()
     return World(metastore, oracle, content)
-
-
-def _widen(metastore: Metastore) -> None:
-    """The columns that operators change where comments are not in latin1; names stay as Hive's script has them."""
-    assert metastore.database is not None
-    with metastore.database.connect() as connection, connection.cursor() as cursor:
-        for column in WIDENED:
-            table, name, kind = column.split()
-            cursor.execute(f'ALTER TABLE "{table}" MODIFY COLUMN "{name}" {kind} CHARACTER SET utf8mb4')
 
 
 @pytest.fixture(scope="session")

@@ -39,6 +39,13 @@ SERVER_SETTINGS = {
     "max-connections": "400",  # each metastore holds up to 4 pools of 10
     "default-time-zone": "+00:00",
 }
+WIDENED = (
+    "COLUMNS_V2 COMMENT varchar(4000)",
+    "PARTITION_KEYS PKEY_COMMENT varchar(4000)",
+    "TABLE_PARAMS PARAM_VALUE mediumtext",
+    "PARTITION_PARAMS PARAM_VALUE mediumtext",
+    "DBS DESC varchar(4000)",
+)
 UPGRADE_TO_42 = Path(__file__).with_name("upgrade-4.0.0-to-4.2.0.mysql.sql")
 SYSTEM_TABLES = Path("/usr/share/mysql")
 SYSTEM_SCRIPTS = ("system_tables", "performance_tables", "system_tables_data")
@@ -71,6 +78,13 @@ class MariaDatabase(MetastoreDatabase):
         """A connection in autocommit mode that takes "NAME" for an identifier, closed at the end."""
         with connected(self.host, self.port, self.name, role) as connection:
             yield connection
+
+    def widen(self) -> None:
+        """Change what operators change where comments are not in latin1; names stay as Hive's script has them."""
+        with self.connect() as connection, connection.cursor() as cursor:
+            for column in WIDENED:
+                table, name, kind = column.split()
+                cursor.execute(f'ALTER TABLE "{table}" MODIFY COLUMN "{name}" {kind} CHARACTER SET utf8mb4')
 
 
 @contextmanager
