@@ -35,7 +35,8 @@ def main() -> int:
     options = parser.parse_args()
     failed = False
     with MetastoreClient(*options.direct) as client, RawConnection(*options.direct) as direct:
-        world = fill(client, options.prefix, options.seed, kinds=KINDS_23 if options.hive23 else KINDS, latin1=options.latin1)
+        kinds = KINDS_23 if options.hive23 else KINDS
+        world = fill(client, options.prefix, options.seed, kinds=kinds, latin1=options.latin1)
         print(f"filled {len(world.databases)} databases, {len(world.tables)} tables", flush=True)
         changes = Changes(world, client)
         for number in range(options.rounds):

@@ -39,7 +39,7 @@ class Bed:
         self._mariadb: LocalMariaDB | None = None
         self._shared: dict[str, Metastore] = {}
         self._private: list[Metastore | LocalPostgres | LocalMariaDB] = []
-        self._private_databases: dict[int, tuple[Postgres | LocalMariaDB, str]] = {}  # by id of a metastore: what it owns
+        self._private_databases: dict[int, tuple[Postgres | LocalMariaDB, str]] = {}  # id of a metastore: its own
 
     @property
     def postgres(self) -> Postgres:
