@@ -43,11 +43,13 @@ def get_not_null_constraints(context: Context, args: Struct) -> Body:
 
 def get_default_constraints(context: Context, args: Struct) -> Body:
     """By request."""
+    _logged(context)
     return _of_kind(context, args.request, ConstraintKind.DEFAULT)
 
 
 def get_check_constraints(context: Context, args: Struct) -> Body:
     """By request."""
+    _logged(context)
     return _of_kind(context, args.request, ConstraintKind.CHECK)
 
 
@@ -86,10 +88,16 @@ def _of_kind(context: Context, request: Struct | None, kind: ConstraintKind, *, 
     return wrapped_structs(count, [elements])
 
 
+def _logged(context: Context) -> None:
+    """Hive 3.1 logs that these are dropped, not that they are added."""
+    if context.is_31:
+        raise Decline(Reason.UNLOGGED)
+
+
 def _constraints(
     context: Context, catalog: bytes | None, database: bytes | None, table: bytes | None
 ) -> ConstraintsEntry:
-    context.only_hive4()
+    context.not_hive2()
     entry = context.table(context.plain(catalog, database), table)
     if entry is None:
         return UNCONSTRAINED
