@@ -18,6 +18,7 @@ from tests.differential.reads import METHODS_23, OldReads, Reads, Request
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.hive import Metastore
+from tests.testbed.mariadb import MariaDatabase
 from tests.testbed.postgres import Collation
 from tests.testbed.raw import RawConnection
 
@@ -43,17 +44,22 @@ def hit_share(proxy: Proxy) -> float:
 
 @dataclass(frozen=True)
 class Setup:
-    """`share` of READS, `hits` at least so many of all calls; `store` False: the cache is read over Thrift."""
+    """`share` of READS, `hits` at least so many of all calls; `store` False: the cache is read over Thrift.
+
+    `flavour`: of the metastore.
+    """
 
     collation: Collation
     share: float
     hits: float
     store: bool = True
+    flavour: str = "hive42"
 
 
 SETUPS = {
     "sql": Setup(Collation.C, 1, 0.5),
     "sql, en_US": Setup(Collation.EN_US, 0.1, 0.2),
+    "sql, MariaDB": Setup(Collation.C, 0.05, 0.4, flavour="hive42-mariadb"),
     "thrift": Setup(Collation.C, 0.25, 0.3, store=False),
 }
 
@@ -67,11 +73,14 @@ def test_reads_are_equal(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], setup: Setup
 ) -> None:
     """20,000 reads: cold, warm, and after each of several rounds of changes has been followed."""
-    metastore = new_metastore("hive42", collation=setup.collation)
+    metastore = new_metastore(setup.flavour, collation=setup.collation)
+    on_mariadb = isinstance(metastore.database, MariaDatabase)
+    if isinstance(metastore.database, MariaDatabase):
+        metastore.database.widen()
     with ExitStack() as stack:
         client = stack.enter_context(MetastoreClient(*metastore.address))
         direct = stack.enter_context(RawConnection(*metastore.address))
-        world = fill(client, "df", SEED)
+        world = fill(client, "df", SEED, latin1=on_mariadb)
         settings = {} if setup.store else {"STORE": "thrift"}
         proxy = new_proxy(metastore, store=setup.store, settings=settings, prewarmed=False)
         through = stack.enter_context(MetastoreClient(*proxy.address))

@@ -97,7 +97,13 @@ def add_names(database: MetastoreDatabase, names: list[str]) -> None:
             id_ = 10_000_000 + number * 1000
             cursor.execute('INSERT INTO "SERDES" ("SERDE_ID") VALUES (%s)', (id_,))
             cursor.execute(
-                """INSERT INTO "SDS" VALUES (%s, 'i', false, 'l', -1, 'o', %s, 10, false)""",
+                """INSERT INTO "SDS" ("SD_ID", "INPUT_FORMAT", "IS_COMPRESSED", "LOCATION", "NUM_BUCKETS",
+                "OUTPUT_FORMAT", "SERDE_ID", "CD_ID", "IS_STOREDASSUBDIRECTORIES")
+                VALUES (%s, 'i', false, 'l', -1, 'o', %s, 10, false)""",
                 (id_, id_),
             )
-            cursor.execute('INSERT INTO "PARTITIONS" VALUES (%s, 1, 0, %s, %s, 10, 0)', (id_, name, id_))
+            cursor.execute(
+                """INSERT INTO "PARTITIONS" ("PART_ID", "CREATE_TIME", "LAST_ACCESS_TIME", "PART_NAME", "SD_ID",
+                "TBL_ID", "WRITE_ID") VALUES (%s, 1, 0, %s, %s, 10, 0)""",
+                (id_, name, id_),
+            )

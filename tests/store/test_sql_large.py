@@ -10,6 +10,7 @@ from hms_cache_proxy.store.protocol import PartitionRecord, Snapshot, TableRecor
 from hms_cache_proxy.store.sql import open_sql_store
 from tests.store import bulk
 from tests.store.stores import LIST, whole_partition
+from tests.testbed.bed import Bed
 from tests.testbed.postgres import Collation, Postgres, Schema
 
 NAMES = [
@@ -64,10 +65,10 @@ def test_order_is_bytewise_in_every_database(postgres: Postgres, unique_name: st
     store.close()
 
 
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_every_partition_of_a_large_table(postgres: Postgres, unique_name: str, shuffled: bool) -> None:
-    count = 25_000
-    database = postgres.create_metastore_database(unique_name)
+@pytest.mark.parametrize(("on", "shuffled"), [("postgres", False), ("postgres", True), ("mariadb", True)])
+def test_every_partition_of_a_large_table(bed: Bed, unique_name: str, on: str, shuffled: bool) -> None:
+    count = 25_000 if on == "postgres" else 8_000
+    database = (bed.mariadb if on == "mariadb" else bed.postgres).create_metastore_database(unique_name)
     bulk.fill(database, count, shuffled=shuffled)
     store = open_sql_store(database.reader_url)
     with store.snapshot() as snapshot:
