@@ -147,7 +147,8 @@ class Dispatcher:
             targets = self._targets(found, header, message, complete)
             if method.kind is Kind.TRANSACTION and not targets:
                 return Forward(label, "relay", method.kind.value)
-            if method.silent_in_23 and self._reader.identity and self._reader.identity.hive_line == "2.3":
+            identity = self._reader.identity if method.silent_before_4 else None
+            if identity is not None and not identity.hive_line.startswith("4."):
                 targets += tuple(b"p" + target[1:] for target in targets if target[:1] == b"t")
             return self._write(label, targets, "", logs=method.logs)
         if method.kind is Kind.LOCK:

@@ -56,8 +56,8 @@ class Method:
     logs: bool = False
     members: bool = False
     """What is learned also depends on every table, or database, of the listing that it depends on."""
-    silent_in_23: bool = False
-    """A write that changes partitions, and of which Hive 2.3 logs nothing."""
+    silent_before_4: bool = False
+    """A write that changes partitions, and of which no Hive before 4 logs anything."""
 
 
 def _read(name: str, *rules: s.Rule) -> Method:
@@ -101,12 +101,12 @@ def _foreign_keys(rows: str) -> tuple[s.Rule, ...]:
 
 def _statistics(name: str, stats: str) -> Method:
     rule = s.table(f"{stats}.dbName", f"{stats}.tableName", f"{stats}.catName")
-    return Method(name, Kind.WRITE, (rule,), silent_in_23=True)
+    return Method(name, Kind.WRITE, (rule,), silent_before_4=True)
 
 
 def _all_statistics(name: str, request: str) -> Method:
     rule = s.table("statsDesc.dbName", "statsDesc.tableName", "statsDesc.catName")
-    return Method(name, Kind.WRITE, (s.each(f"{request}.colStats", rule),), silent_in_23=True)
+    return Method(name, Kind.WRITE, (s.each(f"{request}.colStats", rule),), silent_before_4=True)
 
 
 _PARTITION = s.table("dbName", "tableName", "catName")
@@ -293,7 +293,7 @@ _ROWS: list[Method] = [
     _all_statistics("update_partition_column_statistics_req", "req"),
     _all_statistics("set_aggr_stats_for", "request"),
     _write("delete_table_column_statistics", _TABLE),
-    Method("delete_partition_column_statistics", Kind.WRITE, (_TABLE,), silent_in_23=True),
+    Method("delete_partition_column_statistics", Kind.WRITE, (_TABLE,), silent_before_4=True),
     _write("delete_column_statistics_req", s.table("req.db_name", "req.tbl_name", "req.cat_name")),
     # Constraints
     _serve("get_primary_keys", _CONSTRAINTS),

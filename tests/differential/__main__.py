@@ -1,63 +1,130 @@
-"""`python -m tests.differential`: compare a running proxy with its metastore. Exit code 1 on any difference."""
+"""`python -m tests.differential`: compare a proxy with its metastore. Exit code 1 on any difference.
+
+Starts both itself (--upstream), or takes two that are running (--direct, --proxy).
+"""
 
 from __future__ import annotations
 
 import argparse
 import itertools
 import sys
+import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 
 from tests.differential.changes import Changes
 from tests.differential.compare import compare
 from tests.differential.contents import KINDS, KINDS_23, fill
-from tests.differential.reads import METHODS_23, OldReads, Reads
+from tests.differential.reads import METHODS_23, OldReads, Reads, Reads31, Request
+from tests.proxy import Proxy
+from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.raw import RawConnection
 
+Address = tuple[str, int]
 
-def address(text: str) -> tuple[str, int]:
+
+@dataclass(frozen=True)
+class Upstream:
+    """What is made of reads and contents for a flavour of the test bed; `trailing_s`: its log is read again so long."""
+
+    reads: Callable[..., Iterator[Request]]
+    kinds: tuple[str, ...] = tuple(KINDS)
+    statistics_are_logged: bool = True
+    trailing_s: float = 0
+
+
+def _reads_23(world: object, seed: int) -> Iterator[Request]:
+    slow = {"get_databases", "get_tables", "get_tables_by_type"}  # some patterns cost 2.3 20 s of retries
+    return OldReads(world, seed, METHODS_23 - slow)  # type: ignore[arg-type]  # a World
+
+
+UPSTREAMS = {
+    "hive42": Upstream(Reads),
+    "hive42-mariadb": Upstream(Reads),
+    "hive31": Upstream(Reads31, statistics_are_logged=False),
+    "hive23": Upstream(_reads_23, tuple(KINDS_23), statistics_are_logged=False, trailing_s=3),
+}
+
+
+def address(text: str) -> Address:
     host, _, port = text.rpartition(":")
     return host, int(port)
 
 
+def start(stack: ExitStack, flavour: str, store: str) -> tuple[Address, Address]:
+    """A metastore of this flavour and a proxy before it, both ended with the stack; their addresses."""
+    bed = Bed()
+    stack.callback(bed.close)
+    metastore = bed.private_metastore(flavour)
+    url = metastore.database.reader_url if store == "sql" and metastore.database is not None else None
+    directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hms-differential-")))
+    settings = {} if url else {"STORE": "thrift"}
+    proxy = Proxy(directory=directory, upstream=metastore.uri, store_url=url, settings=settings)
+    stack.callback(proxy.close)
+    proxy.start()
+    print(f"{flavour} at {metastore.uri}, proxy at {proxy.uri}, cache filled over {store}", flush=True)
+    return metastore.address, proxy.address
+
+
+def run(options: argparse.Namespace, direct_at: Address, proxy_at: Address) -> bool:
+    """All rounds; True if nothing differed."""
+    upstream = UPSTREAMS[options.upstream]
+    equal = True
+    with (
+        MetastoreClient(*direct_at) as client,
+        MetastoreClient(*proxy_at) as through,
+        RawConnection(*direct_at) as direct,
+    ):
+        world = fill(client, options.prefix, options.seed, kinds=upstream.kinds, latin1=options.latin1)
+        print(f"filled {len(world.databases)} databases, {len(world.tables)} tables", flush=True)
+        changes = Changes(world, client, through, statistics_are_logged=upstream.statistics_are_logged)
+        for number in range(options.rounds):
+            began = time.monotonic()
+            if number:
+                for _ in range(options.changes):
+                    changes.one()
+            time.sleep(options.settle + upstream.trailing_s)
+            reads = itertools.islice(
+                upstream.reads(world, options.seed * 1000 + number), options.reads // options.rounds
+            )
+            with RawConnection(*proxy_at) as proxied:
+                report = compare(direct, proxied, reads)
+            print(f"round {number}: {report.summary()}, {time.monotonic() - began:.1f} s", flush=True)
+            for difference in report.differences[:10]:
+                print("  ", difference)
+            equal = equal and not report.differences
+        print("changes:", dict(changes.done))
+        for name in world.databases if options.direct else ():
+            client.drop_database(name, False, True)
+    return equal
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
-    parser.add_argument("--direct", type=address, required=True, help="the metastore, HOST:PORT")
-    parser.add_argument("--proxy", type=address, required=True, help="the proxy before it, HOST:PORT")
+    parser.add_argument("--upstream", choices=UPSTREAMS, default="hive42", help="what metastore it is, or is started")
+    parser.add_argument("--store", choices=("sql", "thrift"), default="sql", help="how a started proxy fills its cache")
+    parser.add_argument("--direct", type=address, help="a running metastore, HOST:PORT")
+    parser.add_argument("--proxy", type=address, help="the proxy before it, HOST:PORT")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--reads", type=int, default=2000, help="in all")
     parser.add_argument("--rounds", type=int, default=5, help="reads are split into rounds with changes between them")
     parser.add_argument("--changes", type=int, default=60, help="per round")
     parser.add_argument("--prefix", default=f"df{int(time.time()) % 100000}")
     parser.add_argument("--settle", type=float, default=2.0, help="seconds to wait after changes")
-    parser.add_argument("--hive23", action="store_true", help="only what Hive 2.3 has")
     parser.add_argument("--latin1", action="store_true", help="names and values in latin1 alone: Hive's own on MySQL")
     options = parser.parse_args()
-    failed = False
-    with MetastoreClient(*options.direct) as client, RawConnection(*options.direct) as direct:
-        kinds = KINDS_23 if options.hive23 else KINDS
-        world = fill(client, options.prefix, options.seed, kinds=kinds, latin1=options.latin1)
-        print(f"filled {len(world.databases)} databases, {len(world.tables)} tables", flush=True)
-        changes = Changes(world, client)
-        for number in range(options.rounds):
-            began = time.monotonic()
-            if number:
-                for _ in range(options.changes):
-                    changes.one()
-            time.sleep(options.settle)
-            seed = options.seed * 1000 + number
-            every = OldReads(world, seed, METHODS_23) if options.hive23 else Reads(world, seed)
-            reads = itertools.islice(every, options.reads // options.rounds)
-            with RawConnection(*options.proxy) as proxied:
-                report = compare(direct, proxied, reads)
-            print(f"round {number}: {report.summary()}, {time.monotonic() - began:.1f} s", flush=True)
-            for difference in report.differences[:10]:
-                print("  ", difference)
-            failed = failed or bool(report.differences)
-        print("changes:", dict(changes.done))
-        for name in world.databases:
-            client.drop_database(name, False, True)
-    return 1 if failed else 0
+    if (options.direct is None) != (options.proxy is None):
+        parser.error("--direct and --proxy go together")
+    with ExitStack() as stack:
+        if options.direct is not None:
+            places = options.direct, options.proxy
+        else:
+            places = start(stack, options.upstream, options.store)
+        return 0 if run(options, *places) else 1
 
 
 if __name__ == "__main__":

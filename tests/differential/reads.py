@@ -22,6 +22,7 @@ from hive_metastore.ttypes import (
 )
 
 from tests.differential.contents import LATIN1_ENDS, STRING_VALUES, TableNote, World
+from tests.testbed.interface import interface
 
 Request = tuple[str, dict[str, Any]]
 METHODS_23 = frozenset(
@@ -30,6 +31,7 @@ METHODS_23 = frozenset(
     " get_partition_by_name get_partition_names get_partitions get_partition_names_ps get_partitions_ps"
     " get_partitions_ps_with_auth get_partitions_by_names get_partitions_by_filter".split()
 )
+METHODS_31 = frozenset(interface("3.1.3").ThriftHiveMetastore.thrift_services)
 LIMITS = [-1, -1, -1, 0, 1, 2, 5, 32767, -2]
 
 
@@ -386,3 +388,15 @@ class OldReads(Reads):
         database = self.rng.choice(self.world.databases) if self.rng.random() < 0.9 else self.database()
         names = [self.spell(self.note().name) for _ in range(self.rng.choice([0, 1, 1, 2, 5]))]
         return "get_table_objects_by_name", {"dbname": database, "tbl_names": names}
+
+
+class Reads31(OldReads):
+    """What Hive 3.1 has, but for a pattern with which it tries its database for 20 s."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        super().__init__(world, seed, METHODS_31)
+
+    def __next__(self) -> Request:
+        while (request := super().__next__())[1].get("pattern") == "|":
+            pass
+        return request

@@ -252,7 +252,10 @@ def _some(
     found = _matching(context, entry, values, max_parts)
     if isinstance(found, bytes):
         return found
-    return _joined(context, entry, found, Variant.LIST, wrapped=wrapped)
+    variant = Variant.SINGLE if context.is_31 and any(values) else Variant.LIST
+    if variant is Variant.SINGLE and found and not context.snapshot.identity.single_partitions:
+        raise Decline(Reason.VARIANT)
+    return _joined(context, entry, found, variant, wrapped=wrapped)
 
 
 def _matching(context: Context, entry: TableEntry, values: list[bytes], max_parts: int | None) -> list[bytes] | bytes:
