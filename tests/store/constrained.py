@@ -27,7 +27,8 @@ class Constrained:
     """A database of tables with constraints; `create` makes all of them."""
 
     def __init__(self, oracle: Oracle, database: str, *, alike: bool = False) -> None:
-        """`alike`: constraints of different tables have the same names, as Hive 4 allows."""
+        """`alike`: constraints of different tables have the same names, as Hive 4 allows; but for keys, which foreign
+        keys find by their names."""
         self.oracle = oracle
         self.database = database
         self.alike = alike
@@ -99,7 +100,8 @@ class Constrained:
 
     def name(self, kind: str, table: str, column: str | None) -> str:
         """A constraint's name."""
-        return f"{kind}_{column}" if self.alike else f"{kind}_{self.database}_{table}_{column}"
+        alike = self.alike and kind not in ("pk", "fk")
+        return f"{kind}_{column}" if alike else f"{kind}_{self.database}_{table}_{column}"
 
     def _row(self, kind: Any, table: str, **fields: Any) -> Any:
         flags = {"enable_cstr": len(table) % 2 == 0, "validate_cstr": False, "rely_cstr": True}

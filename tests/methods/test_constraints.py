@@ -1,0 +1,144 @@
+"""Constraints through a dispatcher: what is kept of the metastore's own answers, and what changes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from hms_cache_proxy.metrics import WorkerMetrics
+from tests.follower.harness import Followed
+from tests.methods.local import Asked, Local
+from tests.methods.oracle import Oracle
+from tests.methods.test_dispatch import until
+from tests.methods.world import struct
+from tests.store.constrained import Constrained
+from tests.store.oracle import Oracle as Untyped
+from tests.testbed.bed import Bed
+from tests.testbed.hive import Metastore
+
+pytestmark = pytest.mark.real
+CACHED = ("hit", "hot")
+
+
+@pytest.fixture(scope="module")
+def made(bed: Bed) -> Iterator[Constrained]:
+    """Tables whose constraints have the same names."""
+    with Untyped(*bed.shared("hive42").address) as oracle:
+        constrained = Constrained(oracle, f"mc_{os.getpid()}", alike=True)
+        constrained.create()
+        yield constrained
+        oracle.drop_database(constrained.database, True, True)
+
+
+def connected(hms42: Metastore, made: Constrained, directory: Any, **settings: object) -> Iterator[Local]:
+    include = [f"{made.database}*.*"]
+    with Followed(directory / "data", upstream=hms42.uri, include=include, **settings) as followed:
+        followed.loaded()
+        local = Local.connect(followed, hms42.uri.removeprefix("thrift://"), WorkerMetrics())
+        yield local
+        local.close()
+
+
+@pytest.fixture
+def local(hms42: Metastore, made: Constrained, tmp_path: Any) -> Iterator[Local]:
+    """Over the database, lists as the metastore orders them."""
+    assert hms42.database is not None
+    yield from connected(hms42, made, tmp_path, store_url=hms42.database.reader_url)
+
+
+@pytest.fixture
+def over_thrift(hms42: Metastore, made: Constrained, tmp_path: Any) -> Iterator[Local]:
+    """Constraints are not known."""
+    yield from connected(hms42, made, tmp_path, store="thrift")
+
+
+def whole(local: Local, made: Constrained, table: str) -> Asked:
+    request = struct(
+        "AllTableConstraintsRequest", catName=b"hive", dbName=made.database.encode(), tblName=table.encode()
+    )
+    return local.ask("get_all_table_constraints", request=request)
+
+
+def not_null(local: Local, made: Constrained, table: str) -> Asked:
+    names = {"catName": b"hive", "db_name": made.database.encode(), "tbl_name": table.encode()}
+    return local.ask("get_not_null_constraints", request=struct("NotNullConstraintsRequest", **names))
+
+
+def later(local: Local, question: Callable[[], Asked], wanted: Callable[[Asked], bool]) -> Asked:
+    """Until it is as wanted, as somebody who was shown nothing yet: a driver would wait for the follower."""
+
+    def asked() -> Asked:
+        local.session.floors = None
+        return question()
+
+    return until(asked, wanted)
+
+
+def columns(asked: Asked) -> list[bytes]:
+    return sorted(row.column_name for row in asked.reply.value.success.notNullConstraints)
+
+
+def test_several_are_learned(local: Local, made: Constrained) -> None:
+    assert whole(local, made, "one_each").by == "hit"
+    first = whole(local, made, "many")
+    assert (first.by, first.reason) == ("miss", "order")
+    hot = later(local, lambda: whole(local, made, "many"), lambda asked: asked.by == "hot")
+    assert hot.reply == first.reply
+    made.not_null("many", ["d"])
+    changed = later(local, lambda: whole(local, made, "many"), lambda asked: asked.reply != first.reply)
+    before, after = (asked.reply.value.success.allTableConstraints.notNullConstraints for asked in (first, changed))
+    assert len(after) == len(before) + 1
+
+
+def test_own_writes_are_read_at_once(local: Local, made: Constrained) -> None:
+    made.table("written")
+    local.followed.confirmed()
+    assert not_null(local, made, "written").by == "hit"
+    row = struct(
+        "SQLNotNullConstraint", catName=b"hive", table_db=made.database.encode(), table_name=b"written",
+        column_name=b"a", nn_name=b"nn_w", enable_cstr=True, validate_cstr=True, rely_cstr=True,
+    )  # fmt: skip
+    local.ask("add_not_null_constraint", req=struct("AddNotNullConstraintRequest", notNullConstraintCols=[row]))
+    assert columns(not_null(local, made, "written")) == [b"a"]
+    assert columns(not_null(local.another(), made, "written")) == [b"a"]
+    later(local, lambda: not_null(local, made, "written"), lambda asked: asked.by in CACHED)
+    dropped = struct(
+        "DropConstraintRequest", dbname=made.database.encode(), tablename=b"written", constraintname=b"nn_w"
+    )
+    local.ask("drop_constraint", req=dropped)
+    assert columns(not_null(local, made, "written")) == []
+
+
+def test_foreign_keys_are_the_metastores(local: Local, made: Constrained) -> None:
+    """They name their table, which may be renamed behind the proxy; who was shown the new name finds it."""
+    for _ in range(3):
+        asked = whole(local, made, "child")
+        assert (asked.by, asked.reason) == ("miss", "foreign_keys")
+        local.followed.confirmed()
+    made.rename("parent", "mother")
+    keys = whole(local, made, "child").reply.value.success.allTableConstraints.foreignKeys
+    assert {row.pktable_name for row in keys} == {b"mother"}
+    request = struct("GetTableRequest", dbName=made.database.encode(), tblName=b"mother")
+    assert local.ask("get_table_req", req=request).reply.value.success is not None
+    made.rename("mother", "parent")
+
+
+def test_over_thrift_they_are_learned(over_thrift: Local, made: Constrained, hms42: Metastore) -> None:
+    """Also what is dropped along with a constraint of the same name elsewhere is noticed."""
+    local = over_thrift
+    for name in ("here", "there"):
+        made.table(name)
+        made.not_null(name, ["f"])
+    local.followed.loaded()
+    first = not_null(local, made, "here")
+    assert (first.by, first.reason, columns(first)) == ("miss", "not_cached", [b"f"])
+    assert later(local, lambda: not_null(local, made, "here"), lambda asked: asked.by == "hot").reply == first.reply
+    with Oracle(hms42.uri.removeprefix("thrift://")) as hms:
+        hms.do("drop_table", dbname=made.database.encode(), name=b"there", deleteData=True)
+    later(local, lambda: not_null(local, made, "here"), lambda asked: not columns(asked))
+    for _ in range(3):
+        assert whole(local, made, "one_each").by == "miss"
+        local.followed.confirmed()
