@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hms_cache_proxy.cache import layout, targets
 from hms_cache_proxy.cache.attachments import ConstraintsEntry, constraints_unpack
 from hms_cache_proxy.cache.changes import TableKey
-from hms_cache_proxy.cache.entries import Absent, TableEntry
+from hms_cache_proxy.cache.entries import Absent, DatabaseEntry, TableEntry
 from hms_cache_proxy.cache.layout import WriteIdsRow
 from hms_cache_proxy.cache.reader import CacheSnapshot
 from hms_cache_proxy.cache.sets import SetRow
@@ -50,6 +50,11 @@ class Inventory:
     def complete(self, target: bytes) -> bool:
         """Does a list have all its names?"""
         return self._snapshot is not None and self._snapshot.complete(target)
+
+    def database(self, key: DatabaseKey) -> DatabaseEntry | None:
+        """A database; None if it is not there."""
+        entry = None if self._snapshot is None else self._snapshot.database(*key)
+        return None if isinstance(entry, Absent) else entry
 
     def mark(self, target: bytes) -> bytes | None:
         """The mark that a target of `targets.MARKED` is known by; None if it has none."""

@@ -8,6 +8,7 @@
     b"t" cat \\0 db \\0 table    a table and everything below it
     b"F"                       the functions of all databases
     b"C"                       the catalogs
+    b"B"                       only with a mark: what the rows of all databases say
     b"K"                       constraints were dropped somewhere: only a version
     b"p" cat \\0 db \\0 table    only in tickets: all partitions of a table, for writes that log nothing
 
@@ -26,6 +27,7 @@ ALL: Target = b"*"
 UNKNOWN: Target = b"?"
 FUNCTIONS: Target = b"F"
 CATALOGS: Target = b"C"
+DESCRIPTIONS: Target = b"B"
 MARKED = (FUNCTIONS, CATALOGS)
 """What changes without an event, and is known by a mark of its rows (`Snapshot.marks`)."""
 CONSTRAINTS: Target = b"K"

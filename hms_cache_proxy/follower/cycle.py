@@ -231,7 +231,9 @@ class Cycle:
             reading.affected(affected)
             if chunk and (reading.limits.admit or not self._garbage):  # else the room that garbage takes is waited for
                 reading.queued(chunk)
-            reading.again(self._swept(cached, work))
+            swept = self._swept(cached, work)
+            reading.again(key for key in swept if key[2])
+            reading.databases_again(key[:2] for key in swept if not key[2])
             unmarked = self._marks(reading)
             reading.write_ids(affected, self._to_look_at(cached))
         end = self._stands(reading, source, position)
@@ -253,12 +255,12 @@ class Cycle:
         return self._unmarked and not before
 
     def _swept(self, cached: Inventory, work: Work) -> list[TableKey]:
-        """Tables of the slow sweep; none while there is something to load."""
+        """Tables of the slow sweep, and databases, with b"" for a table; none while there is something to load."""
         now_s = time.monotonic()
         if not work.done:
             return []
         if self._sweep.due(now_s):
-            self._sweep.begin(cached.loaded(), now_s)
+            self._sweep.begin([*cached.loaded(), *((*key, b"") for key in cached.databases())], now_s)
         return self._sweep.next()
 
     def _to_look_at(self, cached: Inventory) -> set[TableKey]:

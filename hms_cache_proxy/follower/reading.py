@@ -26,7 +26,7 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes, PartitionChange, PartitionChunk, TableStub, TableWriteIds
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.inventory import Inventory
-from hms_cache_proxy.cache.targets import MARKED
+from hms_cache_proxy.cache.targets import CATALOGS, DESCRIPTIONS, FUNCTIONS
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.consistency.write_ids import equivalent
 from hms_cache_proxy.errors import Unfit
@@ -84,7 +84,7 @@ class Reading:
         self._queue_loads = False
         self._unseen: set[TableKey] = set()
         self.unlogged: list[str] = []
-        """Tables that had changed without an event."""
+        """Tables and databases that had changed without an event."""
         self.open_writes: set[tuple[int, TableKey]] = set()
         """(transaction, table) of the open write ids of all tables whose write ids were read."""
         self.read: set[bytes] = set()
@@ -149,10 +149,27 @@ class Reading:
     def marks(self) -> bool:
         """Compares the marks of what changes without an event; False if this store's cannot be told now."""
         found = self._source.marks()
-        for target, mark in zip(MARKED, (found.functions, found.catalogs) if found else (None, None), strict=True):
+        marks = (found.functions, found.catalogs, found.databases) if found else (None, None, None)
+        for target, mark in zip((FUNCTIONS, CATALOGS, DESCRIPTIONS), marks, strict=True):
             if mark != self._cached.mark(target):
                 self.changes.marks[target] = mark
+        if self.changes.marks.get(DESCRIPTIONS) is not None:
+            known = self._cached_databases()
+            if not self.databases_again(known) and not self.changes.databases:  # something was put back as it was
+                self.changes.touched |= {targets.database(*key) for key in known}
         return found is not None
+
+    def databases_again(self, keys: Iterable[DatabaseKey]) -> int:
+        """Databases that nothing names: those that are not what is cached are taken over; gives how many."""
+        before = len(self.unlogged)
+        wanted = sorted(set(keys) - self.changes.databases.keys())
+        for key, record in (self._source.databases(wanted) if wanted else {}).items():
+            entry = self._cached.database(key)
+            if entry is not None and (entry.body, entry.remote) != (record.body, record.remote):
+                self.unlogged.append(b".".join(key).decode("utf-8", "replace"))
+                self.read.add(targets.database(*key))
+                self.changes.databases[key] = record
+        return len(self.unlogged) - before
 
     def _differ(self, record: TableRecord, entry: TableEntry) -> bool:
         if record.constraints is None:

@@ -1,10 +1,11 @@
-"""Looking again, slowly, at tables that nothing was said about: some changes write no event.
+"""Looking again, slowly, at tables and databases that nothing was said about: some changes write no event.
 
-Job: the order and the pace of passes over all loaded tables, some in each step. Must not know the store, the log, the
+Job: the order and the pace of passes over all that is loaded, some in each step. Must not know the store, the log, the
 cache's layout.
 
 What Hive 4.2 changes in a Table without a row in its log: truncate_table without partitions (COLUMN_STATS_ACCURATE),
-the key-value commit of a transaction, the sources of a materialized view. Partitions have no such change.
+the key-value commit of a transaction, the sources of a materialized view. Partitions have no such change. In a
+Database: description, location and managed location.
 
 Owner: the follower's process.
 """

@@ -173,10 +173,14 @@ class TableWrites:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Of what changes without an event: bytes that differ once any of it was changed, even if it was changed back."""
+    """Of what changes without an event: bytes that differ once any of it was changed, even if it was changed back.
+
+    `databases`: None where they are too many. Hive 4 logs no alter of a database's description or locations.
+    """
 
     functions: bytes
     catalogs: bytes
+    databases: bytes | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Marks of what changes without an event: functions and catalogs.
+"""Marks of what changes without an event: functions, catalogs, and what describes databases.
 
-Job: three columns for the first statement of every snapshot, which say whether any row of their tables was written
+Job: columns for the first statement of every snapshot, which say whether any row of their tables was written
 since the last time. Must not know: what the rows say. They cost the server 0.5 ms for 1,000 functions with one
 resource each.
 
@@ -26,18 +26,19 @@ MOST: Final = 5_000
 AGAIN_S: Final = 60.0
 """How long tables without a mark are left alone."""
 
-COLUMNS: Final = 3
+COLUMNS: Final = 5
 
 
 def mark_columns(schema: Schema, database: Dialect) -> list[Column]:
-    """Functions, their resources, catalogs."""
-    most = {"FUNCS": MOST, "FUNC_RU": 2 * MOST, "CTLGS": MOST}
+    """Functions, their resources, catalogs, databases, their parameters."""
+    most = {"FUNCS": MOST, "FUNC_RU": 2 * MOST, "CTLGS": MOST, "DBS": MOST, "DATABASE_PARAMS": 2 * MOST}
     return [database.mark(schema[name], rows) for name, rows in most.items()]
 
 
 def marks_of(row: Row) -> Marks | None:
     """The marks in these columns; None where a table has too many rows, or the database has no marks (MySQL)."""
-    functions, resources, catalogs = row
+    functions, resources, catalogs, databases, parameters = row
     if functions is None or resources is None or catalogs is None:
         return None
-    return Marks(functions + resources, catalogs)
+    described = None if databases is None or parameters is None else databases + parameters
+    return Marks(functions + resources, catalogs, described)

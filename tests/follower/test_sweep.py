@@ -49,3 +49,19 @@ def test_finds_a_change_without_an_event(new_metastore: Callable[..., Metastore]
         Comparison(followed, oracle, "d").all()
         time.sleep(2.5)  # two more passes
         assert followed.log.read_text().count("changed without an event") == 1
+
+
+@pytest.mark.real
+def test_finds_a_database_altered_without_an_event(
+    hms42: Metastore, client42: MetastoreClient, name: str, follow: Follow, oracle: Oracle
+) -> None:
+    """Over Thrift, where no mark of its row tells."""
+    client42.create_database(objects.Database(name=name, description="before"))
+    followed = follow(hms42, store="thrift", include=[f"{name}*.*"], follower__revalidate_interval_s=1)
+    followed.loaded()
+    altered = client42.get_database(name)
+    altered.description = "after"
+    client42.alter_database(name, altered)
+    followed.until(lambda: "changed without an event" in followed.log.read_text())
+    followed.confirmed()
+    Comparison(followed, oracle, name).all()

@@ -111,3 +111,35 @@ def test_columns_of_a_name_with_a_dot_are_not_kept(local: Local, world42: World,
             asked = local.ask(method, db_name=world42.database, table_name=name + b".x")
             assert asked.by == "miss" and len(asked.reply.value.success) == 2
             local.followed.confirmed()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"description": b"without an event"},
+        {"locationUri": b"file:/tmp/moved"},
+        {"managedLocationUri": b"file:/tmp/managed"},
+    ],
+    ids=str,
+)
+def test_a_database_altered_elsewhere_without_an_event(
+    local: Local, world42: World, hms: Oracle, change: dict[str, bytes]
+) -> None:
+    database = b"%balt%d" % (world42.prefix.encode(), time.monotonic_ns())
+    hms.do("create_database", database=struct("Database", name=database, description=b"before"))
+    local.followed.confirmed()
+    (field,) = change
+    ask = lambda: local.ask("get_database", name=database)  # noqa: E731
+    before = getattr(kept(ask).reply.value.success, field)
+    for value in (change[field], before, change[field]):
+        altered = hms.do("get_database", name=database)
+        event = hms.do("get_current_notificationEventId").eventId
+        setattr(altered, field, value)
+        hms.do("alter_database", dbname=database, db=altered)
+        assert hms.do("get_current_notificationEventId").eventId == event, "it writes no event"
+        if value is None:  # an unset location is left as it is
+            break
+        local.followed.confirmed()
+        assert getattr(ask().reply.value.success, field) == value
+        assert kept(ask).reply == hms.ask("get_database", name=database)
+    hms.do("drop_database", name=database, deleteData=True, cascade=True)
