@@ -49,7 +49,10 @@ _PARTITION_NAMES = _NAMES[2:]
 _HIGHEST = {"latin1": 0xFF, "utf8mb3": 0x10FFFF, "utf8": 0x10FFFF, "utf8mb4": 0x10FFFF}
 """Characters up to here are ordered by a _bin collation as their UTF-8 bytes are; ASCII is everywhere."""
 
-_ODD_NAME = re.compile(rb"[^\n]*(?: (?:[/\n]|\Z)|%[01])[^\n]*")
+_ODD_NAME = re.compile(rb"[^\n]*(?: (?:[/\n]|\Z)|%[01]|=[^/\n]{257}|[^\n]{767})[^\n]*")
+"""A blank at the end of a value, a control character, and what may have been cut: a value has room for 256 characters,
+a name for 767, and a metastore's connection need not be strict."""
+_SHOWN = 100  # characters of a name in a message
 _CONNECT_LEAST_S, _CONNECT_MOST_S = 2, 10
 _DEAD_S = 10.0  # a server that ends statements at their time says so within this
 _DENSE = 2  # a range may hold at most so many ids for each one that is wanted
@@ -258,7 +261,8 @@ class MySQL(MySQLPieces):
     def incomparable(self, names: Sequence[bytes]) -> str | None:
         """Why partitions of these names cannot be told apart and ordered by bytes; None if they can.
 
-        Its collations ignore blanks at the end, and take any character below a blank for less than an end.
+        Its collations ignore blanks at the end, and take any character below a blank for less than an end. A value
+        that was cut is shown cut by some calls, and filtered by what is left of it.
         """
         kinds = [self.columns.get(key, TextColumn("", "")) for key in _PARTITION_NAMES]
         for kind in kinds:
@@ -267,12 +271,12 @@ class MySQL(MySQLPieces):
         joined = b"\n".join(names)
         odd = _ODD_NAME.search(joined)
         if odd is not None:
-            return f"the database does not compare {odd[0].decode(errors='replace')!r} by its bytes"
+            return f"the database does not hold and compare {odd[0].decode(errors='replace')[:_SHOWN]!r} by its bytes"
         if not joined.isascii():
             highest = min(_HIGHEST.get(kind.charset, 0x7F) for kind in kinds)
             for name in names:
                 if max(map(ord, name.decode())) > highest:
-                    return f"the database does not order {name.decode()!r} by its bytes"
+                    return f"the database does not order {name.decode()[:_SHOWN]!r} by its bytes"
         return None
 
     def server(self) -> Server:

@@ -22,6 +22,7 @@ from tests.differential.reads import METHODS_23, OldReads, Reads, Reads31, Reque
 from tests.proxy import Proxy
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
+from tests.testbed.mariadb import MariaDatabase
 from tests.testbed.raw import RawConnection
 
 Address = tuple[str, int]
@@ -29,12 +30,16 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True)
 class Upstream:
-    """What is made of reads and contents for a flavour of the test bed; `trailing_s`: its log is read again so long."""
+    """What is made of reads and contents for a flavour of the test bed; `trailing_s`: its log is read again so long.
+
+    `latin1`: names and values are, as Hive's own script on MySQL has it.
+    """
 
     reads: Callable[..., Iterator[Request]]
     kinds: tuple[str, ...] = tuple(KINDS)
     statistics_are_logged: bool = True
     trailing_s: float = 0
+    latin1: bool = False
 
 
 def _reads_23(world: object, seed: int) -> Iterator[Request]:
@@ -44,7 +49,7 @@ def _reads_23(world: object, seed: int) -> Iterator[Request]:
 
 UPSTREAMS = {
     "hive42": Upstream(Reads),
-    "hive42-mariadb": Upstream(Reads),
+    "hive42-mariadb": Upstream(Reads, latin1=True),
     "hive31": Upstream(Reads31, statistics_are_logged=False),
     "hive23": Upstream(_reads_23, tuple(KINDS_23), statistics_are_logged=False, trailing_s=3),
 }
@@ -60,6 +65,8 @@ def start(stack: ExitStack, flavour: str, store: str) -> tuple[Address, Address]
     bed = Bed()
     stack.callback(bed.close)
     metastore = bed.private_metastore(flavour)
+    if isinstance(metastore.database, MariaDatabase):
+        metastore.database.widen()
     url = metastore.database.reader_url if store == "sql" and metastore.database is not None else None
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hms-differential-")))
     settings = {} if url else {"STORE": "thrift"}
@@ -79,7 +86,7 @@ def run(options: argparse.Namespace, direct_at: Address, proxy_at: Address) -> b
         MetastoreClient(*proxy_at) as through,
         RawConnection(*direct_at) as direct,
     ):
-        world = fill(client, options.prefix, options.seed, kinds=upstream.kinds, latin1=options.latin1)
+        world = fill(client, options.prefix, options.seed, kinds=upstream.kinds, latin1=upstream.latin1)
         print(f"filled {len(world.databases)} databases, {len(world.tables)} tables", flush=True)
         changes = Changes(world, client, through, statistics_are_logged=upstream.statistics_are_logged)
         for number in range(options.rounds):
@@ -115,7 +122,6 @@ def main() -> int:
     parser.add_argument("--changes", type=int, default=60, help="per round")
     parser.add_argument("--prefix", default=f"df{int(time.time()) % 100000}")
     parser.add_argument("--settle", type=float, default=2.0, help="seconds to wait after changes")
-    parser.add_argument("--latin1", action="store_true", help="names and values in latin1 alone: Hive's own on MySQL")
     options = parser.parse_args()
     if (options.direct is None) != (options.proxy is None):
         parser.error("--direct and --proxy go together")
