@@ -249,13 +249,16 @@ def _some(
         return _all(context, entry, max_parts, wrapped=wrapped)
     if len(values) > len(entry.partition_keys) and not any(values):
         raise Decline(Reason.ARGUMENTS)  # 4.2 gives all partitions, others refuse
-    found = _matching(context, entry, values, max_parts)
+    single = context.is_31 and any(values)
+    found = _matching(context, entry, values, None if single else max_parts)
     if isinstance(found, bytes):
         return found
-    variant = Variant.SINGLE if context.is_31 and any(values) else Variant.LIST
-    if variant is Variant.SINGLE and found and not context.snapshot.identity.single_partitions:
-        raise Decline(Reason.VARIANT)
-    return _joined(context, entry, found, variant, wrapped=wrapped)
+    if single:  # its list is not always in order, and says what the calls for one partition say
+        context.unordered(len(found))
+        found = found[: _limit(max_parts)]
+        if found and not context.snapshot.identity.single_partitions:
+            raise Decline(Reason.VARIANT)
+    return _joined(context, entry, found, Variant.SINGLE if single else Variant.LIST, wrapped=wrapped)
 
 
 def _matching(context: Context, entry: TableEntry, values: list[bytes], max_parts: int | None) -> list[bytes] | bytes:
