@@ -15,14 +15,17 @@ from hive_metastore.ttypes import (
     ColumnStatisticsDesc,
     ColumnStatisticsObj,
     EnvironmentContext,
+    Function,
     GetTableRequest,
     LongColumnStatsData,
+    ResourceUri,
     SetPartitionsStatsRequest,
 )
 from thrift.Thrift import TException
 
 from tests.differential import contents
 from tests.differential.contents import TableNote, World
+from tests.differential.reads import FUNCTIONS
 from tests.testbed.client import MetastoreClient
 
 
@@ -124,6 +127,20 @@ class Changes:
         self.world.databases.remove(name)
         self.world.tables = [note for note in self.world.tables if note.database != name]
         return None
+
+    def _function(self, database: str, name: str) -> Function:
+        resources = [ResourceUri(1, f"file:///{self.rng.randint(0, 9)}.jar")]
+        return Function(name, database, f"C{self.rng.randint(0, 99)}", "me", 1, 1, 1, resources)
+
+    def change_create_function(self) -> None:
+        self.client.create_function(self._function(self.rng.choice(self.world.databases), self.rng.choice(FUNCTIONS)))
+
+    def change_drop_function(self) -> None:
+        self.client.drop_function(self.rng.choice(self.world.databases), self.rng.choice(FUNCTIONS))
+
+    def change_alter_function(self) -> None:
+        database, name = self.rng.choice(self.world.databases), self.rng.choice(FUNCTIONS)
+        self.through.alter_function(database, name, self._function(database, name))
 
     def change_add_partitions(self) -> None:
         contents.add_partitions(self.world, self.client, self._note("partitioned", "wide", "skewed", "bucketed"), 3)

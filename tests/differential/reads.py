@@ -32,6 +32,7 @@ METHODS_23 = frozenset(
     " get_partitions_ps_with_auth get_partitions_by_names get_partitions_by_filter".split()
 )
 METHODS_31 = frozenset(interface("3.1.3").ThriftHiveMetastore.thrift_services)
+FUNCTIONS = ("f0", "f1", "f2")
 LIMITS = [-1, -1, -1, 0, 1, 2, 5, 32767, -2]
 
 
@@ -188,6 +189,24 @@ class Reads:
             "tableType": self.rng.choice(kinds),
         }
 
+    def make_get_table_meta(self) -> Request:
+        return "get_table_meta", {
+            "db_patterns": self.database(),
+            "tbl_patterns": self.rng.choice(["*", "t1*"]),
+            "tbl_types": self.rng.choice([[], ["EXTERNAL_TABLE", "VIRTUAL_VIEW"]]),
+        }
+
+    # -- functions ---------------------------------------------------------------------------------------------
+    def make_get_function(self) -> Request:
+        name = self.rng.choice(FUNCTIONS)
+        return "get_function", {"dbName": self.rng.choice(self.world.databases), "funcName": name}
+
+    def make_get_functions(self) -> Request:
+        return "get_functions", {"dbName": self.rng.choice(self.world.databases), "pattern": "*"}
+
+    def make_get_all_functions(self) -> Request:
+        return "get_all_functions", {}
+
     def make_get_table_req(self) -> Request:
         database, name = self.names()
         request = GetTableRequest(dbName=database, tblName=name)
@@ -341,6 +360,11 @@ class Reads:
             "filter": self.filter(note),
             "max_parts": self.limit(),
         }
+
+    def make_get_num_partitions_by_filter(self) -> Request:
+        method, arguments = self.make_get_partitions_by_filter()
+        del arguments["max_parts"]
+        return "get_num_partitions_by_filter", arguments
 
     def filter(self, note: TableNote, depth: int = 0) -> str:
         if depth < 2 and self.rng.random() < 0.3:
