@@ -79,6 +79,7 @@ class MySQL(MySQLPieces):
         unknown = sorted(options.keys() - set(_OPTIONS))
         if unknown:
             raise StoreError(f"store_url has {unknown[0]!r} after the ?; understood are {', '.join(_OPTIONS)}")
+        connect_s = max(_CONNECT_LEAST_S, min(_CONNECT_MOST_S, int(statement_timeout_s)))
         self._arguments: dict[str, Any] = {
             **options,
             "host": url.host or "127.0.0.1",
@@ -91,8 +92,8 @@ class MySQL(MySQLPieces):
             "conv": _DECODERS,
             "autocommit": True,
             "client_flag": CLIENT.MULTI_STATEMENTS,
-            "connect_timeout": max(_CONNECT_LEAST_S, min(_CONNECT_MOST_S, int(statement_timeout_s))),
-            "read_timeout": statement_timeout_s + _DEAD_S,
+            "connect_timeout": connect_s,
+            "read_timeout": connect_s,
             "write_timeout": statement_timeout_s + _DEAD_S,
             "program_name": "hms-cache-proxy",
         }
@@ -175,10 +176,11 @@ class MySQL(MySQLPieces):
         if self._connection is None:
             if self._in_snapshot:
                 raise StoreError(f"the metastore's database, {self._place}: the snapshot ended with its connection")
-            connection = pymysql.connect(**self._arguments)
+            connection: Any = pymysql.connect(**self._arguments)
+            connection._read_timeout = self._statement_timeout_s + _DEAD_S  # so far it was that of connecting
             self._answered()
             self._connection = connection
-            version = str(connection.get_server_info())  # type: ignore[no-untyped-call]
+            version = str(connection.get_server_info())
             self._check_version(version)
             with connection.cursor() as cursor:
                 cursor.execute(_SESSION.format(timeout=self._timeout(version)))
