@@ -5,12 +5,16 @@ PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
 SOAK_SECONDS ?= 3600
+UPSTREAM ?= hive42
+SEED ?= 1
+N ?= 5000
+STORE ?= sql
 
 .DEFAULT_GOAL := help
-.PHONY: help install run lint test soak bench docs clean
+.PHONY: help install run lint test soak differential bench docs clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml
 	.ci/prepare $(VENV)
@@ -33,6 +37,9 @@ test: lint ## Lint, then all tests, against real metastores and databases
 soak: install ## One hour (SOAK_SECONDS) of histories: readers checked while everything is written, stopped and killed
 	HISTORY_SECONDS=$$(($(SOAK_SECONDS) / 2)) $(PYTHON) -m pytest -k no_violation \
 	  tests/history/test_history.py tests/write_ids/test_history.py $(PYTEST_ARGS)
+
+differential: install ## Compare N=5000 replies with UPSTREAM=hive42|hive31|hive23|hive42-mariadb (SEED=1 STORE=sql)
+	$(PYTHON) -m tests.differential --upstream $(UPSTREAM) --seed $(SEED) --reads $(N) --store $(STORE)
 
 bench: install ## Measure proxy, metastore and CachedStore side by side (docs/benchmarks.md)
 	$(PYTHON) -m benchmarks

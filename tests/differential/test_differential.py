@@ -14,7 +14,7 @@ import pytest
 from tests.differential.changes import Changes
 from tests.differential.compare import Report, compare
 from tests.differential.contents import KINDS_23, fill
-from tests.differential.reads import METHODS_23, OldReads, Reads, Request
+from tests.differential.reads import METHODS_23, OldReads, Reads, Reads31, Request
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.hive import Metastore
@@ -124,6 +124,33 @@ def test_hive_23_followed_over_thrift(
                 time.sleep(TRAILING_S)
             with RawConnection(*proxy.address) as proxied:
                 reads = itertools.islice(OldReads(world, SEED + number, methods), int(READS * 0.03))
+                check(compare(direct, proxied, reads))
+        assert hit_share(proxy) > 0.2, proxy.requests()
+
+
+@pytest.mark.real
+@pytest.mark.flaky(reruns=0)
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("store", ["sql", "thrift"])
+def test_hive_31(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], store: str) -> None:
+    """A short run; `make differential UPSTREAM=hive31` is the long one. Its log has no events of statistics."""
+    metastore = new_metastore("hive31")
+    with ExitStack() as stack:
+        client = stack.enter_context(MetastoreClient(*metastore.address))
+        direct = stack.enter_context(RawConnection(*metastore.address))
+        world = fill(client, "df", SEED, databases=1, tables=10, partitions=5)
+        settings = {} if store == "sql" else {"STORE": "thrift"}
+        proxy = new_proxy(metastore, store=store == "sql", settings=settings, prewarmed=False)
+        proxy.wait_prewarmed()
+        through = stack.enter_context(MetastoreClient(*proxy.address))
+        changes = Changes(world, client, through, statistics_are_logged=False)
+        for number in range(2):
+            if number:
+                for _ in range(20):
+                    changes.one()
+                proxy.wait_event(current_event(client))
+            with RawConnection(*proxy.address) as proxied:
+                reads = itertools.islice(Reads31(world, SEED + number), int(READS * 0.01))
                 check(compare(direct, proxied, reads))
         assert hit_share(proxy) > 0.2, proxy.requests()
 
