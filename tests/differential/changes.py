@@ -10,16 +10,27 @@ from collections import Counter
 from typing import Any
 
 from hive_metastore.ttypes import (
+    AddCheckConstraintRequest,
+    AddDefaultConstraintRequest,
+    AddNotNullConstraintRequest,
+    AddPrimaryKeyRequest,
+    AddUniqueConstraintRequest,
     ColumnStatistics,
     ColumnStatisticsData,
     ColumnStatisticsDesc,
     ColumnStatisticsObj,
+    DropConstraintRequest,
     EnvironmentContext,
     Function,
     GetTableRequest,
     LongColumnStatsData,
     ResourceUri,
     SetPartitionsStatsRequest,
+    SQLCheckConstraint,
+    SQLDefaultConstraint,
+    SQLNotNullConstraint,
+    SQLPrimaryKey,
+    SQLUniqueConstraint,
 )
 from thrift.Thrift import TException
 
@@ -202,6 +213,38 @@ class Changes:
             self.statistics_client.set_aggr_stats_for(SetPartitionsStatsRequest(colStats=[statistics], engine="hive"))
         else:
             self.statistics_client.update_partition_column_statistics(statistics)
+
+    def change_add_constraint(self) -> None:
+        """Of one of a few names, which Hive 4 allows at several tables."""
+        note = self._note("plain", "iceberg", "partitioned", "wide")
+        columns = [column.name for column in self._table(note).sd.cols] + [key for key, _ in note.keys]
+        name, column = self._constraint(), self.rng.choice(columns)
+        where = {"catName": "hive", "table_db": note.database, "table_name": note.name, "column_name": column}
+        row: dict[str, Any] = {**where, "enable_cstr": True, "validate_cstr": False, "rely_cstr": True}
+        kind = self.rng.randrange(5)
+        if kind == 0:
+            keys = [SQLPrimaryKey(**row, key_seq=1, pk_name=name)]
+            self.client.add_primary_key(AddPrimaryKeyRequest(keys))
+        elif kind == 1:
+            rows = [SQLUniqueConstraint(**row, key_seq=1, uk_name=name)]
+            self.client.add_unique_constraint(AddUniqueConstraintRequest(rows))
+        elif kind == 2:
+            self.client.add_not_null_constraint(
+                AddNotNullConstraintRequest([SQLNotNullConstraint(**row, nn_name=name)])
+            )
+        elif kind == 3:
+            defaults = [SQLDefaultConstraint(**row, default_value="0", dc_name=name)]
+            self.client.add_default_constraint(AddDefaultConstraintRequest(defaults))
+        else:
+            checks = [SQLCheckConstraint(**row, check_expression="1 > 0", dc_name=name)]
+            self.client.add_check_constraint(AddCheckConstraintRequest(checks))
+
+    def change_drop_constraint(self) -> None:
+        note = self._note()
+        self.client.drop_constraint(DropConstraintRequest(note.database, note.name, self._constraint()))
+
+    def _constraint(self) -> str:
+        return f"c{self.rng.randrange(6)}"
 
     def change_truncate(self) -> None:
         note = self._note("partitioned", "plain", "managed")

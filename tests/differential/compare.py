@@ -70,6 +70,12 @@ UNORDERED = {
     "get_table_objects_by_name_req",
     "get_partition_names_ps",
     "get_partition_names_ps_req",
+    "get_primary_keys",
+    "get_unique_constraints",
+    "get_not_null_constraints",
+    "get_default_constraints",
+    "get_check_constraints",
+    "get_all_table_constraints",
 }
 """The metastore asks its database for these without ORDER BY: two equal calls were seen to differ, when statistics of
 TBLS had been gathered in between."""
@@ -84,8 +90,8 @@ def decoded(reply: bytes, method: str) -> Any:
     return message.method, message.type, message.seqid, fields
 
 
-def _sorted(value: Any, depth: int = 2) -> Any:
-    """The list in a result, or in the only struct of a result, sorted."""
+def _sorted(value: Any, depth: int = 3) -> Any:
+    """The lists in a result, or in its structs, sorted."""
     if isinstance(value, list):
         return sorted(value, key=repr)
     if isinstance(value, dict) and depth:

@@ -11,6 +11,9 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from hive_metastore.ttypes import (
+    AllTableConstraintsRequest,
+    DefaultConstraintsRequest,
+    ForeignKeysRequest,
     GetDatabaseRequest,
     GetPartitionNamesPsRequest,
     GetPartitionRequest,
@@ -18,7 +21,9 @@ from hive_metastore.ttypes import (
     GetPartitionsPsWithAuthRequest,
     GetTableRequest,
     GetTablesRequest,
+    NotNullConstraintsRequest,
     PartitionsRequest,
+    PrimaryKeysRequest,
 )
 
 from tests.differential.contents import LATIN1_ENDS, STRING_VALUES, TableNote, World
@@ -260,6 +265,27 @@ class Reads:
             "tbl_name": self.spell(note.name),
             "part_name": self.partition_name(note),
         }
+
+    def make_get_all_table_constraints(self) -> Request:
+        database, name = self.names()
+        request = AllTableConstraintsRequest(dbName=database, tblName=name, catName=self.rng.choice(["hive", " HIVE"]))
+        return "get_all_table_constraints", {"request": request}
+
+    def make_get_primary_keys(self) -> Request:
+        database, name = self.names()
+        catalog = self.rng.choice([None, "hive", "Hive"])
+        return "get_primary_keys", {"request": PrimaryKeysRequest(db_name=database, tbl_name=name, catName=catalog)}
+
+    def make_get_not_null_constraints(self) -> Request:
+        return "get_not_null_constraints", {"request": NotNullConstraintsRequest("hive", *self.names())}
+
+    def make_get_default_constraints(self) -> Request:
+        return "get_default_constraints", {"request": DefaultConstraintsRequest("hive", *self.names())}
+
+    def make_get_foreign_keys(self) -> Request:
+        database, name = self.names()
+        request = ForeignKeysRequest(foreign_db_name=database, foreign_tbl_name=name, catName="hive")
+        return "get_foreign_keys", {"request": request}
 
     def make_get_partition_names(self) -> Request:
         note = self.partitioned()
