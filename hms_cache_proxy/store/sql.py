@@ -43,12 +43,12 @@ from hms_cache_proxy.store.protocol import (
     unwatched,
 )
 from hms_cache_proxy.store.schema import Schema, hive_line
+from hms_cache_proxy.store.sql_common import ByIds, Row
 from hms_cache_proxy.store.sql_databases import Databases, DatabaseStatements
 from hms_cache_proxy.store.sql_descriptors import Descriptors, DescriptorStatements
 from hms_cache_proxy.store.sql_marks import AGAIN_S, COLUMNS, mark_columns, marks_of
 from hms_cache_proxy.store.sql_partitions import Partitions, PartitionStatements
-from hms_cache_proxy.store.sql_pieces import ByIds
-from hms_cache_proxy.store.sql_postgres import Postgres, Row
+from hms_cache_proxy.store.sql_postgres import Postgres
 from hms_cache_proxy.store.sql_tables import Tables, TableStatements
 from hms_cache_proxy.store.sql_write_ids import WriteIds, WriteIdStatements
 
@@ -206,9 +206,7 @@ class SqlStore:
 class SqlSnapshot:
     """Snapshot of an SqlStore."""
 
-    def __init__(
-        self, database: Dialect, statements: _Statements, first: Sequence[Row], marks: Marks | None
-    ) -> None:
+    def __init__(self, database: Dialect, statements: _Statements, first: Sequence[Row], marks: Marks | None) -> None:
         self._database = database
         self._marks = marks
         self._statements = statements

@@ -21,7 +21,7 @@ from sqlalchemy.sql.elements import ClauseElement
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import NO_CONSTRAINTS, ConstraintKind, Constraints, TableName
 from hms_cache_proxy.store.schema import Schema
-from hms_cache_proxy.store.sql_pieces import Column
+from hms_cache_proxy.store.sql_common import Column
 
 if TYPE_CHECKING:
     from hms_cache_proxy.store.sql_dialect import Dialect

@@ -17,8 +17,8 @@ from sqlalchemy import and_, null, select
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import DatabaseKey, DatabaseRecord
 from hms_cache_proxy.store.schema import Schema
+from hms_cache_proxy.store.sql_common import Row
 from hms_cache_proxy.store.sql_descriptors import MAP_TYPES
-from hms_cache_proxy.store.sql_postgres import Row
 from hms_cache_proxy.store.sql_tables import OWNER_TYPES, catalog_column
 
 if TYPE_CHECKING:

@@ -42,8 +42,7 @@ from sqlalchemy import (
 
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.schema import Schema
-from hms_cache_proxy.store.sql_pieces import Column
-from hms_cache_proxy.store.sql_postgres import Row
+from hms_cache_proxy.store.sql_common import Column, Row
 
 if TYPE_CHECKING:
     from hms_cache_proxy.store.sql_dialect import Dialect

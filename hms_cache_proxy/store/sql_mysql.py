@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,9 +24,9 @@ from pymysql.cursors import SSCursor
 from sqlalchemy.engine import URL
 
 from hms_cache_proxy.errors import StoreError, Unfit
+from hms_cache_proxy.store.sql_common import CommonDatabase, Row
 from hms_cache_proxy.store.sql_mysql_pieces import EXACT, MySQLPieces, TextColumn
-from hms_cache_proxy.store.sql_pieces import ByIds
-from hms_cache_proxy.store.sql_postgres import Row, Server, TablePrivileges
+from hms_cache_proxy.store.sql_postgres import Server, TablePrivileges
 
 _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY;"
 _SESSION = (
@@ -55,7 +55,6 @@ a name for 767, and a metastore's connection need not be strict."""
 _SHOWN = 100  # characters of a name in a message
 _CONNECT_LEAST_S, _CONNECT_MOST_S = 2, 10
 _DEAD_S = 10.0  # a server that ends statements at their time says so within this
-_DENSE = 2  # a range may hold at most so many ids for each one that is wanted
 _STREAMED = 50_000
 _CUT = 1260  # ER_CUT_VALUE_GROUP_CONCAT
 _OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0)}
@@ -70,7 +69,7 @@ _DECODERS: dict[int, Callable[[bytes], object]] = {
 }
 
 
-class MySQL(MySQLPieces):
+class MySQL(MySQLPieces, CommonDatabase):
     """One connection, made when needed and made anew after an error."""
 
     def __init__(self, url: URL, *, statement_timeout_s: float, answered: Callable[[], None]) -> None:
@@ -133,19 +132,6 @@ class MySQL(MySQLPieces):
     def rows(self, statement: str, **parameters: object) -> list[Row]:
         """All rows of a compiled statement."""
         return self._execute(self._with(statement, parameters))
-
-    def rows_by_ids(self, statement: ByIds, ids: Iterable[int | None]) -> list[Row]:
-        """All rows for these ids, None left out. Rows of other ids may be among them.
-
-        Ids that lie close together, as those of one table's partitions mostly do, are asked for as a range.
-        """
-        wanted = {id_ for id_ in ids if id_ is not None}
-        if not wanted:
-            return []
-        low, high = min(wanted), max(wanted)
-        if high - low < _DENSE * len(wanted):
-            return self.rows(statement.dense, low=low, high=high)
-        return self.rows(statement.sparse, ids=sorted(wanted))
 
     def stream(self, statement: str, **parameters: object) -> Iterator[list[Row]]:
         """The rows in batches, without the whole result in memory. To be used up before the next statement."""

@@ -10,7 +10,7 @@ the column's character set before it is compared: what that set lacks would end 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import BinaryExpression
 from sqlalchemy.sql.functions import FunctionElement
 
-from hms_cache_proxy.store.sql_pieces import ByIds, Column
+from hms_cache_proxy.store.sql_common import ByIds, Column, CommonPieces
 from hms_cache_proxy.store.sql_postgres import Server
 
 _DIALECT = mysql.dialect(paramstyle="pyformat")
@@ -60,7 +60,7 @@ class TextColumn:
         return self.collation.endswith("_bin") or self.collation == "binary"
 
 
-class MySQLPieces:
+class MySQLPieces(CommonPieces):
     """Makes statements and parts of them. `columns`: (table, column) to how it holds text, in upper case."""
 
     is_binary = False
@@ -87,38 +87,14 @@ class MySQLPieces:
         """Parameters of a compiled statement that are compared with a column of text."""
         return self._compared.get(statement, {})
 
-    def by_ids(self, build: Callable[[Callable[[Column], ColumnElement[bool]]], ClauseElement]) -> ByIds:
-        """A statement for rows_by_ids(); `build` gets a function that gives the condition on a column of ids."""
-
-        def is_between(ids: Column) -> ColumnElement[bool]:
-            return ids.between(bindparam("low"), bindparam("high"))
-
-        def is_listed(ids: Column) -> ColumnElement[bool]:
-            return _among(ids, "ids")
-
-        return ByIds(self.compile(build(is_between)), self.compile(build(is_listed)))
+    def among_ids(self, column: Column, name: str) -> ColumnElement[bool]:
+        """As a list."""
+        return _among(column, name)
 
     @staticmethod
-    def text_list(values: Sequence[bytes]) -> list[str]:
-        """Value for a parameter of among_texts(); what is no text cannot be in a database."""
-        found = []
-        for value in values:
-            try:
-                found.append(value.decode())
-            except UnicodeDecodeError:
-                continue
-        return [value for value in found if "\0" not in value]
-
-    @classmethod
-    def texts(cls, **values: bytes) -> dict[str, str] | None:
-        """Text parameters; None if one of them is no text."""
-        decoded = cls.text_list(list(values.values()))
-        return dict(zip(values, decoded, strict=True)) if len(decoded) == len(values) else None
-
-    @staticmethod
-    def count() -> Column:
-        """Aggregate: number of rows."""
-        return func.count()
+    def id_list(ids: Iterable[int]) -> object:
+        """As the driver takes it."""
+        return list(ids)
 
     @staticmethod
     def among_texts(of: Column, name: str) -> ColumnElement[bool]:

@@ -6,9 +6,7 @@ the Thrift binary protocol: a string is its length in 4 bytes and its UTF-8 byte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from sqlalchemy import (
     ARRAY,
@@ -31,21 +29,13 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 
-Column = ColumnElement[Any]  # an expression of any type
+from hms_cache_proxy.store.sql_common import ByIds, Column, CommonPieces
 
 _EMPTY: Column = literal_column("''::bytea")
 _DIALECT = postgresql.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
 
 
-@dataclass(frozen=True, slots=True)
-class ByIds:
-    """A statement in two forms: for a range of ids, and for a list of them."""
-
-    dense: str
-    sparse: str
-
-
-class PostgresPieces:
+class PostgresPieces(CommonPieces):
     """Makes statements and parts of them. `is_binary`: the database itself orders text by bytes. `folds_names`: it puts
     names of tables that a script did not quote into lower case."""
 
@@ -53,44 +43,18 @@ class PostgresPieces:
     folds_names = True
     exact_text = True
 
-    @staticmethod
-    def compile(statement: ClauseElement) -> str:
+    def compile(self, statement: ClauseElement) -> str:
         """The text of a Core statement for rows() and stream()."""
         return str(statement.compile(dialect=_DIALECT))
 
-    @classmethod
-    def by_ids(cls, build: Callable[[Callable[[Column], ColumnElement[bool]]], ClauseElement]) -> ByIds:
-        """A statement for rows_by_ids(); `build` gets a function that gives the condition on a column of ids."""
-
-        def is_between(column: Column) -> ColumnElement[bool]:
-            return column.between(bindparam("low"), bindparam("high"))
-
-        def is_listed(column: Column) -> ColumnElement[bool]:
-            return column == any_(cast(bindparam("ids"), ARRAY(BigInteger)))
-
-        return ByIds(cls.compile(build(is_between)), cls.compile(build(is_listed)))
+    def among_ids(self, column: Column, name: str) -> ColumnElement[bool]:
+        """As an array."""
+        return column == any_(cast(bindparam(name), ARRAY(BigInteger)))
 
     @staticmethod
-    def text_list(values: Sequence[bytes]) -> list[str]:
-        """Value for a parameter of among_texts(); what is no text of this database cannot be in it."""
-        found = []
-        for value in values:
-            try:
-                found.append(value.decode())
-            except UnicodeDecodeError:
-                continue
-        return [value for value in found if "\0" not in value]
-
-    @classmethod
-    def texts(cls, **values: bytes) -> dict[str, str] | None:
-        """Text parameters; None if one of them is no text of this database."""
-        decoded = cls.text_list(list(values.values()))
-        return dict(zip(values, decoded, strict=True)) if len(decoded) == len(values) else None
-
-    @staticmethod
-    def count() -> Column:
-        """Aggregate: number of rows."""
-        return func.count()
+    def id_list(ids: Iterable[int]) -> object:
+        """The text of an array."""
+        return "{" + ",".join(map(str, ids)) + "}"
 
     @staticmethod
     def among_texts(column: Column, name: str) -> ColumnElement[bool]:
@@ -157,8 +121,7 @@ class PostgresPieces:
         joined = func.coalesce(func.string_agg(item, end), _EMPTY)
         return func.int4send(cast(func.count(present), Integer)).op("||")(joined)
 
-    @classmethod
-    def maps_by_ids(cls, owner: Column, key: Column, value: Column) -> ByIds:
+    def maps_by_ids(self, owner: Column, key: Column, value: Column) -> ByIds:
         """(owner, items of its map<string,string> without the two type bytes), for rows_by_ids().
 
         Pairs with NULL are left out. The items are in order of their keys, so that equal maps are equal bytes: sorted
@@ -168,7 +131,7 @@ class PostgresPieces:
         def build(among: Callable[[Column], ColumnElement[bool]]) -> ClauseElement:
             rows = select(owner.label("owner"), key.label("key"), value.label("value")).where(among(owner))
             found = rows.order_by(owner, key).subquery().c
-            item = cls.string(found.key).op("||")(cls.string(found.value))
-            return select(found.owner, cls.counted(item, found.value)).group_by(found.owner)
+            item = self.string(found.key).op("||")(self.string(found.value))
+            return select(found.owner, self.counted(item, found.value)).group_by(found.owner)
 
-        return cls.by_ids(build)
+        return self.by_ids(build)

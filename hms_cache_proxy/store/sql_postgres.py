@@ -9,7 +9,7 @@ Owner: the store's one thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +19,8 @@ import psycopg2.extensions
 from sqlalchemy.engine import URL
 
 from hms_cache_proxy.errors import StoreError
-from hms_cache_proxy.store.sql_pieces import ByIds, PostgresPieces
-
-Row = tuple[Any, ...]  # what a driver returns: as typed as its statement
+from hms_cache_proxy.store.sql_common import CommonDatabase, Row
+from hms_cache_proxy.store.sql_pieces import PostgresPieces
 
 _BEGIN = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
@@ -41,7 +40,6 @@ SELECT name, id IS NOT NULL, coalesce(has_table_privilege(id, 'SELECT'), false),
 FROM (SELECT name, to_regclass(quote_ident(name))::oid AS id FROM unnest(%(tables)s::text[]) AS name) found"""
 _KEEPALIVE = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 _CONNECT_LEAST_S, _CONNECT_MOST_S = 2, 10  # libpq takes less than 2 for 2
-_DENSE = 2  # a range may hold at most so many ids for each one that is wanted
 _FETCH = "FETCH 50000 FROM stream"
 
 
@@ -67,7 +65,7 @@ class TablePrivileges:
     may_write: bool
 
 
-class Postgres(PostgresPieces):
+class Postgres(PostgresPieces, CommonDatabase):
     """One connection, made when needed and made anew after an error."""
 
     isolation = "SHOW transaction_isolation"
@@ -126,20 +124,6 @@ class Postgres(PostgresPieces):
     def rows(self, statement: str, **parameters: object) -> list[Row]:
         """All rows of a compiled statement."""
         return self._execute(statement, parameters)
-
-    def rows_by_ids(self, statement: ByIds, ids: Iterable[int | None]) -> list[Row]:
-        """All rows for these ids, None left out. Rows of other ids may be among them.
-
-        Ids that lie close together, as those of one table's partitions mostly do, are asked for as a range, which
-        costs the server a third of a list and never makes it read a whole table.
-        """
-        wanted = {id_ for id_ in ids if id_ is not None}
-        if not wanted:
-            return []
-        low, high = min(wanted), max(wanted)
-        if high - low < _DENSE * len(wanted):
-            return self.rows(statement.dense, low=low, high=high)
-        return self.rows(statement.sparse, ids="{" + ",".join(map(str, sorted(wanted))) + "}")
 
     def stream(self, statement: str, **parameters: object) -> Iterator[list[Row]]:
         """The rows in batches, without the whole result in memory. To be used up before the next statement."""

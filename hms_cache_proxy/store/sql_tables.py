@@ -27,10 +27,9 @@ from sqlalchemy import Select, bindparam, literal_column, null, select
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import Constraints, TableName, TableRecord
 from hms_cache_proxy.store.schema import Schema
+from hms_cache_proxy.store.sql_common import Column, Row
 from hms_cache_proxy.store.sql_constraints import ConstraintStatements, read_constraints
 from hms_cache_proxy.store.sql_descriptors import MAP_TYPES, Descriptor, Descriptors, descriptor_columns
-from hms_cache_proxy.store.sql_pieces import Column
-from hms_cache_proxy.store.sql_postgres import Row
 
 if TYPE_CHECKING:
     from hms_cache_proxy.store.sql_dialect import Dialect

@@ -27,8 +27,7 @@ from sqlalchemy import ColumnElement, and_, exists, func, literal_column, select
 
 from hms_cache_proxy.store.protocol import TableWrites, WritesKey
 from hms_cache_proxy.store.schema import Schema
-from hms_cache_proxy.store.sql_pieces import Column
-from hms_cache_proxy.store.sql_postgres import Row
+from hms_cache_proxy.store.sql_common import Column, Row
 from hms_cache_proxy.store.write_ids import ValidWriteIdList, full_name
 
 if TYPE_CHECKING:

@@ -1,0 +1,98 @@
+"""What all databases have in common: texts that can be parameters, rows asked for by their ids.
+
+Job: the part of a dialect that needs no word of its own. Must not know: connections, the metastore's tables.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import ClauseElement, ColumnElement, bindparam, func
+
+Column = ColumnElement[Any]  # an expression of any type
+Row = tuple[Any, ...]  # what a driver returns: as typed as its statement
+
+_DENSE: Final = 2  # a range may hold at most so many ids for each one that is wanted
+
+
+@dataclass(frozen=True, slots=True)
+class ByIds:
+    """A statement in two forms: for a range of ids, and for a list of them."""
+
+    dense: str
+    sparse: str
+
+
+class CommonPieces(ABC):
+    """Parts of statements, and values for their parameters."""
+
+    @abstractmethod
+    def compile(self, statement: ClauseElement) -> str:
+        """The text of a Core statement for rows() and stream()."""
+
+    @abstractmethod
+    def among_ids(self, column: Column, name: str) -> ColumnElement[bool]:
+        """The column is one of the ids of parameter `name`, an id_list()."""
+
+    @staticmethod
+    @abstractmethod
+    def id_list(ids: Iterable[int]) -> object:
+        """Value for a parameter of among_ids()."""
+
+    def by_ids(self, build: Callable[[Callable[[Column], ColumnElement[bool]]], ClauseElement]) -> ByIds:
+        """A statement for rows_by_ids(); `build` gets a function that gives the condition on a column of ids."""
+
+        def is_between(column: Column) -> ColumnElement[bool]:
+            return column.between(bindparam("low"), bindparam("high"))
+
+        def is_listed(column: Column) -> ColumnElement[bool]:
+            return self.among_ids(column, "ids")
+
+        return ByIds(self.compile(build(is_between)), self.compile(build(is_listed)))
+
+    @staticmethod
+    def text_list(values: Sequence[bytes]) -> list[str]:
+        """Value for a parameter of among_texts(); what is no text of this database cannot be in it."""
+        found = []
+        for value in values:
+            try:
+                found.append(value.decode())
+            except UnicodeDecodeError:
+                continue
+        return [value for value in found if "\0" not in value]
+
+    @classmethod
+    def texts(cls, **values: bytes) -> dict[str, str] | None:
+        """Text parameters; None if one of them is no text of this database."""
+        decoded = cls.text_list(list(values.values()))
+        return dict(zip(values, decoded, strict=True)) if len(decoded) == len(values) else None
+
+    @staticmethod
+    def count() -> Column:
+        """Aggregate: number of rows."""
+        return func.count()
+
+
+class CommonDatabase(CommonPieces):
+    """What is asked of a connection."""
+
+    @abstractmethod
+    def rows(self, statement: str, **parameters: object) -> list[Row]:
+        """All rows of a compiled statement."""
+
+    def rows_by_ids(self, statement: ByIds, ids: Iterable[int | None]) -> list[Row]:
+        """All rows for these ids, None left out. Rows of other ids may be among them.
+
+        Ids that lie close together, as those of one table's partitions mostly do, are asked for as a range, which
+        costs the server a third of a list and never makes it read a whole table.
+        """
+        wanted = {id_ for id_ in ids if id_ is not None}
+        if not wanted:
+            return []
+        low, high = min(wanted), max(wanted)
+        if high - low < _DENSE * len(wanted):
+            return self.rows(statement.dense, low=low, high=high)
+        return self.rows(statement.sparse, ids=self.id_list(sorted(wanted)))
