@@ -10,8 +10,8 @@ What a metastore does (4.0.0 and 4.2.0 over PostgreSQL agree):
 - the default partition's name as a literal selects it, or with `!=` the others, whatever the key's type.
 - Any value that its type cannot be made of breaks the whole call there: `Unsure` here.
 
-3.1.3 refuses keys of other types than string and the integers, and the default partition's name for those; its `=` of
-integers compares numbers.
+3.1.3 compares string keys in the same way. It refuses keys of other types but integers, and casts the values of those
+without a guard: whether its call fails over a value of another table is its database's plan to decide. So it is asked.
 
 Owner: any process; no state.
 """
@@ -122,7 +122,7 @@ class Match:
         text = value.text
         if not text or b"\0" in text:
             raise Unsure
-        if self._is_31 and kind != b"string" and (kind not in typed.INTEGER_TYPES or value.kind != "integer"):
+        if self._is_31 and kind != b"string":
             raise Unsure
         if STRINGS.fullmatch(kind):
             if value.kind != "string":
@@ -135,7 +135,7 @@ class Match:
         if kind in typed.INTEGER_TYPES and value.kind == "integer":
             if not -_BIGINT <= int(text) < _BIGINT:
                 raise Unsure
-            if op == "=" and not self._is_31:
+            if op == "=":
                 return _of_bytes(at, op, text)
             self._check(at, typed.INTEGER)
             return _of_numbers(at, op, int(text))

@@ -150,7 +150,7 @@ def _spans(context: Context, entry: TableEntry, node: Node, match: Match) -> lis
     (first, kind), *others = entry.partition_keys
     begin = escape(first.lower()) + b"="
     values = filter_spans.exact(node, first.lower())
-    if values is not None and not (context.is_31 and kind != b"string"):
+    if values is not None:
         return filter_spans.under({begin + escape(value) for value in values}, last=not others)
     if STRINGS.fullmatch(kind.lower()) is not None or entry.typed[:1] == typed.DATE:
         spans = filter_spans.between(node, first.lower(), last=not others)
