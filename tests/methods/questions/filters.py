@@ -121,7 +121,7 @@ OTHER_THAN_STRINGS = {
 
 
 def _asked_of_31(table: bytes, text: bytes) -> bool:
-    """Hive 3.1 knows no `==` and no back-quotes; what it says of other keys than strings is the database's to decide."""
+    """Hive 3.1 knows no `==` and no back-quotes; of keys that are no strings its database decides what it says."""
     key = OTHER_THAN_STRINGS.get(table)
     return (key is not None and re.search(key, text) is not None) or b"==" in text or b"`" in text
 
