@@ -10,8 +10,8 @@ from hms_cache_proxy.doctor.finding import Finding, Level
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.schema import READ_TABLES
 from hms_cache_proxy.store.sql import open_database
+from hms_cache_proxy.store.sql_common import Server
 from hms_cache_proxy.store.sql_mysql_pieces import MySQLPieces
-from hms_cache_proxy.store.sql_postgres import Server
 from hms_cache_proxy.store.sql_report import PrivilegesReport, privileges_report
 
 READER = "hms_reader"

@@ -6,7 +6,8 @@ Job: the part of a dialect that needs no word of its own. Must not know: connect
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +25,28 @@ class ByIds:
 
     dense: str
     sparse: str
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """`schema`: where tables are found without a schema's name; empty if nowhere."""
+
+    version: str
+    account: str
+    database: str
+    schema: str
+    is_replica: bool
+    product: str = "PostgreSQL"
+
+
+@dataclass(frozen=True, slots=True)
+class TablePrivileges:
+    """What an account may do with a table."""
+
+    table: str
+    exists: bool
+    may_read: bool
+    may_write: bool
 
 
 class CommonPieces(ABC):
@@ -78,6 +101,36 @@ class CommonPieces(ABC):
 
 class CommonDatabase(CommonPieces):
     """What is asked of a connection."""
+
+    _in_snapshot = False
+
+    @contextmanager
+    def snapshot(self, first: str) -> Iterator[list[Row]]:
+        """A transaction that sees one state, whose first statement's rows are given, to the end of the block.
+
+        Begin and first statement are one round trip.
+        """
+        assert not self._in_snapshot, "a snapshot inside a snapshot"
+        rows = self._begin(first)
+        self._in_snapshot = True
+        try:
+            yield rows
+            self._commit()
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._in_snapshot = False
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection; the next use makes a new one."""
+
+    @abstractmethod
+    def _begin(self, first: str) -> list[Row]: ...
+
+    @abstractmethod
+    def _commit(self) -> None: ...
 
     @abstractmethod
     def rows(self, statement: str, **parameters: object) -> list[Row]:

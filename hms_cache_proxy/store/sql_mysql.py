@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import pymysql
@@ -24,9 +23,8 @@ from pymysql.cursors import SSCursor
 from sqlalchemy.engine import URL
 
 from hms_cache_proxy.errors import StoreError, Unfit
-from hms_cache_proxy.store.sql_common import CommonDatabase, Row
+from hms_cache_proxy.store.sql_common import CommonDatabase, Row, Server, TablePrivileges
 from hms_cache_proxy.store.sql_mysql_pieces import EXACT, MySQLPieces, TextColumn
-from hms_cache_proxy.store.sql_postgres import Server, TablePrivileges
 
 _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY;"
 _SESSION = (
@@ -100,27 +98,11 @@ class MySQL(MySQLPieces, CommonDatabase):
         self._statement_timeout_s = statement_timeout_s
         self._answered = answered
         self._connection: Any = None  # PyMySQL's, kept across snapshots
-        self._in_snapshot = False
 
     # -- life of a connection and a snapshot
 
-    @contextmanager
-    def snapshot(self, first: str) -> Iterator[list[Row]]:
-        """A transaction that sees one state, whose first statement's rows are given, to the end of the block.
-
-        Begin and first statement are one round trip.
-        """
-        assert not self._in_snapshot, "a snapshot inside a snapshot"
-        rows = self._begin(first)
-        self._in_snapshot = True
-        try:
-            yield rows
-            self._execute("COMMIT")
-        except BaseException:
-            self.close()
-            raise
-        finally:
-            self._in_snapshot = False
+    def _commit(self) -> None:
+        self._execute("COMMIT")
 
     def close(self) -> None:
         """Close the connection; the next use makes a new one."""

@@ -40,8 +40,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import BinaryExpression
 from sqlalchemy.sql.functions import FunctionElement
 
-from hms_cache_proxy.store.sql_common import ByIds, Column, CommonPieces
-from hms_cache_proxy.store.sql_postgres import Server
+from hms_cache_proxy.store.sql_common import ByIds, Column, CommonPieces, Server
 
 _DIALECT = mysql.dialect(paramstyle="pyformat")
 _EMPTY: Column = literal_column("_binary''")

@@ -10,8 +10,6 @@ Owner: the store's one thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg2
@@ -19,7 +17,7 @@ import psycopg2.extensions
 from sqlalchemy.engine import URL
 
 from hms_cache_proxy.errors import StoreError
-from hms_cache_proxy.store.sql_common import CommonDatabase, Row
+from hms_cache_proxy.store.sql_common import CommonDatabase, Row, Server, TablePrivileges
 from hms_cache_proxy.store.sql_pieces import PostgresPieces
 
 _BEGIN = (
@@ -41,28 +39,6 @@ FROM (SELECT name, to_regclass(quote_ident(name))::oid AS id FROM unnest(%(table
 _KEEPALIVE = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 _CONNECT_LEAST_S, _CONNECT_MOST_S = 2, 10  # libpq takes less than 2 for 2
 _FETCH = "FETCH 50000 FROM stream"
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """`schema`: where tables are found without a schema's name; empty if nowhere."""
-
-    version: str
-    account: str
-    database: str
-    schema: str
-    is_replica: bool
-    product: str = "PostgreSQL"
-
-
-@dataclass(frozen=True, slots=True)
-class TablePrivileges:
-    """What an account may do with a table."""
-
-    table: str
-    exists: bool
-    may_read: bool
-    may_write: bool
 
 
 class Postgres(PostgresPieces, CommonDatabase):
@@ -93,27 +69,14 @@ class Postgres(PostgresPieces, CommonDatabase):
         self._statement_timeout_s = statement_timeout_s
         self._answered = answered
         self._connection: Any = None  # psycopg2's, kept across snapshots
-        self._in_snapshot = False
 
     # -- life of a connection and a snapshot
 
-    @contextmanager
-    def snapshot(self, first: str) -> Iterator[list[Row]]:
-        """A transaction that sees one state, from its first statement, whose rows are given, to the end of the block.
+    def _begin(self, first: str) -> list[Row]:
+        return self._execute(_BEGIN + first, None)
 
-        Begin and first statement are one round trip.
-        """
-        assert not self._in_snapshot, "a snapshot inside a snapshot"
-        rows = self._execute(_BEGIN + first, None)
-        self._in_snapshot = True
-        try:
-            yield rows
-            self._execute("COMMIT", None, fetch=False)
-        except BaseException:
-            self.close()
-            raise
-        finally:
-            self._in_snapshot = False
+    def _commit(self) -> None:
+        self._execute("COMMIT", None, fetch=False)
 
     def close(self) -> None:
         """Close the connection; the next use makes a new one."""

@@ -15,7 +15,7 @@ from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.protocol import StoreIdentity
 from hms_cache_proxy.store.schema import READ_TABLES, Schema, hive_line
 from hms_cache_proxy.store.sql import SqlStore, open_database, schema_version
-from hms_cache_proxy.store.sql_postgres import Server
+from hms_cache_proxy.store.sql_common import Server
 
 if TYPE_CHECKING:
     from hms_cache_proxy.store.sql_dialect import Dialect

@@ -15,7 +15,8 @@ import pytest
 from hms_cache_proxy.metrics import WorkerMetrics
 from tests.follower.harness import Followed
 from tests.methods.filled import Filled
-from tests.methods.local import Local
+from tests.methods.local import Local, followed_over
+from tests.methods.oracle import Oracle
 from tests.methods.world import World
 from tests.testbed.bed import Bed
 
@@ -60,11 +61,7 @@ def world31(bed: Bed) -> Iterator[World]:
 
 
 def _local(world: World, directory: Path) -> Iterator[Local]:
-    include = [f"{world.prefix}*.*"]
-    upstream = f"thrift://{world.address}"
-    with Followed(
-        directory, store_url=world.store_url, upstream=upstream, include=include, list_order="name"
-    ) as followed:
+    with followed_over(world, directory, list_order="name") as followed:
         followed.loaded()
         local = Local.connect(followed, world.address, WorkerMetrics())
         yield local
@@ -91,3 +88,26 @@ def local40(world40: World, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         local = Local.connect(filled, world40.address, WorkerMetrics())
         yield local
         local.close()
+
+
+@pytest.fixture(scope="module")
+def followed(world42: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
+    """A cache of the module's own over Hive 4.2.0."""
+    with followed_over(world42, tmp_path_factory.mktemp("followed") / "data") as running:
+        running.loaded()
+        yield running
+
+
+@pytest.fixture
+def local(followed: Followed, world42: World) -> Iterator[Local]:
+    """A connection of the test's own to a dispatcher over it."""
+    connection = Local.connect(followed, world42.address, WorkerMetrics())
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def hms(world42: World) -> Iterator[Oracle]:
+    """The metastore itself."""
+    with Oracle(world42.address) as connection:
+        yield connection

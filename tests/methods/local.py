@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from hms_cache_proxy import paths
@@ -20,7 +21,9 @@ from hms_cache_proxy.methods.dispatch import Dispatcher
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.server.bell import Bell
 from hms_cache_proxy.wire.message import Header, parse_header
+from tests.follower.harness import Followed
 from tests.methods.oracle import Oracle, Reply, request, seqid_of
+from tests.methods.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,13 @@ class Asked:
     reply: Reply
     by: str
     reason: str
+
+
+def followed_over(world: World, directory: Path, **settings: Any) -> Followed:
+    """A data directory that a follower keeps with what belongs to a world, as a proxy is by default."""
+    include = [f"{world.prefix}*.*"]
+    upstream = f"thrift://{world.address}"
+    return Followed(directory, **{"store_url": world.store_url, "upstream": upstream, "include": include, **settings})
 
 
 class Opened(Protocol):

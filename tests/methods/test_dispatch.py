@@ -10,7 +10,6 @@ import pytest
 
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.methods.decision import Forward
-from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire.message import Header, MessageType, parse_header
 from tests.follower.harness import Followed
 from tests.methods.local import Asked, Local
@@ -20,24 +19,6 @@ from tests.methods.world import World, struct
 pytestmark = pytest.mark.real
 
 PATIENCE_S = 20.0
-
-
-@pytest.fixture(scope="module")
-def followed(world42: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
-    """As a proxy is by default."""
-    directory = tmp_path_factory.mktemp("dispatch") / "data"
-    include = [f"{world42.prefix}*.*"]
-    upstream = f"thrift://{world42.address}"
-    with Followed(directory, store_url=world42.store_url, upstream=upstream, include=include) as running:
-        running.loaded()
-        yield running
-
-
-@pytest.fixture
-def local(followed: Followed, world42: World) -> Iterator[Local]:
-    connection = Local.connect(followed, world42.address, WorkerMetrics())
-    yield connection
-    connection.close()
 
 
 @pytest.fixture

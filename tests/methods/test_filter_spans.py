@@ -181,8 +181,7 @@ def test_one_odd_value_has_the_metastore_asked() -> None:
         assert answered(shelf, "d = 2024-01-01") is not None
         shelf.writer.commit(Changes(cursor=13, partitions=[PartitionChange(TABLE_ID, [], [odd[0].name])]))
         assert answered(shelf, "d = 2024-01-01 and h > 3") is not None  # small: looked at whole
-        monkey = pytest.MonkeyPatch()
-        with monkey.context() as patch:
+        with pytest.MonkeyPatch.context() as patch:
             patch.setattr(filters, "SCANNED", 30)
             assert answered(shelf, "d = 2024-01-01 and h > 3") is None
             shelf.writer.commit(

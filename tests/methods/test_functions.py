@@ -12,8 +12,7 @@ import pytest
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.store.sql import open_sql_store
 from hms_cache_proxy.store.sql_marks import MOST
-from tests.follower.harness import Followed
-from tests.methods.local import Asked, Local
+from tests.methods.local import Asked, Local, followed_over
 from tests.methods.oracle import Oracle
 from tests.methods.test_dispatch import until
 from tests.methods.world import World, struct
@@ -21,32 +20,6 @@ from tests.testbed.bed import Bed
 from tests.testbed.hive import Metastore
 
 pytestmark = pytest.mark.real
-
-
-def followed_over(world: World, directory: Path, **settings: Any) -> Followed:
-    include = [f"{world.prefix}*.*"]
-    upstream = f"thrift://{world.address}"
-    return Followed(directory, **{"store_url": world.store_url, "upstream": upstream, "include": include, **settings})
-
-
-@pytest.fixture(scope="module")
-def followed(world42: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
-    with followed_over(world42, tmp_path_factory.mktemp("functions") / "data") as running:
-        running.loaded()
-        yield running
-
-
-@pytest.fixture
-def local(followed: Followed, world42: World) -> Iterator[Local]:
-    connection = Local.connect(followed, world42.address, WorkerMetrics())
-    yield connection
-    connection.close()
-
-
-@pytest.fixture
-def hms(world42: World) -> Iterator[Oracle]:
-    with Oracle(world42.address) as connection:
-        yield connection
 
 
 @pytest.fixture

@@ -8,34 +8,12 @@ from typing import Any
 
 import pytest
 
-from hms_cache_proxy.metrics import WorkerMetrics
-from tests.follower.harness import Followed
 from tests.methods.local import Local
 from tests.methods.oracle import Oracle
-from tests.methods.test_functions import followed_over, kept
+from tests.methods.test_functions import kept
 from tests.methods.world import World, struct
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture(scope="module")
-def followed(world42: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
-    with followed_over(world42, tmp_path_factory.mktemp("listings") / "data") as running:
-        running.loaded()
-        yield running
-
-
-@pytest.fixture
-def local(followed: Followed, world42: World) -> Iterator[Local]:
-    connection = Local.connect(followed, world42.address, WorkerMetrics())
-    yield connection
-    connection.close()
-
-
-@pytest.fixture
-def hms(world42: World) -> Iterator[Oracle]:
-    with Oracle(world42.address) as connection:
-        yield connection
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ class Unsure(Exception):
 class Match:
     """A filter made ready for one table's keys."""
 
-    __slots__ = ("_checks", "_first", "_is_31", "_keys", "_stored", "_typed", "matches")
+    __slots__ = ("_checks", "_index", "_is_31", "_keys", "_node", "_stored", "_typed", "matches")
 
     def __init__(
         self, node: Node, keys: Keys, typed_keys: bytes, stored: Callable[[bytes], Values], *, is_31: bool = False
@@ -57,22 +57,27 @@ class Match:
         self._checks: dict[int, Callable[[bytes], bool]] = {}
         index = {key.lower(): (at, kind.lower()) for at, (key, kind) in enumerate(keys)}
         self.matches: Predicate = self._compile(node, index)
-        self._first: Predicate = self._compile(node, {key: row for key, row in index.items() if row[0] == 0}, index)
+        self._node, self._index = node, index
 
     @property
     def checked(self) -> bool:
         """Whether a value that is not of its key's type may be anywhere in the table, and break the call."""
         return bool(self._checks)
 
-    def may_select(self, component: bytes) -> bool:
-        """Whether a partition can be selected whose name begins with this component (`key=value`)."""
+    def by_first(self) -> Callable[[bytes], bool]:
+        """A predicate over first components (`key=value`): whether a partition can be selected whose name begins so."""
         begin = self._keys[0]
-        if not component.startswith(begin):
-            raise Unsure
-        value = component[len(begin) :]
-        if value == DEFAULT_PARTITION:
-            return True  # or it is empty
-        return self._first([_unescaped(value) if b"%" in value else value])
+        holds = self._compile(self._node, {key: row for key, row in self._index.items() if row[0] == 0}, self._index)
+
+        def may_select(component: bytes) -> bool:
+            if not component.startswith(begin):
+                raise Unsure
+            value = component[len(begin) :]
+            if value == DEFAULT_PARTITION:
+                return True  # or it is empty
+            return holds([_unescaped(value) if b"%" in value else value])
+
+        return may_select
 
     def selects(self, name: bytes) -> bool:
         """Whether the partition of this name is selected. Raises Unsure for a value that breaks the call."""

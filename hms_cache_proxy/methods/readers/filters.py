@@ -161,7 +161,7 @@ def _spans(context: Context, entry: TableEntry, node: Node, match: Match) -> lis
     components = context.snapshot.first_values(entry, FIRST_VALUES)
     if len(components) == FIRST_VALUES:
         return everything
-    return filter_spans.under([c for c in components if match.may_select(c)], last=False)
+    return filter_spans.under(filter(match.by_first(), components), last=False)
 
 
 def _selected(context: Context, entry: TableEntry, match: Match, spans: list[Span], limit: int | None) -> list[bytes]:
