@@ -39,6 +39,15 @@ class Joiner:
         self._variant = variant
         self._pieces: dict[bytes, Pieces] = {}
 
+    @property
+    def prefix(self) -> bytes:
+        """What the keys of its partitions begin with."""
+        return self._prefix
+
+    def cursor(self, txn: Any) -> Any:
+        """A cursor over the rows of all sets."""
+        return txn.cursor(self._environment.partitions)
+
     def one(self, txn: Any, name: bytes) -> bytes | None:
         """One partition; None if the table has none of this name."""
         row = layout.find(txn, self._environment.partitions, self._prefix, name)
@@ -51,20 +60,21 @@ class Joiner:
         return b"".join((begin[len(END) :], row[_OWN + own :], body, row[_OWN : _OWN + own], END))
 
     def by_names(self, txn: Any, names: Sequence[bytes], out: list[bytes]) -> int:
-        """Append the pieces of these partitions to `out`, leaving out names without one; gives how many there are.
+        """Append the pieces of these partitions to `out`, leaving out names without one; gives how many there are."""
+        return self.join(txn, self.named(txn, names), out)
+
+    def named(self, txn: Any, names: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+        """(name, row) of these partitions, leaving out names without one.
 
         By cursor: adjacent names mostly lie on one page, and a cursor looks there before it descends from the root.
         """
-        if not names or len(self._prefix) + max(map(len, names)) >= KEY_BYTES:
-            return self._by_long_names(txn, names, out)
         prefix = self._prefix
+        if not names or len(prefix) + max(map(len, names)) >= KEY_BYTES:
+            found = ((name, layout.find(txn, self._environment.partitions, prefix, name)) for name in names)
+            return [(name, row) for name, row in found if row is not None]
         with txn.cursor(self._environment.partitions) as cursor:
             get = cursor.get
-            return self.join(txn, [(name, row) for name in names if (row := get(prefix + name)) is not None], out)
-
-    def _by_long_names(self, txn: Any, names: Sequence[bytes], out: list[bytes]) -> int:
-        found = ((name, layout.find(txn, self._environment.partitions, self._prefix, name)) for name in names)
-        return self.join(txn, [(name, row) for name, row in found if row is not None], out)
+            return [(name, row) for name in names if (row := get(prefix + name)) is not None]
 
     def join(self, txn: Any | None, rows: Sequence[tuple[bytes, bytes]], out: list[bytes]) -> int:
         """Append the pieces of rows (name, row) that have been read; a detached joiner needs no transaction."""
@@ -108,25 +118,6 @@ class Joiner:
         cut = len(self._prefix)
         begin = 1 if after is not None and keys and keys[0][cut:] == after else 0
         return [key[cut:] for key in keys[begin : begin + limit]]
-
-    def first_components(self, txn: Any, most: int) -> list[bytes]:
-        """What stands before the first slash of names, each once, in order of the names, at most `most`.
-
-        The next one is looked for at the component and `0`, which follows the slash: nothing else lies between.
-        """
-        assert not self._long_names, "a key that is a bucket does not tell where its names' components end"
-        found: list[bytes] = []
-        prefix, cut = self._prefix, len(self._prefix)
-        with txn.cursor(self._environment.partitions) as cursor:
-            there = cursor.set_range(prefix)
-            while there and len(found) < most:
-                key = cursor.key()
-                if not key.startswith(prefix):
-                    break
-                component = key[cut:].partition(b"/")[0]
-                found.append(component)
-                there = cursor.set_range(prefix + component + b"0")
-        return found
 
     def detached(self, txn: Any, templates: set[bytes]) -> Joiner:
         """A copy that joins rows of these templates without a transaction."""

@@ -11,7 +11,9 @@ Must not know: what a request is, whether an answer may be served. Owner: one th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from struct import error as StructError
 from types import TracebackType
@@ -29,8 +31,9 @@ from hms_cache_proxy.cache.joiner import Joiner, Joiners
 from hms_cache_proxy.cache.layout import KEY_BYTES, Meta, WriteIdsRow
 from hms_cache_proxy.cache.segments import Variant
 from hms_cache_proxy.cache.state import Slot, StatePage
-from hms_cache_proxy.cache.streams import Lease, NameStream, PartitionStream, Streams
+from hms_cache_proxy.cache.streams import ChosenStream, Lease, NameStream, PartitionStream, Streams
 from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.cache.walk import NameWalk
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.store.protocol import StoreIdentity
 
@@ -75,7 +78,7 @@ class CacheReader:
         try:
             txn = self._environment.env.begin()
         except lmdb.Error as error:
-            raise CacheError(f"the cache cannot be read: {error}") from error
+            raise _damaged(error) from error
         return CacheSnapshot(self, self._environment, txn)
 
     @property
@@ -130,6 +133,10 @@ class CacheReader:
         self.joiners.with_catalog = self._identity.hive_line != "2.3"
 
 
+def _damaged(error: Exception) -> CacheError:
+    return CacheError(f"the cache cannot be read: {error}")
+
+
 class CacheSnapshot:
     """One state of the cache. Use it as a context manager: it makes CacheError of what LMDB says of a damaged file."""
 
@@ -172,7 +179,16 @@ class CacheSnapshot:
     ) -> None:
         self.close()
         if isinstance(error, lmdb.Error | StructError):
-            raise CacheError(f"the cache cannot be read: {error}") from error
+            raise _damaged(error) from error
+
+    @staticmethod
+    @contextmanager
+    def resumed() -> Iterator[None]:
+        """Around what goes on with a walk when its snapshot is closed: the same CacheError."""
+        try:
+            yield
+        except (lmdb.Error, StructError) as error:
+            raise _damaged(error) from error
 
     def version(self, target: Target) -> int:
         """Sequence number of the last commit that touched a target; a Reset touches all."""
@@ -265,10 +281,11 @@ class CacheSnapshot:
         most = entry.partition_count if limit is None else min(limit, entry.partition_count)
         return self._joiner(entry, Variant.LIST).names(self._txn, after, most)
 
-    def first_values(self, entry: TableEntry, most: int) -> list[bytes]:
-        """The first components (`key=value`) that names of a table with several keys have, in bytewise order of the
-        names, at most `most`; each costs one look-up however many partitions share it."""
-        return self._joiner(entry, Variant.LIST).first_components(self._txn, most)
+    def walk(self, entry: TableEntry) -> NameWalk:
+        """A cursor over the names; outlives this snapshot until it is closed."""
+        walk = NameWalk(self._lent(), self._joiner(entry, Variant.LIST), time.monotonic_ns())
+        self._reader.streams.add(walk)
+        return walk
 
     def iter_names(self, entry: TableEntry, after: bytes | None = None, limit: int | None = None) -> NameStream:
         """Names in bytewise order, encoded as list elements, in slices; outlives this snapshot."""
@@ -283,6 +300,12 @@ class CacheSnapshot:
         """Partitions in order of their names, in slices; outlives this snapshot (cache/streams.py)."""
         most = entry.partition_count if limit is None else min(limit, entry.partition_count)
         stream = PartitionStream(self._lent(), self._joiner(entry, variant), after, most)
+        self._reader.streams.add(stream)
+        return stream
+
+    def iter_chosen(self, entry: TableEntry, names: list[bytes], variant: Variant = Variant.LIST) -> PartitionStream:
+        """Partitions of these names of this very snapshot, in slices; outlives it."""
+        stream = ChosenStream(self._lent(), self._joiner(entry, variant), names)
         self._reader.streams.add(stream)
         return stream
 

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from struct import Struct
 from struct import error as StructError
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import lmdb
 
@@ -168,6 +168,18 @@ class PartitionStream(Stream[tuple[bytes, bytes]]):
         return self._joiner.templates_of(self._copied)
 
 
+class ChosenStream(PartitionStream):
+    """`Partition` structs of these names, which are names of this very state."""
+
+    def __init__(self, lease: Lease, joiner: Joiner, names: list[bytes]) -> None:
+        super().__init__(lease, joiner, None, len(names))
+        self._names = names
+
+    def _read(self, txn: Any, limit: int) -> list[tuple[bytes, bytes]]:
+        begin = len(self._names) - self._left
+        return self._joiner.named(txn, self._names[begin : begin + limit])
+
+
 class NameStream(Stream[bytes]):
     """Partition names, as strings with their lengths."""
 
@@ -197,16 +209,29 @@ def encode_strings(strings: list[bytes]) -> bytes:
     return b"".join([_LENGTH.pack(len(string)) + string for string in strings])
 
 
+class Holder(Protocol):
+    """What keeps a transaction open beyond its snapshot."""
+
+    begun_ns: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether it does so now."""
+
+    def detach(self) -> None:
+        """End the transaction."""
+
+
 class Streams:
-    """The streams of one reader that may still hold a transaction."""
+    """What may still hold a transaction of one reader."""
 
     __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self.waiting: list[Stream[Any]] = []
+        self.waiting: list[Holder] = []
 
-    def add(self, stream: Stream[Any]) -> None:
-        """A new stream."""
+    def add(self, stream: Holder) -> None:
+        """A new stream or walk."""
         self.waiting.append(stream)
 
     def tend(self, now_ns: int | None = None) -> None:

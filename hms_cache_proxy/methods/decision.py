@@ -1,7 +1,8 @@
 """What a dispatcher tells the server about one request, and what the server tells it back.
 
-Job: the vocabulary between methods/ and server/: `Session` (what a client connection is), `Serve`, `Wait` and `Forward`
-(what to do with a request) and the protocol `Decider`, which the cache's dispatcher and the relay-only one both have.
+Job: the vocabulary between methods/ and server/: `Session` (what a client connection is), `Serve`, `Wait`, `Work` and
+`Forward` (what to do with a request) and the protocol `Decider`, which the cache's dispatcher and the relay-only one
+both have.
 Must not know: sockets, the loop, the cache.
 Order of calls for one request: `hot` or `decide`; for a Forward then `sending` (before the first byte leaves; may come
 twice if the request is sent again), `reply_began` (before any byte of the reply is passed on), `reply_done`; or
@@ -10,7 +11,7 @@ twice if the request is sent again), `reply_began` (before any byte of the reply
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -63,6 +64,14 @@ class Wait:
     until_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Being looked for: call `step` with each turn of the loop until it gives what to do. A client that is gone needs
+    nothing more: dropping this frees what it holds."""
+
+    step: Callable[[], Serve | Forward | None]
+
+
 class Decider(Protocol):
     """Decides what each request means. One per worker."""
 
@@ -81,7 +90,7 @@ class Decider(Protocol):
         *,
         complete: bool = True,
         patient: bool = False,
-    ) -> Serve | Forward | Wait:
+    ) -> Serve | Forward | Wait | Work:
         """What to do with a request that arrived at now_ns. `complete` False: it is too large to look at, `message` is
         its beginning. `patient`: Wait may be the answer."""
 

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 
 from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
 from hms_cache_proxy.cache.replies import ReplyCache, ReplyEntry, versions_of
@@ -33,12 +35,12 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from . import effects
-from .decision import Forward, Serve, Session, Wait
+from .decision import Forward, Serve, Session, Wait, Work
 from .hot import HotPath, Known
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members
 from .plan import EVERYTHING, Plan, plan
 from .proof import UNPROVED, Proof, Rejected
-from .readers import Context, Decline, Slices
+from .readers import Body, Context, Decline, Slices, Unfinished
 from .table import OTHER_LABEL, Kind
 
 HELD_WRITE_BYTES = 1 << 20
@@ -60,13 +62,17 @@ _SEQID = 4
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A read, the key of its reply, and what it brings for transactional tables."""
+    """A read, the key of its reply, and what it brings for transactional tables. `declined`: why its reader has given
+    up on it already."""
 
+    session: Session
+    arrived_ns: int
     plan: Plan
     header: Header
     message: bytes
     key: bytes
     proof: Proof
+    declined: Reason | None
 
     def proved(self) -> Proof:
         """The proof, read from the request if nobody has done so yet."""
@@ -134,7 +140,7 @@ class Dispatcher:
         *,
         complete: bool = True,
         patient: bool = False,
-    ) -> Serve | Forward | Wait:
+    ) -> Serve | Forward | Wait | Work:
         """What to do with a request that arrived at now_ns. `complete` False: it is too large to look at, `message` is
         its beginning. `patient`: Wait may be the answer."""
         found = plan(header.name)
@@ -211,10 +217,19 @@ class Dispatcher:
     # Reads
 
     def _read(
-        self, session: Session, found: Plan, header: Header, message: bytes, now_ns: int, complete: bool, patient: bool
-    ) -> Serve | Forward | Wait:
+        self,
+        session: Session,
+        found: Plan,
+        header: Header,
+        message: bytes,
+        now_ns: int,
+        complete: bool,
+        patient: bool,
+        declined: Reason | None = None,
+    ) -> Serve | Forward | Wait | Work:
         key = self._hot.key(session, message, header.body - _SEQID) if complete else b""
-        call = _Call(found, header, message, key, Proof(self._transactional_reads, exact=self._exact))
+        proof = Proof(self._transactional_reads, exact=self._exact)
+        call = _Call(session, now_ns, found, header, message, key, proof, declined)
         kept = self._replies.peek(call.key) if found.method.learn else None
         depends = kept.depends if kept is not None else self._targets(found, header, message, complete) or EVERYTHING
         gate = self._gate
@@ -250,10 +265,10 @@ class Dispatcher:
 
     def _from_cache(
         self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot, began_ns: int
-    ) -> Serve | Forward:
+    ) -> Serve | Forward | Work:
         """The gate is open: answer from objects or with a kept reply, else ask the metastore and keep what it says."""
-        reason = Reason.NO_READER
-        if call.plan.reader is not None:
+        reason = call.declined or Reason.NO_READER
+        if call.plan.reader is not None and call.declined is None:
             try:
                 return self._answer(call, depends, snapshot)
             except Decline as declined:
@@ -282,27 +297,60 @@ class Dispatcher:
         pending = effects.Read(depends, (), call.key, versions, method.name, known)
         return Forward(method.name, "miss", reason.value, self._max_learned_bytes, retry=True, pending=pending)
 
-    def _answer(self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot) -> Serve:
+    def _answer(self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot) -> Serve | Work:
         found, header = call.plan, call.header
         assert found.reader is not None
         if self._gate.authorization == "per_user":
             raise Decline(Reason.AUTHORIZATION)
-        label = found.method.name
         try:
             args, _ = spec.decode(found.args, call.message, header.body)
         except WireError:
             raise Decline(Reason.ARGUMENTS) from None
         found.bearer.show(args, call.proof)
         differ = bool(self._page[Slot.LISTS_DIFFER]), bool(self._page[Slot.SHAPES_DIFFER])
-        context = Context(snapshot, self._default_catalog, label, self._by_name, call.proof, *differ)
+        context = Context(snapshot, self._default_catalog, found.method.name, self._by_name, call.proof, *differ)
         body = found.reader(context, args)
+        state = depends, versions_of(snapshot, depends), snapshot.seq
+        if isinstance(body, Unfinished):
+            return Work(partial(self._go_on, call, body, snapshot.resumed, *state))
+        return self._serve(call, body, *state)
+
+    def _go_on(
+        self,
+        call: _Call,
+        unfinished: Unfinished,
+        resumed: Callable[[], AbstractContextManager[None]],
+        depends: tuple[bytes, ...],
+        versions: tuple[int, ...],
+        seq: int,
+    ) -> Serve | Forward | None:
+        """A slice more of an answer, which is as of the snapshot that it was begun with."""
+        try:
+            with resumed():
+                next(unfinished.work)
+            return None
+        except StopIteration as done:
+            return self._serve(call, done.value, depends, versions, seq)
+        except Decline as declined:
+            reason = declined.reason
+        except CacheError:
+            reason = Reason.CACHE
+        decision = self._read(
+            call.session, call.plan, call.header, call.message, call.arrived_ns, True, False, declined=reason
+        )
+        assert isinstance(decision, Serve | Forward), "nothing to wait for without patience or reader"
+        return decision
+
+    def _serve(
+        self, call: _Call, body: Body, depends: tuple[bytes, ...], versions: tuple[int, ...], seq: int
+    ) -> Serve:
+        label, header = call.plan.method.name, call.header
         head = message_header(header.name, MessageType.REPLY, header.seqid)
         reason = Reason.WRITE_ID.value if call.proof.used else ""
         if isinstance(body, Slices):
             return Serve(_chunks(head, body), label, reason=reason)
         known = self._known(label, header, reason)
-        entry = ReplyEntry(body, depends, versions_of(snapshot, depends), seq=snapshot.seq, extra=known)
-        self._replies.put(call.key, entry)
+        self._replies.put(call.key, ReplyEntry(body, depends, versions, seq=seq, extra=known))
         return Serve(head + body, label, reason=reason)
 
     def _reject(self, call: _Call, rejected: Rejected, snapshot: CacheSnapshot) -> Serve | Forward:

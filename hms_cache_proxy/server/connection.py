@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from hms_cache_proxy.errors import CacheError, LimitError, WireError
-from hms_cache_proxy.methods.decision import Decider, Forward, Serve, Session, Wait
+from hms_cache_proxy.methods.decision import Decider, Forward, Serve, Session, Wait, Work
 from hms_cache_proxy.server.commands import (
     Again,
     Await,
@@ -66,6 +66,7 @@ class Phase(Enum):
 
     READING = "reading"
     WAITING = "waiting"  # a request that the cache can answer in a moment
+    WORKING = "working"  # the answer is being looked for, in slices
     SERVING = "serving"  # a reply is being built from slices
     RELAYING = "relaying"
     CLOSED = "closed"
@@ -88,6 +89,7 @@ class ClientConnection:
         self._serve: Serve | None = None
         self._header: Header | None = None  # of the request that is being served
         self._waiting: Request | None = None
+        self._work: Work | None = None
         self._wait_until_ns = 0
         self._began_ns = 0
         self._cold = False  # the next request has been tried on the hot path already
@@ -125,7 +127,7 @@ class ClientConnection:
         self._inbox.close()
         self._outbox.drop()
         self._slices = iter(())
-        self._waiting = None
+        self._waiting = self._work = None
         if self._phase is Phase.RELAYING:
             self._exchange.client_gone()
         if self._phase is not Phase.RELAYING or self._exchange.link is Link.CLOSED:
@@ -189,6 +191,8 @@ class ClientConnection:
         """Another turn of the loop, as Again asked for."""
         if self._phase is Phase.SERVING:
             self._next_slice(now_ns)
+        elif self._phase is Phase.WORKING:
+            self._work_on(now_ns)
         elif self._phase is not Phase.CLOSED:
             self._exchange.pump()
             self._outbox.pump()
@@ -292,13 +296,30 @@ class ClientConnection:
             self._phase, self._waiting = Phase.WAITING, request
             self._began_ns, self._wait_until_ns = arrived_ns, decision.until_ns
             self._commands.append(Await(decision.seen, decision.until_ns))
+        elif isinstance(decision, Work):
+            self._phase, self._waiting, self._work = Phase.WORKING, request, decision
+            self._began_ns = arrived_ns
+            self._commands.append(Again())
+        else:
+            self._carry_out(decision, request, now_ns, arrived_ns)
+
+    def _work_on(self, now_ns: int) -> None:
+        assert self._work is not None and self._waiting is not None
+        decision = self._work.step()
+        if decision is None:
+            self._commands.append(Again())
             return
+        request, self._waiting, self._work = self._waiting, None, None
+        self._phase = Phase.READING
+        self._carry_out(decision, request, now_ns, self._began_ns)
+
+    def _carry_out(self, decision: Serve | Forward, request: Request, now_ns: int, arrived_ns: int) -> None:
         if isinstance(decision, Forward):
             self._phase = Phase.RELAYING
             self._exchange.start(request, decision, now_ns)
             self._heed_exchange(now_ns)
             return
-        assert complete, "a request that was not looked at cannot be answered here"
+        assert request.spool is None, "a request that was not looked at cannot be answered here"
         if isinstance(decision.chunks, bytes):
             self._outbox.whole(decision.chunks)
             self._observe(decision, arrived_ns)
@@ -367,7 +388,7 @@ class ClientConnection:
         self._outbox.drop()
         self._exchange.abort()
         self._slices = iter(())
-        self._waiting = None
+        self._waiting = self._work = None
         self._commands.append(Close(why, detail, key))
 
 

@@ -146,3 +146,21 @@ def test_one_step_is_short(filled: Shelf) -> None:
 def test_strings_of_any_length(lengths: tuple[int, ...]) -> None:
     strings = [bytes([65 + at]) * length for at, length in enumerate(lengths)]
     assert encode_strings(strings) == b"".join(map(string, strings))
+
+
+def test_a_walk_outlives_its_snapshot_and_ends_when_it_is_overdue(filled: Shelf) -> None:
+    with filled.reader.snapshot() as snapshot:
+        walk = snapshot.walk(entry_in(snapshot))
+        chosen = snapshot.iter_chosen(entry_in(snapshot), NAMES[5:3000:2])
+        expected = whole(snapshot, NAMES[5:3000:2])
+    filled.writer.commit(Changes(cursor=11, partitions=[PartitionChange(TABLE_ID, [], NAMES[:100])]))
+    assert [walk.at(b""), walk.next(), walk.at(NAMES[70] + b"a")] == [NAMES[0], NAMES[1], NAMES[71]]
+    assert walk.run(2) == NAMES[71:73] and walk.at(NAMES[-1] + b"a") is None
+    assert walk.listing(NAMES[7], 2) == NAMES[8:10]
+    first = next(chosen)
+    filled.reader.streams.tend(time.monotonic_ns() + streams.HOLD_NS)
+    assert first + b"".join(chosen) == expected
+    with pytest.raises(CacheError):
+        walk.at(b"")
+    assert not walk.holds and not filled.reader.streams.waiting
+    walk.close()

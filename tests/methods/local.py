@@ -16,7 +16,7 @@ from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.fences import FenceStore
-from hms_cache_proxy.methods.decision import Forward, Serve, Session, Wait
+from hms_cache_proxy.methods.decision import Forward, Serve, Session, Wait, Work
 from hms_cache_proxy.methods.dispatch import Dispatcher
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.server.bell import Bell
@@ -104,7 +104,12 @@ class Local:
                 time.sleep(0.0005)
                 patient = time.monotonic_ns() < decision.until_ns
             decision = dispatcher.decide(session, header, message, arrived_ns, patient=patient)
-        return decision
+        if not isinstance(decision, Work):
+            return decision
+        found = decision.step()
+        while found is None:
+            found = decision.step()
+        return found
 
     def _forward(self, method: str, message: bytes, forward: Forward) -> Asked:
         dispatcher, session = self.dispatcher, self.session

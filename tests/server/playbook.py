@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from hms_cache_proxy.errors import CacheError
-from hms_cache_proxy.methods.decision import Forward, Serve, Session, Wait
+from hms_cache_proxy.methods.decision import Forward, Serve, Session, Wait, Work
 from hms_cache_proxy.server.commands import (
     Command,
     OpenUpstream,
@@ -26,7 +26,7 @@ class Recorder:
     """A dispatcher that does as it is told and notes the hooks, and how many bytes had left at each."""
 
     def __init__(self) -> None:
-        self.decision: Serve | Forward | Wait = RELAY
+        self.decision: Serve | Forward | Wait | Work = RELAY
         self.patience: list[bool] = []
         self.hooks: list[tuple[object, ...]] = []
         self.seen: list[bytes] = []
@@ -47,7 +47,7 @@ class Recorder:
         *,
         complete: bool = True,
         patient: bool = False,
-    ) -> Serve | Forward | Wait:
+    ) -> Serve | Forward | Wait | Work:
         self.seen.append(message)
         self.patience.append(patient)
         return self.decision

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from hms_cache_proxy.methods.decision import Serve, Wait
+from hms_cache_proxy.methods.decision import Forward, Serve, Wait, Work
 from hms_cache_proxy.server.commands import (
     Again,
     Await,
@@ -20,6 +22,7 @@ from hms_cache_proxy.server.commands import (
 from hms_cache_proxy.server.connection import Mode
 from tests.server.playbook import (
     READ,
+    RELAY,
     REPLY,
     SECOND,
     Playbook,
@@ -176,3 +179,46 @@ def test_a_client_that_leaves_while_it_waits() -> None:
     play.received(READ)
     play.core.gone(play.now)
     assert play.core.moved(play.now) == [] and play.core.closed
+
+
+def test_an_answer_that_is_looked_for_in_slices() -> None:
+    """Work: one step with each turn; a request that comes meanwhile waits for its reply."""
+    play = Playbook()
+    steps: list[Serve | Forward | None] = [None, None, Serve(b"answer", "get_partitions_by_filter")]
+    play.decider.decision = Work(lambda: steps.pop(0))
+    assert kinds(play.received(READ)) == [Again] and len(steps) == 3
+    assert play.received(READ) == []
+    assert kinds(play.core.turn(play.now)) == [Again] and kinds(play.core.turn(play.now)) == [Again]
+    play.decider.decision = Serve(b"next", "get_table")
+    assert [one.data for one in play.core.turn(play.now) if isinstance(one, Send)] == [b"answer", b"next"]
+
+
+def test_what_cannot_be_found_here_is_relayed() -> None:
+    play = Playbook()
+    steps: list[Serve | Forward | None] = [None, Forward("get_partitions_by_filter", "miss")]
+    play.decider.decision = Work(lambda: steps.pop(0))
+    play.received(READ)
+    play.core.turn(play.now)
+    assert OpenUpstream in kinds(play.core.turn(play.now))
+    assert SendUpstream in kinds(play.opened())
+
+
+def test_a_client_that_leaves_while_its_answer_is_looked_for() -> None:
+    play = Playbook()
+    dropped: list[bool] = []
+
+    def search() -> Iterator[None]:
+        try:
+            while True:
+                yield
+        finally:
+            dropped.append(True)
+
+    work = search()
+    play.decider.decision = Work(work.__next__)
+    del work
+    play.received(READ)
+    play.core.turn(play.now)
+    play.decider.decision = RELAY
+    play.core.gone(play.now)
+    assert play.core.turn(play.now) == [] and play.core.closed and dropped

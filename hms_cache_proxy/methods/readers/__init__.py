@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from hms_cache_proxy.wire.spec import Struct
 
 from . import constraints, databases, filters, partition, partitions, tables
-from .base import Body, Context, Decline, Slices
+from .base import Body, Context, Decline, Slices, Unfinished
 
-__all__ = ["READERS", "Body", "Context", "Decline", "Reader", "Slices"]
+__all__ = ["READERS", "Body", "Context", "Decline", "Reader", "Slices", "Unfinished"]
 
-Reader = Callable[[Context, Struct], Body]
+Reader = Callable[[Context, Struct], Body | Unfinished]
 
 _ALL: tuple[Reader, ...] = (
     constraints.get_all_table_constraints,

@@ -11,7 +11,7 @@ Owner: the worker's loop.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from struct import Struct as Packer
@@ -65,6 +65,31 @@ class Slices:
 
 Body = bytes | Slices
 """A result struct with its stop byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A result that takes more than one turn of the loop to find. `work` yields between slices, gives the result, and
+    raises what readers raise; it holds its state of the cache until then, or until it is closed."""
+
+    work: Generator[None, None, Body]
+
+
+def started(work: Generator[None, None, Body]) -> Body | Unfinished:
+    """The result, if it is found in the first slice."""
+    try:
+        next(work)
+    except StopIteration as done:
+        found: Body = done.value
+        return found
+    return Unfinished(work)
+
+
+def around(before: bytes, slices: Iterable[bytes], after: bytes) -> Iterator[bytes]:
+    """A result in slices."""
+    yield before
+    yield from slices
+    yield after
 
 
 class Database(NamedTuple):

@@ -122,6 +122,13 @@ def literals(node: Node) -> list[bytes]:
     return [literal for term in node.terms for literal in literals(term)]
 
 
+def keys_of(node: Node) -> set[bytes]:
+    """Every key of a filter."""
+    if isinstance(node, Compare | Between):
+        return {node.key}
+    return {key for term in node.terms for key in keys_of(term)}
+
+
 @cache
 def _parser() -> Lark:
     return Lark(_GRAMMAR, parser="lalr", lexer="contextual")

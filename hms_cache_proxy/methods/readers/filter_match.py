@@ -20,10 +20,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Sequence
+from typing import NamedTuple
 
 from hms_cache_proxy.cache import typed
 
-from .filter_grammar import Both, Compare, Either, Node, Op, Value
+from . import filter_spans
+from .filter_grammar import Both, Compare, Either, Node, Op, Value, keys_of
+from .filter_spans import Places
 from .part_names import DEFAULT_PARTITION, escape
 
 Values = Sequence[bytes]
@@ -40,10 +43,21 @@ class Unsure(Exception):
     """The metastore has to be asked."""
 
 
+class Level(NamedTuple):
+    """What a filter says of one key, given the values of those before it."""
+
+    begin: bytes
+    """`key=`"""
+    places: Places | None
+    holds: Predicate | None
+    """Whether partitions with these values up to this key can be selected; None: it says no more than the one before.
+    That of the last level says whether they are."""
+
+
 class Match:
     """A filter made ready for one table's keys."""
 
-    __slots__ = ("_checks", "_index", "_is_31", "_keys", "_node", "_stored", "_typed", "matches")
+    __slots__ = ("_checks", "_index", "_is_31", "_keys", "_node", "_stored", "_table_keys", "_typed", "matches")
 
     def __init__(
         self, node: Node, keys: Keys, typed_keys: bytes, stored: Callable[[bytes], Values], *, is_31: bool = False
@@ -53,6 +67,7 @@ class Match:
         self._stored = stored
         self._is_31 = is_31
         self._typed = typed_keys
+        self._table_keys = keys
         self._keys = [escape(key.lower()) + b"=" for key, _ in keys]
         self._checks: dict[int, Callable[[bytes], bool]] = {}
         index = {key.lower(): (at, kind.lower()) for at, (key, kind) in enumerate(keys)}
@@ -64,20 +79,24 @@ class Match:
         """Whether a value that is not of its key's type may be anywhere in the table, and break the call."""
         return bool(self._checks)
 
-    def by_first(self) -> Callable[[bytes], bool]:
-        """A predicate over first components (`key=value`): whether a partition can be selected whose name begins so."""
-        begin = self._keys[0]
-        holds = self._compile(self._node, {key: row for key, row in self._index.items() if row[0] == 0}, self._index)
-
-        def may_select(component: bytes) -> bool:
-            if not component.startswith(begin):
-                raise Unsure
-            value = component[len(begin) :]
-            if value == DEFAULT_PARTITION:
-                return True  # or it is empty
-            return holds([_unescaped(value) if b"%" in value else value])
-
-        return may_select
+    def levels(self) -> list[Level]:
+        """What the filter says of each key, up to the last one that it names. Not if values must be `checked`."""
+        named = [at for at, _ in (self._index[key] for key in keys_of(self._node))]
+        found: list[Level] = []
+        for at in range(max(named) + 1):
+            key, kind = self._table_keys[at][0].lower(), self._typed[at : at + 1]
+            known = {key: row for key, row in self._index.items() if row[0] <= at}
+            text = STRINGS.fullmatch(self._table_keys[at][1].lower()) is not None
+            where = filter_spans.places(
+                self._node,
+                key,
+                last=at == len(self._keys) - 1,
+                bytewise=text or kind == typed.DATE,
+                integer=kind == typed.INTEGER,
+            )
+            holds = self._compile(self._node, known, self._index) if at in named else None
+            found.append(Level(self._keys[at], where, holds))
+        return found
 
     def selects(self, name: bytes) -> bool:
         """Whether the partition of this name is selected. Raises Unsure for a value that breaks the call."""
@@ -97,7 +116,7 @@ class Match:
             if not part.startswith(key):
                 raise Unsure
             value = part[len(key) :]
-            values.append(_unescaped(value) if b"%" in value else value)
+            values.append(unescaped(value) if b"%" in value else value)
         return values
 
     def _compile(self, node: Node, index: Index, unknown: Container[bytes] = ()) -> Predicate:
@@ -154,13 +173,15 @@ class Match:
             self._checks[at] = typed.CHECKS[kind]
 
 
-def _unescaped(value: bytes) -> bytes:
+def unescaped(value: bytes) -> bytes:
+    """A component's value. Raises Unsure if it is not written as the metastore does."""
+
     def character(found: re.Match[bytes]) -> bytes:
         return bytes((int(found.group(1), 16),))
 
     plain = re.sub(rb"%([0-7][0-9A-F])", character, value)
     if escape(plain) != value:
-        raise Unsure  # not how the metastore writes it
+        raise Unsure
     return plain
 
 

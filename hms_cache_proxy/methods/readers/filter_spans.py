@@ -1,37 +1,106 @@
-"""Where in a table's names, which are in bytewise order, a filter's partitions can be.
+"""Where among a table's names, which are in bytewise order, a filter's partitions can be: what it says of one key.
 
-Job: a tree to spans of names, by the first partition key. A span may hold more than the filter selects, never less:
-what is in it is matched afterwards. None means: anywhere. Must not know: the cache, what comparisons mean beyond that
-strings and dates compare bytewise. Owner: any process; no state.
+Job: a tree to places: spans of names, or numbers. A place may hold more than the filter selects, never less: what is
+there is matched afterwards. None means: anywhere. Must not know: the cache, what comparisons mean beyond that strings
+and dates compare bytewise, and integers as numbers. Owner: any process; no state.
 
 Names are escaped, so their order is not that of the values: a character that is escaped sorts as `%`. Bounds with such
 characters, or with ones below `%`, are not used; for the others, values that differ from the low bound in an escaped
 character are looked for apart.
+
+What stands before a key in a name (its other components) is left out here: a span is one of the rests of names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
 
-from .filter_grammar import Between, Both, Compare, Node
+from .filter_grammar import Between, Both, Compare, Node, Value
+from .filter_numbers import first_number
 from .part_names import DEFAULT_PARTITION, escape
 
 Span = tuple[bytes, bytes]
 """From the first name on, up to the second and without it."""
-Interval = tuple[bytes | None, bytes | None]
+Bound = TypeVar("Bound", bytes, int)
+Interval = tuple[Bound | None, Bound | None]
 """Values from the first to the second, both included; None: no bound."""
 
 MOST_INTERVALS = 100
 _LOWEST = ord("%")
 
 
-def exact(node: Node, first: bytes) -> list[bytes] | None:
-    """Every value that the first key can have where the filter holds; None if it does not say."""
+class Places(Protocol):
+    """Where rests of names can be that a filter selects."""
+
+    def first(self, rest: bytes) -> bytes | None:
+        """The first one that is not less: `rest` itself, or where to look on; None if there is none behind it."""
+
+
+class Spans:
+    """Spans in order, none within another."""
+
+    __slots__ = ("_highs", "_lows")
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        merged = _merged(spans)
+        self._lows = [low for low, _ in merged]
+        self._highs = [high for _, high in merged]
+
+    def first(self, rest: bytes) -> bytes | None:
+        """As Places has it."""
+        at = bisect_right(self._lows, rest)
+        if at and rest < self._highs[at - 1]:
+            return rest
+        return self._lows[at] if at < len(self._lows) else None
+
+
+class Numbers:
+    """Integers of intervals, as decimals without leading zeros; odd ones (`007`, `-0`) are looked for apart."""
+
+    __slots__ = ("_begin", "_intervals", "_others")
+
+    def __init__(self, key: bytes, intervals: list[Interval[int]]) -> None:
+        self._begin = begin = escape(key) + b"="
+        self._intervals = intervals
+        self._others = Spans([_after_prefix(begin + odd) for odd in (DEFAULT_PARTITION, b"0", b"-0")])
+
+    def first(self, rest: bytes) -> bytes | None:
+        """As Places has it."""
+        begin = self._begin
+        value = rest[len(begin) :].partition(b"/")[0] if rest.startswith(begin) else b""
+        found = [] if rest > begin and not rest.startswith(begin) else [first_number(value, self._intervals)]
+        if found == [value]:
+            return rest
+        places = [begin + number for number in found if number is not None]
+        other = self._others.first(rest)
+        return min(places if other is None else [*places, other], default=None)
+
+
+def places(node: Node, key: bytes, *, last: bool, bytewise: bool, integer: bool) -> Places | None:
+    """Where values of a key (folded) can be. `last`: nothing follows it in a name. `bytewise`, `integer`: how it is
+    compared; an `integer` key has no values but integers."""
+    values = exact(node, key)
+    if values is not None:
+        begin = escape(key) + b"="
+        return Spans(under({begin + escape(value) for value in values}, last=last))
+    if bytewise:
+        spans = between(node, key, last=last)
+        return None if spans is None else Spans(spans)
+    if integer:
+        intervals = _intervals(node, key, _number)
+        return None if intervals is None else Numbers(key, intervals)
+    return None
+
+
+def exact(node: Node, key: bytes) -> list[bytes] | None:
+    """Every value that a key can have where the filter holds; None if it does not say."""
     if isinstance(node, Compare):
-        return [node.value.text] if node.key == first and node.op == "=" else None
+        return [node.value.text] if node.key == key and node.op == "=" else None
     if isinstance(node, Between):
         return None
-    found = [exact(term, first) for term in node.terms]
+    found = [exact(term, key) for term in node.terms]
     if isinstance(node, Both):
         return min((values for values in found if values is not None), key=len, default=None)
     if any(values is None for values in found):
@@ -40,16 +109,16 @@ def exact(node: Node, first: bytes) -> list[bytes] | None:
 
 
 def under(components: Iterable[bytes], *, last: bool) -> list[Span]:
-    """The names that begin with one of these components; `last`: there is no other component."""
+    """The names that begin with one of these components; `last`: none comes behind it."""
     return _merged((component if last else component + b"/", _through(component, last)) for component in components)
 
 
-def between(node: Node, first: bytes, *, last: bool) -> list[Span] | None:
-    """The names of a table whose first key is compared bytewise; `last`: it has no other."""
-    found = _intervals(node, first)
+def between(node: Node, key: bytes, *, last: bool) -> list[Span] | None:
+    """The names by a key that is compared bytewise; `last`: it has none behind it."""
+    found = _intervals(node, key, _text)
     if found is None or any(_unusable(bound) for interval in found for bound in interval if bound is not None):
         return None
-    begin = escape(first) + b"="
+    begin = escape(key) + b"="
     spans = [_after_prefix(begin + DEFAULT_PARTITION)]  # an empty value has this name
     for low, high in found:
         spans.append((begin + (low or b""), _after_prefix(begin)[1] if high is None else _through(begin + high, last)))
@@ -60,27 +129,36 @@ def between(node: Node, first: bytes, *, last: bool) -> list[Span] | None:
     return _merged(spans)
 
 
-def _intervals(node: Node, first: bytes) -> list[Interval] | None:
+def _text(value: Value) -> bytes | None:
+    return value.text
+
+
+def _number(value: Value) -> int | None:
+    return int(value.text) if value.kind == "integer" else None
+
+
+def _intervals(node: Node, key: bytes, read: Callable[[Value], Bound | None]) -> list[Interval[Bound]] | None:
     if isinstance(node, Compare):
-        text = node.value.text
-        bounds: dict[str, Interval] = {"=": (text, text), "<": (None, text), "<=": (None, text)}
-        bounds |= {">": (text, None), ">=": (text, None)}
-        return [bounds[node.op]] if node.key == first and node.op in bounds else None
+        bound = read(node.value)
+        if node.key != key or bound is None or node.op == "!=":
+            return None
+        return [(None if node.op[0] == "<" else bound, None if node.op[0] == ">" else bound)]
     if isinstance(node, Between):
-        return None if node.negated or node.key != first else [(node.low.text, node.high.text)]
-    found = [_intervals(term, first) for term in node.terms]
+        low, high = read(node.low), read(node.high)
+        return None if node.negated or node.key != key or low is None or high is None else [(low, high)]
+    found = [_intervals(term, key, read) for term in node.terms]
     if not isinstance(node, Both):
         if any(some is None for some in found):
             return None
         return [interval for some in found for interval in some or ()]
-    result: list[Interval] | None = None
+    result: list[Interval[Bound]] | None = None
     for some in found:
         if some is not None and (result is None or len(result) * len(some) <= MOST_INTERVALS):
             result = some if result is None else [both for a in result for b in some if (both := _common(a, b))]
     return result
 
 
-def _common(a: Interval, b: Interval) -> Interval | None:
+def _common(a: Interval[Bound], b: Interval[Bound]) -> Interval[Bound] | None:
     lows = [low for low, _ in (a, b) if low is not None]
     highs = [high for _, high in (a, b) if high is not None]
     low, high = max(lows, default=None), min(highs, default=None)

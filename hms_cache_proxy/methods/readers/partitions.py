@@ -8,8 +8,6 @@ Lists come in the order of partition names, save for the names that some values 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.segments import Variant
 from hms_cache_proxy.consistency.gate import Reason
@@ -21,6 +19,7 @@ from .base import (
     Database,
     Decline,
     Slices,
+    around,
     around_strings,
     around_structs,
     as_stored,
@@ -146,7 +145,7 @@ def _names(context: Context, entry: TableEntry | None, max_parts: int | None) ->
     if count <= NAMED_AT_ONCE:
         return success_strings(context.snapshot.partition_names(entry, limit=count))
     before, after = around_strings(count)
-    return Slices(_around(before, iter(context.snapshot.iter_names(entry, limit=count)), after))
+    return Slices(around(before, context.snapshot.iter_names(entry, limit=count), after))
 
 
 def _all(context: Context, entry: TableEntry | None, max_parts: int | None, *, wrapped: bool) -> Body:
@@ -163,13 +162,7 @@ def _all(context: Context, entry: TableEntry | None, max_parts: int | None, *, w
     stream = context.snapshot.iter_partitions(entry, limit=count, variant=Variant.LIST)
     if count <= JOINED_AT_ONCE:
         return b"".join((before, *stream, after))
-    return Slices(_around(before, iter(stream), after))
-
-
-def _around(before: bytes, slices: Iterator[bytes], after: bytes) -> Iterator[bytes]:
-    yield before
-    yield from slices
-    yield after
+    return Slices(around(before, stream, after))
 
 
 def _by_names(

@@ -1,0 +1,132 @@
+"""The names that a filter selects, found by jumps over those that it does not.
+
+Job: walk a table's names in order. Each key has a level: where its values can be (places) and whether those seen so far
+can be part of an answer. What a level excludes is jumped over at once, however many names lie there: a search costs
+the values that it looks at, not the table's partitions. Must not know: the cache's rows, requests.
+
+Work is cut into slices of SLICE_NS: the generators here yield between them. Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from time import perf_counter_ns
+from typing import NoReturn
+
+from hms_cache_proxy.cache.walk import NameWalk
+from hms_cache_proxy.consistency.gate import Reason
+
+from .base import Decline
+from .filter_match import Level, Match, Unsure, unescaped
+from .part_names import DEFAULT_PARTITION
+
+Names = Generator[None, None, list[bytes]]
+"""Yields between slices; gives names in order."""
+
+SLICE_NS = 1_000_000
+"""A turn of the loop."""
+MOVES = 100_000
+"""Moves of one search (about 2 us each); one that needs more goes upstream."""
+RUN = 1000
+"""Names that are taken at once (0.3 us each; two count as a move), after shorter runs that all belonged."""
+_SHORT_RUN = 16
+LISTED = 1000
+"""The same where each name is matched (1.5 us each)."""
+_PER_LOOK = 64
+"""Moves between two looks at the clock."""
+
+
+def by_looking_at_all(walk: NameWalk, match: Match, limit: int | None) -> Names:
+    """Every name is matched: one whose value breaks the call may be anywhere, limit or not."""
+    found: list[bytes] = []
+    after: bytes | None = None
+    looked_at = 0
+    while True:
+        names = walk.listing(after, LISTED)
+        found += [name for name in names if match.selects(name)]
+        if len(names) < LISTED:
+            return found if limit is None else found[:limit]
+        after = names[-1]
+        looked_at += len(names)
+        if looked_at > MOVES:
+            _too_much()
+        yield
+
+
+def by_jumping(walk: NameWalk, match: Match, keys: int, limit: int | None) -> Names:
+    """Names that can be selected are looked at, others jumped over; of a table with so many keys and no long names."""
+    levels = match.levels()
+    deepest = len(levels) - 1
+    found: list[bytes] = []
+    begins: list[bytes] = []  # of the name before: up to and with each slash, as far as its levels hold
+    values: list[bytes] = []
+    name = walk.at(b"")
+    moves, look, run = 0, _PER_LOOK, _SHORT_RUN
+    until_ns = perf_counter_ns() + SLICE_NS
+    while name is not None and (limit is None or len(found) < limit):
+        moves += 1
+        if moves >= look:
+            look = moves + _PER_LOOK
+            if perf_counter_ns() >= until_ns:
+                if moves > MOVES:
+                    _too_much()
+                yield
+                until_ns = perf_counter_ns() + SLICE_NS
+        while begins and not name.startswith(begins[-1]):
+            begins.pop()
+        del values[len(begins) :]
+        there, jump = _judged(name, levels, begins, values, keys)
+        if there is None:
+            name = None if jump is None else walk.at(jump)
+        elif DEFAULT_PARTITION in there:  # or an empty value: they have one name
+            if match.selects(name):
+                found.append(name)
+            name = walk.next()
+        elif deepest == keys - 1:
+            found.append(name)
+            name = walk.next()
+        else:  # all that begins so
+            names = walk.run(run if limit is None else min(run, limit - len(found)))
+            inside = [each for each in names if each.startswith(there)]
+            found += inside
+            moves += len(names) // 2
+            more = len(inside) == len(names)
+            run = min(4 * run, RUN) if more else _SHORT_RUN
+            name = walk.at(names[-1] + b"\0" if more else there[:-1] + b"0")
+    return found
+
+
+def _judged(
+    name: bytes, levels: list[Level], begins: list[bytes], values: list[bytes], keys: int
+) -> tuple[bytes | None, bytes | None]:
+    """(the beginning on which all levels hold, None), else (None, where to go on; None if nowhere)."""
+    for at in range(len(begins), len(levels)):
+        level = levels[at]
+        start = len(begins[at - 1]) if at else 0
+        if level.places is not None:
+            rest = name[start:]
+            first = level.places.first(rest)
+            if first is None:
+                return None, (name[: start - 1] + b"0" if start else None)
+            if first != rest:
+                return None, name[:start] + first
+        slash = name.find(b"/", start)
+        last = at == keys - 1
+        if (slash < 0) is not last:
+            raise Unsure
+        component = name[start:] if last else name[start:slash]
+        if not component.startswith(level.begin):
+            raise Unsure
+        value = component[len(level.begin) :]
+        values.append(unescaped(value) if b"%" in value else value)
+        if level.holds is not None and DEFAULT_PARTITION not in values and not level.holds(values):
+            values.pop()
+            return None, name[: start + len(component)] + (b"\0" if last else b"0")
+        if last:
+            return name, None
+        begins.append(name[: slash + 1])
+    return begins[-1], None
+
+
+def _too_much() -> NoReturn:
+    raise Decline(Reason.FILTER)
