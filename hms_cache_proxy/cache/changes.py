@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hms_cache_proxy.cache import targets
+from hms_cache_proxy.cache.statistics import row_bytes
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.store.protocol import DatabaseKey, DatabaseRecord, PartitionRecord, TableRecord
 
@@ -119,8 +120,10 @@ def _table_bytes(record: TableRecord) -> int:
     attached = 0
     if record.constraints is not None:
         attached = sum(len(element) for elements in record.constraints.elements.values() for element in elements)
+    attached += 2 * row_bytes(record.statistics)
     return 2 * len(record.body) + attached + 512
 
 
 def _row_bytes(record: PartitionRecord) -> int:
-    return len(record.name) + len(record.values) + len(record.times) + len(record.parameters) + 32
+    own = len(record.name) + len(record.values) + len(record.times) + len(record.parameters) + 32
+    return own + len(record.name) + row_bytes(record.statistics) if record.statistics else own

@@ -34,8 +34,9 @@ class TableEntry(NamedTuple):
     `partitions_loaded`: `partition_count` and everything about partitions is known; else `reason_not_loaded` says
     why not. `write_ids`: a transactional table's ValidWriteIdList, with which reads may be answered that bring an
     equivalent one; None while they may not. `typed`: which partition keys have values of their type only
-    (cache/typed.py). `constraints_known`: `CacheSnapshot.constraints` tells them. `set_number` and `long_names` are for
-    the reader itself.
+    (cache/typed.py). `constraints_known`: `CacheSnapshot.constraints` tells them. `statistics_known`, and of a
+    partitioned table `statistics_of_partitions`: the same of statistics. `set_number`, `long_names` and
+    `has_statistics` are for the reader itself.
     """
 
     catalog: bytes
@@ -56,3 +57,6 @@ class TableEntry(NamedTuple):
     typed: bytes = b""
     write_ids: bytes | None = None
     constraints_known: bool = False
+    statistics_known: bool = False
+    statistics_of_partitions: bool = False
+    has_statistics: bool = False

@@ -10,7 +10,7 @@ was closed cleanly: everything synced first, the marker `clean` written and sync
 aside and rebuilt, as is a file that LMDB refuses, one shorter than its own page count, of another format, or of
 another upstream.
 
-Databases: `meta`, `objects`, `partitions`, `shared`, `versions`, `garbage` (cache/layout.py).
+Databases: `meta`, `objects`, `partitions`, `statistics`, `shared`, `versions`, `garbage` (cache/layout.py).
 One process may open an LMDB file once; `attach` shares the handle within a process.
 Must not know: what the rows mean. Owner: the follower opens for writing, every other process read-only.
 """
@@ -30,7 +30,7 @@ import lmdb
 
 from hms_cache_proxy.errors import CacheError
 
-DATABASES: Final = (b"meta", b"objects", b"partitions", b"shared", b"versions", b"garbage")
+DATABASES: Final = (b"meta", b"objects", b"partitions", b"statistics", b"shared", b"versions", b"garbage")
 MAX_READERS: Final = 1024  # one slot per process that has a snapshot open, and one per stream of a large reply
 SPARE_TRANSACTIONS: Final = 8  # read transactions that the binding keeps for reuse: begin() then costs 0.25 us
 UNBOUNDED_MAP: Final = 1 << 40  # address space only; the file grows as it is written
@@ -67,6 +67,7 @@ class Environment:
     meta: Any = field(init=False)
     objects: Any = field(init=False)
     partitions: Any = field(init=False)
+    statistics: Any = field(init=False)
     shared: Any = field(init=False)
     versions: Any = field(init=False)
     garbage: Any = field(init=False)

@@ -50,7 +50,7 @@ def _sets(environment: Environment, txn: Any, rows: int) -> int:
         while found and done < rows and len(garbage.key()) == layout.SET.size:
             number = garbage.key()
             done += 1
-            for database in (environment.partitions, environment.shared):
+            for database in (environment.partitions, environment.statistics, environment.shared):
                 done += _under(txn, database, number, rows - done)
             if done >= rows:
                 break

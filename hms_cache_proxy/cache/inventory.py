@@ -17,7 +17,7 @@ from hms_cache_proxy.cache.entries import Absent, DatabaseEntry, TableEntry
 from hms_cache_proxy.cache.layout import WriteIdsRow
 from hms_cache_proxy.cache.reader import CacheSnapshot
 from hms_cache_proxy.cache.sets import SetRow
-from hms_cache_proxy.store.protocol import DatabaseKey
+from hms_cache_proxy.store.protocol import DatabaseKey, Statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,10 @@ class Inventory:
     def constraints(self, entry: TableEntry) -> ConstraintsEntry | None:
         """A table's constraints, if they are known."""
         return None if self._snapshot is None else self._snapshot.constraints(entry)
+
+    def statistics(self, entry: TableEntry) -> Statistics | None:
+        """A table's own statistics, if they are known."""
+        return None if self._snapshot is None else self._snapshot.table_statistics(entry)
 
     def constrained(self) -> Iterator[tuple[TableKey, int, ConstraintsEntry]]:
         """Every table that has constraints, its id, and they."""

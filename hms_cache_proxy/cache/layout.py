@@ -13,8 +13,10 @@ A partition *set* (u32) is one complete collection of a table's partitions; a re
                 gen b"s" u64 table id      SET_ROW, reason, owner: which set holds a table's partitions
                 gen b"w" u64 table id      WriteIdsRow of a transactional table
                 gen b"k" u64 table id      the table's constraints, if it has any: cache/attachments.py
+                gen b"a" u64 table id      the table's column statistics, if it has any: cache/statistics.py
                 gen b"c" target            a list that is complete, no value; or what is known by its mark: the mark
     partitions  set name                   cache/segments.py
+    statistics  set name                   column statistics of a partition that has any: cache/statistics.py
     shared      set u24 index              what partitions of a set share: cache/segments.py
     versions    target                     u64 sequence number of the last commit that touched it
     garbage     set                        a set that nothing points at, to be deleted in slices
@@ -40,7 +42,7 @@ from typing import Any, Final, NamedTuple
 
 from hms_cache_proxy.errors import CacheError
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 KEY_BYTES: Final = 511
 
 U24_MAX: Final = (1 << 24) - 1
@@ -66,9 +68,12 @@ TRANSACTIONAL: Final = 1
 MATERIALIZED_VIEW: Final = 2
 HAS_LOCATION: Final = 4
 CONSTRAINTS_KNOWN: Final = 8  # TABLE_ROW: without a `k` row it has none
+STATISTICS_KNOWN: Final = 16  # TABLE_ROW: without an `a` row it has none
 
 PARTITIONS_LOADED: Final = 1  # SET_ROW state: the set is complete
 LONG_NAMES: Final = 1  # SET_ROW flag: some key of the set is a bucket
+HAS_STATISTICS: Final = 2  # SET_ROW flag: some partition may have statistics
+STATISTICS_UNKNOWN: Final = 4  # SET_ROW flag: those of some partition cannot be told
 
 
 @dataclass(frozen=True, slots=True)

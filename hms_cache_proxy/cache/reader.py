@@ -12,7 +12,7 @@ Must not know: what a request is, whether an answer may be served. Owner: one th
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from struct import error as StructError
@@ -31,16 +31,18 @@ from hms_cache_proxy.cache.joiner import Joiner, Joiners
 from hms_cache_proxy.cache.layout import KEY_BYTES, Meta, WriteIdsRow
 from hms_cache_proxy.cache.segments import Variant
 from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.statistics import StatisticsDecoder, table_unpack
 from hms_cache_proxy.cache.streams import ChosenStream, Lease, NameStream, PartitionStream, Streams
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.cache.walk import NameWalk
 from hms_cache_proxy.errors import CacheError
-from hms_cache_proxy.store.protocol import StoreIdentity
+from hms_cache_proxy.store.protocol import ColumnStatistics, Statistics, StoreIdentity
 
 _CACHE_SEQ: Final = int(Slot.CACHE_SEQ)  # plain numbers: indexing by an IntEnum costs four times as much
 _CACHE_FILE: Final = int(Slot.CACHE_FILE)
 _MAX_KEYS_REMEMBERED: Final = 4096
-_TAGS: Final = (b"d", b"n", b"t", b"s", b"c", b"w", b"k")
+_KEPT_DECODERS: Final = 256  # sets of whose statistics a process remembers the columns
+_TAGS: Final = (b"d", b"n", b"t", b"s", b"c", b"w", b"k", b"a")
 
 
 class CacheReader:
@@ -55,6 +57,7 @@ class CacheReader:
         self._meta = Meta()
         self._identity: StoreIdentity | None = None
         self._keys: dict[bytes, tuple[tuple[bytes, bytes], ...]] = {}
+        self._decoders: dict[int, StatisticsDecoder] = {}
         self.joiners = Joiners()
         self.streams = Streams()
         self.seen_seq = 0
@@ -105,6 +108,15 @@ class CacheReader:
                 self.seen_seq = self._meta.seq
         return self._meta
 
+    def decoder(self, set_number: int) -> StatisticsDecoder:
+        """What is remembered of a set's statistics."""
+        found = self._decoders.get(set_number)
+        if found is None:
+            if len(self._decoders) >= _KEPT_DECODERS:
+                del self._decoders[next(iter(self._decoders))]
+            found = self._decoders[set_number] = StatisticsDecoder()
+        return found
+
     def keys_of(self, row: bytes) -> tuple[tuple[bytes, bytes], ...]:
         """Partition keys from their packed form, remembered."""
         keys = self._keys.get(row)
@@ -125,6 +137,7 @@ class CacheReader:
             raise CacheError("the cache is being rebuilt")
         self._environment, self._inode, self._meta_txn = environment, inode, -1
         self.joiners.clear()
+        self._decoders.clear()
         with environment.env.begin() as txn:
             row = txn.get(layout.IDENTITY_KEY, db=environment.meta)
         if row is None:
@@ -338,14 +351,14 @@ class CacheSnapshot:
         type_end = layout.TABLE_ROW.size + kind
         location_end = type_end + location
         body = location_end + keys
-        number = count = 0
-        loaded = long_names = False
+        number = count = set_flags = 0
+        loaded = False
         reason, typed = "", b""
         if keys:
             key = self._prefixes[b"s"] + layout.TABLE_ID.pack(table_id)
             fixed = self._get(key, db=self._objects)
             number, _, count, state, set_flags, words, kinds = layout.SET_ROW.unpack_from(fixed)
-            loaded, long_names = state == layout.PARTITIONS_LOADED, set_flags == layout.LONG_NAMES
+            loaded = state == layout.PARTITIONS_LOADED
             end = layout.SET_ROW.size + words
             reason, typed = fixed[layout.SET_ROW.size : end].decode(), fixed[end : end + kinds]
         return TableEntry(
@@ -363,10 +376,13 @@ class CacheSnapshot:
             count,
             reason,
             number,
-            long_names,
+            bool(set_flags & layout.LONG_NAMES),
             typed,
             self._usable_write_ids(table_id) if flags & layout.TRANSACTIONAL else None,
             bool(flags & layout.CONSTRAINTS_KNOWN),
+            bool(flags & layout.STATISTICS_KNOWN),
+            loaded and bool(flags & layout.STATISTICS_KNOWN) and not set_flags & layout.STATISTICS_UNKNOWN,
+            bool(set_flags & layout.HAS_STATISTICS),
         )
 
     def constraints(self, entry: TableEntry) -> ConstraintsEntry | None:
@@ -375,6 +391,36 @@ class CacheSnapshot:
             return None
         row = self._get(self._prefixes[b"k"] + layout.TABLE_ID.pack(entry.table_id), db=self._objects)
         return UNCONSTRAINED if row is None else constraints_unpack(row)
+
+    def table_statistics(self, entry: TableEntry) -> Statistics | None:
+        """The statistics of a loaded table's columns by all engines; None if they are not known."""
+        if not entry.statistics_known:
+            return None
+        row = self._get(self._prefixes[b"a"] + layout.TABLE_ID.pack(entry.table_id), db=self._objects)
+        return () if row is None else table_unpack(row)
+
+    def partition_statistics(
+        self, entry: TableEntry, names: Iterable[bytes], columns: Container[bytes] | None, engine: bytes | None
+    ) -> Iterator[tuple[bytes, list[ColumnStatistics]]]:
+        """(partition, statistics) of the named partitions, those of these columns by this engine (None: all), in the
+        order of `names`; what has none is left out. Only where `entry.statistics_of_partitions`."""
+        assert entry.statistics_of_partitions, "statistics that are not known"
+        if not entry.has_statistics:
+            return
+        prefix, txn, database = layout.SET.pack(entry.set_number), self._txn, self._environment.statistics
+        decode = self._reader.decoder(entry.set_number).decode
+
+        def shared(index: bytes) -> bytes:
+            row: bytes | None = txn.get(prefix + index, db=self._environment.shared)
+            if row is None:
+                raise CacheError("statistics refer to a shared row that is not there")
+            return row
+
+        for name in names:
+            row = layout.find(txn, database, prefix, name)
+            found = None if row is None else decode(row, columns, engine, shared)
+            if found:
+                yield name, found
 
     def write_ids(self, table_id: int) -> WriteIdsRow | None:
         """The writes to a transactional table; None if they are not known."""

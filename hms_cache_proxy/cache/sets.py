@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from hms_cache_proxy.cache import layout, segments, typed
 from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.segments import SetEncoder
+from hms_cache_proxy.cache.statistics import StatisticsEncoder
 from hms_cache_proxy.store.protocol import PartitionRecord
 
 
@@ -31,10 +32,11 @@ class SetRow:
     reason: str
     owner: bytes  # cat \0 db \0 table: who uses it
     typed: bytes = b""  # cache/typed.py
+    statistics: int = 0  # layout.HAS_STATISTICS, layout.STATISTICS_UNKNOWN
 
     def pack(self) -> bytes:
         reason = self.reason.encode()
-        flags = layout.LONG_NAMES if self.long_names else 0
+        flags = (layout.LONG_NAMES if self.long_names else 0) | self.statistics
         state = layout.PARTITIONS_LOADED if self.loaded else 0
         sizes = len(reason), len(self.typed)
         fixed = layout.SET_ROW.pack(self.number, self.loading, self.count, state, flags, *sizes)
@@ -54,6 +56,7 @@ class SetRow:
             row[at : at + reason].decode(),
             row[owner:],
             row[at + reason : owner],
+            flags & (layout.HAS_STATISTICS | layout.STATISTICS_UNKNOWN),
         )
 
 
@@ -73,17 +76,19 @@ class Filling:
     count: int = 0
     last: bytes | None = None
     long_names: bool = False
+    statistics: int = 0
 
 
 class Interner:
     """The shared rows of one set: equal ones are stored once. Lives as long as the writer, not one transaction."""
 
-    __slots__ = ("_indexes", "encoder", "fresh")
+    __slots__ = ("_indexes", "encoder", "fresh", "statistics")
 
     def __init__(self, rows: list[bytes]) -> None:
         self._indexes = {segments.identity_of(row): segments.pack_index(at) for at, row in enumerate(rows)}
         self.fresh: list[tuple[bytes, bytes]] = []
         self.encoder = SetEncoder(self.intern)
+        self.statistics = StatisticsEncoder(self.intern)
 
     def intern(self, row: bytes) -> bytes:
         """The index of a shared row; a new one waits in `fresh` to be written."""
@@ -176,6 +181,7 @@ class PartitionSets:
         assert row.loading and filling is not None, "a chunk without a first one"
         _check_order(records, filling.last)
         filling.count += self._write(row.loading, records, owner.directory, append=True)
+        filling.statistics |= self._write_statistics(row.loading, records, filling.statistics)
         filling.long_names |= _any_long(records)
         filling.typed = typed.still(filling.typed, owner.partition_keys, records)
         if records:
@@ -184,7 +190,10 @@ class PartitionSets:
             self._throw_away(row.number)
             self.counted += filling.count - row.count
             del self._fillings[row.loading]
-            row = SetRow(row.loading, 0, filling.count, True, filling.long_names, "", row.owner, filling.typed)
+            row = SetRow(
+                *(row.loading, 0, filling.count, True, filling.long_names, "", row.owner, filling.typed),
+                statistics=filling.statistics,
+            )
         self._put(table_id, row)
 
     def change(self, table_id: int, upserts: list[PartitionRecord], deletes: list[bytes], owner: Owner) -> None:
@@ -195,12 +204,15 @@ class PartitionSets:
             end = filling.last
             seen = [record for record in upserts if record.name <= end]
             filling.count += self._write(row.loading, seen, owner.directory)
-            filling.count -= self._delete(row.loading, [name for name in deletes if name <= end])
+            filling.count -= self._delete(row.loading, [name for name in deletes if name <= end], filling.statistics)
+            filling.statistics |= self._write_statistics(row.loading, seen, filling.statistics)
             filling.long_names |= _any_long(seen)
             filling.typed = typed.still(filling.typed, owner.partition_keys, seen)
         if row.loaded:
-            added = self._write(row.number, upserts, owner.directory) - self._delete(row.number, deletes)
+            added = self._write(row.number, upserts, owner.directory)
+            added -= self._delete(row.number, deletes, row.statistics)
             self.counted += added
+            row = replace(row, statistics=row.statistics | self._write_statistics(row.number, upserts, row.statistics))
             row = replace(row, count=row.count + added, long_names=row.long_names or _any_long(upserts))
             self._put(table_id, replace(row, typed=typed.still(row.typed, owner.partition_keys, upserts)))
 
@@ -241,14 +253,39 @@ class PartitionSets:
         for record in records:
             row = encode(record, directory)
             added += layout.store(txn, partitions, prefix, record.name, row, append=append)
-        for index, row in interner.fresh:
-            txn.put(prefix + index, row, db=self._environment.shared)
-        interner.fresh.clear()
+        self._put_fresh(prefix, interner)
         return added
 
-    def _delete(self, number: int, names: list[bytes]) -> int:
+    def _write_statistics(self, number: int, records: list[PartitionRecord], before: int) -> int:
+        """Gives the flags of these; `before`: those of the set, whose partitions may have some already."""
+        prefix, database, txn = layout.SET.pack(number), self._environment.statistics, self._txn
+        flags = 0
+        for record in records:
+            if record.statistics:
+                if not flags & layout.HAS_STATISTICS:
+                    flags |= layout.HAS_STATISTICS
+                    interner = self._interner(number)
+                layout.store(txn, database, prefix, record.name, interner.statistics.encode(record.statistics))
+                continue
+            if record.statistics is None:
+                flags |= layout.STATISTICS_UNKNOWN
+            if before & layout.HAS_STATISTICS:
+                layout.remove(txn, database, prefix, record.name)
+        if flags & layout.HAS_STATISTICS:
+            self._put_fresh(prefix, interner)
+        return flags
+
+    def _put_fresh(self, prefix: bytes, interner: Interner) -> None:
+        for index, row in interner.fresh:
+            self._txn.put(prefix + index, row, db=self._environment.shared)
+        interner.fresh.clear()
+
+    def _delete(self, number: int, names: list[bytes], statistics: int) -> int:
         prefix = layout.SET.pack(number)
         partitions = self._environment.partitions
+        if statistics & layout.HAS_STATISTICS:
+            for name in names:
+                layout.remove(self._txn, self._environment.statistics, prefix, name)
         return sum(layout.remove(self._txn, partitions, prefix, name) for name in names)
 
     def _interner(self, number: int) -> Interner:

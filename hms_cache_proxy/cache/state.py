@@ -61,6 +61,7 @@ class Slot(IntEnum):
     TABLES_BEING_WRITTEN = 27  # of those: an open transaction has changed them
     LISTS_DIFFER = 25  # 1: the metastore's settings make lists of partitions differ from what is stored
     SHAPES_DIFFER = 28  # 1: the metastore has another transformer of metadata than Hive's own
+    STATISTICS_DIFFER = 29  # 1: ... make column statistics differ from what is stored of them
     EXPECTED_EVENT = 24  # workers raise it: the log must have reached this id, as a write that logs has succeeded
 
 

@@ -37,6 +37,7 @@ from hms_cache_proxy.cache.identity import identity_row, mismatch
 from hms_cache_proxy.cache.layout import Meta
 from hms_cache_proxy.cache.sets import Filling, Interner, Owner, PartitionSets, SetRow
 from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.statistics import table_pack
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.errors import CacheError, CacheFull
 from hms_cache_proxy.store.protocol import DatabaseKey, DatabaseRecord, StoreIdentity, TableRecord
@@ -238,7 +239,7 @@ class _Step:
         for table_id, owner in self._vacated.items():
             self._sets.drop(table_id, owner)
             if table_id not in kept:
-                for tag in (b"w", b"k"):
+                for tag in (b"w", b"k", b"a"):
                     self._txn.delete(self._prefix(tag) + layout.TABLE_ID.pack(table_id), db=self._objects)
         for table_id, write_ids in changes.write_ids.items():
             row = layout.WriteIdsRow(targets.SEPARATOR.join(write_ids.key), write_ids.text, write_ids.writers)
@@ -289,12 +290,16 @@ class _Step:
             self._sets.adopt(record.table_id, name)
 
     def _attach(self, name: bytes, record: TableRecord) -> None:
-        key = self._prefix(b"k") + layout.TABLE_ID.pack(record.table_id)
-        row = b"" if record.constraints is None else constraints_pack(name, record.constraints)
-        if row:
-            self._txn.put(key, row, db=self._objects)
-        else:
-            self._txn.delete(key, db=self._objects)
+        rows = {
+            b"k": b"" if record.constraints is None else constraints_pack(name, record.constraints),
+            b"a": table_pack(record.statistics or ()),
+        }
+        for tag, row in rows.items():
+            key = self._prefix(tag) + layout.TABLE_ID.pack(record.table_id)
+            if row:
+                self._txn.put(key, row, db=self._objects)
+            else:
+                self._txn.delete(key, db=self._objects)
 
     def _stub(self, key: TableKey, stub: TableStub) -> None:
         name = targets.SEPARATOR.join(key)
@@ -400,6 +405,7 @@ def _table_row(record: TableRecord) -> bytes:
         | (layout.MATERIALIZED_VIEW if record.materialized_view else 0)
         | (layout.HAS_LOCATION if record.location is not None else 0)
         | (layout.CONSTRAINTS_KNOWN if record.constraints is not None else 0)
+        | (layout.STATISTICS_KNOWN if record.statistics is not None else 0)
     )
     keys = layout.partition_keys_pack(record.partition_keys)
     location = record.location or b""

@@ -120,7 +120,8 @@ class Verdict:
     """May the cache be served, and why not; everything that was found, and who could not be asked.
 
     `identified`: a metastore has just made the uuid of its database, which the store has not seen yet. `lists_differ`:
-    lists of partitions are not what the store alone says (UpstreamFacts.lists_differ). `shapes_differ`: see there.
+    lists of partitions are not what the store alone says (UpstreamFacts.lists_differ). `shapes_differ`,
+    `statistics_differ`: see there.
     """
 
     reason: ModeReason
@@ -129,6 +130,7 @@ class Verdict:
     identified: bool = False
     lists_differ: bool = False
     shapes_differ: bool = False
+    statistics_differ: bool = False
 
 
 class Examination:
@@ -139,7 +141,7 @@ class Examination:
     def __init__(self, authorization: Authorization) -> None:
         self._authorization: Authorization = authorization
         self._known: dict[str, list[Finding]] = {}
-        self._differs: dict[str, tuple[bool, bool]] = {}  # of lists, of shapes
+        self._differs: dict[str, tuple[bool, bool, bool]] = {}  # of lists, of shapes, of statistics
         self._looked_again = False
 
     def examine(self, metastores: Sequence[Asks], database_uuid: str) -> Verdict:
@@ -154,7 +156,11 @@ class Examination:
                 unreachable.append((metastore.uri, str(error)))
             else:
                 self._known[metastore.uri] = judge(facts, store, self._authorization)
-                self._differs[metastore.uri] = (facts.lists_differ, facts.shapes_differ)
+                self._differs[metastore.uri] = (
+                    facts.lists_differ,
+                    facts.shapes_differ,
+                    facts.statistics_differ,
+                )
                 uuids.add(facts.database_uuid or "")
         if not database_uuid and uuids - {""} and not self._looked_again:
             self._looked_again = True
@@ -163,5 +169,12 @@ class Examination:
         refusals = [finding.reason for finding in findings if finding.level == "refusal"]
         good = ModeReason.SERVING if self._known else ModeReason.UNCHECKED
         reason = refusals[0] if refusals else good
-        lists, shapes = (any(each[at] for each in self._differs.values()) for at in (0, 1))
-        return Verdict(reason, findings, tuple(unreachable), lists_differ=lists, shapes_differ=shapes)
+        lists, shapes, statistics = (any(each[at] for each in self._differs.values()) for at in (0, 1, 2))
+        return Verdict(
+            reason,
+            findings,
+            tuple(unreachable),
+            lists_differ=lists,
+            shapes_differ=shapes,
+            statistics_differ=statistics,
+        )

@@ -172,6 +172,8 @@ class Reading:
         return len(self.unlogged) - before
 
     def _differ(self, record: TableRecord, entry: TableEntry) -> bool:
+        if record.statistics != self._cached.statistics(entry):
+            return True
         if record.constraints is None:
             return False
         return self._cached.constraints(entry) != cached_form(record, record.constraints)

@@ -184,7 +184,11 @@ class Runner:
         verdict = self._examiner.take()
         if verdict is not None:
             self._report.verdict(verdict)
-            found = {Slot.LISTS_DIFFER: verdict.lists_differ, Slot.SHAPES_DIFFER: verdict.shapes_differ}
+            found = {
+                Slot.LISTS_DIFFER: verdict.lists_differ,
+                Slot.SHAPES_DIFFER: verdict.shapes_differ,
+                Slot.STATISTICS_DIFFER: verdict.statistics_differ,
+            }
             for slot, differ in found.items():
                 if self._page[slot] != differ:
                     self._page[slot] = int(differ)

@@ -57,6 +57,7 @@ LOOK_AGAIN_S = 10.0
 LOOKS_REMEMBERED = 10_000
 
 _WAITS_FOR_FOLLOWER = frozenset({Reason.FENCE, Reason.FLOOR, Reason.EVENTS_FLOOR, Reason.UNCONFIRMED, Reason.BOUNDED})
+_DIFFER = (Slot.LISTS_DIFFER, Slot.SHAPES_DIFFER, Slot.STATISTICS_DIFFER)
 _SEQID = 4
 
 
@@ -307,7 +308,7 @@ class Dispatcher:
         except WireError:
             raise Decline(Reason.ARGUMENTS) from None
         found.bearer.show(args, call.proof)
-        differ = bool(self._page[Slot.LISTS_DIFFER]), bool(self._page[Slot.SHAPES_DIFFER])
+        differ = (bool(self._page[slot]) for slot in _DIFFER)
         context = Context(snapshot, self._default_catalog, found.method.name, self._by_name, call.proof, *differ)
         body = found.reader(context, args)
         state = depends, versions_of(snapshot, depends), snapshot.seq

@@ -101,6 +101,45 @@ class Constraints:
 NO_CONSTRAINTS = Constraints()
 
 
+class StatisticsHead(NamedTuple):
+    """What the statistics of one column have in common. `prefix`: `ColumnStatisticsObj` up to the value of the union's
+    field: name, type, headers of field 3 and of the field for that type."""
+
+    engine: bytes
+    column: bytes
+    prefix: bytes
+
+
+class ColumnStatistics(NamedTuple):
+    """Statistics of one column. `data`: what follows `head.prefix`: the struct inside the union, and the stops of the
+    union and of `ColumnStatisticsObj`; empty where the metastore can give no answer (a type it does not know, a NULL).
+    `analyzed_s`: Unix time.
+    """
+
+    head: StatisticsHead
+    analyzed_s: int
+    data: bytes
+
+    @property
+    def engine(self) -> bytes:
+        """Who has made them."""
+        return self.head.engine
+
+    @property
+    def column(self) -> bytes:
+        """The column, in lower case."""
+        return self.head.column
+
+    @property
+    def element(self) -> bytes:
+        """The `ColumnStatisticsObj` with its stop byte; only where `data` is not empty."""
+        return self.head.prefix + self.data
+
+
+Statistics = tuple[ColumnStatistics, ...]
+"""Of a table or a partition, by all engines, in order of their heads."""
+
+
 class TableName(NamedTuple):
     """A table by name and id."""
 
@@ -115,8 +154,8 @@ class TableRecord:
     """A table; `body` is the `Table` struct with its stop byte, as `get_table_req` returns it.
 
     `transactional`: insert-only or full ACID (`full_acid`). `partition_keys`: (name, type) in order. The metastore
-    refuses insert-only tables to callers without capabilities; `body` is what it gives the others. `constraints`: None
-    where the store does not tell.
+    refuses insert-only tables to callers without capabilities; `body` is what it gives the others. `constraints` and
+    `statistics`: None where the store does not tell.
     """
 
     catalog: bytes
@@ -131,6 +170,7 @@ class TableRecord:
     location: bytes | None
     full_acid: bool = False
     constraints: Constraints | None = None
+    statistics: Statistics | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +185,8 @@ class PartitionRecord:
     `sd_tail` is what lists of partitions say (get_partitions, _by_names, _ps, _ps_with_auth). Where the calls for one
     partition (get_partition, _by_name, _with_auth, _req) or get_partitions_by_filter say something else, it is in
     `sd_tail_single` and `sd_tail_filter`; None = the same.
+
+    `statistics`: of its columns; None where they cannot be told though those of its table can.
     """
 
     name: bytes
@@ -157,6 +199,7 @@ class PartitionRecord:
     sd_tail: bytes
     sd_tail_single: bytes | None = None
     sd_tail_filter: bytes | None = None
+    statistics: Statistics | None = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
-from sqlalchemy import BigInteger, Boolean, Column, Integer, MetaData, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, MetaData, Table, Text
 
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.protocol import HiveLine
@@ -23,7 +23,15 @@ LINES: tuple[HiveLine, ...] = get_args(HiveLine)
 READABLE_LINES: tuple[HiveLine, ...] = ("3.1", "4.0", "4.1", "4.2")
 """Lines whose objects were compared with what their metastore answers."""
 
-_TYPES = {"n": BigInteger, "i": Integer, "b": Boolean, "t": Text}
+_TYPES = {"n": BigInteger, "i": Integer, "b": Boolean, "t": Text, "d": Double}
+_STATISTICS = (
+    " ENGINE:t>=4.0 COLUMN_NAME:t>=4.0 COLUMN_TYPE:t>=4.0 LAST_ANALYZED:n>=4.0 LONG_LOW_VALUE:n>=4.0"
+    " LONG_HIGH_VALUE:n>=4.0 DOUBLE_LOW_VALUE:d>=4.0 DOUBLE_HIGH_VALUE:d>=4.0 BIG_DECIMAL_LOW_VALUE:t>=4.0"
+    " BIG_DECIMAL_HIGH_VALUE:t>=4.0 NUM_NULLS:n>=4.0 NUM_DISTINCTS:n>=4.0 AVG_COL_LEN:d>=4.0 MAX_COL_LEN:n>=4.0"
+    " NUM_TRUES:n>=4.0 NUM_FALSES:n>=4.0"
+)
+"""3.1 has them too, but logs no change of them."""
+
 # table: columns as NAME:type[>=first line][<first line without it]
 _TABLES = {
     "VERSION": "VER_ID:n SCHEMA_VERSION:t",
@@ -43,6 +51,9 @@ _TABLES = {
     "TABLE_PARAMS": "TBL_ID:n PARAM_KEY:t PARAM_VALUE:t",
     "KEY_CONSTRAINTS": "CONSTRAINT_NAME:t CONSTRAINT_TYPE:i PARENT_TBL_ID:n PARENT_CD_ID:n PARENT_INTEGER_IDX:n"
     " CHILD_TBL_ID:n POSITION:n ENABLE_VALIDATE_RELY:i DEFAULT_VALUE:t>=3.1",
+    "TAB_COL_STATS": "CAT_NAME:t>=4.0<4.1 DB_NAME:t>=4.0<4.1 TABLE_NAME:t>=4.0<4.1 TBL_ID:n>=4.0" + _STATISTICS,
+    "PART_COL_STATS": "CAT_NAME:t>=4.0<4.1 DB_NAME:t>=4.0<4.1 TABLE_NAME:t>=4.0<4.1 PARTITION_NAME:t>=4.0<4.1"
+    " PART_ID:n>=4.0" + _STATISTICS,
     "PARTITION_KEYS": "TBL_ID:n PKEY_NAME:t PKEY_TYPE:t PKEY_COMMENT:t INTEGER_IDX:n",
     "PARTITIONS": "PART_ID:n TBL_ID:n PART_NAME:t SD_ID:n CREATE_TIME:n LAST_ACCESS_TIME:n WRITE_ID:n>=4.0",
     "PARTITION_PARAMS": "PART_ID:n PARAM_KEY:t PARAM_VALUE:t",

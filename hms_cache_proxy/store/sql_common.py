@@ -6,7 +6,7 @@ Job: the part of a dialect that needs no word of its own. Must not know: connect
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -136,6 +136,10 @@ class CommonDatabase(CommonPieces):
     def rows(self, statement: str, **parameters: object) -> list[Row]:
         """All rows of a compiled statement."""
 
+    @abstractmethod
+    def stream(self, statement: str, **parameters: object) -> Iterator[list[Row]]:
+        """The rows in batches, without the whole result in memory. To be used up before the next statement."""
+
     def rows_by_ids(self, statement: ByIds, ids: Iterable[int | None]) -> list[Row]:
         """All rows for these ids, None left out. Rows of other ids may be among them.
 
@@ -149,3 +153,13 @@ class CommonDatabase(CommonPieces):
         if high - low < _DENSE * len(wanted):
             return self.rows(statement.dense, low=low, high=high)
         return self.rows(statement.sparse, ids=self.id_list(sorted(wanted)))
+
+    def stream_by_ids(self, statement: ByIds, ids: Collection[int]) -> Iterator[Row]:
+        """As rows_by_ids(), without all of them in memory. To be used up before the next statement."""
+        if not ids:
+            return
+        low, high = min(ids), max(ids)
+        dense = high - low < _DENSE * len(ids)
+        parameters = {"low": low, "high": high} if dense else {"ids": self.id_list(sorted(ids))}
+        for batch in self.stream(statement.dense if dense else statement.sparse, **parameters):
+            yield from batch

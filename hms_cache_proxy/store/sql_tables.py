@@ -30,6 +30,7 @@ from hms_cache_proxy.store.schema import Schema
 from hms_cache_proxy.store.sql_common import Column, Row
 from hms_cache_proxy.store.sql_constraints import ConstraintStatements, read_constraints
 from hms_cache_proxy.store.sql_descriptors import MAP_TYPES, Descriptor, Descriptors, descriptor_columns
+from hms_cache_proxy.store.sql_statistics import StatisticsReader, StatisticsStatements
 
 if TYPE_CHECKING:
     from hms_cache_proxy.store.sql_dialect import Dialect
@@ -87,6 +88,7 @@ class TableStatements:
             )
         )
         self.constraints = ConstraintStatements(schema, database)
+        self.statistics = StatisticsStatements(schema, database)
         self.creation, self.sources = _creation(schema, database)
 
     @staticmethod
@@ -122,6 +124,7 @@ class Tables:
         self._database = database
         self._statements = statements
         self._descriptors = descriptors
+        self._statistics = StatisticsReader(database, statements.statistics)
 
     def names(self, catalog: bytes, database: bytes) -> list[tuple[bytes, bytes, int]]:
         """(name, type, id), ordered by name."""
@@ -145,8 +148,14 @@ class Tables:
         if place is None or not wanted:
             return {}
         records = self._records(self._database.rows(self._statements.named, **place, names=wanted))
-        constraints = self.constraints([TableName(r.catalog, r.database, r.name, r.table_id) for r in records])
-        return {record.name: replace(record, constraints=constraints[record.table_id]) for record in records}
+        tables = [TableName(record.catalog, record.database, record.name, record.table_id) for record in records]
+        constraints, statistics = self.constraints(tables), self._statistics.of_tables(tables)
+        return {
+            record.name: replace(
+                record, constraints=constraints[record.table_id], statistics=statistics[record.table_id]
+            )
+            for record in records
+        }
 
     def constraints(self, tables: Sequence[TableName]) -> dict[int, Constraints]:
         """Constraints by table id."""

@@ -24,6 +24,8 @@ LISTENERS = "hive.metastore.event.listeners"
 PARTITION_LIMIT = "hive.metastore.limit.partition.request"
 DIRECT_SQL = "hive.metastore.try.direct.sql"
 TRANSFORMER = "metastore.metadata.transformer.class"  # Hive 4; there is no old name
+BIT_VECTORS = "hive.stats.fetch.bitvector"
+HISTOGRAMS = "hive.stats.fetch.kll"
 LOG_RETENTION = "hive.metastore.event.db.listener.timetolive"
 
 _DEFAULTS = {
@@ -36,6 +38,8 @@ _DEFAULTS = {
     LOG_RETENTION: ("1d", "86400s"),
     PARTITION_LIMIT: ("-1",),
     DIRECT_SQL: ("true",),
+    BIT_VECTORS: ("false",),
+    HISTOGRAMS: ("false",),
     TRANSFORMER: ("org.apache.hadoop.hive.metastore.MetastoreDefaultTransformer",),
 }
 _NOTIFICATION_LISTENER = ".DbNotificationListener"
@@ -68,6 +72,11 @@ class UpstreamFacts:
     def shapes_differ(self) -> bool:
         """What clients get who say what they can do is not what Hive's own transformer gives them."""
         return self.settings[TRANSFORMER] not in _DEFAULTS[TRANSFORMER]
+
+    @property
+    def statistics_differ(self) -> bool:
+        """Column statistics come with bit vectors or histograms, or are read by the ORM."""
+        return any(self.settings[name] not in _DEFAULTS[name] for name in (BIT_VECTORS, HISTOGRAMS, DIRECT_SQL))
 
     @property
     def logs_in_transaction(self) -> bool:

@@ -198,9 +198,7 @@ def test_altered_and_altered_back_is_a_change(world42: World, hms: Oracle, name:
     store.close()
 
 
-def test_what_was_altered_while_the_follower_was_away(
-    world42: World, hms: Oracle, name: bytes, tmp_path: Path
-) -> None:
+def test_what_was_altered_while_the_follower_was_away(world42: World, hms: Oracle, name: bytes, tmp_path: Path) -> None:
     with followed_over(world42, tmp_path / "data") as running:
         running.loaded()
         local = Local.connect(running, world42.address, WorkerMetrics())

@@ -11,13 +11,13 @@ from typing import Any
 
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import MessageType
+from tests.methods.analyzed import Analyzed
 from tests.methods.oracle import Oracle
+from tests.methods.structs import descriptor as descriptor
+from tests.methods.structs import struct as struct
 from tests.store.constrained import Constrained
 from tests.store.oracle import Oracle as Untyped
 
-TEXT_INPUT = b"org.apache.hadoop.mapred.TextInputFormat"
-TEXT_OUTPUT = b"org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"
-LAZY_SERDE = b"org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 DEFAULT_PARTITION = b"__HIVE_DEFAULT_PARTITION__"
 CAPABILITIES = b"HIVEFULLACIDWRITE HIVEFULLACIDREAD HIVEMANAGEDINSERTWRITE HIVEMANAGEDINSERTREAD EXTWRITE EXTREAD"
 
@@ -58,34 +58,6 @@ PARTITIONED: dict[bytes, tuple[Keys, list[list[bytes]]]] = {
     ),
     b"no_partitions_yet": (((b"dt", b"string"),), []),
 }
-
-
-def struct(struct_name: str, /, **fields: Any) -> spec.Struct:
-    """A struct of the wire, checked for names."""
-    cls = spec.struct(struct_name)
-    assert set(fields) <= set(cls._names), struct_name
-    return cls(**fields)
-
-
-def descriptor(**fields: Any) -> spec.Struct:
-    """A text StorageDescriptor."""
-    columns = [
-        struct("FieldSchema", name=b"id", type=b"bigint", comment=b"c"),
-        struct("FieldSchema", name=b"n", type=b"string"),
-    ]
-    serde = struct("SerDeInfo", serializationLib=LAZY_SERDE, parameters={b"serialization.format": b"1"})
-    values = {
-        "cols": columns,
-        "inputFormat": TEXT_INPUT,
-        "outputFormat": TEXT_OUTPUT,
-        "compressed": False,
-        "numBuckets": -1,
-        "serdeInfo": serde,
-        "bucketCols": [],
-        "sortCols": [],
-        "parameters": {},
-    }
-    return struct("StorageDescriptor", **(values | fields))
 
 
 @dataclass
@@ -131,6 +103,7 @@ class World:
                 self.table(hms, name, keys)
                 self.partitions(hms, name, values)
             self._acid(hms)
+            Analyzed(hms, f"{self.prefix}stat".encode()).create()
         host, _, port = self.address.rpartition(":")
         with Untyped(host, int(port)) as oracle:
             Constrained(oracle, f"{self.prefix}cons").create()
@@ -138,7 +111,7 @@ class World:
     def drop(self) -> None:
         """Everything away."""
         with Oracle(self.address) as hms:
-            for name in (b"main", b"main2", b"other", b"empty", b"cons"):
+            for name in (b"main", b"main2", b"other", b"empty", b"cons", b"stat"):
                 hms.do("drop_database", name=self.prefix.encode() + name, deleteData=True, cascade=True)
 
     def table(self, hms: Oracle, name: bytes, keys: Iterable[tuple[bytes, bytes]] = (), **fields: Any) -> None:

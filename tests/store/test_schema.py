@@ -17,7 +17,12 @@ TYPES = {
     "text": "TEXT",
     "character varying": "TEXT",
     "character": "TEXT",
+    "double precision": "DOUBLE",
 }
+
+
+NOT_READ = {("3.1", "TAB_COL_STATS"), ("3.1", "PART_COL_STATS")}
+"""It logs no change of them."""
 
 
 def found_columns(database: MetastoreDatabase) -> dict[str, dict[str, str]]:
@@ -34,6 +39,9 @@ def check(line: HiveLine, found: dict[str, dict[str, str]]) -> None:
     """Types too, but for SMALLINTs and the like, which a driver gives as the same Python type."""
     schema, newest = Schema.of(line), Schema.of("4.2")
     for name, table in newest.tables.items():
+        if name not in schema.tables:
+            assert (line, name) in NOT_READ
+            continue
         stated = {column.name: str(column.type) for column in schema[name].columns}
         columns = found[schema[name].name]
         assert {column: columns.get(column) for column in stated} == stated, name

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from hms_cache_proxy.wire.spec import Struct
 
-from . import constraints, databases, filters, partition, partitions, tables
+from . import constraints, databases, filters, partition, partitions, statistics, tables
 from .base import Body, Context, Decline, Slices, Unfinished
 
 __all__ = ["READERS", "Body", "Context", "Decline", "Reader", "Slices", "Unfinished"]
@@ -45,6 +45,10 @@ _ALL: tuple[Reader, ...] = (
     partitions.get_partitions_ps_with_auth,
     partitions.get_partitions_ps_with_auth_req,
     partitions.get_partitions_req,
+    statistics.get_partition_column_statistics,
+    statistics.get_partitions_statistics_req,
+    statistics.get_table_column_statistics,
+    statistics.get_table_statistics_req,
     tables.get_table,
     tables.get_table_objects_by_name,
     tables.get_table_objects_by_name_req,

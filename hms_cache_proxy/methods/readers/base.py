@@ -115,6 +115,8 @@ class Context(NamedTuple):
     """The metastore's settings make lists of partitions differ from what is stored."""
     shapes_differ: bool = False
     """The metastore has another transformer of metadata than Hive's own."""
+    statistics_differ: bool = False
+    """The metastore's settings make column statistics differ from what is stored without bit vectors."""
 
     def list_of_partitions(self) -> None:
         """Declines a list of partitions where it is not what the store says."""
@@ -150,6 +152,11 @@ class Context(NamedTuple):
     def is_31(self) -> bool:
         """Whether this is Hive 3.1."""
         return self._line == "3.1"
+
+    @property
+    def partitions_by_exact_name(self) -> bool:
+        """Whether statistics of partitions are found by the partition's name as it is, and by nothing else."""
+        return self._line == "4.2"
 
     def only_hive4(self) -> None:
         """Declines where an earlier metastore answers otherwise."""

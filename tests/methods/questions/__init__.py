@@ -12,6 +12,7 @@ from tests.methods.questions.functions import catalogs, functions
 from tests.methods.questions.partition import one_partition, partition_by_name
 from tests.methods.questions.partitions import all_partitions, by_names, some_values
 from tests.methods.questions.question import Question
+from tests.methods.questions.statistics import of_partitions, of_tables
 from tests.methods.questions.tables import many_tables, tables
 
 __all__ = ["Question", "everything"]
@@ -21,4 +22,5 @@ def everything() -> list[Question]:
     """All questions."""
     makers = (databases, listings, tables, many_tables, one_partition, partition_by_name)
     more = (all_partitions, by_names, some_values, by_filter, functions, catalogs, constraints, foreign_keys)
+    more += (of_tables, of_partitions)
     return [question for make in (*makers, *more) for question in make()]

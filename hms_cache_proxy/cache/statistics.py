@@ -1,0 +1,121 @@
+"""Column statistics as rows: one for a table, one for a partition, which shares what those of its set have in common.
+
+Job: a store's `ColumnStatistics` to rows and back. What has no statistics has no row. Must not know LMDB, replies.
+Owner: the follower packs, all unpack.
+
+    table row      for each: u16 length of the engine, u16 of the column, u32 of the prefix, i64 analyzed_s, u32 length
+                   of the data, then all four
+    partition row  for each: u24 shared row, i64 analyzed_s, u32 length of the data, the data
+    shared row     a run of bytes of the set (cache/segments.py): u16 length of the engine, u16 of the column, both,
+                   prefix
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator
+from struct import Struct
+from typing import Final
+
+from hms_cache_proxy.cache import segments
+from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.store.protocol import ColumnStatistics, Statistics, StatisticsHead
+
+_TABLE: Final = Struct(">HHIqI")
+_PARTITION: Final = Struct(">3sqI")
+_HEAD: Final = Struct(">HH")
+MAX_HEADS: Final = 4096  # that a process remembers of a set
+
+
+def table_pack(statistics: Statistics) -> bytes:
+    """A table's row; empty for none."""
+    parts: list[bytes] = []
+    for (engine, column, prefix), analyzed_s, data in statistics:
+        fixed = _TABLE.pack(len(engine), len(column), len(prefix), analyzed_s, len(data))
+        parts += (fixed, engine, column, prefix, data)
+    return b"".join(parts)
+
+
+def table_unpack(row: bytes) -> Statistics:
+    """The inverse of `table_pack`; struct.error for a damaged row."""
+    found, at = [], 0
+    while at < len(row):
+        engine, column, prefix, analyzed_s, data = _TABLE.unpack_from(row, at)
+        ends = [at + _TABLE.size]
+        for length in (engine, column, prefix, data):
+            ends.append(ends[-1] + length)
+        texts = [row[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+        found.append(ColumnStatistics(StatisticsHead(*texts[:3]), analyzed_s, texts[3]))
+        at = ends[-1]
+    return tuple(found)
+
+
+class StatisticsEncoder:
+    """Encodes the statistics of one set's partitions. `intern` stores a shared row if it is new and gives its index."""
+
+    __slots__ = ("_indexes", "_intern")
+
+    def __init__(self, intern: Callable[[bytes], bytes]) -> None:
+        self._intern = intern
+        self._indexes: dict[StatisticsHead, bytes] = {}
+
+    def encode(self, statistics: Statistics) -> bytes:
+        """The partition's row."""
+        known, pack = self._indexes, _PARTITION.pack
+        parts: list[bytes] = []
+        for head, analyzed_s, data in statistics:
+            parts += (pack(known.get(head) or self._index(head), analyzed_s, len(data)), data)
+        return b"".join(parts)
+
+    def _index(self, head: StatisticsHead) -> bytes:
+        if len(self._indexes) >= MAX_HEADS:
+            self._indexes.clear()
+        engine, column, prefix = head
+        blob = _HEAD.pack(len(engine), len(column)) + engine + column + prefix
+        found = self._indexes[head] = self._intern(segments.blob_row(blob))
+        return found
+
+
+class StatisticsDecoder:
+    """Decodes the rows of one set. `shared` gives the shared row of an index; what it has resolved is kept."""
+
+    __slots__ = ("_heads",)
+
+    def __init__(self) -> None:
+        self._heads: dict[bytes, StatisticsHead] = {}
+
+    def decode(
+        self, row: bytes, columns: Container[bytes] | None, engine: bytes | None, shared: Callable[[bytes], bytes]
+    ) -> list[ColumnStatistics]:
+        """Those of these columns by this engine; None: of all."""
+        found = []
+        for index, analyzed_s, begin, end in _entries(row):
+            head = self._heads.get(index) or self._head(index, shared)
+            if (engine is None or head.engine == engine) and (columns is None or head.column in columns):
+                found.append(ColumnStatistics(head, analyzed_s, row[begin:end]))
+        return found
+
+    def _head(self, index: bytes, shared: Callable[[bytes], bytes]) -> StatisticsHead:
+        if len(self._heads) >= MAX_HEADS:
+            self._heads.clear()
+        blob = segments.blob_data(shared(index))
+        engine, column = _HEAD.unpack_from(blob)
+        middle = _HEAD.size + engine
+        end = middle + column
+        head = self._heads[index] = StatisticsHead(blob[_HEAD.size : middle], blob[middle:end], blob[end:])
+        return head
+
+
+def _entries(row: bytes) -> Iterator[tuple[bytes, int, int, int]]:
+    at, size, unpack = 0, _PARTITION.size, _PARTITION.unpack_from
+    while at < len(row):
+        index, analyzed_s, length = unpack(row, at)
+        begin = at + size
+        at = begin + length
+        if at > len(row):
+            raise CacheError("statistics of a partition end before their lengths say")
+        yield index, analyzed_s, begin, at
+
+
+def row_bytes(statistics: Statistics | None) -> int:
+    """About how much room these take."""
+    return sum(len(data) + _PARTITION.size for _, _, data in statistics or ())

@@ -1,0 +1,186 @@
+"""Readers of column statistics of tables and partitions.
+
+Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
+
+How a metastore of Hive 4 asks (4.0.0 and 4.2.0): columns in lower case, not stripped; engines in their own case; what
+has no statistics is left out, or (the calls for one column) the result has nothing set at all. Its lists come in
+whatever order its database finds them and its maps in the order of a hash: here both are in order of names, as a reader
+finds a column by its name. Until 4.1 it finds a partition by other spellings of its name, too.
+
+Not answered here: transactional tables, as whether their statistics count (`isStatsCompliant`) depends on the request's
+list and on parameters; statistics that the metastore itself cannot give (`ColumnStatistics.data`).
+Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct as Packer
+from typing import Final
+
+from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.store import encode
+from hms_cache_proxy.store.protocol import ColumnStatistics
+from hms_cache_proxy.wire.spec import Struct
+
+from .base import STOP, Body, Context, Database, Decline, utf8, wrapped_structs
+
+HIVE: Final = b"hive"
+"""The engine where a request names none."""
+MAX_PARTITIONS: Final = 5_000
+"""Partitions of one request: 5 us each for 5 of 20 columns, and nothing else is answered meanwhile."""
+
+_LIST: Final = Packer("!bi")
+_MAP: Final = Packer("!bbi")
+_STRUCT, _LIST_TYPE, _STRING = 12, 15, 11
+_SUCCESS_STRUCT: Final = b"\x0c\x00\x00"
+_FIRST_MAP: Final = b"\x0d\x00\x01"
+_NO_TABLE: Final = b"Specified catalog.database.table does not exist : "
+
+
+def get_table_column_statistics(context: Context, args: Struct) -> Body:
+    """Of one column."""
+    entry = _table(context, context.split(args.db_name), args.tbl_name)
+    if isinstance(entry, bytes):
+        return entry
+    found = _of_table(context, entry, [args.col_name], HIVE)
+    return _one(entry, None, found)
+
+
+def get_partition_column_statistics(context: Context, args: Struct) -> Body:
+    """Of one column of one partition."""
+    entry = _table(context, context.split(args.db_name), args.tbl_name)
+    if isinstance(entry, bytes):
+        return entry
+    found = _of_partitions(context, entry, [args.part_name], [args.col_name], HIVE)
+    return _one(entry, args.part_name, found[0][1] if found else [])
+
+
+def get_table_statistics_req(context: Context, args: Struct) -> Body:
+    """Of columns."""
+    request = args.request
+    entry = _requested(context, request)
+    if isinstance(entry, bytes):
+        return entry
+    found = _of_table(context, entry, request.colNames, _engine(request))
+    return wrapped_structs(len(found), [each.element for each in found])
+
+
+def get_partitions_statistics_req(context: Context, args: Struct) -> Body:
+    """Of columns of partitions."""
+    request = args.request
+    entry = _requested(context, request)
+    if isinstance(entry, bytes):  # who asks for nothing is not told
+        return entry if request.partNames and request.colNames else _partitions([])
+    found = _of_partitions(context, entry, request.partNames, request.colNames, _engine(request))
+    return _partitions(found)
+
+
+def _partitions(found: list[tuple[bytes, list[ColumnStatistics]]]) -> bytes:
+    parts = [_SUCCESS_STRUCT, _FIRST_MAP, _MAP.pack(_STRING, _LIST_TYPE, len(found))]
+    for name, statistics in found:
+        parts += (encode.string(name), _LIST.pack(_STRUCT, len(statistics)))
+        parts += [each.element for each in statistics]
+    return b"".join((*parts, STOP, STOP))
+
+
+def columns_of(names: list[bytes] | None) -> frozenset[bytes]:
+    """Columns as they are stored."""
+    if names is None or not all(name.isascii() and b"\0" not in name for name in names):
+        raise Decline(Reason.ARGUMENTS)
+    return frozenset(name.lower() for name in names)
+
+
+def _engine(request: Struct) -> bytes:
+    engine: bytes | None = request.engine
+    return HIVE if engine is None else engine
+
+
+def _requested(context: Context, request: Struct | None) -> TableEntry | bytes:
+    if request is None:
+        raise Decline(Reason.ARGUMENTS)
+    return _table(context, context.plain(request.catName, request.dbName), request.tblName)
+
+
+def _table(context: Context, database: Database, raw: bytes | None) -> TableEntry | bytes:
+    """The table, or the result that says that there is none."""
+    entry = context.table(database, raw)
+    context.only_hive4()
+    if context.statistics_differ:
+        raise Decline(Reason.SETTINGS)
+    if entry is None:
+        return context.error("NoSuchObjectException", _NO_TABLE + context.stored(database, raw))
+    if entry.transactional or not entry.statistics_known:
+        raise Decline(Reason.NO_READER)
+    return entry
+
+
+def _of_table(context: Context, entry: TableEntry, names: list[bytes] | None, engine: bytes) -> list[ColumnStatistics]:
+    columns = columns_of(names)
+    _comparable(context, columns, engine)
+    found = context.snapshot.table_statistics(entry)
+    if found is None:
+        raise Decline(Reason.NO_READER)
+    return _told([each for each in found if each.engine == engine and each.column in columns])
+
+
+def _of_partitions(
+    context: Context, entry: TableEntry, names: list[bytes] | None, asked: list[bytes] | None, engine: bytes
+) -> list[tuple[bytes, list[ColumnStatistics]]]:
+    columns = columns_of(asked)
+    if names is None or None in names or len(names) > MAX_PARTITIONS:
+        raise Decline(Reason.ARGUMENTS)
+    utf8(*names)
+    context.comparable(*names)
+    _comparable(context, columns, engine)
+    if not entry.partition_keys or not names:
+        return []
+    if not entry.statistics_of_partitions:
+        raise Decline(Reason.NO_READER if entry.partitions_loaded else Reason.NOT_LOADED)
+    if not context.partitions_by_exact_name:
+        for name in names:
+            if context.snapshot.partition(entry, name) is None:
+                raise Decline(Reason.ARGUMENTS)
+    wanted = dict.fromkeys(names)
+    found = list(context.snapshot.partition_statistics(entry, wanted, columns, engine))
+    for _, statistics in found:
+        _told(statistics)
+    return found
+
+
+def _comparable(context: Context, columns: Iterable[bytes], engine: bytes) -> None:
+    """A database that does not compare bytes may take an engine for another in small letters."""
+    context.comparable(engine, *columns)
+    if not context.snapshot.identity.exact_text and engine != engine.lower():
+        raise Decline(Reason.COLLATION)
+
+
+def _told(found: list[ColumnStatistics]) -> list[ColumnStatistics]:
+    if not all(each.data for each in found):
+        raise Decline(Reason.NO_READER)
+    return found
+
+
+def _one(entry: TableEntry, partition: bytes | None, found: list[ColumnStatistics]) -> bytes:
+    """A result with ColumnStatistics, or with nothing."""
+    if not found:
+        return STOP
+    return b"".join(
+        (
+            _SUCCESS_STRUCT,
+            encode.header(encode.STRUCT, 1),
+            encode.bool_field(1, partition is None),
+            encode.string_field(2, entry.database),
+            encode.string_field(3, entry.name),
+            encode.string_field(4, partition),
+            encode.i64_field(5, found[-1].analyzed_s),
+            encode.string_field(6, entry.catalog),
+            STOP,
+            encode.header(encode.LIST, 2),
+            encode.structs([each.element for each in found]),
+            encode.string_field(4, HIVE),
+            STOP,
+            STOP,
+        )
+    )
