@@ -60,6 +60,7 @@ class Reason(StrEnum):
     PATTERN = "pattern"  # a pattern, or a value with pattern characters, that releases read differently
     VARIANT = "variant"  # what calls for one partition say is not known where the cache is read over Thrift
     SETTINGS = "settings"  # the metastore limits lists of partitions, or reads them another way
+    SERDE = "serde"  # of a serde that the metastore itself asks for the columns
     LOCATION = "location"  # the metastore may rewrite the stored location: its own reply is kept
     RELEASE = "release"  # a metastore before Hive 4 answers this otherwise
     UNLOGGED = "unlogged"  # this metastore changes it without an event

@@ -121,7 +121,7 @@ class Verdict:
 
     `identified`: a metastore has just made the uuid of its database, which the store has not seen yet. `lists_differ`:
     lists of partitions are not what the store alone says (UpstreamFacts.lists_differ). `shapes_differ`,
-    `statistics_differ`: see there.
+    `statistics_differ`, `columns_differ`: see there.
     """
 
     reason: ModeReason
@@ -131,6 +131,7 @@ class Verdict:
     lists_differ: bool = False
     shapes_differ: bool = False
     statistics_differ: bool = False
+    columns_differ: bool = False
 
 
 class Examination:
@@ -141,7 +142,7 @@ class Examination:
     def __init__(self, authorization: Authorization) -> None:
         self._authorization: Authorization = authorization
         self._known: dict[str, list[Finding]] = {}
-        self._differs: dict[str, tuple[bool, bool, bool]] = {}  # of lists, of shapes, of statistics
+        self._differs: dict[str, tuple[bool, bool, bool, bool]] = {}
         self._looked_again = False
 
     def examine(self, metastores: Sequence[Asks], database_uuid: str) -> Verdict:
@@ -160,6 +161,7 @@ class Examination:
                     facts.lists_differ,
                     facts.shapes_differ,
                     facts.statistics_differ,
+                    facts.columns_differ,
                 )
                 uuids.add(facts.database_uuid or "")
         if not database_uuid and uuids - {""} and not self._looked_again:
@@ -169,7 +171,7 @@ class Examination:
         refusals = [finding.reason for finding in findings if finding.level == "refusal"]
         good = ModeReason.SERVING if self._known else ModeReason.UNCHECKED
         reason = refusals[0] if refusals else good
-        lists, shapes, statistics = (any(each[at] for each in self._differs.values()) for at in (0, 1, 2))
+        lists, shapes, statistics, columns = (any(each[at] for each in self._differs.values()) for at in range(4))
         return Verdict(
             reason,
             findings,
@@ -177,4 +179,5 @@ class Examination:
             lists_differ=lists,
             shapes_differ=shapes,
             statistics_differ=statistics,
+            columns_differ=columns,
         )

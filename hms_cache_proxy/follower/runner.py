@@ -188,6 +188,7 @@ class Runner:
                 Slot.LISTS_DIFFER: verdict.lists_differ,
                 Slot.SHAPES_DIFFER: verdict.shapes_differ,
                 Slot.STATISTICS_DIFFER: verdict.statistics_differ,
+                Slot.COLUMNS_DIFFER: verdict.columns_differ,
             }
             for slot, differ in found.items():
                 if self._page[slot] != differ:

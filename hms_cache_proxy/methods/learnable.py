@@ -13,6 +13,7 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import ABSENT, TableEntry
 from hms_cache_proxy.cache.reader import CacheSnapshot
 from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.upstream.serdes import SINCE_4
 
 from .proof import Proof
 from .readers.partition import PRIVILEGES_PER_PARTITION
@@ -43,16 +44,7 @@ _NAMES_PARENTS = "get_all_table_constraints"
 """Names the tables that a table refers to, of whose renaming nothing is noticed at the table."""
 
 _COLUMNS = ("get_fields", "get_schema")
-"""They answer for the part of a table's name that is before a dot."""
-_SCHEMA_IN_METASTORE = (
-    b"org.apache.hadoop.hive.ql.io.orc.OrcSerde",
-    b"org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
-    b"org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
-    b"org.apache.hadoop.hive.serde2.columnar.ColumnarSerDe",
-    b"org.apache.hadoop.hive.serde2.columnar.LazyBinaryColumnarSerDe",
-    b"org.apache.hadoop.hive.serde2.MultiDelimitSerDe",
-)
-"""Their columns are in the metastore (metastore.serdes.using.metastore.for.schema); others may read files."""
+"""They answer for the part of a table's name that is before a dot, and ask unusual serdes, which may read files."""
 
 
 def may_learn(snapshot: CacheSnapshot, method: str, depends: tuple[bytes, ...]) -> bool:
@@ -145,4 +137,4 @@ def _table_followed(snapshot: CacheSnapshot, method: str, names: list[bytes]) ->
             return False
     if PRIVILEGES_PER_PARTITION in entry.body or (entry.partition_keys and not entry.partitions_loaded):
         return False
-    return not method.startswith(_COLUMNS) or any(serde in entry.body for serde in _SCHEMA_IN_METASTORE)
+    return not method.startswith(_COLUMNS) or any(serde in entry.body for serde in SINCE_4)

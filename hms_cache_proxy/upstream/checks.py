@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hms_cache_proxy.errors import UpstreamError
+from hms_cache_proxy.upstream.serdes import with_stored_columns
 from hms_cache_proxy.upstream.service import Declared, ServiceConnection, UnknownMethod
 
 FILTER_HOOK = "hive.metastore.filter.hook"
@@ -26,6 +27,7 @@ DIRECT_SQL = "hive.metastore.try.direct.sql"
 TRANSFORMER = "metastore.metadata.transformer.class"  # Hive 4; there is no old name
 BIT_VECTORS = "hive.stats.fetch.bitvector"
 HISTOGRAMS = "hive.stats.fetch.kll"
+SCHEMA_SERDES = "hive.serdes.using.metastore.for.schema"
 LOG_RETENTION = "hive.metastore.event.db.listener.timetolive"
 
 _DEFAULTS = {
@@ -35,6 +37,7 @@ _DEFAULTS = {
     RAW_STORE: ("org.apache.hadoop.hive.metastore.ObjectStore",),
     TRANSACTIONAL_LISTENERS: ("",),
     LISTENERS: ("",),
+    SCHEMA_SERDES: ("",),
     LOG_RETENTION: ("1d", "86400s"),
     PARTITION_LIMIT: ("-1",),
     DIRECT_SQL: ("true",),
@@ -77,6 +80,12 @@ class UpstreamFacts:
     def statistics_differ(self) -> bool:
         """Column statistics come with bit vectors or histograms, or are read by the ORM."""
         return any(self.settings[name] not in _DEFAULTS[name] for name in (BIT_VECTORS, HISTOGRAMS, DIRECT_SQL))
+
+    @property
+    def columns_differ(self) -> bool:
+        """Tables of the usual serdes may have other columns than are stored."""
+        listed = (self.settings[SCHEMA_SERDES] or "").encode().split(b",")
+        return not with_stored_columns(self.version) <= {serde.strip() for serde in listed}
 
     @property
     def logs_in_transaction(self) -> bool:

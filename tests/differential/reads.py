@@ -15,13 +15,16 @@ from hive_metastore.ttypes import (
     DefaultConstraintsRequest,
     ForeignKeysRequest,
     GetDatabaseRequest,
+    GetFieldsRequest,
     GetPartitionNamesPsRequest,
     GetPartitionRequest,
     GetPartitionsByNamesRequest,
     GetPartitionsPsWithAuthRequest,
+    GetSchemaRequest,
     GetTableRequest,
     GetTablesRequest,
     NotNullConstraintsRequest,
+    PartitionsByExprRequest,
     PartitionsRequest,
     PrimaryKeysRequest,
 )
@@ -201,6 +204,33 @@ class Reads:
             "tbl_types": self.rng.choice([[], ["EXTERNAL_TABLE", "VIRTUAL_VIEW"]]),
         }
 
+    # -- columns -----------------------------------------------------------------------------------------------
+    def _columns(self, method: str) -> Request:
+        database, name = self.names()
+        return method, {"db_name": database, "table_name": name}
+
+    def make_get_fields(self) -> Request:
+        return self._columns("get_fields")
+
+    def make_get_schema(self) -> Request:
+        return self._columns("get_schema")
+
+    def make_get_fields_with_environment_context(self) -> Request:
+        return self._columns("get_fields_with_environment_context")
+
+    def make_get_schema_with_environment_context(self) -> Request:
+        return self._columns("get_schema_with_environment_context")
+
+    def make_get_fields_req(self) -> Request:
+        database, name = self.names()
+        catalog = self.rng.choice([None, "hive", "HIVE", "nocat"])
+        return "get_fields_req", {"req": GetFieldsRequest(catName=catalog, dbName=database, tblName=name)}
+
+    def make_get_schema_req(self) -> Request:
+        database, name = self.names()
+        catalog = self.rng.choice([None, "hive", "HIVE", "nocat"])
+        return "get_schema_req", {"req": GetSchemaRequest(catName=catalog, dbName=database, tblName=name)}
+
     # -- functions ---------------------------------------------------------------------------------------------
     def make_get_function(self) -> Request:
         name = self.rng.choice(FUNCTIONS)
@@ -232,6 +262,17 @@ class Reads:
         return "get_table_objects_by_name_req", {"req": request}
 
     # -- partitions --------------------------------------------------------------------------------------------
+    def make_get_partition_names_req(self) -> Request:
+        note = self.partitioned()
+        request = PartitionsByExprRequest(
+            dbName=note.database,
+            tblName=self.spell(note.name),
+            expr=b"\xff",
+            maxParts=self.limit(),
+            order=self.rng.choice([None, None, ""]),
+        )
+        return "get_partition_names_req", {"req": request}
+
     def make_get_partition(self) -> Request:
         note = self.partitioned()
         return "get_partition", {

@@ -17,6 +17,7 @@ from hms_cache_proxy.follower.pace import BUSY_S, LONGEST_RETRY_S, SMALL_CHUNK, 
 from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.upstream import checks
 from hms_cache_proxy.upstream.checks import UpstreamFacts
+from hms_cache_proxy.upstream.serdes import BEFORE_4, SINCE_4
 
 LISTENER = "org.apache.hive.hcatalog.listener.DbNotificationListener"
 DEFAULTS: dict[str, str | None] = {
@@ -29,6 +30,9 @@ DEFAULTS: dict[str, str | None] = {
     checks.LOG_RETENTION: "1d",
     checks.PARTITION_LIMIT: "-1",
     checks.DIRECT_SQL: "true",
+    checks.BIT_VECTORS: "false",
+    checks.HISTOGRAMS: "false",
+    checks.SCHEMA_SERDES: b",".join(sorted(SINCE_4)).decode(),
     checks.TRANSFORMER: "org.apache.hadoop.hive.metastore.MetastoreDefaultTransformer",
 }
 
@@ -190,3 +194,10 @@ def test_settings_that_change_lists(settings: dict[str, str | None]) -> None:
 def test_another_transformer_shapes_answers() -> None:
     assert not facts().shapes_differ
     assert facts(TRANSFORMER=" ").shapes_differ
+
+
+@pytest.mark.parametrize("serdes", ["", None, b",".join(sorted(BEFORE_4)).decode()])
+def test_another_list_of_serdes_changes_columns(serdes: str | None) -> None:
+    assert not facts().columns_differ
+    assert facts(SCHEMA_SERDES=serdes).columns_differ
+    assert not facts(SCHEMA_SERDES=f"{DEFAULTS[checks.SCHEMA_SERDES]},my.Serde").columns_differ

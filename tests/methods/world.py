@@ -148,6 +148,10 @@ class World:
         values = {"className": b"org.example.A", "ownerName": b"o", "ownerType": 1, "functionType": 1, "createTime": 1}
         named = {"functionName": b"a_function", "dbName": self.database, "resourceUris": resources}
         hms.do("create_function", func=struct("Function", **named, **values))
+        serde2 = b"org.apache.hadoop.hive.serde2."
+        for name, library in (("json", serde2 + b"JsonSerDe"), ("csv", serde2 + b"OpenCSVSerde"), ("nothing", None)):
+            serde = struct("SerDeInfo", serializationLib=library, parameters={})
+            self.table(hms, f"of_{name}".encode(), ((b"dt", b"string"),), sd=descriptor(serdeInfo=serde))
         self.table(hms, b"asking", parameters={b"EXTERNAL": b"TRUE", b"OBJCAPABILITIES": b"EXTREAD,EXTWRITE"})
 
     def _acid(self, hms: Oracle) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from hms_cache_proxy.wire.spec import Struct
 
-from . import constraints, databases, filters, partition, partitions, statistics, tables
+from . import columns, constraints, databases, filters, partition, partitions, statistics, tables
 from .base import Body, Context, Decline, Slices, Unfinished
 
 __all__ = ["READERS", "Body", "Context", "Decline", "Reader", "Slices", "Unfinished"]
@@ -14,6 +14,12 @@ __all__ = ["READERS", "Body", "Context", "Decline", "Reader", "Slices", "Unfinis
 Reader = Callable[[Context, Struct], Body | Unfinished]
 
 _ALL: tuple[Reader, ...] = (
+    columns.get_fields,
+    columns.get_fields_req,
+    columns.get_fields_with_environment_context,
+    columns.get_schema,
+    columns.get_schema_req,
+    columns.get_schema_with_environment_context,
     constraints.get_all_table_constraints,
     constraints.get_check_constraints,
     constraints.get_default_constraints,
@@ -38,6 +44,7 @@ _ALL: tuple[Reader, ...] = (
     partitions.get_partition_names,
     partitions.get_partition_names_ps,
     partitions.get_partition_names_ps_req,
+    partitions.get_partition_names_req,
     partitions.get_partitions,
     partitions.get_partitions_by_names,
     partitions.get_partitions_by_names_req,

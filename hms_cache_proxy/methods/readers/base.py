@@ -117,6 +117,8 @@ class Context(NamedTuple):
     """The metastore has another transformer of metadata than Hive's own."""
     statistics_differ: bool = False
     """The metastore's settings make column statistics differ from what is stored without bit vectors."""
+    columns_differ: bool = False
+    """The metastore's settings make it ask the usual serdes for their tables' columns."""
 
     def list_of_partitions(self) -> None:
         """Declines a list of partitions where it is not what the store says."""

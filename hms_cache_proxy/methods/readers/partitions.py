@@ -38,6 +38,7 @@ JOINED_AT_ONCE = 1000
 """Partitions that are joined in one go (about 1 ms); more are built while they are sent."""
 NAMED_AT_ONCE = 10_000
 """The same for names (about 2 ms, and then kept)."""
+_NO_EXPRESSION = b"\xff"
 _NO_VALUES = b"Invalid partition key & values; keys [], values []"
 
 
@@ -90,6 +91,24 @@ def get_partitions_by_names_req(context: Context, args: Struct) -> Body:
     unless(request.get_col_stats, request.getFileMetadata)
     no_projection(request)
     return _by_names(context, database, request.tbl_name, request.names, wrapped=True, capable=capable)
+
+
+def get_partition_names_req(context: Context, args: Struct) -> Body:
+    """Names of a table's partitions, as SHOW PARTITIONS of Hive 4 asks for them: by an expression, or with this byte in
+    its place. An order of its own (by values, NULL at an end, ties as they come) is left to the metastore."""
+    request = args.req
+    unless(request is None or request.expr is None)
+    context.list_of_partitions()
+    if request.expr != _NO_EXPRESSION:
+        raise Decline(Reason.FILTER)
+    if request.order:
+        raise Decline(Reason.ORDER)
+    database = context.plain(request.catName, request.dbName)
+    entry = context.partitioned(database, request.tblName)
+    if entry is None:
+        message = b"Specified catalog.database.table does not exist : " + context.stored(database, request.tblName)
+        return context.no_table(database, request.tblName, message=message)
+    return _names(context, entry, request.maxParts)
 
 
 def get_partition_names_ps(context: Context, args: Struct) -> Body:

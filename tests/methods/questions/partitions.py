@@ -36,6 +36,36 @@ def all_partitions() -> Iterator[Question]:
     yield Question("fetch_partition_names_req", {"partitionReq": no_catalog}, "arguments", NEW)
 
 
+def names_by_expression() -> Iterator[Question]:
+    """Names of partitions as SHOW PARTITIONS of Hive 4 asks for them: this byte is no expression."""
+
+    def asked(reason: str, **fields: Any) -> Question:
+        request = struct("PartitionsByExprRequest", **({"dbName": DB, "expr": b"\xff"} | fields))
+        return Question("get_partition_names_req", {"req": request}, reason)
+
+    for table in (*PARTITIONED, b"plain", b"a_view", b"Absent ", b" KEYED "):
+        for limit in (-1, 0, 1, 3, 32767, -2, None):
+            yield asked(HIT, tblName=table, maxParts=limit)
+    for fields in (
+        {"catName": b"Hive"},
+        {"order": b""},
+        {"defaultPartitionName": b"x"},
+        {"skipColumnSchemaForPartition": True, "includeParamKeyPattern": b"k%"},
+        {"id": -1},
+        {"dbName": b"no_such_db"},
+        {"dbName": b" {DB} "},
+    ):
+        yield asked(HIT, tblName=b"two_keys", **fields)
+    for expression in (b"", b"\xff\xff", b"x"):
+        yield asked("filter_unsupported", tblName=b"two_keys", expr=expression)
+    for order in (b"0:-", b"1:+", b"1,0:+-", b"x", b"+:dt"):
+        yield asked("order", tblName=b"two_keys", order=order)
+    yield asked("not_loaded", tblName=b"two_keys", catName=b"no_catalog")
+    yield asked("name", tblName=b"two_keys", dbName=b"@hive#{db}")
+    yield asked("table_id", tblName=b"two_keys", id=OTHER_ID)
+    yield asked("no_write_id", tblName=b"insert_only")
+
+
 def by_names() -> Iterator[Question]:
     """Partitions by their names."""
     cases: list[tuple[bytes, Any, str]] = [
