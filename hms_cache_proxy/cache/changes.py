@@ -120,7 +120,7 @@ def _table_bytes(record: TableRecord) -> int:
     attached = 0
     if record.constraints is not None:
         attached = sum(len(element) for elements in record.constraints.elements.values() for element in elements)
-    attached += 2 * row_bytes(record.statistics)
+    attached += 4 * row_bytes(record.statistics)
     return 2 * len(record.body) + attached + 512
 
 

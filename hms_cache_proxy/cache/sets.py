@@ -181,7 +181,7 @@ class PartitionSets:
         assert row.loading and filling is not None, "a chunk without a first one"
         _check_order(records, filling.last)
         filling.count += self._write(row.loading, records, owner.directory, append=True)
-        filling.statistics |= self._write_statistics(row.loading, records, filling.statistics)
+        filling.statistics |= self._write_statistics(row.loading, records, filling.statistics, append=True)
         filling.long_names |= _any_long(records)
         filling.typed = typed.still(filling.typed, owner.partition_keys, records)
         if records:
@@ -256,7 +256,9 @@ class PartitionSets:
         self._put_fresh(prefix, interner)
         return added
 
-    def _write_statistics(self, number: int, records: list[PartitionRecord], before: int) -> int:
+    def _write_statistics(
+        self, number: int, records: list[PartitionRecord], before: int, *, append: bool = False
+    ) -> int:
         """Gives the flags of these; `before`: those of the set, whose partitions may have some already."""
         prefix, database, txn = layout.SET.pack(number), self._environment.statistics, self._txn
         flags = 0
@@ -265,7 +267,8 @@ class PartitionSets:
                 if not flags & layout.HAS_STATISTICS:
                     flags |= layout.HAS_STATISTICS
                     interner = self._interner(number)
-                layout.store(txn, database, prefix, record.name, interner.statistics.encode(record.statistics))
+                row = interner.statistics.encode(record.statistics)
+                layout.store(txn, database, prefix, record.name, row, append=append)
                 continue
             if record.statistics is None:
                 flags |= layout.STATISTICS_UNKNOWN

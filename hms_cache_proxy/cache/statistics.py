@@ -5,14 +5,15 @@ Owner: the follower packs, all unpack.
 
     table row      for each: u16 length of the engine, u16 of the column, u32 of the prefix, i64 analyzed_s, u32 length
                    of the data, then all four
-    partition row  for each: u24 shared row, i64 analyzed_s, u32 length of the data, the data
+    partition row  zlib of, for each: u24 shared row, i64 analyzed_s, u32 length of the data, the data
     shared row     a run of bytes of the set (cache/segments.py): u16 length of the engine, u16 of the column, both,
                    prefix
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+import zlib
+from collections.abc import Callable, Container
 from struct import Struct
 from typing import Final
 
@@ -23,6 +24,7 @@ from hms_cache_proxy.store.protocol import ColumnStatistics, Statistics, Statist
 _TABLE: Final = Struct(">HHIqI")
 _PARTITION: Final = Struct(">3sqI")
 _HEAD: Final = Struct(">HH")
+_LEVEL: Final = 1  # 16 us for 20 columns, a fifth to a half of the bytes; others take longer for hardly less
 MAX_HEADS: Final = 4096  # that a process remembers of a set
 
 
@@ -64,7 +66,7 @@ class StatisticsEncoder:
         parts: list[bytes] = []
         for head, analyzed_s, data in statistics:
             parts += (pack(known.get(head) or self._index(head), analyzed_s, len(data)), data)
-        return b"".join(parts)
+        return zlib.compress(b"".join(parts), _LEVEL)
 
     def _index(self, head: StatisticsHead) -> bytes:
         if len(self._indexes) >= MAX_HEADS:
@@ -88,10 +90,17 @@ class StatisticsDecoder:
     ) -> list[ColumnStatistics]:
         """Those of these columns by this engine; None: of all."""
         found = []
-        for index, analyzed_s, begin, end in _entries(row):
+        packed = zlib.decompress(row)
+        at, end, size, unpack = 0, len(packed), _PARTITION.size, _PARTITION.unpack_from
+        while at < end:
+            index, analyzed_s, length = unpack(packed, at)
+            begin = at + size
+            at = begin + length
             head = self._heads.get(index) or self._head(index, shared)
             if (engine is None or head.engine == engine) and (columns is None or head.column in columns):
-                found.append(ColumnStatistics(head, analyzed_s, row[begin:end]))
+                found.append(ColumnStatistics(head, analyzed_s, packed[begin:at]))
+        if at != end:
+            raise CacheError("statistics of a partition end before their lengths say")
         return found
 
     def _head(self, index: bytes, shared: Callable[[bytes], bytes]) -> StatisticsHead:
@@ -105,17 +114,6 @@ class StatisticsDecoder:
         return head
 
 
-def _entries(row: bytes) -> Iterator[tuple[bytes, int, int, int]]:
-    at, size, unpack = 0, _PARTITION.size, _PARTITION.unpack_from
-    while at < len(row):
-        index, analyzed_s, length = unpack(row, at)
-        begin = at + size
-        at = begin + length
-        if at > len(row):
-            raise CacheError("statistics of a partition end before their lengths say")
-        yield index, analyzed_s, begin, at
-
-
 def row_bytes(statistics: Statistics | None) -> int:
     """About how much room these take."""
-    return sum(len(data) + _PARTITION.size for _, _, data in statistics or ())
+    return sum(len(data) // 2 + _PARTITION.size for _, _, data in statistics or ())

@@ -40,6 +40,13 @@ NO_NAMES: frozenset[bytes] = frozenset()
 TABLE_COST = 10
 """Partitions that cost what a table costs."""
 
+COLUMNS_COST = 4
+"""Columns whose statistics cost what a partition costs."""
+
+LOOKED_AT = 1000
+"""Of tables with more partitions a few are looked at first, to know what all of them cost."""
+A_FEW = 20
+
 TABLES_PER_READ = 100
 """Tables that are asked for at once: bounds what their bodies take in memory before they are in the cache."""
 
@@ -399,13 +406,24 @@ class Reading:
     def _whole(self, key: TableKey, record: TableRecord, count: int) -> None:
         """All partitions, now if there is room in this step, else in chunks from the next one on."""
         self._work.discard(key)
-        if count > max(self._room, 0):
-            self._work.loads[key] = Load(record.table_id, None)
+        cost = self._cost(key, record) if count > LOOKED_AT and record.statistics is not None else 1
+        if cost is None:
+            return
+        if count * cost > max(self._room, 0):
+            self._work.loads[key] = Load(record.table_id, None, cost)
             self.changes.not_loaded[record.table_id] = LOADING
             return
         found = self._partitions_of(key, record) if count else []
         if found is not None:
             self.changes.partitions.append(PartitionChange(record.table_id, found, replace_all=True))
+
+    def _cost(self, key: TableKey, record: TableRecord) -> float | None:
+        """Of a partition of this table; None where they cannot be held."""
+        found = self._partitions_of(key, record, limit=A_FEW)
+        if not found:
+            return None if found is None else 1
+        self.partitions -= len(found)
+        return _weight(found) / len(found)
 
     def _continue_loads(self) -> None:
         for key, load in list(self._work.loads.items()):
@@ -422,7 +440,7 @@ class Reading:
         if not self.limits.admit:
             self._leave_out(key, record.table_id, record.table_type)
             return
-        limit = self._room
+        limit = max(1, int(self._room / load.cost))
         found = self._partitions_of(key, record, after=load.after, limit=limit)
         if found is None:
             return
@@ -432,7 +450,7 @@ class Reading:
             self.read.add(targets.table(*key))
             self._work.discard(key)
         else:
-            self._work.loads[key] = Load(load.table_id, found[-1].name)
+            self._work.loads[key] = Load(load.table_id, found[-1].name, load.cost)
 
     def _partitions_of(
         self,
@@ -451,6 +469,11 @@ class Reading:
             self.changes.not_loaded[record.table_id] = UNFIT
             self.unfit.append(f"{b'.'.join(key).decode('utf-8', 'replace')}: {error}")
             return None
-        self._room -= len(found)
+        self._room -= int(_weight(found))
         self.partitions += len(found)
         return found
+
+
+def _weight(records: list[PartitionRecord]) -> float:
+    """Their cost, in partitions without statistics."""
+    return len(records) + sum(len(record.statistics) for record in records if record.statistics) / COLUMNS_COST

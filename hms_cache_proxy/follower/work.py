@@ -29,10 +29,12 @@ LEFT_OUT = frozenset({EXCLUDED, UNFIT})
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A table whose partitions are loaded in chunks: those up to `after` are in its new partition set."""
+    """A table whose partitions are loaded in chunks: those up to `after` are in its new partition set. `cost`: how much
+    more one of them takes than one without column statistics."""
 
     table_id: int
     after: bytes | None
+    cost: float = 1
 
 
 class Work:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
@@ -44,9 +43,13 @@ _STOPS: Final = b"\0\0\0"  # of the data, the union, the ColumnStatisticsObj
 _LONG: Final = Struct(">bhq")
 _DOUBLE: Final = Struct(">bhd")
 _SHORT: Final = Struct(">bhh")
-_I64, _I16, _F64 = 10, 6, 4
-_BOUNDED: Final = Struct(">bhqbhqbhqbhqbbb")
-_NUMBER: Final = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?")
+_I64, _I16, _F64, _STRUCT = 10, 6, 4, 12
+_LONGS: Final = Struct(">bhqbhqbhqbhqbbb")
+_DOUBLES: Final = Struct(">bhdbhdbhqbhqbbb")
+_LENGTHS: Final = Struct(">bhqbhdbhqbhqbbb")
+_SINGLE: Final = Struct(">bhbhqb")
+_COUNTS: Final = Struct(">bhqbhqbbb")
+_NUMBER: Final = re.compile(rb"([+-]?\d+)(?:\.(\d*))?(?:[eE]([+-]?\d{1,9}))?")
 _MAX_SCALE: Final = 0x7FFF
 
 
@@ -141,7 +144,7 @@ def _i64(number: int, value: int) -> bytes:
 def _counted(row: Row, low: bytes, high: bytes) -> bytes:
     if row[_DISTINCT] is None or row[_NULLS] is None:
         return b""
-    return low + high + _i64(3, row[_NULLS]) + _i64(4, row[_DISTINCT]) + _STOPS
+    return low + high + _COUNTS.pack(_I64, 3, row[_NULLS], _I64, 4, row[_DISTINCT], 0, 0, 0)
 
 
 def _nothing(row: Row) -> bytes:
@@ -149,37 +152,38 @@ def _nothing(row: Row) -> bytes:
 
 
 def _boolean(row: Row) -> bytes:
-    if None in (row[_TRUES], row[_FALSES], row[_NULLS]):
+    trues, falses, nulls = row[_TRUES], row[_FALSES], row[_NULLS]
+    if trues is None or falses is None or nulls is None:
         return b""
-    return _i64(1, row[_TRUES]) + _i64(2, row[_FALSES]) + _i64(3, row[_NULLS]) + _STOPS
+    return _i64(1, trues) + _i64(2, falses) + _i64(3, nulls) + _STOPS
 
 
 def _integer(row: Row) -> bytes:
     low, high, nulls, distinct = row[_LOW], row[_HIGH], row[_NULLS], row[_DISTINCT]
     if low is None or high is None or nulls is None or distinct is None:
         return _counted(row, *(b"" if v is None else _i64(at, v) for at, v in ((1, low), (2, high))))
-    return _BOUNDED.pack(_I64, 1, low, _I64, 2, high, _I64, 3, nulls, _I64, 4, distinct, 0, 0, 0)
+    return _LONGS.pack(_I64, 1, low, _I64, 2, high, _I64, 3, nulls, _I64, 4, distinct, 0, 0, 0)
 
 
 def _double(row: Row) -> bytes:
-    bounds = ((1, row[_D_LOW]), (2, row[_D_HIGH]))
-    return _counted(row, *(b"" if value is None else _DOUBLE.pack(_F64, at, value) for at, value in bounds))
-
-
-def _lengths(row: Row) -> bytes:
-    return _i64(1, row[_MAX]) + _DOUBLE.pack(_F64, 2, row[_AVG]) + _i64(3, row[_NULLS])
+    low, high, nulls, distinct = row[_D_LOW], row[_D_HIGH], row[_NULLS], row[_DISTINCT]
+    if low is None or high is None or nulls is None or distinct is None:
+        return _counted(row, *(b"" if v is None else _DOUBLE.pack(_F64, at, v) for at, v in ((1, low), (2, high))))
+    return _DOUBLES.pack(_F64, 1, low, _F64, 2, high, _I64, 3, nulls, _I64, 4, distinct, 0, 0, 0)
 
 
 def _string(row: Row) -> bytes:
-    if None in (row[_MAX], row[_AVG], row[_NULLS], row[_DISTINCT]):
+    most, average, nulls, distinct = row[_MAX], row[_AVG], row[_NULLS], row[_DISTINCT]
+    if most is None or average is None or nulls is None or distinct is None:
         return b""
-    return _lengths(row) + _i64(4, row[_DISTINCT]) + _STOPS
+    return _LENGTHS.pack(_I64, 1, most, _F64, 2, average, _I64, 3, nulls, _I64, 4, distinct, 0, 0, 0)
 
 
 def _binary(row: Row) -> bytes:
-    if None in (row[_MAX], row[_AVG], row[_NULLS]):
+    most, average, nulls = row[_MAX], row[_AVG], row[_NULLS]
+    if most is None or average is None or nulls is None:
         return b""
-    return _lengths(row) + _STOPS
+    return _i64(1, most) + _DOUBLE.pack(_F64, 2, average) + _i64(3, nulls) + _STOPS
 
 
 def _decimal(row: Row) -> bytes:
@@ -194,26 +198,27 @@ def _decimal(row: Row) -> bytes:
 
 def decimal_struct(text: bytes) -> bytes | None:
     """A `Decimal`: the unscaled number as Java's BigInteger gives its bytes, and the scale; None for what is none."""
-    if not _NUMBER.fullmatch(text):
+    number = _NUMBER.fullmatch(text)
+    if number is None:
         return None
-    sign, digits, exponent = Decimal(text.decode()).as_tuple()
-    assert isinstance(exponent, int)
-    if not -_MAX_SCALE <= exponent <= _MAX_SCALE:
+    whole, fraction, exponent = number.groups()
+    scale = len(fraction or b"") - int(exponent or 0)
+    if not -_MAX_SCALE <= scale <= _MAX_SCALE:
         return None
-    unscaled = int("".join(map(str, digits)))
-    unscaled = -unscaled if sign else unscaled
+    unscaled = int(whole + fraction) if fraction else int(whole)
     size = ((unscaled if unscaled >= 0 else ~unscaled).bit_length() + 8) // 8
     data = encode.string_field(1, unscaled.to_bytes(size, "big", signed=True))
-    return data + _SHORT.pack(_I16, 3, -exponent) + encode.STOP
+    return data + _SHORT.pack(_I16, 3, scale) + encode.STOP
 
 
 def _single(row: Row) -> bytes:
     """Date and Timestamp: a struct with one i64."""
-    bounds = ((1, row[_LOW]), (2, row[_HIGH]))
-    return _counted(
-        row,
-        *(b"" if v is None else encode.header(encode.STRUCT, at) + _i64(1, v) + encode.STOP for at, v in bounds),
-    )
+    low, high, nulls, distinct = row[_LOW], row[_HIGH], row[_NULLS], row[_DISTINCT]
+    if low is None or high is None or nulls is None or distinct is None:
+        bounds = ((1, low), (2, high))
+        return _counted(row, *(b"" if v is None else _SINGLE.pack(_STRUCT, at, _I64, 1, v, 0) for at, v in bounds))
+    begin = _SINGLE.pack(_STRUCT, 1, _I64, 1, low, 0) + _SINGLE.pack(_STRUCT, 2, _I64, 1, high, 0)
+    return begin + _COUNTS.pack(_I64, 3, nulls, _I64, 4, distinct, 0, 0, 0)
 
 
 _KINDS: Final[dict[bytes, tuple[int, _Encode]]] = {

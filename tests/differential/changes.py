@@ -15,17 +15,11 @@ from hive_metastore.ttypes import (
     AddNotNullConstraintRequest,
     AddPrimaryKeyRequest,
     AddUniqueConstraintRequest,
-    ColumnStatistics,
-    ColumnStatisticsData,
-    ColumnStatisticsDesc,
-    ColumnStatisticsObj,
     DropConstraintRequest,
     EnvironmentContext,
     Function,
     GetTableRequest,
-    LongColumnStatsData,
     ResourceUri,
-    SetPartitionsStatsRequest,
     SQLCheckConstraint,
     SQLDefaultConstraint,
     SQLNotNullConstraint,
@@ -36,11 +30,12 @@ from thrift.Thrift import TException
 
 from tests.differential import contents
 from tests.differential.contents import TableNote, World
-from tests.differential.reads import FUNCTIONS
+from tests.differential.reads import FUNCTIONS, escape
+from tests.differential.statistics import StatisticsChanges
 from tests.testbed.client import MetastoreClient
 
 
-class Changes:
+class Changes(StatisticsChanges):
     def __init__(
         self,
         world: World,
@@ -51,6 +46,7 @@ class Changes:
     ) -> None:
         """`through` makes the changes that leave no event: behind a proxy's back they cannot be followed."""
         self.through = through or client
+        self.statistics_of_timestamps = statistics_are_logged  # Hive 4 knows them and logs all, others neither
         self.statistics_client = client if statistics_are_logged else self.through
         self.world, self.client, self.rng = world, client, world.random
         self.done: Counter[str] = Counter()
@@ -192,27 +188,8 @@ class Changes:
         note.partitions.remove(values)
         note.partitions.append(renamed)
 
-    def _statistics(self, note: TableNote, column: str, kind: str, **where: Any) -> ColumnStatistics:
-        data = ColumnStatisticsData(longStats=LongColumnStatsData(1, self.rng.randint(2, 99), 0, 5))
-        describe = ColumnStatisticsDesc(dbName=note.database, tableName=note.name, **where)
-        return ColumnStatistics(describe, [ColumnStatisticsObj(column, kind, data)], engine="hive")
-
-    def change_table_statistics(self) -> None:
-        note = self._note("plain", "iceberg", "partitioned")
-        column = self._table(note).sd.cols[0]
-        statistics = self._statistics(note, column.name, column.type, isTblLevel=True)
-        self.statistics_client.update_table_column_statistics(statistics)
-
-    def change_partition_statistics(self) -> None:
-        note, values = self._some_partition()
-        partition = self.client.get_partition(note.database, note.name, values)
-        name = "/".join(f"{key}={value}" for (key, _), value in zip(note.keys, values, strict=True))
-        column = partition.sd.cols[0]
-        statistics = self._statistics(note, column.name, column.type, isTblLevel=False, partName=name)
-        if self.rng.random() < 0.5:
-            self.statistics_client.set_aggr_stats_for(SetPartitionsStatsRequest(colStats=[statistics], engine="hive"))
-        else:
-            self.statistics_client.update_partition_column_statistics(statistics)
+    def partition_name(self, note: TableNote, values: list[str]) -> str:
+        return "/".join(f"{key}={escape(value)}" for (key, _), value in zip(note.keys, values, strict=True))
 
     def change_add_constraint(self) -> None:
         """Of one of a few names, which Hive 4 allows at several tables."""

@@ -76,6 +76,8 @@ UNORDERED = {
     "get_default_constraints",
     "get_check_constraints",
     "get_all_table_constraints",
+    "get_table_statistics_req",
+    "get_partitions_statistics_req",
 }
 """The metastore asks its database for these without ORDER BY: two equal calls were seen to differ, when statistics of
 TBLS had been gathered in between."""
@@ -91,11 +93,13 @@ def decoded(reply: bytes, method: str) -> Any:
 
 
 def _sorted(value: Any, depth: int = 3) -> Any:
-    """The lists in a result, or in its structs, sorted."""
+    """The lists in a result, or in its structs and maps, sorted."""
     if isinstance(value, list):
         return sorted(value, key=repr)
     if isinstance(value, dict) and depth:
-        return {key: (kind, _sorted(one, depth - 1)) for key, (kind, one) in value.items()}
+        return {key: _sorted(one, depth - 1) for key, one in value.items()}
+    if isinstance(value, tuple):
+        return value[0], _sorted(value[1], depth)
     return value
 
 

@@ -30,6 +30,7 @@ from hive_metastore.ttypes import (
 )
 
 from tests.differential.contents import LATIN1_ENDS, STRING_VALUES, TableNote, World
+from tests.differential.statistics import StatisticsReads
 from tests.testbed.interface import interface
 
 Request = tuple[str, dict[str, Any]]
@@ -44,7 +45,7 @@ FUNCTIONS = ("f0", "f1", "f2")
 LIMITS = [-1, -1, -1, 0, 1, 2, 5, 32767, -2]
 
 
-class Reads:
+class Reads(StatisticsReads):
     """A stream of requests over one world, of some methods or of all; deterministic in its seed."""
 
     def __init__(self, world: World, seed: int, methods: Collection[str] | None = None) -> None:

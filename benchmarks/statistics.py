@@ -1,0 +1,177 @@
+"""`python -m benchmarks.statistics [--partitions N] [--columns N]`: what column statistics cost, and what they give.
+
+A table of partitions, read from PostgreSQL in chunks and written to a cache, without statistics and then with those of
+some columns of each partition: partitions a second of this process's CPU time, and bytes. Then a Hive metastore and a
+proxy over the same database: the time of a reply about a table of 100 columns, and about 1,000 partitions (others every
+time) x 5 columns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import random
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from hive_metastore.ttypes import PartitionsStatsRequest, TableStatsRequest
+
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.cache.changes import Changes, PartitionChunk
+from hms_cache_proxy.cache.state import StatePage
+from hms_cache_proxy.cache.writer import CacheWriter
+from hms_cache_proxy.store.sql import SqlStore, open_sql_store
+from tests.proxy import Proxy
+from tests.store import bulk
+from tests.testbed.bed import Bed
+from tests.testbed.hive import Metastore
+from tests.testbed.postgres import MetastoreDatabase
+from tests.testbed.raw import RawConnection, encode_call
+from tests.testbed.untyped import decode_message
+
+CHUNK = 10_000
+WIDE = 100
+ASKED_PARTITIONS, ASKED_COLUMNS = 1000, 5
+_VALUES = """
+  CASE WHEN c %% 4 = 0 THEN id * 7919 END, CASE WHEN c %% 4 = 0 THEN id * 104729 END,
+  CASE WHEN c %% 4 = 1 THEN id / 7.0 END, CASE WHEN c %% 4 = 1 THEN id * 3.7 END,
+  CASE WHEN c %% 4 = 2 THEN (id / 100.0)::text END, CASE WHEN c %% 4 = 2 THEN (id * 10.5)::text END,
+  id %% 100, 1 + id %% 1000, CASE WHEN c %% 4 = 3 THEN id / 9.0 END, CASE WHEN c %% 4 = 3 THEN id %% 40 END,
+  1700000000 + id, 'hive'
+"""
+_COLUMNS = """"CS_ID", "COLUMN_NAME", "COLUMN_TYPE", {owner}, "LONG_LOW_VALUE", "LONG_HIGH_VALUE", "DOUBLE_LOW_VALUE",
+  "DOUBLE_HIGH_VALUE", "BIG_DECIMAL_LOW_VALUE", "BIG_DECIMAL_HIGH_VALUE", "NUM_NULLS", "NUM_DISTINCTS", "AVG_COL_LEN",
+  "MAX_COL_LEN", "LAST_ANALYZED", "ENGINE" """
+_TYPE = "(array['bigint', 'double', 'decimal(18,2)', 'string'])[1 + c %% 4]"
+_PARTITIONS = (
+    f'INSERT INTO "PART_COL_STATS" ({_COLUMNS.format(owner=chr(34) + "PART_ID" + chr(34))})'
+    f" SELECT id * 1000 + c, 'col_' || c, {_TYPE}, id, {_VALUES}"
+    ' FROM (SELECT "PART_ID" AS id FROM "PARTITIONS") parts, generate_series(0, %(columns)s - 1) c'
+)
+_TABLE = (
+    f'INSERT INTO "TAB_COL_STATS" ({_COLUMNS.format(owner=chr(34) + "TBL_ID" + chr(34))})'
+    f" SELECT c, 'col_' || c, {_TYPE}, id, {_VALUES} FROM (SELECT 10 AS id) t, generate_series(0, {WIDE} - 1) c"
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.statistics", description=__doc__)
+    parser.add_argument("--partitions", type=int, default=10_000)
+    parser.add_argument("--columns", type=int, default=20, help="with statistics, of each partition")
+    parser.add_argument("--calls", type=int, default=200)
+    options = parser.parse_args()
+    bed = Bed()
+    try:
+        metastore = bed.private_metastore("hive42")
+        database = metastore.database
+        assert isinstance(database, MetastoreDatabase)
+        bulk.fill(database, options.partitions)
+        store = open_sql_store(database.reader_url)
+        gc.freeze()
+        print("without statistics:", _loaded(store))
+        with database.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(_PARTITIONS, {"columns": options.columns})
+            cursor.execute(_TABLE, {})
+            cursor.execute("ANALYZE")
+        print(f"with those of {options.columns} columns:", _loaded(store))
+        store.close()
+        _served(metastore, options.partitions, options.calls)
+    finally:
+        bed.close()
+
+
+def _loaded(store: SqlStore) -> str:
+    """A prewarm of the table into a new cache."""
+    with tempfile.TemporaryDirectory(prefix="hms-statistics-") as directory:
+        page = StatePage(Path(directory) / "state", create=True)
+        writer = CacheWriter.open(Path(directory) / "cache", page, store.identity)
+        count, after, read_s, write_s, longest_s = 0, None, 0.0, 0.0, 0.0
+        while True:
+            began = time.process_time()
+            with store.snapshot() as snapshot:
+                table = snapshot.tables(b"hive", bulk.DATABASE, [bulk.TABLE])[bulk.TABLE]
+                found = snapshot.partitions(table, after=after, limit=CHUNK)
+                changes = Changes(cursor=snapshot.event_id)
+            middle = time.process_time()
+            if not count:
+                changes.tables[b"hive", bulk.DATABASE, bulk.TABLE] = table
+                changes.complete.add(targets.tables(b"hive", bulk.DATABASE))
+            last = len(found) < CHUNK
+            changes.chunks.append(PartitionChunk(table.table_id, found, first=not count, last=last))
+            writer.commit(changes)
+            ended = time.process_time()
+            read_s, write_s, longest_s = (
+                read_s + middle - began,
+                write_s + ended - middle,
+                max(longest_s, ended - began),
+            )
+            count += len(found)
+            if last:
+                break
+            after = found[-1].name
+        size = writer.cache_bytes
+        writer.close()
+        page.close()
+    rate = count / (read_s + write_s)
+    return (
+        f"{rate:,.0f} partitions/s of this process's CPU ({read_s:.2f} s reading, {write_s:.2f} s writing,"
+        f" {longest_s:.2f} s for a chunk), {size / count:,.0f} bytes each"
+    )
+
+
+def _served(metastore: Metastore, partitions: int, calls: int) -> None:
+    assert metastore.database is not None
+    with tempfile.TemporaryDirectory(prefix="hms-statistics-") as directory:
+        proxy = Proxy(directory=Path(directory), upstream=metastore.uri, store_url=metastore.database.reader_url)
+        try:
+            proxy.start()
+            proxy.wait_prewarmed()
+            for label, address in (("metastore", metastore.address), ("proxy", proxy.address)):
+                with RawConnection(*address) as connection:
+                    _times(label, connection, partitions, calls)
+            print({key: count for key, count in proxy.requests().items() if "statistics" in key[0]})
+        finally:
+            proxy.close()
+
+
+def _times(label: str, connection: RawConnection, partitions: int, calls: int) -> None:
+    rng = random.Random(7)
+    database, table = bulk.DATABASE.decode(), bulk.TABLE.decode()
+    columns = [f"col_{number}" for number in range(WIDE)]
+
+    def of_table() -> tuple[str, Any]:
+        rng.shuffle(columns)  # another request each time: no kept reply
+        return "get_table_statistics_req", TableStatsRequest(dbName=database, tblName=table, colNames=columns)
+
+    listed = connection.call(encode_call("get_partition_names", db_name=database, tbl_name=table, max_parts=-1))
+    names = [name for name in _strings(listed) if name.startswith("ds=")]
+
+    def of_partitions() -> tuple[str, Any]:
+        chosen = rng.sample(names, min(ASKED_PARTITIONS, len(names)))
+        some = [f"col_{number}" for number in range(ASKED_COLUMNS)]
+        request = PartitionsStatsRequest(dbName=database, tblName=table, colNames=some, partNames=chosen)
+        return "get_partitions_statistics_req", request
+
+    for make, count in ((of_table, calls), (of_partitions, max(10, calls // 5))):
+        taken = []
+        for number in range(count + 5):
+            method, request = make()
+            message = encode_call(method, request=request)
+            began = time.perf_counter()
+            reply = connection.call(message)
+            if number >= 5:
+                taken.append(time.perf_counter() - began)
+        ms = [1000 * each for each in taken]
+        print(f"{label}: {method}: {statistics.median(ms):.2f} ms median, {max(ms):.2f} ms most, {len(reply):,} bytes")
+
+
+def _strings(message: bytes) -> list[str]:
+    """The strings of a reply that is a list of them."""
+    return [name.decode() for name in decode_message(message).fields[0][1]]
+
+
+if __name__ == "__main__":
+    main()
