@@ -59,7 +59,7 @@ class Reason(StrEnum):
     NAME = "name"  # a name that is absent or not in ASCII
     PATTERN = "pattern"  # a pattern, or a value with pattern characters, that releases read differently
     VARIANT = "variant"  # what calls for one partition say is not known where the cache is read over Thrift
-    SETTINGS = "settings"  # the metastore limits lists of partitions, or reads them another way
+    SETTINGS = "settings"  # the metastore limits lists of partitions, or reads them, or statistics, another way
     SERDE = "serde"  # of a serde that the metastore itself asks for the columns
     LOCATION = "location"  # the metastore may rewrite the stored location: its own reply is kept
     RELEASE = "release"  # a metastore before Hive 4 answers this otherwise
