@@ -1,4 +1,4 @@
-"""The first lines of every child process: `python -m hms_cache_proxy.child worker 0 PARENT`, or `follower`.
+"""The first lines of every child process: `python -m hms_cache_proxy.child worker 0 PARENT`, `follower`, `metastore`.
 
 Job: tie the process to its supervisor, set up logging and metrics, and call the child's own `run`. The
 configuration comes as JSON on standard input, so that secrets are neither in the arguments nor in the
@@ -30,7 +30,7 @@ def end_with_parent(parent: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Become the child that `arguments` (role, index, parent's process id) name."""
+    """Become the child that `arguments` name: role, index (of the metastore: its socket), parent's process id."""
     role, index, parent = arguments[0], int(arguments[1]), int(arguments[2])
     end_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -44,12 +44,17 @@ def main(arguments: list[str]) -> None:
     config = Config.model_validate_json(sys.stdin.buffer.read())
     name = f"{role}-{index}" if role == "worker" else role
     log.setup(config, name)
-    metrics.start_process(paths.metrics(config), name)
+    if role != "metastore":  # it counts nothing
+        metrics.start_process(paths.metrics(config), name)
     try:
         if role == "worker":
             from hms_cache_proxy.server import worker
 
             worker.run(config, index)
+        elif role == "metastore":
+            from hms_cache_proxy.embedded import runner as metastore
+
+            metastore.run_child(config, index)
         else:
             from hms_cache_proxy.follower import runner
 

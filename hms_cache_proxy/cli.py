@@ -1,4 +1,4 @@
-"""The command line: `hms-cache-proxy serve | status | doctor | flush | check-config`.
+"""The command line: `hms-cache-proxy serve | status | doctor | flush | check-config | metastore`.
 
 Job: options to settings, calls to the modules that do the work, answers for people (rich) or as JSON,
 exit codes: 0 fine, 1 a problem was found or the proxy could not be reached, 2 wrong usage or
@@ -26,7 +26,7 @@ DEFAULT_URL = "http://127.0.0.1:9084"
 DEFAULT_ADMIN_URL = "http://127.0.0.1:9085"
 NO_UPSTREAM = (
     "upstream: is not set: give --upstream thrift://HOST:PORT, or the key `upstream` in a --config file, "
-    "or HMS_CACHE_PROXY_UPSTREAM"
+    "or HMS_CACHE_PROXY_UPSTREAM; or --embedded for a metastore of its own"
 )
 
 
@@ -60,6 +60,9 @@ _SETTINGS: tuple[Callable[[F], F], ...] = (
     click.option("--listen", metavar="HOST:PORT", help="Where Thrift clients connect. [0.0.0.0:9083]"),
     click.option("--http", metavar="HOST:PORT", help="Metrics, health and status. [0.0.0.0:9084]"),
     click.option("--upstream", metavar="URIS", help="thrift://HOST:PORT[,thrift://HOST:PORT] of the metastore."),
+    click.option(
+        "--embedded", is_flag=True, default=None, help="Start a metastore of this package's own as the upstream."
+    ),
     click.option("--store-url", metavar="URL", help="SQLAlchemy URL of its database (a SELECT-only account)."),
     click.option("--data-dir", metavar="DIR", help="Cache and lock. [./hms-cache-proxy-data]"),
     click.option("--workers", metavar="N", help="Worker processes. [usable cores]"),
@@ -83,7 +86,7 @@ def _load(file: str | None, options: dict[str, object]) -> Config:
 def serve(file: str | None, **options: object) -> None:
     """Run the proxy until SIGTERM or Ctrl-C; a second one ends it at once."""
     config = _load(file, options)
-    if not config.upstream:
+    if not config.upstream and not config.embedded:
         raise ConfigError(NO_UPSTREAM, key="upstream")
     from hms_cache_proxy import log, supervisor
 
@@ -97,7 +100,7 @@ def serve(file: str | None, **options: object) -> None:
 def check_config(file: str | None, as_json: bool, **options: object) -> None:
     """Read the settings as `serve` would, and print them, secrets masked."""
     config = _load(file, options)
-    if not config.upstream:
+    if not config.upstream and not config.embedded:
         raise ConfigError(NO_UPSTREAM, key="upstream")
     if as_json:
         click.echo(json.dumps(config.shown(), indent=2))
@@ -191,6 +194,26 @@ def doctor(file: str | None, as_json: bool, **options: object) -> None:
     else:
         print_diagnosis(diagnosis)
     sys.exit(1 if diagnosis.bad else 0)
+
+
+@commands.command()
+@click.option("--config", "file", metavar="FILE", envvar=CONFIG_FILE_VARIABLE, help="Settings, as TOML.")
+@click.option("--listen", metavar="HOST:PORT", help="Where Thrift clients connect. [0.0.0.0:9083]")
+@click.option("--url", "metastore_url", metavar="URL", help="SQLite or PostgreSQL. [SQLite in --data-dir]")
+@click.option("--warehouse", "metastore_warehouse_dir", metavar="URI", help="Of managed tables.")
+@click.option("--external", "metastore_external_dir", metavar="URI", help="Of all other tables.")
+@click.option("--data-dir", metavar="DIR", help="Database and warehouses, by default. [./hms-cache-proxy-data]")
+def metastore(file: str | None, **options: object) -> None:
+    """Run the embedded metastore alone, without a proxy, until SIGTERM or Ctrl-C.
+
+    See docs/metastore.md for what it can do. `serve --embedded` runs it behind the proxy.
+    """
+    config = _load(file, {key.replace("metastore_", "metastore."): value for key, value in options.items()})
+    from hms_cache_proxy import log
+    from hms_cache_proxy.embedded import runner
+
+    log.setup(config, "metastore")
+    sys.exit(runner.run(config))
 
 
 if __name__ == "__main__":

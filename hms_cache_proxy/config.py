@@ -118,7 +118,9 @@ def _with_secrets(config: Config, origins: Mapping[str, str]) -> Config:
     url = _secret("store_url", config.store_url, config.store_url_file, origins)
     token = _secret("admin.token", config.admin.token, config.admin.token_file, origins)
     admin = config.admin.model_copy(update={"token": token})
-    return config.model_copy(update={"store_url": url, "admin": admin})
+    backing = _secret("metastore.url", config.metastore.url, config.metastore.url_file, origins)
+    metastore = config.metastore.model_copy(update={"url": backing})
+    return config.model_copy(update={"store_url": url, "admin": admin, "metastore": metastore})
 
 
 def _secret(key: str, value: str, file: str, origins: Mapping[str, str]) -> str:

@@ -50,3 +50,13 @@ def follower_report(config: Config) -> Path:
 def not_followed(config: Config) -> Path:
     """There while the log was not followed since the cache was last known to be right (follower/mode.py)."""
     return Path(config.data_dir) / "not_followed"
+
+
+def embedded_database(config: Config) -> Path:
+    """The embedded metastore's SQLite file, where no other database is set."""
+    return Path(config.data_dir).absolute() / "metastore" / "metastore.db"
+
+
+def embedded_warehouse(config: Config, kind: str) -> Path:
+    """The embedded metastore's directory of `managed` or `external` tables, where none is set."""
+    return Path(config.data_dir).absolute() / "warehouse" / kind

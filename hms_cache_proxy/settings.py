@@ -2,7 +2,7 @@
 
 A setting has one dotted key (`follower.poll_interval_max_ms`), the same in the TOML file, in error
 messages and in the documents. `Config` is frozen and picklable: it is loaded once and passed to every
-process that is spawned. Secrets (`store_url`, `admin.token`) have `repr=False` and are masked by
+process that is spawned. Secrets (`store_url`, `metastore.url`, `admin.token`) have `repr=False` and are masked by
 `Config.shown()`, so that they cannot reach a log. Import these names from hms_cache_proxy.config, which
 also loads them. This module must not know where values come from or what they are used for.
 """
@@ -142,6 +142,25 @@ class UpstreamOptionsSection(_Section):
     )
 
 
+class MetastoreSection(_Section):
+    url: str = Field(
+        "",
+        repr=False,
+        description="SQLAlchemy URL of the embedded metastore's own database: SQLite or PostgreSQL; empty: SQLite in"
+        " data_dir.",
+    )
+    url_file: str = Field("", description="A file with the URL, instead of `metastore.url`.")
+    warehouse_dir: str = Field(
+        "", description="URI of the managed warehouse (transactional tables); empty: warehouse/managed in data_dir."
+    )
+    external_dir: str = Field(
+        "", description="URI of the external warehouse (all other tables); empty: warehouse/external in data_dir."
+    )
+    foreign_database: bool = Field(
+        False, description="Use `metastore.url` also where Hive made the database, and its metastore may write to it."
+    )
+
+
 class AdminSection(_Section):
     listen: _AddressField = Field(Address("127.0.0.1", 9085), description="Where POST /admin/flush is answered.")
     token: str = Field("", repr=False, description="Bearer token for the admin address; needed beyond loopback.")
@@ -159,6 +178,9 @@ class Config(_Section):
     listen: _AddressField = Field(Address("0.0.0.0", 9083), description="Where Thrift clients connect.")
     http: _AddressField = Field(Address("0.0.0.0", 9084), description="Metrics, health, status and the status page.")
     upstream: _Upstreams = Field((), description="The metastores (of one database), tried in this order.")
+    embedded: bool = Field(
+        False, description="Start a metastore of this package's own, and use it as the upstream; see `metastore`."
+    )
     store: Literal["auto", "sql", "thrift", "none"] = Field(
         "auto",
         description="Where the cache is read from: the backing database, or the metastore itself; auto: sql if there"
@@ -200,6 +222,7 @@ class Config(_Section):
     limits: LimitsSection = LimitsSection()
     upstream_options: UpstreamOptionsSection = UpstreamOptionsSection()
     admin: AdminSection = AdminSection()
+    metastore: MetastoreSection = MetastoreSection()
     log: LogSection = LogSection()
 
     @model_validator(mode="after")
@@ -215,6 +238,16 @@ class Config(_Section):
             return "sql" if self.store_url else "thrift"
         return self.store
 
+    def with_embedded(self, address: Address) -> Config:
+        """These settings with the embedded metastore, which listens there, as the upstream.
+
+        Its database is read by SQL where that can be done: PostgreSQL.
+        """
+        changed: dict[str, Any] = {"upstream": (address,)}
+        if self.store == "auto" and not self.store_url and self.metastore.url.startswith("postgresql"):
+            changed["store_url"] = self.metastore.url
+        return self.model_copy(update=changed)
+
     @property
     def selection(self) -> Selection:
         """Which tables `include` and `exclude` admit to the cache."""
@@ -224,6 +257,7 @@ class Config(_Section):
         """All settings as plain values, secrets masked: for `check-config` and logs."""
         values = self.model_dump(mode="json")
         values["store_url"] = mask_url(self.store_url)
+        values["metastore"]["url"] = mask_url(self.metastore.url)
         values["admin"]["token"] = "***" if self.admin.token else ""
         return values
 
@@ -233,6 +267,8 @@ def _disagreements(config: Config) -> Iterator[tuple[str, str]]:
         yield "max_staleness_ms", "is needed with consistency = bounded, and means nothing without it"
     if config.max_staleness_ms is not None and config.max_staleness_ms > config.max_unconfirmed_ms:
         yield "max_staleness_ms", "may not be larger than max_unconfirmed_ms"
+    if config.embedded and config.upstream:
+        yield "upstream", "means nothing with embedded = true: the embedded metastore is the upstream"
     if config.store == "sql" and not (config.store_url or config.store_url_file):
         yield "store_url", "is needed with store = sql"
     if config.follower.poll_interval_min_ms > config.follower.poll_interval_max_ms:

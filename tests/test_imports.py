@@ -17,13 +17,13 @@ LAYERS = (
     {"cache", "store"},
     {"consistency"},
     {"methods"},
-    {"server", "follower"},
+    {"server", "follower", "embedded"},
     {"child", "supervisor"},
     {"doctor", "remote"},
     {"cli"},
     {"__main__"},
 )
-MAY_WAIT = ("server", "upstream", "follower.runner", "supervisor")
+MAY_WAIT = ("server", "upstream", "follower.runner", "supervisor", "embedded.server", "embedded.runner")
 WAITING = {"asyncio", "socket", "selectors", "uvloop", "aiohttp", "select"}
 
 # Exceptions, each with its reason.

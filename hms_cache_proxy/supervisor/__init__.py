@@ -5,11 +5,11 @@ interpreter each, never a bare fork), restart what dies after a growing pause, k
 no life, drain on SIGTERM or SIGINT. It must not know Thrift or the database: a fault in those is a
 child's, and ends a child at most.
 
-Shutdown is staged and bounded: /readyz says no; SIGTERM to the workers, which stop accepting and finish
-what runs; what is left after `drain_timeout_s` is cut off; then the follower, which until now lifted
-fences; then HTTP. A second signal skips the waiting. Children cannot outlive this process (see child.py),
-and they inherit the lock's descriptor, so that the next supervisor waits for the last of them. One event
-loop owns everything here.
+Shutdown is staged and bounded: /readyz says no; SIGTERM to the workers, which stop accepting and finish what
+runs; what is left after `drain_timeout_s` is cut off; then the follower, which until now lifted fences; then
+the embedded metastore, if there is one; then HTTP. A second signal skips the waiting. Children cannot outlive
+this process (see child.py), and they inherit the lock's descriptor, so that the next supervisor waits for the
+last of them. One event loop owns everything here.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ FOLLOWER_STOP_S = 10.0  # a step may be in flight; what it has not committed is 
 DRAIN_GRACE_S = 2.0  # a worker cuts off what is left at drain_timeout_s; this is for its goodbye
 WATCH_INTERVAL_S = 1.0
 CONNECT_INTERVAL_S = 0.05  # between looks whether a worker accepts yet
+EMBEDDED_LISTEN = Address("127.0.0.1", 0)  # only this proxy needs to reach it
 HTTP_MODULE = "hms_cache_proxy.server.http"
 
 
@@ -60,14 +61,25 @@ def run(config: Config) -> int:
         config = config.model_copy(update={"listen": listen, "workers": config.workers or usable_cores()})
         http = ports.bound(config.http, "http")
         admin = ports.bound(config.admin.listen, "admin.listen")
-        return asyncio.run(Supervisor(config, directory.fileno(), http, admin).run())
+        if not config.embedded:
+            return asyncio.run(Supervisor(config, directory.fileno(), http, admin).run())
+        (own,) = ports.bound(EMBEDDED_LISTEN, "embedded")
+        with own:
+            own.listen()  # connections wait until the metastore runs
+            config = config.with_embedded(Address(EMBEDDED_LISTEN.host, own.getsockname()[1]))
+            return asyncio.run(Supervisor(config, directory.fileno(), http, admin, own).run())
 
 
 class Supervisor:
     """All children and the HTTP server of one proxy."""
 
     def __init__(
-        self, config: Config, lock_fd: int, http: Sequence[socket.socket], admin: Sequence[socket.socket]
+        self,
+        config: Config,
+        lock_fd: int,
+        http: Sequence[socket.socket],
+        admin: Sequence[socket.socket],
+        own: socket.socket | None = None,
     ) -> None:
         self._config = config
         self._lock_fd = lock_fd
@@ -77,7 +89,8 @@ class Supervisor:
         self._fences = self._recover_fences() if config.source != "none" else None
         self._workers = [self._child("worker", index) for index in range(config.workers)]
         self._follower = self._child("follower", 0) if config.source != "none" else None
-        self._children = [*self._workers, *([self._follower] if self._follower else [])]
+        self._metastore = self._embedded(own) if own is not None else None
+        self._children = [child for child in (self._metastore, *self._workers, self._follower) if child is not None]
         self._probe = UpstreamProbe(config)
         self._view = ProxyView(
             config,
@@ -98,6 +111,11 @@ class Supervisor:
 
     def _child(self, role: str, index: int) -> Child:
         return Child(role, index, lock_fd=self._lock_fd, died=self._metrics.died)
+
+    def _embedded(self, own: socket.socket) -> Child:
+        """The metastore as a child; it gets its listening socket, which outlives it, and its number as the index."""
+        number = own.fileno()
+        return Child("metastore", number, lock_fd=self._lock_fd, died=lambda _: None, passed=(number,))
 
     async def run(self) -> int:
         """Serve until a signal, then drain; see `run` of the module."""
@@ -162,6 +180,8 @@ class Supervisor:
         in_time = await self._end(tasks, self._workers, self._config.drain_timeout_s + DRAIN_GRACE_S)
         if self._follower is not None:
             in_time &= await self._end([keepers[self._follower]], [self._follower], FOLLOWER_STOP_S)
+        if self._metastore is not None:
+            in_time &= await self._end([keepers[self._metastore]], [self._metastore], FOLLOWER_STOP_S)
         return in_time
 
     async def _end(self, tasks: list[asyncio.Task[None]], children: list[Child], timeout_s: float) -> bool:

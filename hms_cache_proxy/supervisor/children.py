@@ -29,15 +29,17 @@ BACKOFF_FORGET_PAUSES = 10  # times its last pause, too, it is started at once a
 
 
 class Child:
-    """A role (`worker` or `follower`) with an index, and the process that fills it now, if one does."""
+    """A role (`worker`, `follower`, `metastore`) with an index, and the process that fills it now, if one does."""
 
-    def __init__(self, role: str, index: int, *, lock_fd: int, died: Callable[[str], None]) -> None:
+    def __init__(
+        self, role: str, index: int, *, lock_fd: int, died: Callable[[str], None], passed: tuple[int, ...] = ()
+    ) -> None:
         self.role = role
         self.index = index
         self.name = f"{role}-{index}" if role == "worker" else role
         self.restarts = 0
         self.started_s = 0.0  # time.monotonic() of the last start
-        self._lock_fd = lock_fd
+        self._passed = (lock_fd, *passed)  # descriptors it inherits
         self._died = died
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = asyncio.Event()
@@ -71,7 +73,7 @@ class Child:
             *(sys.executable, "-P", "-m", "hms_cache_proxy.child"),
             *(self.role, str(self.index), str(os.getpid())),
             stdin=asyncio.subprocess.PIPE,
-            pass_fds=(self._lock_fd,),
+            pass_fds=self._passed,
         )
         log.info("child started", child=self.name, pid=process.pid)
         if self._stopping.is_set():  # stop() came while it was being started

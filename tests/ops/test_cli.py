@@ -63,7 +63,7 @@ def test_the_console_script_is_installed() -> None:
     assert (done.returncode, done.stdout) == (0, "0.1.0\n")
 
 
-@pytest.mark.parametrize("command", ["", "serve", "status", "doctor", "flush", "check-config"])
+@pytest.mark.parametrize("command", ["", "serve", "status", "doctor", "flush", "check-config", "metastore"])
 def test_help(here: Callable[..., Done], command: str) -> None:
     done = here(*command.split(), "--help")
     assert done.returncode == 0
@@ -76,6 +76,13 @@ def test_without_an_upstream(here: Callable[..., Done], command: str) -> None:
     assert done.returncode == 2
     line = one_line(done)
     assert "--upstream thrift://HOST:PORT" in line and "HMS_CACHE_PROXY_UPSTREAM" in line
+    assert "--embedded" in line
+
+
+def test_an_upstream_and_an_embedded_metastore(here: Callable[..., Done]) -> None:
+    done = here("serve", "--embedded", "--upstream", "thrift://h:1")
+    assert done.returncode == 2
+    assert "embedded metastore is the upstream" in one_line(done)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +108,7 @@ def test_errors_are_one_line(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["serve", "--embedded"], ["serve", "extra"], ["unknown"], ["flush"], ["flush", "--all", "--db", "x"]],
+    [["serve", "extra"], ["unknown"], ["flush"], ["flush", "--all", "--db", "x"]],
 )
 def test_wrong_usage(here: Callable[..., Done], arguments: list[str]) -> None:
     done = here(*arguments)

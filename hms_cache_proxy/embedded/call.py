@@ -1,0 +1,99 @@
+"""What a handler gets: the call's transaction, its session, the metastore's settings, and the log of its events.
+
+Job: `Call` and `Method`, the row of the method table. Must not know: how calls arrive, what a method means.
+
+Invariants: one call, one transaction; what a handler changed outside of the database is done after the commit
+(`after_commit`) or undone when there is none (`undo`). Owner: the thread of a connection.
+"""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from sqlalchemy import Connection
+
+from hms_cache_proxy.embedded.warehouse import Warehouse
+from hms_cache_proxy.wire.spec import Struct
+
+
+class Access(Enum):
+    """What a method needs of the database."""
+
+    NONE = "none"
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(slots=True)
+class Session:
+    """One client connection."""
+
+    peer: str
+    user: str = ""
+    groups: list[str] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)  # of setMetaConf
+
+
+@dataclass(slots=True)
+class Call:
+    """One call in progress. `connection` must not be used by a method whose access is NONE."""
+
+    session: Session
+    warehouse: Warehouse
+    settings: dict[str, str]
+    connection: Connection
+    now: int = field(default_factory=lambda: int(time.time()))
+    on_commit: list[Callable[[], None]] = field(default_factory=list)
+    on_rollback: list[Callable[[], object]] = field(default_factory=list)
+
+    @property
+    def user(self) -> str:
+        """Who calls: of set_ugi, else this process's account."""
+        return self.session.user or getpass.getuser()
+
+    def execute(self, statement: Any, parameters: Any = None) -> Any:
+        """Run a statement in the call's transaction. Any: Core's results are typed by their statements only."""
+        return self.connection.execute(statement, parameters)
+
+    def rows(self, statement: Any) -> list[Any]:
+        """All rows of a query."""
+        return list(self.connection.execute(statement))
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Do this once the transaction is committed."""
+        self.on_commit.append(action)
+
+    def undo(self, action: Callable[[], object]) -> None:
+        """Do this if the transaction is rolled back."""
+        self.on_rollback.append(action)
+
+
+Handler = Callable[[Call, Struct], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A served method: what it needs and what answers it (the value of `success`)."""
+
+    run: Handler
+    access: Access
+
+
+def reads(**handlers: Handler) -> dict[str, Method]:
+    """Rows of the table for methods that read."""
+    return {name: Method(run, Access.READ) for name, run in handlers.items()}
+
+
+def writes(**handlers: Handler) -> dict[str, Method]:
+    """Rows of the table for methods that write."""
+    return {name: Method(run, Access.WRITE) for name, run in handlers.items()}
+
+
+def neither(**handlers: Handler) -> dict[str, Method]:
+    """Rows of the table for methods that do not ask the database."""
+    return {name: Method(run, Access.NONE) for name, run in handlers.items()}

@@ -1,0 +1,163 @@
+"""The notification log: rows of NOTIFICATION_LOG with messages as Hive 4.2's listener writes them.
+
+Job: `log()` writes the row of one change inside the change's own transaction; one function per kind of message knows
+its fields. Must not know: how changes are made.
+
+A message is JSON in base64 of gzip (`gzip(json-2.0)`, GzipJSONMessageEncoder); objects in it are strings in
+TJSONProtocol (values.as_json). Event ids come from NOTIFICATION_SEQUENCE, whose row is locked by every writer, so they
+have no gaps and are in the order of commits. Owner: the thread of a call.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import insert, update
+
+from hms_cache_proxy.embedded.call import Call
+from hms_cache_proxy.embedded.database import new_ids
+from hms_cache_proxy.embedded.schema import T
+from hms_cache_proxy.embedded.values import as_json
+from hms_cache_proxy.wire.spec import Struct
+
+FORMAT = "gzip(json-2.0)"
+
+
+def log(
+    call: Call, kind: str, fields: dict[str, Any], *, catalog: str | None, database: str | None, table: str | None
+) -> int:
+    """Write the row of an event; its id. `fields` is the message without what all messages have."""
+    sequence = T.NOTIFICATION_SEQUENCE
+    advance = (
+        update(sequence)
+        .where(sequence.c.NNI_ID == 1)
+        .values(NEXT_EVENT_ID=sequence.c.NEXT_EVENT_ID + 1)
+        .returning(sequence.c.NEXT_EVENT_ID)
+    )
+    event_id = int(call.execute(advance).scalar_one()) - 1
+    message = {"server": "", "servicePrincipal": "", **fields, "timestamp": call.now}
+    row = {
+        "NL_ID": new_ids(call.connection, "MNotificationLog"),
+        "EVENT_ID": event_id,
+        "EVENT_TIME": call.now,
+        "EVENT_TYPE": kind,
+        "CAT_NAME": catalog,
+        "DB_NAME": database,
+        "TBL_NAME": table,
+        "MESSAGE": _encoded(message),
+        "MESSAGE_FORMAT": FORMAT,
+    }
+    call.execute(insert(T.NOTIFICATION_LOG), row)
+    return event_id
+
+
+def _encoded(message: dict[str, Any]) -> str:
+    written = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+    return base64.b64encode(gzip.compress(written, compresslevel=6, mtime=0)).decode()
+
+
+def create_database(call: Call, database: Struct) -> None:
+    """CREATE_DATABASE."""
+    _of_database(call, "CREATE_DATABASE", database, dbJson=as_json(database))
+
+
+def alter_database(call: Call, before: Struct, after: Struct) -> None:
+    """ALTER_DATABASE; `after` as the client sent it."""
+    fields = {"dbObjBeforeJson": as_json(before), "dbObjAfterJson": as_json(after)}
+    _of_database(call, "ALTER_DATABASE", before, **fields)
+
+
+def drop_database(call: Call, database: Struct) -> None:
+    """DROP_DATABASE."""
+    _of_database(call, "DROP_DATABASE", database, dbJson=as_json(database))
+
+
+def _of_database(call: Call, kind: str, database: Struct, **fields: Any) -> None:
+    place = {"catalog": database.catalogName, "database": database.name, "table": None}
+    log(call, kind, {"db": database.name, **fields}, **place)
+
+
+def create_table(call: Call, table: Struct) -> None:
+    """CREATE_TABLE."""
+    _of_table(call, "CREATE_TABLE", table, tableObjJson=as_json(table), files=[])
+
+
+def drop_table(call: Call, table: Struct) -> None:
+    """DROP_TABLE."""
+    _of_table(call, "DROP_TABLE", table, tableObjJson=as_json(table))
+
+
+def alter_table(call: Call, before: Struct, after: Struct, *, truncated: bool, write_id: int) -> None:
+    """ALTER_TABLE, renames too: the row carries the new name, the message the old one."""
+    fields = {
+        "db": before.dbName,
+        "table": before.tableName,
+        "tableType": before.tableType,
+        "tableObjBeforeJson": as_json(before),
+        "tableObjAfterJson": as_json(after),
+        "isTruncateOp": "true" if truncated else "false",
+        "writeId": write_id,
+    }
+    log(call, "ALTER_TABLE", fields, catalog=after.catName, database=after.dbName, table=after.tableName)
+
+
+def add_partition(call: Call, table: Struct, partitions: Sequence[Struct]) -> None:
+    """ADD_PARTITION: one row for all partitions of a call."""
+    fields = {
+        "tableObjJson": as_json(table),
+        "partitions": [_pairs(table, partition) for partition in partitions],
+        "partitionListJson": [as_json(partition) for partition in partitions],
+        "partitionFiles": [],
+    }
+    _of_table(call, "ADD_PARTITION", table, **fields)
+
+
+def drop_partition(call: Call, table: Struct, partitions: Sequence[Struct]) -> None:
+    """DROP_PARTITION."""
+    fields = {
+        "tableObjJson": as_json(table),
+        "partitions": [_pairs(table, partition) for partition in partitions],
+    }
+    _of_table(call, "DROP_PARTITION", table, **fields)
+
+
+def alter_partition(
+    call: Call, table: Struct, before: Struct, after: Struct, *, truncated: bool, write_id: int
+) -> None:
+    """ALTER_PARTITION: of alter_partition and rename_partition."""
+    fields = {
+        "tableObjJson": as_json(table),
+        "isTruncateOp": "true" if truncated else "false",
+        "writeId": write_id,
+        "keyValues": _pairs(table, before),
+        "partitionObjBeforeJson": as_json(before),
+        "partitionObjAfterJson": as_json(after),
+    }
+    _of_table(call, "ALTER_PARTITION", table, **fields)
+
+
+def alter_partitions(
+    call: Call, table: Struct, partitions: Sequence[Struct], *, truncated: bool, write_id: int
+) -> None:
+    """ALTER_PARTITIONS: partitions as they are after an alter_partitions."""
+    fields = {
+        "tableObjJson": as_json(table),
+        "isTruncateOp": "true" if truncated else "false",
+        "writeId": write_id,
+        "partitions": [_pairs(table, partition) for partition in partitions],
+        "partitionListJson": [as_json(partition) for partition in partitions],
+    }
+    _of_table(call, "ALTER_PARTITIONS", table, **fields)
+
+
+def _of_table(call: Call, kind: str, table: Struct, **fields: Any) -> None:
+    common = {"db": table.dbName, "table": table.tableName, "tableType": table.tableType}
+    log(call, kind, {**common, **fields}, catalog=table.catName, database=table.dbName, table=table.tableName)
+
+
+def _pairs(table: Struct, partition: Struct) -> dict[str, str]:
+    return dict(zip([key.name for key in table.partitionKeys], partition.values, strict=False))

@@ -1,0 +1,246 @@
+"""Databases.
+
+Job: what the calls mean: defaults, checks, directories, events; rows are rows/databases.py's. Source: HMSHandler and
+MetastoreDefaultTransformer.transformDatabase of 4.2, and what one answered. Owner: the thread of a call.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hms_cache_proxy.embedded import events, names
+from hms_cache_proxy.embedded.call import Call, reads, writes
+from hms_cache_proxy.embedded.failures import (
+    already_exists,
+    invalid_object,
+    invalid_operation,
+    meta,
+    no_such_object,
+)
+from hms_cache_proxy.embedded.handlers import table_changes
+from hms_cache_proxy.embedded.patterns import matcher
+from hms_cache_proxy.embedded.rows import databases as rows
+from hms_cache_proxy.embedded.rows import functions as function_rows
+from hms_cache_proxy.embedded.rows import tables as table_rows
+from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES
+from hms_cache_proxy.embedded.values import copy, new
+from hms_cache_proxy.embedded.warehouse import path_text
+from hms_cache_proxy.wire.facts import enum
+from hms_cache_proxy.wire.spec import Struct
+
+_NATIVE = int(enum("DatabaseType").NATIVE)  # type: ignore[attr-defined]  # made at run time
+_WRITES_ACID = {"HIVEMANAGEDINSERTWRITE", "HIVEFULLACIDWRITE"}
+
+
+def found(call: Call, catalog: str, name: str) -> tuple[int, Struct]:
+    """(id, database) as stored. NoSuchObjectException."""
+    row = rows.find_database(call, catalog, name)
+    if row is None:
+        raise no_such_object(f"database {names.qualified(catalog, name)}")
+    return row
+
+
+def get_database(call: Call, args: Struct) -> Struct:
+    """By `@catalog#name`."""
+    catalog, name = names.both(args.name)
+    return _shown(call, found(call, catalog, name)[1], [])
+
+
+def get_database_req(call: Call, args: Struct) -> Struct:
+    """By request; what the processor can do decides which location it sees."""
+    request = args.request
+    if request.name is None:
+        raise meta("Database name cannot be null.")
+    if request.catalogName is None:
+        raise no_such_object(
+            f"database null.{request.name}: Cannot invoke \"String.trim()\" because \"identifier\" is null"
+        )
+    catalog, name = names.both(request.name, request.catalogName)
+    return _shown(call, found(call, catalog, name)[1], request.processorCapabilities or [])
+
+
+def _shown(call: Call, database: Struct, capabilities: list[str]) -> Struct:
+    """Processors that write no ACID tables see a place for external tables (transformDatabase)."""
+    if database.catalogName != names.DEFAULT_CATALOG or "MANAGE_RAW_METADATA" in capabilities:
+        return database
+    if not _WRITES_ACID & set(capabilities) and call.warehouse.in_managed(database.locationUri):
+        database.locationUri = call.warehouse.database_path(database.name)
+    return database
+
+
+def get_databases(call: Call, args: Struct) -> list[str]:
+    """Names that a pattern matches."""
+    catalog, pattern = names.split(args.pattern)
+    matches = matcher(pattern)
+    return [name for name in rows.database_names(call, catalog) if matches(name)]
+
+
+def get_all_databases(call: Call, _args: Struct) -> list[str]:
+    """Of the default catalog."""
+    return rows.database_names(call, names.DEFAULT_CATALOG)
+
+
+def get_databases_req(call: Call, args: Struct) -> Struct:
+    """Whole databases, as stored."""
+    request = args.request
+    catalog, pattern = names.split(request.pattern, request.catalogName)
+    matches = matcher(pattern)
+    found_ones = [database for _, database in rows.find_databases(call, catalog) if matches(database.name)]
+    return new("GetDatabaseObjectsResponse", databases=found_ones)
+
+
+def create_database(call: Call, args: Struct) -> None:
+    """Make one of `database`."""
+    _create(call, args.database)
+
+
+def create_database_req(call: Call, args: Struct) -> None:
+    """Make one by request."""
+    request = args.createDatabaseRequest
+    _create(
+        call,
+        new(
+            "Database",
+            name=request.databaseName,
+            description=request.description,
+            locationUri=request.locationUri,
+            parameters=request.parameters,
+            privileges=request.privileges,
+            ownerName=request.ownerName,
+            ownerType=request.ownerType,
+            catalogName=request.catalogName,
+            createTime=request.createTime,
+            managedLocationUri=request.managedLocationUri,
+            type=request.type,
+            connector_name=request.dataConnectorName,
+            remote_dbname=request.remote_dbname,
+        ),
+    )
+
+
+def _create(call: Call, database: Struct) -> None:
+    if not names.valid_table(database.name):
+        raise invalid_object(f"{database.name} is not a valid database name")
+    catalog = names.fold(database.catalogName) if database.catalogName else names.DEFAULT_CATALOG
+    catalogs = rows.find_catalogs(call, catalog)
+    if not catalogs:
+        raise invalid_object(f"No such catalog {catalog}")
+    name = names.fold(database.name)
+    if rows.find_database(call, catalog, name) is not None:
+        raise already_exists(f"Database {name} already exists")
+    default = call.warehouse.database_path(
+        name, catalog_location=None if catalog == names.DEFAULT_CATALOG else catalogs[0][1].locationUri
+    )
+    database.locationUri = path_text(database.locationUri) if database.locationUri else default
+    if database.managedLocationUri:
+        database.managedLocationUri = path_text(database.managedLocationUri)
+    for location in (database.locationUri, database.managedLocationUri):
+        if location and call.warehouse.make(location):
+            call.undo(partial(call.warehouse.unmake, location))
+    database.catalogName = catalog
+    database.createTime = call.now
+    if database.ownerName is None:
+        database.ownerName = call.user
+    stored = copy(database)
+    stored.name = name
+    rows.insert_database(call, stored)
+    events.create_database(call, stored)
+
+
+def new_default_database(call: Call, catalog: Struct) -> Struct:
+    """The database `default` of a new catalog."""
+    return new(
+        "Database",
+        name="default",
+        description=f"Default database for catalog {catalog.name}",
+        locationUri=path_text(catalog.locationUri),
+        parameters={},
+        ownerName="public",
+        ownerType=OWNER_TYPES["ROLE"],
+        catalogName=catalog.name,
+        createTime=call.now,
+        type=_NATIVE,
+    )
+
+
+def alter_database(call: Call, args: Struct) -> None:
+    """Parameters, owner, locations, description."""
+    _alter(call, args.dbname, args.db)
+
+
+def alter_database_req(call: Call, args: Struct) -> None:
+    """The same by request."""
+    _alter(call, args.alterDbReq.oldDbName, args.alterDbReq.newDb)
+
+
+def _alter(call: Call, old_name: str, database: Struct) -> None:
+    catalog, name = names.both(old_name, database.catalogName)
+    id_, before = found(call, catalog, name)
+    after = copy(before)  # the name stays, whatever was sent
+    after.parameters = database.parameters or {}
+    after.ownerName = database.ownerName
+    if database.ownerType is not None:
+        after.ownerType = database.ownerType
+    if database.description:
+        after.description = database.description
+    if database.locationUri:
+        after.locationUri = database.locationUri
+    if database.managedLocationUri:
+        after.managedLocationUri = database.managedLocationUri
+    rows.update_database(call, id_, after)
+    events.alter_database(call, before, database)
+
+
+def drop_database(call: Call, args: Struct) -> None:
+    """With its tables if `cascade`; its files if `deleteData`."""
+    catalog, name = names.both(args.name)
+    _drop(call, catalog, name, delete_data=args.deleteData, cascade=args.cascade)
+
+
+def drop_database_req(call: Call, args: Struct) -> None:
+    """By request."""
+    request = args.req
+    catalog, name = names.both(request.name, request.catalogName)
+    if request.ignoreUnknownDb and rows.find_database(call, catalog, name) is None:
+        return
+    _drop(call, catalog, name, delete_data=request.deleteData, cascade=request.cascade)
+
+
+def _drop(call: Call, catalog: str, name: str, *, delete_data: bool, cascade: bool) -> None:
+    id_, database = found(call, catalog, name)
+    if name == "default" and catalog == names.DEFAULT_CATALOG:
+        raise meta("Can not drop default database in catalog hive")
+    tables = table_rows.table_names(call, id_)
+    functions = function_rows.function_names(call, id_)
+    if not cascade and tables:
+        raise invalid_operation(f"Database {name} is not empty. One or more tables exist.")
+    if not cascade and functions:
+        raise invalid_operation(f"Database {name} is not empty. One or more functions exist.")
+    for function in functions:
+        function_rows.delete_function(call, id_, function)
+    table_changes.drop_all(call, id_, delete_data=delete_data)
+    rows.delete_database(call, id_)
+    events.drop_database(call, database)
+    if delete_data:
+        for location in (database.locationUri, database.managedLocationUri):
+            if location:
+                call.after_commit(partial(call.warehouse.remove, location))
+
+
+METHODS = {
+    **reads(
+        get_database=get_database,
+        get_database_req=get_database_req,
+        get_databases=get_databases,
+        get_all_databases=get_all_databases,
+        get_databases_req=get_databases_req,
+    ),
+    **writes(
+        create_database=create_database,
+        create_database_req=create_database_req,
+        alter_database=alter_database,
+        alter_database_req=alter_database_req,
+        drop_database=drop_database,
+        drop_database_req=drop_database_req,
+    ),
+}

@@ -1,0 +1,88 @@
+"""The notification API.
+
+Job: what the calls mean; rows are written by events.py. Source: HMSHandler and ObjectStore.getNextNotification of 4.2.
+Owner: the thread of a call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import func, select
+
+from hms_cache_proxy.embedded import names
+from hms_cache_proxy.embedded.call import Call, reads
+from hms_cache_proxy.embedded.schema import T
+from hms_cache_proxy.embedded.values import new
+from hms_cache_proxy.wire.spec import Struct
+
+MAX_EVENTS = 1_000_000  # metastore.max.event.response
+
+
+def get_current_notificationEventId(call: Call, _args: Struct) -> Struct:
+    """The last id that was given out; 0 before the first."""
+    return new("CurrentNotificationEventId", eventId=current(call))
+
+
+def current(call: Call) -> int:
+    """The last event id."""
+    return int(call.execute(select(T.NOTIFICATION_SEQUENCE.c.NEXT_EVENT_ID)).scalar_one()) - 1
+
+
+def get_next_notification(call: Call, args: Struct) -> Struct:
+    """Events after one, in order, of a database or some tables where that is asked."""
+    request = args.rqst
+    columns = T.NOTIFICATION_LOG.c
+    query = select(T.NOTIFICATION_LOG).where(columns.EVENT_ID > request.lastEvent).order_by(columns.EVENT_ID)
+    if request.eventTypeSkipList:
+        query = query.where(columns.EVENT_TYPE.not_in(request.eventTypeSkipList))
+    if request.eventTypeList:
+        query = query.where(columns.EVENT_TYPE.in_(request.eventTypeList))
+    if request.dbName is not None:
+        query = query.where(columns.DB_NAME == names.fold(request.dbName))
+    if request.catName is not None:
+        query = query.where(columns.CAT_NAME == names.fold(request.catName))
+    if request.tableNames:
+        query = query.where(columns.TBL_NAME.in_([names.fold(name) for name in request.tableNames]))
+    limit = request.maxEvents if request.maxEvents is not None and request.maxEvents > 0 else MAX_EVENTS
+    found = call.rows(query.limit(min(limit, MAX_EVENTS)))
+    return new("NotificationEventResponse", events=[_event(row) for row in found])
+
+
+def _event(row: Any) -> Struct:
+    return new(
+        "NotificationEvent",
+        eventId=row.EVENT_ID,
+        eventTime=row.EVENT_TIME,
+        eventType=row.EVENT_TYPE,
+        dbName=row.DB_NAME,
+        tableName=row.TBL_NAME,
+        message=row.MESSAGE,
+        messageFormat=row.MESSAGE_FORMAT,
+        catName=row.CAT_NAME,
+    )
+
+
+def get_notification_events_count(call: Call, args: Struct) -> Struct:
+    """How many events of a database there are after one."""
+    request = args.rqst
+    columns = T.NOTIFICATION_LOG.c
+    chosen = select(columns.EVENT_ID).where(columns.EVENT_ID > request.fromEventId)
+    chosen = chosen.where(columns.DB_NAME == names.fold(request.dbName))
+    catalog = names.fold(request.catName) if request.catName else names.DEFAULT_CATALOG
+    chosen = chosen.where((columns.CAT_NAME == catalog) | columns.CAT_NAME.is_(None))
+    if request.toEventId is not None:
+        chosen = chosen.where(columns.EVENT_ID <= request.toEventId)
+    if request.tableNames:
+        chosen = chosen.where(columns.TBL_NAME.in_([names.fold(name) for name in request.tableNames]))
+    count = int(call.execute(select(func.count()).select_from(chosen.subquery())).scalar_one())
+    if request.limit is not None and request.limit > 0:
+        count = min(count, request.limit)
+    return new("NotificationEventsCountResponse", eventsCount=count)
+
+
+METHODS = reads(
+    get_current_notificationEventId=get_current_notificationEventId,
+    get_next_notification=get_next_notification,
+    get_notification_events_count=get_notification_events_count,
+)

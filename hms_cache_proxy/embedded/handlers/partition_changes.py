@@ -1,0 +1,490 @@
+"""Partitions, as they are added, changed and dropped.
+
+Job: what the calls mean: defaults, checks, directories, events; rows are rows/partitions.py's. Source: HMSHandler and
+HiveAlterHandler of 4.2, and what one answered. Owner: the thread of a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from hms_cache_proxy.embedded import columns, events, names, quick_stats
+from hms_cache_proxy.embedded.call import Call, writes
+from hms_cache_proxy.embedded.failures import (
+    Failure,
+    already_exists,
+    invalid_object,
+    invalid_operation,
+    meta,
+    no_such_object,
+)
+from hms_cache_proxy.embedded.handlers import partitions as reading
+from hms_cache_proxy.embedded.handlers.table_changes import owns_data
+from hms_cache_proxy.embedded.rows import partitions as rows
+from hms_cache_proxy.embedded.rows import tables as table_rows
+from hms_cache_proxy.embedded.values import copy, new
+from hms_cache_proxy.embedded.warehouse import path_text
+from hms_cache_proxy.wire.spec import Struct
+
+
+def add_partition(call: Call, args: Struct) -> Struct:
+    """One; what it became."""
+    return _add(call, [args.new_part], {})[0]
+
+
+def add_partition_with_environment_context(call: Call, args: Struct) -> Struct:
+    """The same with properties."""
+    return _add(call, [args.new_part], quick_stats.context(args.environment_context))[0]
+
+
+def add_partitions(call: Call, args: Struct) -> int:
+    """Several of one table, all or none; their number."""
+    return len(_add(call, args.new_parts, {})) if args.new_parts else 0
+
+
+def add_partitions_req(call: Call, args: Struct) -> Struct:
+    """By request; with ifNotExists those which exist are left as they are."""
+    request = args.request
+    result = new("AddPartitionsResult")
+    if not request.parts:
+        return result
+    properties = quick_stats.context(request.environmentContext)
+    place = names.both(request.dbName, request.catName)
+    for partition in request.parts:
+        if not partition.catName:
+            partition.catName = place[0]
+    added = _add(call, request.parts, properties, place=(*place, request.tblName), if_not_exists=request.ifNotExists)
+    if request.needResult is not False:
+        result.partitions = added
+    return result
+
+
+def _add(
+    call: Call,
+    partitions: Sequence[Struct],
+    properties: dict[str, str],
+    *,
+    place: tuple[str, str, str] | None = None,
+    if_not_exists: bool = False,
+) -> list[Struct]:
+    first = partitions[0]
+    if place is None:
+        place = (*names.both(first.dbName, first.catName), first.tableName or "")
+    catalog, database, table_name = place
+    row = table_rows.find_table(call, catalog, database, names.fold(table_name))
+    if row is None:
+        raise invalid_object(
+            f"Unable to add partitions because {names.qualified(catalog, database, table_name)} does not exist"
+        )
+    if row.table.tableType == "VIRTUAL_VIEW" and row.table.sd is None:
+        raise invalid_object("a view without a storage descriptor has no partitions")
+    wanted: dict[str, Struct] = {}
+    for partition in partitions:
+        _check(partition, row, (catalog, database, table_name))
+        name = names.partition_name(row.table.partitionKeys, partition.values)
+        if name in wanted:
+            raise meta(f"Duplicate partitions in the list: {_described(partition)}")
+        wanted[name] = partition
+    known = {part.name for part in rows.find(call, row, names=wanted)}
+    if known and not if_not_exists:
+        listed = ", ".join(name for name in wanted if name in known)
+        raise already_exists(f"Partition(s) already exist, partition name(s): [{listed}]")
+    added = [partition for name, partition in wanted.items() if name not in known]
+    for partition in added:
+        _prepare(call, row, partition, properties)
+    _store(call, row, added)
+    return added
+
+
+def _check(partition: Struct, row: table_rows.Row, place: tuple[str, str, str]) -> None:
+    catalog, database, table = place
+    if partition.values is None:
+        raise meta("The partition values cannot be null.")
+    if partition.catName is None:
+        partition.catName = catalog
+    if partition.dbName is None or partition.tableName is None:
+        raise meta("The database and table name must be set in partition")
+    mine = (*names.both(partition.dbName, partition.catName), names.fold(partition.tableName))
+    if mine != (catalog, database, names.fold(table)):
+        raise meta(
+            f"Partition does not belong to target table {names.qualified(catalog, database, table)}:"
+            f" {_described(partition)}"
+        )
+    if partition.sd is None:
+        raise meta("java.lang.NullPointerException: the partition has no storage descriptor")
+    problem = columns.problem(partition.sd.cols)
+    if problem is not None:
+        raise meta(problem)
+    names.partition_name(row.table.partitionKeys, partition.values)
+
+
+def _described(partition: Struct) -> str:
+    values = ", ".join(partition.values)
+    return f"Partition(values:[{values}], dbName:{partition.dbName}, tableName:{partition.tableName})"
+
+
+def _prepare(call: Call, row: table_rows.Row, partition: Struct, properties: dict[str, str]) -> None:
+    """Location, directory, times and parameters that a new partition gets."""
+    table = row.table
+    location = partition.sd.location
+    if not location:
+        if table.sd.location is not None:
+            location = f"{table.sd.location}/{names.partition_name(table.partitionKeys, partition.values)}"
+        elif table.tableType != "VIRTUAL_VIEW":
+            raise meta("Cannot append a partition to a view")
+    elif table.sd.location is None and table.tableType != "VIRTUAL_VIEW":
+        raise meta("Cannot specify location for a view partition")
+    made = False
+    if location:
+        partition.sd.location = location = path_text(location)
+        made = call.warehouse.make(location)
+        if made:
+            call.undo(partial(call.warehouse.unmake, location))
+    partition.createTime = call.now
+    if table.tableType != "VIRTUAL_VIEW":
+        quick_stats.fill(partition, call.warehouse, made=made, forced=False, properties=properties)
+    quick_stats.stamp(partition, call.now)
+
+
+def _store(call: Call, row: table_rows.Row, added: Sequence[Struct]) -> None:
+    if not added:
+        return
+    stored = []
+    for partition in added:
+        one = copy(partition)
+        one.dbName, one.tableName = row.table.dbName, row.table.tableName
+        stored.append(one)
+    rows.insert_partitions(call, row, stored)
+    events.add_partition(call, row.table, stored)
+
+
+def append_partition(call: Call, args: Struct) -> Struct:
+    """One with the table's descriptor, by values."""
+    return _append(call, args.db_name, None, args.tbl_name, args.part_vals, None, {})
+
+
+def append_partition_with_environment_context(call: Call, args: Struct) -> Struct:
+    """The same with properties."""
+    properties = quick_stats.context(args.environment_context)
+    return _append(call, args.db_name, None, args.tbl_name, args.part_vals, None, properties)
+
+
+def append_partition_by_name(call: Call, args: Struct) -> Struct:
+    """One with the table's descriptor, by name."""
+    return _append(call, args.db_name, None, args.tbl_name, None, args.part_name, {})
+
+
+def append_partition_by_name_with_environment_context(call: Call, args: Struct) -> Struct:
+    """The same with properties."""
+    properties = quick_stats.context(args.environment_context)
+    return _append(call, args.db_name, None, args.tbl_name, None, args.part_name, properties)
+
+
+def append_partition_req(call: Call, args: Struct) -> Struct:
+    """By request."""
+    request = args.appendPartitionsReq
+    properties = quick_stats.context(request.environmentContext)
+    place = (request.dbName, request.catalogName, request.tableName)
+    return _append(call, *place, request.partVals, request.name, properties)
+
+
+def _append(
+    call: Call,
+    database: str,
+    catalog: str | None,
+    table: str,
+    values: list[str] | None,
+    name: str | None,
+    properties: dict[str, str],
+) -> Struct:
+    found_catalog, found_database = names.both(database, catalog)
+    if values is None and not name:
+        raise meta("Partition name is invalid. " + (name or ""))
+    if values is not None and not values:
+        raise meta("The partition values must not be null or empty.")
+    row = table_rows.find_table(call, found_catalog, found_database, names.fold(table))
+    if row is None:
+        place = names.qualified(found_catalog, found_database, table)
+        raise invalid_object(f"Unable to append partition because {place} does not exist")
+    if values is None:
+        values = reading.values_of(row, name or "")
+    if row.table.tableType == "VIRTUAL_VIEW" or row.table.sd is None or row.table.sd.location is None:
+        raise meta("Cannot append a partition to a view")
+    part_name = names.partition_name(row.table.partitionKeys, values)
+    if rows.find(call, row, names=[part_name]):
+        raise already_exists(f"Partition(s) already exist, partition name(s): [{part_name}]")
+    sd = copy(row.table.sd)
+    sd.location = None
+    partition = new(
+        "Partition",
+        values=list(values),
+        dbName=row.table.dbName,
+        tableName=row.table.tableName,
+        createTime=0,
+        lastAccessTime=0,
+        sd=sd,
+        parameters={},
+        catName=found_catalog,
+    )
+    _prepare(call, row, partition, properties)
+    _store(call, row, [partition])
+    return partition
+
+
+def alter_partition(call: Call, args: Struct) -> None:
+    """One, by its values."""
+    _alter_one(call, args.db_name, args.tbl_name, args.new_part, {})
+
+
+def alter_partition_with_environment_context(call: Call, args: Struct) -> None:
+    """The same with properties."""
+    _alter_one(call, args.db_name, args.tbl_name, args.new_part, quick_stats.context(args.environment_context))
+
+
+def _alter_one(call: Call, database: str, table: str, after: Struct, properties: dict[str, str]) -> None:
+    catalog, database_name = names.both(database, after.catName)
+    row = table_rows.find_table(call, catalog, database_name, names.fold(table))
+    if row is None:
+        raise invalid_operation(
+            "alter is not possible: Unable to alter partition because table or database does not exist."
+        )
+    try:
+        part = reading.one(call, row, after.values)
+    except Failure as failure:
+        raise invalid_operation(f"alter is not possible: {failure.message}") from failure
+    _change(call, row, part, after, properties)
+    write_id = -1 if after.writeId is None else after.writeId
+    events.alter_partition(call, row.table, part.partition, after, truncated=False, write_id=write_id)
+
+
+def _change(call: Call, row: table_rows.Row, part: rows.Part, after: Struct, properties: dict[str, str]) -> None:
+    if after.sd is None or not after.sd.location:
+        raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
+    after.sd.location = path_text(after.sd.location)
+    after.catName = after.catName or row.table.catName
+    if properties.get(quick_stats.DO_NOT_UPDATE, "").lower() != "true":
+        quick_stats.fill(after, call.warehouse, made=False, forced=True, properties=properties)
+    quick_stats.stamp(after, call.now)
+    rows.update_partition(call, row, part, after)
+
+
+def alter_partitions(call: Call, args: Struct) -> None:
+    """Several, all or none."""
+    _alter_many(call, args.db_name, None, args.tbl_name, args.new_parts, {})
+
+
+def alter_partitions_with_environment_context(call: Call, args: Struct) -> None:
+    """The same with properties."""
+    properties = quick_stats.context(args.environment_context)
+    _alter_many(call, args.db_name, None, args.tbl_name, args.new_parts, properties)
+
+
+def alter_partitions_req(call: Call, args: Struct) -> Struct:
+    """The same by request."""
+    request = args.req
+    properties = quick_stats.context(request.environmentContext)
+    place = (request.dbName, request.catName, request.tableName)
+    _alter_many(call, *place, request.partitions, properties, write_id=request.writeId)
+    return new("AlterPartitionsResponse")
+
+
+def _alter_many(
+    call: Call,
+    database: str,
+    catalog: str | None,
+    table: str,
+    changed: Sequence[Struct],
+    properties: dict[str, str],
+    *,
+    write_id: int | None = None,
+) -> None:
+    found_catalog, database_name = names.both(database, catalog)
+    row = table_rows.find_table(call, found_catalog, database_name, names.fold(table))
+    if row is None:
+        raise invalid_operation(
+            "alter is not possible: Unable to alter partitions because table or database does not exist."
+        )
+    by_name = {names.partition_name(row.table.partitionKeys, each.values): each for each in changed}
+    parts = rows.find(call, row, names=by_name, whole=True)
+    if len(parts) != len(changed):
+        raise invalid_operation(
+            f"Alter partition operation failed: new parts size {len(changed)} not matching with old parts size"
+            f" {len(parts)}"
+        )
+    if not parts:
+        return
+    for part in parts:
+        if write_id is not None and write_id > 0:
+            by_name[part.name].writeId = write_id
+        _change(call, row, part, by_name[part.name], properties)
+    number = -1 if write_id is None else write_id
+    events.alter_partitions(call, row.table, changed, truncated=False, write_id=number)
+
+
+def rename_partition(call: Call, args: Struct) -> None:
+    """Other values for a partition."""
+    _rename(call, args.db_name, None, args.tbl_name, args.part_vals, args.new_part)
+
+
+def rename_partition_req(call: Call, args: Struct) -> Struct:
+    """The same by request."""
+    request = args.req
+    _rename(call, request.dbName, request.catName, request.tableName, request.partVals, request.newPart)
+    return new("RenamePartitionResponse")
+
+
+def _rename(
+    call: Call, database: str, catalog: str | None, table: str, values: list[str], after: Struct
+) -> None:
+    found_catalog, database_name = names.both(database, catalog)
+    row = table_rows.find_table(call, found_catalog, database_name, names.fold(table))
+    if row is None:
+        raise invalid_operation("Unable to rename partition because table or database does not exist")
+    try:
+        part = reading.one(call, row, values)
+    except Failure as failure:
+        raise invalid_operation("Unable to rename partition because old partition does not exist") from failure
+    new_name = names.partition_name(row.table.partitionKeys, after.values)
+    if new_name != part.name and rows.find(call, row, names=[new_name]):
+        listed = ", ".join(after.values)
+        raise invalid_operation(f"Partition already exists:{database_name}.{names.fold(table)}.[{listed}]")
+    if after.sd is None:
+        raise meta("java.lang.NullPointerException: the partition has no storage descriptor")
+    old_location = part.partition.sd.location
+    after.sd.location = old_location
+    if owns_data(row.table) and row.table.tableType == "MANAGED_TABLE" and old_location:
+        target = f"{row.table.sd.location}/{new_name}"
+        if call.warehouse.exists(target):
+            raise invalid_operation(
+                f"New location for this table {found_catalog}.{database_name}.{row.table.tableName} already exists :"
+                f" {target}"
+            )
+        if call.warehouse.move(old_location, target):
+            call.undo(partial(call.warehouse.move, target, old_location))
+        after.sd.location = target
+    after.catName = after.catName or found_catalog
+    quick_stats.fill(after, call.warehouse, made=False, forced=True, properties={})
+    quick_stats.stamp(after, call.now)
+    rows.update_partition(call, row, part, after)
+    number = -1 if after.writeId is None else after.writeId
+    events.alter_partition(call, row.table, part.partition, after, truncated=False, write_id=number)
+
+
+def drop_partition(call: Call, args: Struct) -> bool:
+    """One, by its values."""
+    return _drop_one(call, args.db_name, None, args.tbl_name, args.part_vals, None, delete_data=args.deleteData)
+
+
+def drop_partition_with_environment_context(call: Call, args: Struct) -> bool:
+    """The same with properties."""
+    return drop_partition(call, args)
+
+
+def drop_partition_by_name(call: Call, args: Struct) -> bool:
+    """One, by its name."""
+    return _drop_one(call, args.db_name, None, args.tbl_name, None, args.part_name, delete_data=args.deleteData)
+
+
+def drop_partition_by_name_with_environment_context(call: Call, args: Struct) -> bool:
+    """The same with properties."""
+    return drop_partition_by_name(call, args)
+
+
+def drop_partition_req(call: Call, args: Struct) -> bool:
+    """By request."""
+    request = args.dropPartitionReq
+    place = (request.dbName, request.catName, request.tblName)
+    return _drop_one(call, *place, request.partVals, request.partName, delete_data=bool(request.deleteData))
+
+
+def _drop_one(
+    call: Call,
+    database: str,
+    catalog: str | None,
+    table: str,
+    values: list[str] | None,
+    name: str | None,
+    *,
+    delete_data: bool,
+) -> bool:
+    row = reading.of_one(call, database, table, catalog)
+    if values is None:
+        try:
+            values = reading.values_of(row, name or "")
+        except Failure as failure:
+            raise no_such_object(failure.message or "") from failure
+    _drop(call, row, [reading.one(call, row, values)], delete_data=delete_data)
+    return True
+
+
+def drop_partitions_req(call: Call, args: Struct) -> Struct:
+    """Several, by name; with ifExists those which are not there are passed over."""
+    request = args.req
+    catalog, database = names.both(request.dbName, request.catName)
+    row = table_rows.find_table(call, catalog, database, names.fold(request.tblName))
+    if row is None:
+        place = names.qualified(catalog, database, request.tblName)
+        raise no_such_object(f"{place} table not found")
+    if request.parts is None or request.parts.names is None:
+        wanted = _of_expressions(call, row, request)
+    else:
+        wanted = request.parts.names
+    parts = rows.find(call, row, names=wanted)
+    if len(parts) < len(set(wanted)) and request.ifExists is False:
+        raise no_such_object("Some partitions to drop are missing")
+    if parts:
+        _drop(call, row, parts, delete_data=bool(request.deleteData))
+    result = new("DropPartitionsResult")
+    if request.needResult is not False:
+        result.partitions = [part.partition for part in parts]
+    return result
+
+
+def _of_expressions(call: Call, row: table_rows.Row, request: Struct) -> list[str]:
+    """Names that expressions select: Hive's own are Java objects, which only Hive can read; a filter's text is text."""
+    found: list[str] = []
+    for expression in (request.parts.exprs if request.parts is not None else None) or ():
+        text = expression.expr.decode("utf-8", "replace")
+        if not text.isprintable():
+            raise meta("partition expressions of Hive's own (Kryo) cannot be read by this metastore; name partitions")
+        chosen = reading.chosen_names(call, row, text)
+        if not chosen and request.ifExists is False:
+            raise no_such_object(f"No partitions match {text}")
+        found += chosen
+    return found
+
+
+def _drop(call: Call, row: table_rows.Row, parts: Sequence[rows.Part], *, delete_data: bool) -> None:
+    if delete_data and owns_data(row.table):
+        for part in parts:
+            if part.partition.sd is not None and part.partition.sd.location:
+                call.after_commit(partial(call.warehouse.remove, part.partition.sd.location))
+    rows.delete_partitions(call, parts)
+    events.drop_partition(call, row.table, [part.partition for part in parts])
+
+
+METHODS = writes(
+    add_partition=add_partition,
+    add_partition_with_environment_context=add_partition_with_environment_context,
+    add_partitions=add_partitions,
+    add_partitions_req=add_partitions_req,
+    append_partition=append_partition,
+    append_partition_with_environment_context=append_partition_with_environment_context,
+    append_partition_by_name=append_partition_by_name,
+    append_partition_by_name_with_environment_context=append_partition_by_name_with_environment_context,
+    append_partition_req=append_partition_req,
+    alter_partition=alter_partition,
+    alter_partition_with_environment_context=alter_partition_with_environment_context,
+    alter_partitions=alter_partitions,
+    alter_partitions_with_environment_context=alter_partitions_with_environment_context,
+    alter_partitions_req=alter_partitions_req,
+    rename_partition=rename_partition,
+    rename_partition_req=rename_partition_req,
+    drop_partition=drop_partition,
+    drop_partition_with_environment_context=drop_partition_with_environment_context,
+    drop_partition_by_name=drop_partition_by_name,
+    drop_partition_by_name_with_environment_context=drop_partition_by_name_with_environment_context,
+    drop_partition_req=drop_partition_req,
+    drop_partitions_req=drop_partitions_req,
+)

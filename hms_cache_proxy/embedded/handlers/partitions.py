@@ -1,0 +1,319 @@
+"""Partitions, as they are read.
+
+Job: what the calls mean; rows are rows/partitions.py's. Source: HMSHandler of 4.2, and what one answered.
+Owner: the thread of a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hms_cache_proxy.embedded import names, partition_filter
+from hms_cache_proxy.embedded.call import Call, neither, reads
+from hms_cache_proxy.embedded.failures import Failure, invalid_object, meta, no_such_object
+from hms_cache_proxy.embedded.handlers.tables import found
+from hms_cache_proxy.embedded.rows import partitions as rows
+from hms_cache_proxy.embedded.rows import tables as table_rows
+from hms_cache_proxy.embedded.values import new
+from hms_cache_proxy.wire.spec import Struct
+
+
+def _limit(number: int | None) -> int | None:
+    return None if number is None or number < 0 else number
+
+
+def _table(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row | None:
+    found_catalog, found_database = names.both(database, catalog)
+    return table_rows.find_table(call, found_catalog, found_database, names.fold(table))
+
+
+def _found(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
+    found_catalog, found_database = names.both(database, catalog)
+    return found(call, found_catalog, found_database, table)
+
+
+def one(call: Call, row: table_rows.Row, values: Sequence[str]) -> rows.Part:
+    """The partition of these values. NoSuchObjectException."""
+    name = names.partition_name(row.table.partitionKeys, values)
+    parts = [part for part in rows.find(call, row, names=[name], whole=True) if part.partition.values == list(values)]
+    if not parts:
+        raise no_such_object(f"partition values=[{', '.join(values)}]")
+    return parts[0]
+
+
+def of_one(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
+    """The table of a call for one partition. NoSuchObjectException in the words of those calls."""
+    row = _table(call, database, table, catalog)
+    if row is None:
+        place = names.qualified(*names.both(database, catalog), names.fold(table))
+        raise no_such_object(f"Unable to get partition because {place} does not exist")
+    return row
+
+
+def values_of(row: table_rows.Row, name: str) -> list[str]:
+    """The values of a partition's name, in the order of the keys."""
+    spec = {key.lower(): value for key, value in _spec(name).items()}
+    for key in row.table.partitionKeys:
+        if key.name not in spec:
+            raise invalid_object(f"incomplete partition name - missing {key.name}")
+    return [spec[key.name] for key in row.table.partitionKeys]
+
+
+def _spec(name: str) -> dict[str, str]:
+    try:
+        return names.partition_spec(name)
+    except Failure:
+        return {}
+
+
+def get_partition(call: Call, args: Struct) -> Struct:
+    """By values."""
+    return one(call, of_one(call, args.db_name, args.tbl_name), args.part_vals).partition
+
+
+def get_partition_req(call: Call, args: Struct) -> Struct:
+    """By request."""
+    request = args.req
+    row = of_one(call, request.dbName, request.tblName, request.catName)
+    return new("GetPartitionResponse", partition=one(call, row, request.partVals).partition)
+
+
+def get_partition_with_auth(call: Call, args: Struct) -> Struct:
+    """By values; there are no privileges of partitions."""
+    return get_partition(call, args)
+
+
+def get_partition_by_name(call: Call, args: Struct) -> Struct:
+    """By `key=value/key=value`."""
+    row = of_one(call, args.db_name, args.tbl_name)
+    try:
+        values = values_of(row, args.part_name)
+    except Failure as failure:
+        raise no_such_object(failure.message or "") from failure
+    return one(call, row, values).partition
+
+
+def get_partition_names(call: Call, args: Struct) -> list[str]:
+    """Of a table; none where there is no table."""
+    row = _table(call, args.db_name, args.tbl_name)
+    return [] if row is None else rows.partition_names(call, row.table_id, _limit(args.max_parts))
+
+
+def fetch_partition_names_req(call: Call, args: Struct) -> list[str]:
+    """The same by request."""
+    request = args.partitionReq
+    row = _table(call, request.dbName, request.tblName, request.catName)
+    return [] if row is None else rows.partition_names(call, row.table_id, _limit(request.maxParts))
+
+
+def get_partitions(call: Call, args: Struct) -> list[Struct]:
+    """Of a table; none where there is no table."""
+    row = _table(call, args.db_name, args.tbl_name)
+    return [] if row is None else _bare(rows.find(call, row, limit=_limit(args.max_parts)))
+
+
+def get_partitions_req(call: Call, args: Struct) -> Struct:
+    """The same by request."""
+    request = args.req
+    row = _table(call, request.dbName, request.tblName, request.catName)
+    parts = [] if row is None else _bare(rows.find(call, row, limit=_limit(request.maxParts)))
+    return new("PartitionsResponse", partitions=_without_columns(parts, request))
+
+
+def get_partitions_with_auth(call: Call, args: Struct) -> list[Struct]:
+    """As get_partitions."""
+    return get_partitions(call, args)
+
+
+def _bare(parts: Sequence[rows.Part]) -> list[Struct]:
+    return [part.partition for part in parts]
+
+
+def _without_columns(partitions: list[Struct], request: Struct) -> list[Struct]:
+    """Requests may leave columns and parameters out."""
+    if request.skipColumnSchemaForPartition:
+        for partition in partitions:
+            if partition.sd is not None:
+                partition.sd.cols = None
+    return partitions
+
+
+def get_partition_names_ps(call: Call, args: Struct) -> list[str]:
+    """Names of the partitions with these first values; an empty one matches any."""
+    row = _found(call, args.db_name, args.tbl_name)
+    return _names_like(call, row, args.part_vals, args.max_parts)
+
+
+def get_partition_names_ps_req(call: Call, args: Struct) -> Struct:
+    """The same by request."""
+    request = args.req
+    row = _found(call, request.dbName, request.tblName, request.catName)
+    return new("GetPartitionNamesPsResponse", names=_names_like(call, row, request.partValues or [], request.maxParts))
+
+
+def get_partitions_ps(call: Call, args: Struct) -> list[Struct]:
+    """Partitions with these first values."""
+    row = _found(call, args.db_name, args.tbl_name)
+    return _bare(rows.find(call, row, names=_names_like(call, row, args.part_vals, args.max_parts)))
+
+
+def get_partitions_ps_with_auth(call: Call, args: Struct) -> list[Struct]:
+    """The same; there are no privileges of partitions."""
+    return get_partitions_ps(call, args)
+
+
+def get_partitions_ps_with_auth_req(call: Call, args: Struct) -> Struct:
+    """The same by request; also by names."""
+    request = args.req
+    row = _found(call, request.dbName, request.tblName, request.catName)
+    if request.partNames is not None:
+        wanted = request.partNames
+    else:
+        wanted = _names_like(call, row, request.partVals or [], request.maxParts)
+    parts = _bare(rows.find(call, row, names=wanted))
+    return new("GetPartitionsPsWithAuthResponse", partitions=_without_columns(parts, request))
+
+
+def _names_like(call: Call, row: table_rows.Row, values: Sequence[str], limit: int | None) -> list[str]:
+    keys = row.table.partitionKeys
+    if len(values) > len(keys):
+        raise meta(
+            f"Incorrect number of partition values. numPartKeys={len(keys)}, part_val=[{', '.join(values)}]"
+        )
+    wanted = [
+        f"{names.escape(key.name)}={names.escape(value)}" if value else None
+        for key, value in zip(keys, values, strict=False)
+    ]
+    found_ones = []
+    for name in rows.partition_names(call, row.table_id):
+        pieces = name.split("/")
+        if all(each is None or each == piece for each, piece in zip(wanted, pieces, strict=False)):
+            found_ones.append(name)
+    number = _limit(limit)
+    return found_ones if number is None else found_ones[:number]
+
+
+def get_partitions_by_names(call: Call, args: Struct) -> list[Struct]:
+    """Those of the named ones which exist, in order of their names."""
+    return _bare(_by_names(call, args.db_name, args.tbl_name, args.names))
+
+
+def get_partitions_by_names_req(call: Call, args: Struct) -> Struct:
+    """The same by request."""
+    request = args.req
+    parts = _bare(_by_names(call, request.db_name, request.tbl_name, request.names or []))
+    return new("GetPartitionsByNamesResult", partitions=_without_columns(parts, request))
+
+
+def _by_names(call: Call, database: str, table: str, wanted: Sequence[str]) -> list[rows.Part]:
+    try:
+        row = _found(call, database, table)
+    except Failure as failure:
+        raise invalid_object(failure.message or "") from failure
+    return rows.find(call, row, names=wanted)
+
+
+def get_partitions_by_filter(call: Call, args: Struct) -> list[Struct]:
+    """Those that a filter selects, in order of their names."""
+    return _by_filter(call, args.db_name, None, args.tbl_name, args.filter, args.max_parts)
+
+
+def get_partitions_by_filter_req(call: Call, args: Struct) -> list[Struct]:
+    """The same by request."""
+    request = args.req
+    parts = _by_filter(call, request.dbName, request.catName, request.tblName, request.filter, request.maxParts)
+    return _without_columns(parts, request)
+
+
+def get_num_partitions_by_filter(call: Call, args: Struct) -> int:
+    """How many a filter selects."""
+    return len(chosen_names(call, _of_filter(call, args.db_name, None, args.tbl_name), args.filter))
+
+
+def _by_filter(
+    call: Call, database: str, catalog: str | None, table: str, text: str | None, limit: int | None
+) -> list[Struct]:
+    row = _of_filter(call, database, catalog, table)
+    number = _limit(limit)
+    chosen = chosen_names(call, row, text)
+    return _bare(rows.find(call, row, names=chosen if number is None else chosen[:number]))
+
+
+def _of_filter(call: Call, database: str, catalog: str | None, table: str) -> table_rows.Row:
+    row = _table(call, database, table, catalog)
+    if row is None:
+        place = names.qualified(*names.both(database, catalog), names.fold(table))
+        raise no_such_object(f"Specified catalog.database.table does not exist : {place}")
+    return row
+
+
+def chosen_names(call: Call, row: table_rows.Row, text: str | None) -> list[str]:
+    """Names of the partitions that a filter selects, in order."""
+    every = rows.partition_names(call, row.table_id)
+    chosen = partition_filter.selects(text or "", row.table.partitionKeys)
+    return [name for name in every if chosen(names.partition_values(name))]
+
+
+def get_partition_values(call: Call, args: Struct) -> Struct:
+    """The values of some keys, of all partitions."""
+    request = args.request
+    row = _found(call, request.dbName, request.tblName, request.catName)
+    order = {key.name: at for at, key in enumerate(row.table.partitionKeys)}
+    wanted = [order[key.name.lower()] for key in request.partitionKeys if key.name.lower() in order]
+    chosen = chosen_names(call, row, request.filter)
+    found_ones = [[names.partition_values(name)[at] for at in wanted] for name in chosen]
+    if request.applyDistinct:
+        found_ones = [list(each) for each in dict.fromkeys(map(tuple, found_ones))]
+    if request.ascending is False:
+        found_ones.reverse()
+    number = _limit(request.maxParts)
+    found_ones = found_ones if number is None else found_ones[:number]
+    return new("PartitionValuesResponse", partitionValues=[new("PartitionValuesRow", row=each) for each in found_ones])
+
+
+def partition_name_to_vals(_call: Call, args: Struct) -> list[str]:
+    """The values in a name."""
+    return names.partition_values(args.part_name) if args.part_name else []
+
+
+def partition_name_to_spec(_call: Call, args: Struct) -> dict[str, str]:
+    """Key to value of a name."""
+    return names.partition_spec(args.part_name)
+
+
+def partition_name_has_valid_characters(_call: Call, args: Struct) -> bool:
+    """Whether no value has a character that may not be in one: all may, by default."""
+    if args.throw_exception and args.part_vals is None:
+        raise meta("no partition values")
+    return True
+
+
+METHODS = {
+    **reads(
+        get_partition=get_partition,
+        get_partition_req=get_partition_req,
+        get_partition_with_auth=get_partition_with_auth,
+        get_partition_by_name=get_partition_by_name,
+        get_partition_names=get_partition_names,
+        fetch_partition_names_req=fetch_partition_names_req,
+        get_partitions=get_partitions,
+        get_partitions_req=get_partitions_req,
+        get_partitions_with_auth=get_partitions_with_auth,
+        get_partition_names_ps=get_partition_names_ps,
+        get_partition_names_ps_req=get_partition_names_ps_req,
+        get_partitions_ps=get_partitions_ps,
+        get_partitions_ps_with_auth=get_partitions_ps_with_auth,
+        get_partitions_ps_with_auth_req=get_partitions_ps_with_auth_req,
+        get_partitions_by_names=get_partitions_by_names,
+        get_partitions_by_names_req=get_partitions_by_names_req,
+        get_partitions_by_filter=get_partitions_by_filter,
+        get_partitions_by_filter_req=get_partitions_by_filter_req,
+        get_num_partitions_by_filter=get_num_partitions_by_filter,
+        get_partition_values=get_partition_values,
+    ),
+    **neither(
+        partition_name_to_vals=partition_name_to_vals,
+        partition_name_to_spec=partition_name_to_spec,
+        partition_name_has_valid_characters=partition_name_has_valid_characters,
+    ),
+}

@@ -1,0 +1,122 @@
+"""Calls about the server and the session: who calls, settings, versions.
+
+Job: what the calls mean. Source: HMSHandler of 4.2. Owner: the thread of a call.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+
+from sqlalchemy import select
+
+from hms_cache_proxy.embedded.call import Call, neither, reads
+from hms_cache_proxy.embedded.failures import Failure, meta
+from hms_cache_proxy.embedded.schema import UUID_KEY, VERSION, T
+from hms_cache_proxy.wire.facts import enum
+from hms_cache_proxy.wire.spec import Struct
+
+_ALIVE = int(enum("fb_status").ALIVE)  # type: ignore[attr-defined]  # made at run time
+_STARTED = int(time.time())
+_TOLD = re.compile(r"(hive|hdfs|mapred|metastore).*")
+_PER_SESSION = {  # MetastoreConf.metaConfVars and their defaults
+    "metastore.try.direct.sql": "true",
+    "metastore.try.direct.sql.ddl": "true",
+    "metastore.client.socket.timeout": "600s",
+    "metastore.partition.name.whitelist.pattern": "",
+    "metastore.capability.check": "true",
+    "metastore.disallow.incompatible.col.type.changes": "true",
+}
+
+
+def set_ugi(call: Call, args: Struct) -> list[str]:
+    """Who calls from now on, and its groups."""
+    call.session.user = args.user_name
+    call.session.groups = list(args.group_names or ())
+    return [args.user_name, *call.session.groups]
+
+
+def get_config_value(call: Call, args: Struct) -> str:
+    """A setting of a metastore, else the default that was sent."""
+    if args.name is None:
+        return str(args.defaultValue)
+    if _TOLD.fullmatch(args.name) is None:
+        message = f"For security reasons, the config key {args.name} cannot be accessed"
+        raise Failure("ConfigValSecurityException", message)
+    value = call.settings.get(args.name, call.settings.get(args.name.removeprefix("hive.")))
+    return value if value is not None else args.defaultValue
+
+
+def getMetaConf(call: Call, args: Struct) -> str:
+    """One of the settings that a session may change."""
+    key = _session_key(args.key)
+    return call.session.settings.get(key, _PER_SESSION[key])
+
+
+def setMetaConf(call: Call, args: Struct) -> None:
+    """Change one for this session."""
+    call.session.settings[_session_key(args.key)] = args.value
+
+
+def _session_key(key: str) -> str:
+    name = (key or "").removeprefix("hive.")
+    if name not in _PER_SESSION:
+        raise meta(f"Invalid configuration key {key}")
+    return name
+
+
+def get_metastore_db_uuid(call: Call, _args: Struct) -> str:
+    """The database's own id, made with it."""
+    columns = T.METASTORE_DB_PROPERTIES.c
+    return str(call.execute(select(columns.PROPERTY_VALUE).where(columns.PROPERTY_KEY == UUID_KEY)).scalar_one())
+
+
+def getVersion(_call: Call, _args: Struct) -> str:
+    """Of the Hive that this is like."""
+    return VERSION
+
+
+def getStatus(_call: Call, _args: Struct) -> int:
+    """Alive."""
+    return _ALIVE
+
+
+def getName(_call: Call, _args: Struct) -> str:
+    """Of the server."""
+    return "hms-cache-proxy embedded metastore"
+
+
+def getStatusDetails(_call: Call, _args: Struct) -> str:
+    """Nothing to say."""
+    return ""
+
+
+def aliveSince(_call: Call, _args: Struct) -> int:
+    """When this process began."""
+    return _STARTED
+
+
+def nothing(_call: Call, _args: Struct) -> None:
+    """For calls that need no answer: the client closes after `shutdown`."""
+
+
+def flushCache(_call: Call, _args: Struct) -> None:
+    """There is no cache here."""
+
+
+METHODS = {
+    **neither(
+        set_ugi=set_ugi,
+        get_config_value=get_config_value,
+        getMetaConf=getMetaConf,
+        setMetaConf=setMetaConf,
+        getVersion=getVersion,
+        getName=getName,
+        getStatus=getStatus,
+        getStatusDetails=getStatusDetails,
+        aliveSince=aliveSince,
+        shutdown=nothing,
+        flushCache=flushCache,
+    ),
+    **reads(get_metastore_db_uuid=get_metastore_db_uuid),
+}

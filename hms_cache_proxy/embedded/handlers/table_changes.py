@@ -1,0 +1,403 @@
+"""Tables, as they are made, changed and dropped.
+
+Job: what the calls mean: defaults, checks, directories, events; rows are rows/tables.py's. Source: HMSHandler,
+HiveAlterHandler and ObjectStore of 4.2, and what one answered. Owner: the thread of a call.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hms_cache_proxy.embedded import columns, events, names, quick_stats, transformer
+from hms_cache_proxy.embedded.call import Call, writes
+from hms_cache_proxy.embedded.failures import (
+    Failure,
+    already_exists,
+    invalid_object,
+    invalid_operation,
+    meta,
+    no_such_object,
+)
+from hms_cache_proxy.embedded.handlers.tables import found
+from hms_cache_proxy.embedded.rows import databases as database_rows
+from hms_cache_proxy.embedded.rows import partitions as partition_rows
+from hms_cache_proxy.embedded.rows import tables as rows
+from hms_cache_proxy.embedded.rows import transactions
+from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES
+from hms_cache_proxy.embedded.values import copy, new
+from hms_cache_proxy.embedded.warehouse import path_text
+from hms_cache_proxy.wire.spec import Struct
+
+_VIEWS = ("VIRTUAL_VIEW", "MATERIALIZED_VIEW")
+
+
+def create_table(call: Call, args: Struct) -> None:
+    """A table as given."""
+    create(call, args.tbl)
+
+
+def create_table_with_environment_context(call: Call, args: Struct) -> None:
+    """The same with properties."""
+    create(call, args.tbl, properties=quick_stats.context(args.environment_context))
+
+
+def create_table_req(call: Call, args: Struct) -> None:
+    """By request, which says what the processor can do."""
+    request = args.request
+    properties = quick_stats.context(request.envContext)
+    create(call, request.table, properties=properties, capabilities=request.processorCapabilities)
+
+
+def create(
+    call: Call,
+    table: Struct,
+    *,
+    properties: dict[str, str] | None = None,
+    capabilities: list[str] | None = None,
+) -> rows.Row:
+    """Make a table; the row. `table` is changed to what it became."""
+    table.catName = names.fold(table.catName) if table.catName else names.DEFAULT_CATALOG
+    if table.tableName is None:
+        raise meta("java.lang.NullPointerException: the table has no name")
+    catalog, database_name = names.both(table.dbName, table.catName)
+    if not names.valid_table(table.tableName):
+        raise invalid_object(f"{table.tableName} is not a valid object name")
+    database = database_rows.find_database(call, catalog, database_name)
+    if database is None:
+        raise invalid_object(f"database {names.qualified(catalog, database_name)}")
+    _check(table)
+    transformer.created(table, database[1], capabilities, call.warehouse)
+    table.catName, table.dbName = catalog, database_name
+    if rows.find_table(call, catalog, database_name, names.fold(table.tableName)) is not None:
+        raise already_exists(f"Table {names.qualified(catalog, database_name, table.tableName)} already exists")
+    made = _make_directory(call, table, database[1])
+    if table.tableType not in _VIEWS:
+        made = made or bool(table.partitionKeys)
+        quick_stats.fill(table, call.warehouse, made=made, forced=False, properties=properties or {})
+    table.createTime = call.now
+    quick_stats.stamp(table, call.now)
+    stored = stored_form(table)
+    table_id = rows.insert_table(call, database[0], stored)
+    table.tableName, table.id = stored.tableName, table_id
+    if table.ownerType is None:
+        table.ownerType = OWNER_TYPES["USER"]
+    events.create_table(call, table)
+    row = rows.find_table(call, catalog, database_name, stored.tableName)
+    assert row is not None
+    return row
+
+
+def _check(table: Struct) -> None:
+    if table.sd is None:
+        raise meta("java.lang.NullPointerException: the table has no storage descriptor")
+    for some in (table.sd.cols, table.partitionKeys):
+        if any(column.type is None for column in some or ()):
+            raise meta("java.lang.NullPointerException: a column has no type")
+        problem = columns.problem(some)
+        if problem is not None:
+            raise invalid_object(problem)
+
+
+def stored_form(table: Struct) -> Struct:
+    """A copy as it is stored: names folded, external or managed as EXTERNAL among the parameters says."""
+    stored: Struct = copy(table)
+    stored.tableName = names.fold(table.tableName)
+    external = (table.parameters or {}).get("EXTERNAL", "").upper() == "TRUE"
+    if stored.tableType == "EXTERNAL_TABLE" and not external:
+        stored.tableType = "MANAGED_TABLE"
+    elif stored.tableType == "MANAGED_TABLE" and external:
+        stored.tableType = "EXTERNAL_TABLE"
+    return stored
+
+
+def _make_directory(call: Call, table: Struct, database: Struct) -> bool:
+    """Of anything but a view; True if it was made."""
+    if table.tableType == "VIRTUAL_VIEW":
+        return False
+    if table.sd.location is None or table.sd.location == "":
+        external = table.tableType == "EXTERNAL_TABLE"
+        table.sd.location = transformer.table_path(database, table.tableName, call.warehouse, external=external)
+    else:
+        table.sd.location = path_text(table.sd.location)
+    made = call.warehouse.make(table.sd.location)
+    if made:
+        call.undo(partial(call.warehouse.unmake, table.sd.location))
+    return made
+
+
+def drop_table(call: Call, args: Struct) -> None:
+    """With its partitions, and its files if they are its own."""
+    catalog, database = names.both(args.dbname)
+    _drop(call, catalog, database, args.name, delete_data=args.deleteData)
+
+
+def drop_table_with_environment_context(call: Call, args: Struct) -> None:
+    """The same with properties."""
+    drop_table(call, args)
+
+
+def drop_table_req(call: Call, args: Struct) -> None:
+    """By request."""
+    request = args.dropTableReq
+    catalog, database = names.both(request.dbName, request.catalogName)
+    _drop(call, catalog, database, request.tableName, delete_data=bool(request.deleteData))
+
+
+def _drop(call: Call, catalog: str, database: str, name: str, *, delete_data: bool) -> None:
+    if database_rows.find_database(call, catalog, database) is None:
+        raise no_such_object(f"database {names.qualified(catalog, database)}")
+    remove(call, found(call, catalog, database, name), delete_data=delete_data)
+
+
+def drop_all(call: Call, database_id: int, *, delete_data: bool) -> None:
+    """Every table of a database."""
+    listed = rows.table_names(call, database_id)
+    if not listed:
+        return
+    catalog, database = rows.place(call, database_id)
+    by_name = {row.table.tableName: row for row in rows.find_tables(call, catalog, database, [n.name for n in listed])}
+    for each in sorted(by_name.values(), key=lambda row: row.table_id):
+        remove(call, each, delete_data=delete_data)
+
+
+def remove(call: Call, row: rows.Row, *, delete_data: bool) -> None:
+    """A table's rows, its event, and after the commit its files if they are its own."""
+    table = row.table
+    if delete_data and owns_data(table):
+        for location in {*partition_rows.locations(call, row.table_id), _location(table)}:
+            if location:
+                call.after_commit(partial(call.warehouse.remove, location))
+    partition_rows.delete_all(call, row.table_id)
+    rows.delete_table(call, row)
+    if rows.is_transactional(table.parameters):
+        transactions.forget_table(call, table.dbName, table.tableName)
+    events.drop_table(call, table)
+
+
+def owns_data(table: Struct) -> bool:
+    """Do a table's files go with it? Those of external tables do only where `external.table.purge` says so."""
+    parameters = table.parameters or {}
+    if table.tableType == "VIRTUAL_VIEW":
+        return False
+    external = table.tableType == "EXTERNAL_TABLE" or parameters.get("EXTERNAL", "").upper() == "TRUE"
+    return not external or parameters.get("external.table.purge", "").upper() == "TRUE"
+
+
+def _location(table: Struct) -> str | None:
+    return None if table.sd is None else table.sd.location
+
+
+def alter_table(call: Call, args: Struct) -> None:
+    """A table by its old name to what is given."""
+    catalog, database = names.both(args.dbname)
+    alter(call, catalog, database, args.tbl_name, args.new_tbl, properties={})
+
+
+def alter_table_with_environment_context(call: Call, args: Struct) -> None:
+    """The same with properties."""
+    catalog, database = names.both(args.dbname)
+    properties = quick_stats.context(args.environment_context)
+    alter(call, catalog, database, args.tbl_name, args.new_tbl, properties=properties)
+
+
+def alter_table_with_cascade(call: Call, args: Struct) -> None:
+    """The same; with `cascade`, changes of columns reach the partitions."""
+    catalog, database = names.both(args.dbname)
+    properties = {"CASCADE": "true"} if args.cascade else {}
+    alter(call, catalog, database, args.tbl_name, args.new_tbl, properties=properties)
+
+
+def alter_table_req(call: Call, args: Struct) -> Struct:
+    """By request; with a write id on tables with transactions."""
+    request = args.req
+    catalog, database = names.both(request.dbName, request.catName)
+    properties = dict(quick_stats.context(request.environmentContext))
+    if request.expectedParameterKey is not None:
+        properties |= {
+            "expected_parameter_key": request.expectedParameterKey,
+            "expected_parameter_value": request.expectedParameterValue or "",
+        }
+    alter(call, catalog, database, request.tableName, request.table, properties=properties)
+    return new("AlterTableResponse")
+
+
+def alter(
+    call: Call, catalog: str, database: str, name: str, table: Struct, *, properties: dict[str, str]
+) -> None:
+    """Change, rename or move a table."""
+    if table.catName is None:
+        table.catName = catalog
+    if table.sd is None:
+        raise invalid_operation("the table has no storage descriptor")
+    try:
+        row = found(call, catalog, database, name)
+    except Failure as failure:
+        raise invalid_operation(failure.message or "") from failure
+    before = row.table
+    _check_new(table, before, properties)
+    new_database, new_name = names.fold(table.dbName or database), names.fold(table.tableName)
+    renamed = (new_database, new_name) != (before.dbName, before.tableName)
+    database_id = row.database_id
+    if renamed:
+        database_id = _rename(call, row, table, catalog, new_database, new_name)
+    elif before.tableType not in _VIEWS and table.sd.location is None:
+        raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
+    table.dbName, table.tableName = new_database, new_name
+    truncated = "truncate" in properties.get("alterTableOpType", "").lower()
+    if not before.partitionKeys and quick_stats.wanted_after_alter(table, properties):
+        quick_stats.fill(table, call.warehouse, made=False, forced=True, properties=properties)
+    (table.parameters or {}).pop(quick_stats.DO_NOT_UPDATE, None)
+    quick_stats.stamp(table, call.now)
+    if table.sd.location is not None:
+        table.sd.location = path_text(table.sd.location)
+    stored = stored_form(table)
+    stored.writeId = table.writeId if rows.is_transactional(table.parameters) else before.writeId
+    rows.update_table(call, row, stored, database_id=database_id)
+    if renamed and rows.is_transactional(before.parameters):
+        transactions.rename_table(call, (before.dbName, before.tableName), (new_database, new_name))
+    if before.partitionKeys:
+        _reach_partitions(call, row, stored, properties)
+    table.id = row.table_id
+    write_id = table.writeId if table.writeId is not None else -1
+    events.alter_table(call, before, _logged(table, before), truncated=truncated, write_id=write_id)
+
+
+def _logged(table: Struct, before: Struct) -> Struct:
+    logged: Struct = copy(table)
+    if logged.ownerType is None:
+        logged.ownerType = before.ownerType
+    return logged
+
+
+def _check_new(table: Struct, before: Struct, properties: dict[str, str]) -> None:
+    if table.tableName is None or not names.valid_table(table.tableName):
+        raise invalid_operation(f"{table.tableName} is not a valid object name")
+    problem = columns.problem(table.sd.cols)
+    if problem is not None:
+        raise invalid_operation(problem)
+    if names.fold(table.catName) != before.catName:
+        raise invalid_operation(
+            f"Tables cannot be moved between catalogs, old catalog {before.catName}, new catalog {table.catName}"
+        )
+    key = properties.get("expected_parameter_key")
+    if key is not None:
+        wanted, there = properties.get("expected_parameter_value") or None, (before.parameters or {}).get(key)
+        if wanted != there:
+            raise meta(f"The table has been modified. The parameter value for key '{key}' is '{there}'. The expected"
+                       f" was value was '{wanted}'")
+    if before.tableType in _VIEWS:
+        return
+    if [key.name.lower() for key in table.partitionKeys or ()] != [key.name for key in before.partitionKeys]:
+        raise invalid_operation("partition keys can not be changed.")
+    columns.check_change(before.sd.cols, table.sd.cols or [])
+
+
+def _rename(call: Call, row: rows.Row, table: Struct, catalog: str, new_database: str, new_name: str) -> int:
+    """Check the new place and move the files there if they are the table's own; the new database's id."""
+    before = row.table
+    found_database = database_rows.find_database(call, catalog, new_database)
+    if found_database is None:
+        raise invalid_operation(f"Unable to change partition or table. Database {catalog}.{new_database} does not exist"
+                                " Check metastore logs for detailed stack.")
+    if rows.find_table(call, catalog, new_database, new_name) is not None:
+        raise invalid_operation(f"new table {new_database}.{new_name} already exists")
+    if before.tableType in _VIEWS:
+        return found_database[0]
+    same_place = table.sd.location in (None, "", before.sd.location)
+    if not same_place:
+        return found_database[0]
+    old_database = database_rows.find_database(call, catalog, before.dbName)
+    assert old_database is not None
+    external = before.tableType == "EXTERNAL_TABLE"
+    translated = (before.parameters or {}).get("TRANSLATED_TO_EXTERNAL", "").upper() == "TRUE"
+    stays_translated = (table.parameters or {}).get("TRANSLATED_TO_EXTERNAL", "").upper() == "TRUE"
+    default = transformer.table_path(old_database[1], before.tableName, call.warehouse, external=external)
+    if (external and not (translated and stays_translated)) or path_text(before.sd.location) != default:
+        table.sd.location = before.sd.location
+        return found_database[0]
+    target = transformer.table_path(found_database[1], new_name, call.warehouse, external=external)
+    if call.warehouse.exists(target):
+        raise invalid_operation(
+            f"New location for this table {catalog}.{before.dbName}.{before.tableName} already exists : {target}"
+        )
+    source = before.sd.location
+    if call.warehouse.move(source, target):
+        call.undo(partial(call.warehouse.move, target, source))
+    table.sd.location = target
+    if before.partitionKeys:
+        partition_rows.move(call, row.table_id, source, target)
+    return found_database[0]
+
+
+def _reach_partitions(call: Call, row: rows.Row, after: Struct, properties: dict[str, str]) -> None:
+    """With CASCADE, the partitions get the table's columns."""
+    before = row.table
+    if properties.get("CASCADE", "").lower() != "true":
+        return
+    if [(c.name, c.type, c.comment) for c in before.sd.cols] != [(c.name, c.type, c.comment) for c in after.sd.cols]:
+        partition_rows.set_columns(call, row.table_id, after.sd.cols)
+
+
+def truncate_table(call: Call, args: Struct) -> None:
+    """Remove the files of a table, or of some of its partitions."""
+    catalog, database = names.both(args.dbName)
+    truncate(call, catalog, database, args.tableName, args.partNames, {})
+
+
+def truncate_table_req(call: Call, args: Struct) -> Struct:
+    """The same by request."""
+    request = args.req
+    catalog, database = names.both(request.dbName)
+    properties = quick_stats.context(request.environmentContext)
+    truncate(call, catalog, database, request.tableName, request.partNames, properties)
+    return new("TruncateTableResponse")
+
+
+def truncate(
+    call: Call, catalog: str, database: str, name: str, wanted: list[str] | None, properties: dict[str, str]
+) -> None:
+    """Remove files, and set the numbers in the parameters to zero."""
+    row = found(call, catalog, database, name)
+    table = row.table
+    if table.tableType == "VIRTUAL_VIEW":
+        raise meta("Can not truncate a view")
+    parts = [] if not table.partitionKeys else partition_rows.find(call, row, names=wanted or None)
+    places = [part.partition.sd.location for part in parts] or [table.sd.location]
+    if not table.partitionKeys and call.warehouse.local(table.sd.location) is not None:
+        if not call.warehouse.exists(table.sd.location):
+            raise meta(f"File {table.sd.location} does not exist")
+    for location in places:
+        if location:
+            call.after_commit(partial(call.warehouse.empty, location))
+    for part in parts:
+        after = copy(part.partition)
+        after.parameters = _emptied(after.parameters, call.now)
+        partition_rows.update_parameters(call, part.partition_id, after.parameters)
+        events.alter_partition(call, table, part.partition, after, truncated=True, write_id=after.writeId or 0)
+    if not table.partitionKeys:
+        after = copy(table)
+        after.parameters = _emptied(after.parameters, call.now)
+        rows.update_parameters(call, row.table_id, after.parameters)
+        events.alter_table(call, table, after, truncated=True, write_id=after.writeId or 0)
+
+
+def _emptied(parameters: dict[str, str] | None, now: int) -> dict[str, str]:
+    zero = {"numFiles": "0", "totalSize": "0", "numRows": "0", "rawDataSize": "0", "numFilesErasureCoded": "0"}
+    kept = {key: value for key, value in (parameters or {}).items() if key != quick_stats.ACCURATE}
+    return {**kept, **zero, quick_stats.DDL_TIME: str(now)}
+
+
+METHODS = writes(
+    create_table=create_table,
+    create_table_with_environment_context=create_table_with_environment_context,
+    create_table_req=create_table_req,
+    drop_table=drop_table,
+    drop_table_with_environment_context=drop_table_with_environment_context,
+    drop_table_req=drop_table_req,
+    alter_table=alter_table,
+    alter_table_with_environment_context=alter_table_with_environment_context,
+    alter_table_with_cascade=alter_table_with_cascade,
+    alter_table_req=alter_table_req,
+    truncate_table=truncate_table,
+    truncate_table_req=truncate_table_req,
+)

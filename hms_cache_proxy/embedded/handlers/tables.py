@@ -1,0 +1,234 @@
+"""Tables, as they are read.
+
+Job: what the calls mean; rows are rows/tables.py's, what processors see is transformer.py's. Source: HMSHandler of 4.2,
+and what one answered; get_table and get_table_objects_by_name, which 4.2 no longer has, are 4.0.0's, so that older
+clients may do without the proxy. Owner: the thread of a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+
+from hms_cache_proxy.embedded import names, transformer
+from hms_cache_proxy.embedded.call import Call, reads
+from hms_cache_proxy.embedded.failures import Failure, meta, no_such_object, unknown_db, unknown_table
+from hms_cache_proxy.embedded.patterns import matcher
+from hms_cache_proxy.embedded.rows import databases as database_rows
+from hms_cache_proxy.embedded.rows import tables as rows
+from hms_cache_proxy.embedded.rows.common import read_maps
+from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES
+from hms_cache_proxy.embedded.schema import T
+from hms_cache_proxy.embedded.values import new
+from hms_cache_proxy.wire.spec import Struct
+
+
+def found(call: Call, catalog: str, database: str, name: str) -> rows.Row:
+    """A table as stored. NoSuchObjectException."""
+    row = rows.find_table(call, catalog, database, names.fold(name))
+    if row is None:
+        raise no_such_object(f"{names.qualified(catalog, database, name)} table not found")
+    return row
+
+
+def get_table(call: Call, args: Struct) -> Struct:
+    """By name, as Hive 4.0.0 has it."""
+    catalog, database = names.both(args.dbname)
+    return found(call, catalog, database, args.tbl_name).table
+
+
+def get_table_req(call: Call, args: Struct) -> Struct:
+    """By request."""
+    request = args.req
+    catalog, database = names.both(request.dbName, request.catName)
+    table = found(call, catalog, database, request.tblName).table
+    return new("GetTableResult", table=transformer.shown(table, request.processorCapabilities))
+
+
+def get_table_objects_by_name(call: Call, args: Struct) -> list[Struct]:
+    """Those of the named tables which exist, as Hive 4.0.0 has it."""
+    catalog, database = names.both(args.dbname)
+    return _named(call, catalog, database, args.tbl_names)
+
+
+def get_table_objects_by_name_req(call: Call, args: Struct) -> Struct:
+    """Those of the named tables (or of a pattern) which exist."""
+    request = args.req
+    catalog, database = names.both(request.dbName, request.catName)
+    wanted = request.tblNames
+    if wanted is None and request.tablesPattern is not None:
+        matches = matcher(request.tablesPattern)
+        wanted = [each.name for each in _listed(call, catalog, database) if matches(each.name)]
+    found_ones = _named(call, catalog, database, wanted)
+    for table in found_ones:
+        transformer.shown(table, request.processorCapabilities)
+    return new("GetTablesResult", tables=found_ones)
+
+
+def _named(call: Call, catalog: str, database: str, wanted: Sequence[str] | None) -> list[Struct]:
+    if not database:
+        raise unknown_db("DB name is null or empty")
+    if wanted is None:
+        raise Failure("InvalidOperationException", f"{catalog}.{database} cannot find null tables")
+    if database_rows.find_database(call, catalog, database) is None:
+        raise unknown_db(f"Could not find database {names.qualified(catalog, database)}")
+    return [row.table for row in rows.find_tables(call, catalog, database, [names.fold(name) for name in wanted])]
+
+
+def _listed(call: Call, catalog: str, database: str) -> list[rows.Name]:
+    found_one = database_rows.find_database(call, catalog, database)
+    return [] if found_one is None else rows.table_names(call, found_one[0])
+
+
+def _in_order_of_ids(found_ones: Sequence[rows.Name]) -> list[str]:
+    return [each.name for each in sorted(found_ones, key=lambda each: each.table_id)]
+
+
+def get_tables(call: Call, args: Struct) -> list[str]:
+    """Names that a pattern matches."""
+    catalog, database = names.both(args.db_name)
+    matches = matcher(args.pattern)
+    return _in_order_of_ids([each for each in _listed(call, catalog, database) if matches(each.name)])
+
+
+def get_tables_by_type(call: Call, args: Struct) -> list[str]:
+    """Names that a pattern matches, of one type of table."""
+    catalog, database = names.both(args.db_name)
+    matches = matcher(args.pattern)
+    mine = [each for each in _listed(call, catalog, database) if matches(each.name) and each.kind == args.tableType]
+    return _in_order_of_ids(mine)
+
+
+def get_all_tables(call: Call, args: Struct) -> list[str]:
+    """All names of a database."""
+    catalog, database = names.both(args.db_name)
+    return [each.name for each in _listed(call, catalog, database)]
+
+
+def get_table_meta(call: Call, args: Struct) -> list[Struct]:
+    """Name, type, owner and comment of tables of several databases."""
+    catalog, pattern = names.split(args.db_patterns)
+    in_database, called = matcher(pattern), matcher(args.tbl_patterns)
+    kinds = set(args.tbl_types or ())
+    found_ones = []
+    for id_, database in database_rows.find_databases(call, catalog):
+        if not in_database(database.name):
+            continue
+        mine = [
+            each
+            for each in rows.table_names(call, id_)
+            if called(each.name) and (not kinds or each.kind in kinds)
+        ]
+        parameters = read_maps(call, T.TABLE_PARAMS.c.TBL_ID, [each.table_id for each in mine])
+        for each in mine:
+            found_ones.append(
+                new(
+                    "TableMeta",
+                    dbName=database.name,
+                    tableName=each.name,
+                    tableType=each.kind,
+                    comments=parameters.get(each.table_id, {}).get("comment"),
+                    catName=catalog,
+                    ownerName=each.owner,
+                    ownerType=OWNER_TYPES.get(each.owner_type or "", OWNER_TYPES["USER"]),
+                )
+            )
+    return found_ones
+
+
+def get_tables_ext(call: Call, args: Struct) -> list[Struct]:
+    """Names with what a processor may do with the tables."""
+    request = args.req
+    catalog, database = names.both(request.database, request.catalog)
+    matches = matcher(request.tableNamePattern)
+    wanted = [each.name for each in _listed(call, catalog, database) if matches(each.name)]
+    if request.limit is not None and request.limit > 0:
+        wanted = wanted[: request.limit]
+    found_ones = []
+    for row in rows.find_tables(call, catalog, database, wanted):
+        table = transformer.shown(row.table, request.processorCapabilities or [])
+        found_ones.append(
+            new(
+                "ExtendedTableInfo",
+                tblName=table.tableName,
+                accessType=table.accessType,
+                requiredReadCapabilities=table.requiredReadCapabilities,
+                requiredWriteCapabilities=table.requiredWriteCapabilities,
+            )
+        )
+    return found_ones
+
+
+def get_fields(call: Call, args: Struct) -> list[Struct]:
+    """Columns of a table, without its partition keys."""
+    return _fields(call, args.db_name, None, args.table_name)
+
+
+def get_schema(call: Call, args: Struct) -> list[Struct]:
+    """Columns of a table, then its partition keys."""
+    return _schema(call, args.db_name, None, args.table_name)
+
+
+def get_fields_req(call: Call, args: Struct) -> Struct:
+    """The same by request."""
+    request = args.req
+    return new("GetFieldsResponse", fields=_fields(call, request.dbName, request.catName, request.tblName))
+
+
+def get_schema_req(call: Call, args: Struct) -> Struct:
+    """The same by request."""
+    request = args.req
+    return new("GetSchemaResponse", fields=_schema(call, request.dbName, request.catName, request.tblName))
+
+
+def _fields(call: Call, database: str, catalog: str | None, name: str) -> list[Struct]:
+    table = _of_fields(call, database, catalog, name)
+    return [] if table.sd is None else list(table.sd.cols)
+
+
+def _schema(call: Call, database: str, catalog: str | None, name: str) -> list[Struct]:
+    table = _of_fields(call, database, catalog, name)
+    return [*([] if table.sd is None else table.sd.cols), *table.partitionKeys]
+
+
+def _of_fields(call: Call, database: str, catalog: str | None, name: str) -> Struct:
+    found_catalog, found_database = names.both(database, catalog)
+    if name is None:
+        raise meta("null is not a table name")
+    try:
+        return found(call, found_catalog, found_database, name.partition(".")[0]).table
+    except Failure as failure:
+        raise unknown_table(failure.message or "") from failure
+
+
+def get_materialized_views_for_rewriting(call: Call, args: Struct) -> list[str]:
+    """Names of materialized views that may be used for rewriting."""
+    catalog, database = names.both(args.db_name)
+    tables, dbs = T.TBLS.c, T.DBS.c
+    query = (
+        select(tables.TBL_NAME)
+        .join(T.DBS, dbs.DB_ID == tables.DB_ID)
+        .where(dbs.CTLG_NAME == catalog, dbs.NAME == database, tables.TBL_TYPE == "MATERIALIZED_VIEW")
+        .where(tables.IS_REWRITE_ENABLED == True)  # noqa: E712  # a column
+        .order_by(tables.TBL_ID)
+    )
+    return [row[0] for row in call.execute(query)]
+
+
+METHODS = reads(
+    get_table=get_table,
+    get_table_req=get_table_req,
+    get_table_objects_by_name=get_table_objects_by_name,
+    get_table_objects_by_name_req=get_table_objects_by_name_req,
+    get_tables=get_tables,
+    get_tables_by_type=get_tables_by_type,
+    get_all_tables=get_all_tables,
+    get_table_meta=get_table_meta,
+    get_tables_ext=get_tables_ext,
+    get_fields=get_fields,
+    get_schema=get_schema,
+    get_fields_req=get_fields_req,
+    get_schema_req=get_schema_req,
+    get_materialized_views_for_rewriting=get_materialized_views_for_rewriting,
+)

@@ -1,0 +1,292 @@
+"""Transactions and write ids.
+
+Job: what the calls mean; rows are rows/transactions.py's. Source: TxnHandler of 4.2, and what one answered.
+
+A transaction whose owner has not been heard of for TIMEOUT_MS is aborted by the next call that looks. Write conflicts
+of commits are not looked for: writers of one row take locks, and compaction is not run here.
+Owner: the thread of a call.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from hms_cache_proxy.embedded import events, names
+from hms_cache_proxy.embedded.call import Call, reads, writes
+from hms_cache_proxy.embedded.failures import Failure, meta
+from hms_cache_proxy.embedded.rows import locks
+from hms_cache_proxy.embedded.rows import tables as table_rows
+from hms_cache_proxy.embedded.rows import transactions as rows
+from hms_cache_proxy.embedded.values import new
+from hms_cache_proxy.store.txn_list import ValidTxnList
+from hms_cache_proxy.wire.facts import enum
+from hms_cache_proxy.wire.spec import Struct
+
+TIMEOUT_MS = 300_000  # metastore.txn.timeout
+_STATES = {rows.OPEN: int(enum("TxnState")["OPEN"]), rows.ABORTED: int(enum("TxnState")["ABORTED"])}
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return int(time.time() * 1000)
+
+
+def no_such_txn(txn_id: int) -> Failure:
+    """NoSuchTxnException."""
+    return Failure("NoSuchTxnException", f"No such transaction txnid:{txn_id}")
+
+
+def aborted(txn_id: int) -> Failure:
+    """TxnAbortedException."""
+    return Failure("TxnAbortedException", f"Transaction txnid:{txn_id} already aborted")
+
+
+def must_be_open(call: Call, txn_id: int) -> None:
+    """NoSuchTxnException or TxnAbortedException for one that is not open."""
+    found = rows.state(call, txn_id)
+    if found is None or found[0] == rows.COMMITTED:
+        raise no_such_txn(txn_id)
+    if found[0] == rows.ABORTED:
+        raise aborted(txn_id)
+
+
+def abort_expired(call: Call) -> None:
+    """Transactions whose owner has gone."""
+    for txn_id in rows.expired(call, now_ms() - TIMEOUT_MS):
+        _abort(call, txn_id)
+
+
+def open_txns(call: Call, args: Struct) -> Struct:
+    """New ids; one event for all of them, none for those that only read."""
+    request = args.rqst
+    if request.num_txns <= 0:
+        raise meta(f"Invalid input for number of txns: {request.num_txns}")
+    abort_expired(call)
+    ids = rows.open_transactions(call, request, now_ms())
+    if request.txn_type != rows.READ_ONLY:
+        fields = {"txnIds": None, "fromTxnId": ids[0], "toTxnId": ids[-1]}
+        events.log(call, "OPEN_TXN", fields, catalog=None, database=None, table=None)
+    return new("OpenTxnsResponse", txn_ids=ids)
+
+
+def commit_txn(call: Call, args: Struct) -> None:
+    """What it wrote is valid from now on; its locks end."""
+    request = args.rqst
+    txn_id = request.txnid
+    found = rows.state(call, txn_id)
+    if found is None:
+        raise no_such_txn(txn_id)
+    if found[0] == rows.COMMITTED:
+        return
+    if found[0] == rows.ABORTED:
+        raise aborted(txn_id)
+    if request.keyValue is not None:
+        _put(call, request.keyValue)
+    written = rows.written(call, txn_id)
+    rows.end(call, [txn_id], rows.COMMITTED)
+    locks.remove_of_transactions(call, [txn_id])
+    if found[1] != rows.READ_ONLY:
+        fields = {
+            "txnid": txn_id,
+            "writeIds": [each[2] for each in written],
+            "databases": [each[0] for each in written],
+            "tables": None,
+            "partitions": None,
+            "tableObjs": None,
+            "partitionObjs": None,
+            "files": None,
+        }
+        events.log(call, "COMMIT_TXN", fields, catalog=None, database=None, table=None)
+
+
+def _put(call: Call, pair: Struct) -> None:
+    """A table's parameter that changes with the commit."""
+    if not pair.key.startswith("_meta"):
+        raise Failure("TApplicationException", "Internal error processing commit_txn")
+    table_rows.put_parameter(call, pair.tableId, pair.key, pair.value)
+
+
+def abort_txn(call: Call, args: Struct) -> None:
+    """What it wrote is never valid."""
+    txn_id = args.rqst.txnid
+    found = rows.state(call, txn_id)
+    if found is None or found[0] == rows.COMMITTED:
+        raise no_such_txn(txn_id)
+    if found[0] == rows.OPEN:
+        _abort(call, txn_id)
+
+
+def abort_txns(call: Call, args: Struct) -> None:
+    """Those of several which are open."""
+    for txn_id in args.rqst.txn_ids:
+        found = rows.state(call, txn_id)
+        if found is not None and found[0] == rows.OPEN:
+            _abort(call, txn_id)
+
+
+def _abort(call: Call, txn_id: int) -> None:
+    found = rows.state(call, txn_id)
+    written = rows.written(call, txn_id)
+    rows.end(call, [txn_id], rows.ABORTED)
+    locks.remove_of_transactions(call, [txn_id])
+    if found is not None and found[1] != rows.READ_ONLY:
+        fields = {
+            "txnid": txn_id,
+            "dbsUpdated": [each[0] for each in written],
+            "writeIds": [each[2] for each in written],
+        }
+        events.log(call, "ABORT_TXN", fields, catalog=None, database=None, table=None)
+
+
+def get_open_txns(call: Call, _args: Struct) -> Struct:
+    """Open and aborted transactions."""
+    return _open(call, ())
+
+
+def get_open_txns_req(call: Call, args: Struct) -> Struct:
+    """The same without some types."""
+    return _open(call, args.getOpenTxnsRequest.excludeTxnTypes or ())
+
+
+def _open(call: Call, excluded: Sequence[int]) -> Struct:
+    high, found = rows.not_committed(call)
+    found = [row for row in found if (row.TXN_TYPE or 0) not in excluded]
+    opened = [row.TXN_ID for row in found if row.TXN_STATE == rows.OPEN]
+    return new(
+        "GetOpenTxnsResponse",
+        txn_high_water_mark=high,
+        open_txns=[row.TXN_ID for row in found],
+        min_open_txn=min(opened) if opened else None,
+        abortedBits=_bits([row.TXN_STATE == rows.ABORTED for row in found]),
+    )
+
+
+def _bits(flags: Sequence[bool]) -> bytes:
+    """A Java BitSet: as many bytes as the last set bit needs."""
+    number = sum(1 << at for at, flag in enumerate(flags) if flag)
+    return number.to_bytes((number.bit_length() + 7) // 8, "little")
+
+
+def get_open_txns_info(call: Call, _args: Struct) -> Struct:
+    """Open and aborted transactions, with who has them."""
+    high, found = rows.not_committed(call)
+    listed = [
+        new(
+            "TxnInfo",
+            id=row.TXN_ID,
+            state=_STATES[row.TXN_STATE],
+            user=row.TXN_USER,
+            hostname=row.TXN_HOST,
+            agentInfo=row.TXN_AGENT_INFO,
+            heartbeatCount=row.TXN_HEARTBEAT_COUNT,
+            metaInfo=row.TXN_META_INFO,
+            startedTime=row.TXN_STARTED,
+            lastHeartbeatTime=row.TXN_LAST_HEARTBEAT,
+        )
+        for row in found
+    ]
+    return new("GetOpenTxnsInfoResponse", txn_high_water_mark=high, open_txns=listed)
+
+
+def heartbeat_txn_range(call: Call, args: Struct) -> Struct:
+    """Owners of a range of transactions live; which of them do not."""
+    gone, missing = set(), set()
+    for txn_id in range(args.txns.min, args.txns.max + 1):
+        found = rows.state(call, txn_id)
+        if found is None or found[0] == rows.COMMITTED:
+            missing.add(txn_id)
+        elif found[0] == rows.ABORTED:
+            gone.add(txn_id)
+        else:
+            rows.heartbeat(call, txn_id, now_ms())
+    return new("HeartbeatTxnRangeResponse", aborted=gone, nosuch=missing)
+
+
+def allocate_table_write_ids(call: Call, args: Struct) -> Struct:
+    """A write id of a table for each of some open transactions."""
+    request = args.rqst
+    txn_ids = request.txnIds or [each.txnId for each in request.srcTxnToWriteIdList or ()]
+    for txn_id in txn_ids:
+        must_be_open(call, txn_id)
+    database, table = names.fold(request.dbName), names.fold(request.tableName)
+    pairs = rows.allocate(call, database, table, txn_ids)
+    fields = {
+        "db": database,
+        "table": table,
+        "tableType": None,
+        "txnIdList": [pair[0] for pair in pairs],
+        "writeIdList": [pair[1] for pair in pairs],
+    }
+    place = {"catalog": names.DEFAULT_CATALOG, "database": database, "table": table}
+    events.log(call, "ALLOC_WRITE_ID_EVENT", fields, **place)
+    listed = [new("TxnToWriteId", txnId=txn_id, writeId=write_id) for txn_id, write_id in pairs]
+    return new("AllocateTableWriteIdsResponse", txnToWriteIds=listed)
+
+
+def get_max_allocated_table_write_id(call: Call, args: Struct) -> Struct:
+    """The last write id of a table."""
+    request = args.rqst
+    number = rows.highest_write_id(call, names.fold(request.dbName), names.fold(request.tableName))
+    return new("MaxAllocatedTableWriteIdResponse", maxWriteId=number)
+
+
+def get_valid_write_ids(call: Call, args: Struct) -> Struct:
+    """Which write ids of some tables are valid, now or for a list of transactions."""
+    request = args.rqst
+    high, found = rows.not_committed(call)
+    gone = {row.TXN_ID for row in found if row.TXN_STATE == rows.ABORTED}
+    invalid = {row.TXN_ID for row in found}
+    if request.validTxnList:
+        listed = ValidTxnList.parse(request.validTxnList.encode())
+        high = listed.high_watermark
+        invalid = {*listed.open, *listed.aborted}
+    return new(
+        "GetValidWriteIdsResponse",
+        tblValidWriteIds=[_valid(call, name, high, invalid, gone) for name in request.fullTableNames],
+    )
+
+
+def _valid(call: Call, name: str, high_txn: int, invalid: set[int], gone: set[int]) -> Struct:
+    database, _, table = name.lower().partition(".")
+    high = rows.highest_write_id(call, database, table, high_txn)
+    ids: list[int] = []
+    flags: list[bool] = []
+    smallest, seen_valid = None, False
+    for write_id, txn_id in rows.write_ids(call, database, table, high):
+        if txn_id <= high_txn and txn_id not in invalid:
+            seen_valid = True
+            continue
+        ids.append(write_id)
+        flags.append(txn_id in gone)
+        if txn_id not in gone and smallest is None:
+            smallest = write_id
+    if ids and not seen_valid:  # nothing valid: all is hidden from the first on
+        high, ids, flags = ids[0], ids[:1], flags[:1]
+    return new(
+        "TableValidWriteIds",
+        fullTableName=name,
+        writeIdHighWaterMark=high,
+        invalidWriteIds=ids,
+        minOpenWriteId=smallest,
+        abortedBits=_bits(flags),
+    )
+
+
+METHODS = {
+    **reads(
+        get_open_txns=get_open_txns,
+        get_open_txns_req=get_open_txns_req,
+        get_open_txns_info=get_open_txns_info,
+        get_max_allocated_table_write_id=get_max_allocated_table_write_id,
+        get_valid_write_ids=get_valid_write_ids,
+    ),
+    **writes(
+        open_txns=open_txns,
+        commit_txn=commit_txn,
+        abort_txn=abort_txn,
+        abort_txns=abort_txns,
+        heartbeat_txn_range=heartbeat_txn_range,
+        allocate_table_write_ids=allocate_table_write_ids,
+    ),
+}

@@ -1,0 +1,102 @@
+"""Names as the metastore keeps them.
+
+Job: lower case, trimmed, `@catalog#database` split, valid or not; partition names. Must not know: the database.
+Source: MetaStoreUtils.normalizeIdentifier, parseDbName and validateName of 4.2; StringUtils.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hms_cache_proxy.embedded.failures import meta
+from hms_cache_proxy.store import part_names
+from hms_cache_proxy.wire.spec import Struct
+
+DEFAULT_CATALOG = "hive"
+DEFAULT_PARTITION = part_names.DEFAULT_PARTITION.decode()
+
+_NAME = re.compile(r"[\w_]+", re.ASCII)
+_SPECIAL_TABLE_NAME = re.compile(r"""[\w_ !"#$%&'()*+,\-./:;<=>?\[\]^|{}~]+""", re.ASCII)
+
+
+def fold(name: str) -> str:
+    """Lower case and trimmed."""
+    return name.strip().lower()
+
+
+def split(name: str | None, catalog: str | None = None) -> tuple[str, str | None]:
+    """(catalog, database) of a name that may be `@catalog#database`; the database is None for `@catalog#`.
+
+    An empty name is `@catalog#!`.
+    """
+    if name is not None and name.startswith("@"):
+        if "#" not in name:
+            raise meta(f"{name} is prepended with the catalog marker but does not appear to have a catalog name in it")
+        prefix, _, rest = name[1:].partition("#")
+        database = None if not rest else "" if rest == "!" else fold(rest)
+        return fold(prefix), database
+    return fold(catalog) if catalog else DEFAULT_CATALOG, None if name is None else fold(name)
+
+
+def both(name: str | None, catalog: str | None = None) -> tuple[str, str]:
+    """As split, of a database that has to be named."""
+    found, database = split(name, catalog)
+    return found, database or ""
+
+
+def valid(name: str | None) -> bool:
+    """May a database, or another object but a table, be called so?"""
+    return bool(name) and _NAME.fullmatch(name or "") is not None
+
+
+def valid_table(name: str | None) -> bool:
+    """May a table be called so? (`metastore.support.special.characters.tablename` is on, its default.)"""
+    return bool(name) and _SPECIAL_TABLE_NAME.fullmatch(name or "") is not None
+
+
+def qualified(catalog: str, *parts: str) -> str:
+    """`hive.db.table`."""
+    return ".".join((catalog, *parts))
+
+
+def escape(part: str) -> str:
+    """One side of `key=value` in a partition's name (FileUtils.escapePathName)."""
+    return part_names.escape(part.encode()).decode()
+
+
+def unescape(part: str) -> str:
+    """The opposite."""
+    return re.sub(r"%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), part)
+
+
+def partition_name(keys: Sequence[Struct], values: Sequence[str]) -> str:
+    """`key=value/key=value`. MetaException where their numbers differ, or a value is empty."""
+    if len(keys) != len(values) or not keys:
+        wanted = "".join(f"{key.name}, " for key in keys)
+        raise meta(f"Invalid partition key & values; keys [{wanted}], values [{''.join(v + ', ' for v in values)}]")
+    return "/".join(f"{escape(key.name.lower())}={escape(value)}" for key, value in zip(keys, values, strict=True))
+
+
+def partition_values(name: str) -> list[str]:
+    """The values of a partition's name (Warehouse.getPartValuesFromPartName)."""
+    found = []
+    for part in name.split("/"):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise meta(f"Invalid partition name {name}")
+        found.append(unescape(value))
+    return found
+
+
+def partition_spec(name: str) -> dict[str, str]:
+    """Key to value of a partition's name, `{}` for an empty one (Warehouse.makeSpecFromName)."""
+    if not name:
+        return {}
+    pairs = {}
+    for part in name.split("/"):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise meta(f"Invalid partition name {name}")
+        pairs[unescape(key)] = unescape(value)
+    return pairs

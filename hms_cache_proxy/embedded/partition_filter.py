@@ -1,0 +1,101 @@
+"""Which partitions a filter selects.
+
+Job: the text of get_partitions_by_filter to a predicate over partitions' values; the grammar is
+methods/readers/filter_grammar.py, which has no LIKE. Must not know: rows. The rules are those of
+methods/readers/filter_match.py, found by asking Hive 4: strings as bytes; `=` on integer keys with the literal's
+decimal form, else numbers; dates as dates; the default partition is in no comparison of a typed key, but may be named.
+Owner: any thread; no state.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hms_cache_proxy.embedded.failures import meta
+from hms_cache_proxy.embedded.names import DEFAULT_PARTITION
+from hms_cache_proxy.methods.readers.filter_grammar import (
+    Between,
+    Both,
+    Compare,
+    Either,
+    LikeFilter,
+    Node,
+    Op,
+    Value,
+    parse,
+)
+from hms_cache_proxy.wire.spec import Struct
+
+Predicate = Callable[[Sequence[str]], bool]
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_OPERATORS: dict[Op, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def selects(text: str, keys: Sequence[Struct]) -> Predicate:
+    """A predicate over the values of a partition; an empty text selects all. MetaException for what is no filter."""
+    if not text.strip():
+        return lambda values: True
+    try:
+        node = parse(text.encode())
+    except LikeFilter:
+        raise meta("LIKE in partition filters is not supported by this metastore") from None
+    if node is None:
+        raise meta(f"Error parsing partition filter: {text!r} is not understood")
+    return _compiled(node, {key.name.lower(): (at, key.type.lower()) for at, key in enumerate(keys)})
+
+
+def _compiled(node: Node, keys: dict[str, tuple[int, str]]) -> Predicate:
+    if isinstance(node, Both):
+        terms = [_compiled(term, keys) for term in node.terms]
+        return lambda values: all(term(values) for term in terms)
+    if isinstance(node, Either):
+        terms = [_compiled(term, keys) for term in node.terms]
+        return lambda values: any(term(values) for term in terms)
+    name = node.key.decode()
+    if name not in keys:
+        raise meta(f"Specified key <{name}> is not a partitioning key for the table")
+    at, kind = keys[name]
+    if isinstance(node, Between):
+        return _between(node, at, kind)
+    assert isinstance(node, Compare)
+    return _comparison(at, kind, node.op, node.value)
+
+
+def _between(node: Between, at: int, kind: str) -> Predicate:
+    low, high = _comparison(at, kind, ">=", node.low), _comparison(at, kind, "<=", node.high)
+    if not node.negated:
+        return lambda values: low(values) and high(values)
+    typed = kind in _INTEGERS or kind == "date"
+    return lambda values: not (typed and values[at] == DEFAULT_PARTITION) and not (low(values) and high(values))
+
+
+def _comparison(at: int, kind: str, op: Op, value: Value) -> Predicate:
+    holds, text = _OPERATORS[op], value.text.decode()
+    if text == DEFAULT_PARTITION or kind not in (*_INTEGERS, "date"):
+        wanted = text.encode()
+        return lambda values: holds(values[at].encode(), wanted)
+    if kind == "date":
+        return lambda values: values[at] != DEFAULT_PARTITION and holds(values[at], text)
+    if not re.fullmatch(r"-?\d+", text):
+        raise meta(f"Filtering is supported only on partition keys of type string: {text!r} is no {kind}")
+    if op == "=":
+        return lambda values: values[at] == text
+    number = int(text)
+    return lambda values: values[at] != DEFAULT_PARTITION and holds(_number(values[at]), number)
+
+
+def _number(value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise meta(f"the partition value {value!r} is no number") from None

@@ -1,0 +1,21 @@
+"""The patterns of get_databases and get_tables.
+
+Job: a pattern to a predicate over stored names: `|` separates alternatives, `*` is any run of characters, `.` any one,
+all else is itself. Source: MetaStoreUtils, MetaStoreDirectSql of 4.2 (it makes LIKE patterns). Owner: any; no state.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+_WILDCARDS = {"*": ".*", ".": "."}
+
+
+def matcher(pattern: str | None) -> Callable[[str], object]:
+    """A predicate over stored names; no pattern is every name."""
+    if pattern is None:
+        return lambda name: True
+    alternatives = pattern.strip().lower().split("|")
+    parts = ("".join(_WILDCARDS.get(char) or re.escape(char) for char in each) for each in alternatives)
+    return re.compile("|".join(parts), re.DOTALL).fullmatch

@@ -1,0 +1,247 @@
+"""Tables: TBLS, TABLE_PARAMS, PARTITION_KEYS, with their descriptors.
+
+Job: structs to rows and back. Must not know: what a call may do, partitions' rows (but that they go with the table).
+What a row's NULLs mean is as in store/sql_tables.py. Owner: the thread of a call.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import delete, insert, select, update
+
+from hms_cache_proxy.embedded.call import Call
+from hms_cache_proxy.embedded.database import new_ids
+from hms_cache_proxy.embedded.rows import descriptors
+from hms_cache_proxy.embedded.rows.common import delete_of, read_maps, rows_of, write, write_maps
+from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES, owner_type_name
+from hms_cache_proxy.embedded.schema import T
+from hms_cache_proxy.embedded.values import new
+from hms_cache_proxy.wire.spec import Struct
+
+_VIEWS = ("VIRTUAL_VIEW", "MATERIALIZED_VIEW")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A stored table: its ids and the struct."""
+
+    table_id: int
+    database_id: int
+    sd_id: int | None
+    table: Struct
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A table in a listing."""
+
+    table_id: int
+    name: str
+    kind: str | None
+    owner: str | None
+    owner_type: str | None
+
+
+def table_names(call: Call, database_id: int) -> list[Name]:
+    """Tables of a database, by name."""
+    columns = T.TBLS.c
+    wanted = (columns.TBL_ID, columns.TBL_NAME, columns.TBL_TYPE, columns.OWNER, columns.OWNER_TYPE)
+    query = select(*wanted).where(columns.DB_ID == database_id).order_by(columns.TBL_NAME)
+    return [Name(*row) for row in call.execute(query)]
+
+
+def place(call: Call, database_id: int) -> tuple[str, str]:
+    """(catalog, database) of an id."""
+    columns = T.DBS.c
+    row = call.execute(select(columns.CTLG_NAME, columns.NAME).where(columns.DB_ID == database_id)).one()
+    return row[0], row[1]
+
+
+def find_table(call: Call, catalog: str, database: str, name: str) -> Row | None:
+    """One table as stored."""
+    found = find_tables(call, catalog, database, [name])
+    return found[0] if found else None
+
+
+def find_tables(call: Call, catalog: str, database: str, names: Sequence[str]) -> list[Row]:
+    """The named ones which exist, by id."""
+    tables, dbs = T.TBLS.c, T.DBS.c
+    query = (
+        select(T.TBLS, dbs.NAME.label("DB"), dbs.CTLG_NAME.label("CATALOG"))
+        .join(T.DBS, dbs.DB_ID == tables.DB_ID)
+        .where(dbs.NAME == database, dbs.CTLG_NAME == catalog, tables.TBL_NAME.in_(list(names)))
+        .order_by(tables.TBL_ID)
+    )
+    return _tables(call, call.rows(query))
+
+
+def _tables(call: Call, rows: Sequence[Any]) -> list[Row]:
+    if not rows:
+        return []
+    ids = [row.TBL_ID for row in rows]
+    parameters = read_maps(call, T.TABLE_PARAMS.c.TBL_ID, ids)
+    keys: dict[int, list[Struct]] = defaultdict(list)
+    columns = T.PARTITION_KEYS.c
+    wanted = (columns.PKEY_NAME, columns.PKEY_TYPE, columns.PKEY_COMMENT)
+    for id_, name, kind, comment in rows_of(call, columns.TBL_ID, ids, *wanted, order=(columns.INTEGER_IDX,)):
+        keys[id_].append(new("FieldSchema", name=name, type=kind, comment=comment))
+    sds = descriptors.read_descriptors(call, [row.SD_ID for row in rows], whole=True)
+    return [
+        Row(
+            row.TBL_ID,
+            row.DB_ID,
+            row.SD_ID,
+            _table(row, parameters.get(row.TBL_ID, {}), keys[row.TBL_ID], sds.get(row.SD_ID)),
+        )
+        for row in rows
+    ]
+
+
+def _table(row: Any, parameters: dict[str, str], keys: list[Struct], sd: Struct | None) -> Struct:
+    viewed = row.TBL_TYPE in _VIEWS
+    if sd is not None and is_full_acid(parameters):
+        trim(sd)
+    return new(
+        "Table",
+        tableName=row.TBL_NAME,
+        dbName=row.DB,
+        owner=row.OWNER,
+        createTime=row.CREATE_TIME,
+        lastAccessTime=row.LAST_ACCESS_TIME,
+        retention=row.RETENTION,
+        sd=sd,
+        partitionKeys=keys,
+        parameters=parameters,
+        viewOriginalText=row.VIEW_ORIGINAL_TEXT if viewed else None,
+        viewExpandedText=row.VIEW_EXPANDED_TEXT if viewed else None,
+        tableType=row.TBL_TYPE or _type(row, parameters),
+        rewriteEnabled=bool(row.IS_REWRITE_ENABLED),
+        catName=row.CATALOG,
+        ownerType=OWNER_TYPES.get(row.OWNER_TYPE, OWNER_TYPES["USER"]),
+        writeId=row.WRITE_ID or 0,
+        id=row.TBL_ID,
+    )
+
+
+def _type(row: Any, parameters: dict[str, str]) -> str:
+    if row.VIEW_ORIGINAL_TEXT is not None:
+        return "VIRTUAL_VIEW"
+    return "EXTERNAL_TABLE" if parameters.get("EXTERNAL", "").upper() == "TRUE" else "MANAGED_TABLE"
+
+
+def is_transactional(parameters: dict[str, str] | None) -> bool:
+    """Is it a table with transactions?"""
+    return (parameters or {}).get("transactional", "").lower() == "true"
+
+
+def is_full_acid(parameters: dict[str, str] | None) -> bool:
+    """With transactions, and not for inserts only."""
+    properties = (parameters or {}).get("transactional_properties", "").lower()
+    return is_transactional(parameters) and properties != "insert_only"
+
+
+def trim(sd: Struct) -> None:
+    """What a metastore does not say of full-ACID tables' descriptors."""
+    sd.parameters, sd.sortCols = {}, []
+    sd.skewedInfo = new("SkewedInfo", skewedColNames=[], skewedColValues=[], skewedColValueLocationMaps={})
+    if sd.serdeInfo is not None:
+        serde = sd.serdeInfo
+        sd.serdeInfo = new("SerDeInfo", name=serde.name, serializationLib=serde.serializationLib, parameters={})
+
+
+def insert_table(call: Call, database_id: int, table: Struct) -> int:
+    """New rows; the table's id."""
+    table_id = new_ids(call.connection, "MTable")
+    sd_id = None
+    if table.sd is not None:
+        (sd_id,) = descriptors.insert_descriptors(call, [(table.sd, None)])
+    row = {"TBL_ID": table_id, "DB_ID": database_id, "SD_ID": sd_id, **_row(table)}
+    call.execute(insert(T.TBLS), row)
+    write_maps(call, T.TABLE_PARAMS.c.TBL_ID, {table_id: table.parameters})
+    _insert_keys(call, table_id, table)
+    return table_id
+
+
+def _insert_keys(call: Call, table_id: int, table: Struct) -> None:
+    rows = [
+        {
+            "TBL_ID": table_id,
+            "PKEY_NAME": key.name.lower(),
+            "PKEY_TYPE": key.type,
+            "PKEY_COMMENT": key.comment,
+            "INTEGER_IDX": position,
+        }
+        for position, key in enumerate(table.partitionKeys or ())
+    ]
+    write(call, T.PARTITION_KEYS, rows)
+
+
+def _row(table: Struct) -> dict[str, Any]:
+    return {
+        "TBL_NAME": table.tableName,
+        "TBL_TYPE": table.tableType,
+        "OWNER": table.owner,
+        "OWNER_TYPE": owner_type_name(table.ownerType) or "USER",
+        "CREATE_TIME": table.createTime or 0,
+        "LAST_ACCESS_TIME": table.lastAccessTime or 0,
+        "RETENTION": table.retention or 0,
+        "VIEW_ORIGINAL_TEXT": table.viewOriginalText,
+        "VIEW_EXPANDED_TEXT": table.viewExpandedText,
+        "IS_REWRITE_ENABLED": bool(table.rewriteEnabled),
+        "WRITE_ID": max(table.writeId or 0, 0),
+    }
+
+
+def update_table(call: Call, row: Row, table: Struct, *, database_id: int) -> None:
+    """Replace all of a table but its id and the time of its creation."""
+    values = {**_row(table), "DB_ID": database_id}
+    del values["CREATE_TIME"]
+    call.execute(update(T.TBLS).where(T.TBLS.c.TBL_ID == row.table_id).values(**values))
+    update_parameters(call, row.table_id, table.parameters)
+    call.execute(delete(T.PARTITION_KEYS).where(T.PARTITION_KEYS.c.TBL_ID == row.table_id))
+    _insert_keys(call, row.table_id, table)
+    if table.sd is not None and row.sd_id is not None:
+        same = _columns(row.table.sd) == _columns(table.sd)
+        descriptors.update_descriptor(call, row.sd_id, table.sd, columns=not same)
+
+
+def update_parameters(call: Call, table_id: int, parameters: dict[str, str] | None) -> None:
+    """Replace a table's parameters."""
+    call.execute(delete(T.TABLE_PARAMS).where(T.TABLE_PARAMS.c.TBL_ID == table_id))
+    write_maps(call, T.TABLE_PARAMS.c.TBL_ID, {table_id: parameters})
+
+
+def put_parameter(call: Call, table_id: int, key: str, value: str) -> None:
+    """Set one parameter of a table."""
+    columns = T.TABLE_PARAMS.c
+    mine = (columns.TBL_ID == table_id) & (columns.PARAM_KEY == key)
+    if not call.execute(update(T.TABLE_PARAMS).where(mine).values(PARAM_VALUE=value)).rowcount:
+        write_maps(call, columns.TBL_ID, {table_id: {key: value}})
+
+
+def _columns(sd: Struct | None) -> list[tuple[str, str, str | None]]:
+    return [] if sd is None else [(col.name.lower(), col.type, col.comment) for col in sd.cols or ()]
+
+
+def delete_table(call: Call, row: Row) -> None:
+    """A table with what hangs on it; its partitions must be gone."""
+    ids = [row.table_id]
+    keys = T.KEY_CONSTRAINTS.c
+    mine = (keys.PARENT_TBL_ID == row.table_id) | (keys.CHILD_TBL_ID == row.table_id)
+    call.execute(delete(T.KEY_CONSTRAINTS).where(mine))
+    for column in (
+        T.TABLE_PARAMS.c.TBL_ID,
+        T.PARTITION_KEYS.c.TBL_ID,
+        T.TBL_PRIVS.c.TBL_ID,
+        T.TBL_COL_PRIVS.c.TBL_ID,
+        T.TAB_COL_STATS.c.TBL_ID,
+        T.MV_TABLES_USED.c.TBL_ID,
+        T.TBLS.c.TBL_ID,
+    ):
+        delete_of(call, column, ids)
+    if row.sd_id is not None:
+        descriptors.delete_descriptors(call, [row.sd_id])

@@ -1,0 +1,160 @@
+"""Transactions and write ids: TXNS, TXN_TO_WRITE_ID, NEXT_WRITE_ID, TXN_COMPONENTS.
+
+Job: rows and their states. Must not know: what a call may do, locks. States: `o` open, `c` committed, `a` aborted; rows
+of ended transactions stay, as snapshots are made of them. Source: TxnHandler of Hive 4.2. Owner: the thread of a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import delete, func, insert, select, update
+
+from hms_cache_proxy.embedded.call import Call
+from hms_cache_proxy.embedded.schema import T
+from hms_cache_proxy.wire.facts import enum
+from hms_cache_proxy.wire.spec import Struct
+
+OPEN, COMMITTED, ABORTED = "o", "c", "a"
+READ_ONLY = int(enum("TxnType")["READ_ONLY"])
+DEFAULT = int(enum("TxnType")["DEFAULT"])
+
+
+def open_transactions(call: Call, request: Struct, now_ms: int) -> list[int]:
+    """New ids, one after another."""
+    last = int(call.execute(select(func.max(T.TXNS.c.TXN_ID))).scalar() or 0)
+    row = {
+        "TXN_STATE": OPEN,
+        "TXN_STARTED": now_ms,
+        "TXN_LAST_HEARTBEAT": now_ms,
+        "TXN_USER": request.user,
+        "TXN_HOST": request.hostname,
+        "TXN_AGENT_INFO": request.agentInfo or "Unknown",
+        "TXN_TYPE": DEFAULT if request.txn_type is None else request.txn_type,
+    }
+    if call.connection.dialect.name == "sqlite":
+        ids = list(range(last + 1, last + 1 + request.num_txns))
+        call.execute(insert(T.TXNS), [{"TXN_ID": id_, **row} for id_ in ids])
+        return ids
+    numbered = insert(T.TXNS).values(**row).returning(T.TXNS.c.TXN_ID)  # the database's own sequence, as Hive does
+    return [int(call.execute(numbered).scalar_one()) for _ in range(request.num_txns)]
+
+
+def state(call: Call, txn_id: int) -> tuple[str, int] | None:
+    """(state, type) of a transaction."""
+    columns = T.TXNS.c
+    row = call.execute(select(columns.TXN_STATE, columns.TXN_TYPE).where(columns.TXN_ID == txn_id)).first()
+    return None if row is None else (row[0], row[1] or 0)
+
+
+def end(call: Call, txn_ids: Sequence[int], to: str) -> None:
+    """Committed or aborted."""
+    columns = T.TXNS.c
+    call.execute(update(T.TXNS).where(columns.TXN_ID.in_(list(txn_ids))).values(TXN_STATE=to))
+    call.execute(delete(T.MIN_HISTORY_WRITE_ID).where(T.MIN_HISTORY_WRITE_ID.c.MH_TXNID.in_(list(txn_ids))))
+
+
+def heartbeat(call: Call, txn_id: int, now_ms: int) -> None:
+    """The owner lives."""
+    call.execute(update(T.TXNS).where(T.TXNS.c.TXN_ID == txn_id).values(TXN_LAST_HEARTBEAT=now_ms))
+
+
+def expired(call: Call, before_ms: int) -> list[int]:
+    """Open transactions whose owner has not been heard of."""
+    columns = T.TXNS.c
+    query = select(columns.TXN_ID).where(columns.TXN_STATE == OPEN, columns.TXN_LAST_HEARTBEAT < before_ms)
+    return [row[0] for row in call.execute(query)]
+
+
+def not_committed(call: Call) -> tuple[int, list[Any]]:
+    """(the highest id, rows of open and aborted transactions in order)."""
+    columns = T.TXNS.c
+    high = int(call.execute(select(func.max(columns.TXN_ID))).scalar() or 0)
+    query = select(T.TXNS).where(columns.TXN_STATE.in_((OPEN, ABORTED))).order_by(columns.TXN_ID)
+    return high, call.rows(query)
+
+
+def allocate(call: Call, database: str, table: str, txn_ids: Sequence[int]) -> list[tuple[int, int]]:
+    """(transaction, write id) of each; those which have one keep it."""
+    columns = T.TXN_TO_WRITE_ID.c
+    mine = (columns.T2W_DATABASE == database) & (columns.T2W_TABLE == table)
+    query = select(columns.T2W_TXNID, columns.T2W_WRITEID).where(mine, columns.T2W_TXNID.in_(list(txn_ids)))
+    known = {row[0]: row[1] for row in call.execute(query)}
+    wanted = sorted(set(txn_ids) - known.keys())
+    if wanted:
+        first = _advance(call, database, table, len(wanted))
+        rows = []
+        for number, txn_id in enumerate(wanted):
+            known[txn_id] = first + number
+            place = {"T2W_DATABASE": database, "T2W_TABLE": table}
+            rows.append({"T2W_TXNID": txn_id, "T2W_WRITEID": first + number, **place})
+        call.execute(insert(T.TXN_TO_WRITE_ID), rows)
+    return sorted(known.items())
+
+
+def _advance(call: Call, database: str, table: str, count: int) -> int:
+    columns = T.NEXT_WRITE_ID.c
+    mine = (columns.NWI_DATABASE == database) & (columns.NWI_TABLE == table)
+    advanced = update(T.NEXT_WRITE_ID).where(mine).values(NWI_NEXT=columns.NWI_NEXT + count)
+    after = call.execute(advanced.returning(columns.NWI_NEXT)).scalar()
+    if after is not None:
+        return int(after) - count
+    row = {"NWI_DATABASE": database, "NWI_TABLE": table, "NWI_NEXT": 1 + count}
+    call.execute(insert(T.NEXT_WRITE_ID), row)
+    return 1
+
+
+def highest_write_id(call: Call, database: str, table: str, below_txn: int | None = None) -> int:
+    """The last write id that was given out (to transactions up to one), 0 if none."""
+    columns = T.TXN_TO_WRITE_ID.c
+    mine = (columns.T2W_DATABASE == database) & (columns.T2W_TABLE == table)
+    query = select(func.max(columns.T2W_WRITEID)).where(mine)
+    if below_txn is not None:
+        query = query.where(columns.T2W_TXNID <= below_txn)
+    found = call.execute(query).scalar()
+    if found:
+        return int(found)
+    nexts = T.NEXT_WRITE_ID.c
+    mine = (nexts.NWI_DATABASE == database) & (nexts.NWI_TABLE == table)
+    following = call.execute(select(nexts.NWI_NEXT).where(mine)).scalar()
+    return int(following) - 1 if following else 0
+
+
+def write_ids(call: Call, database: str, table: str, high: int) -> list[tuple[int, int]]:
+    """(write id, transaction) up to one, in order."""
+    columns = T.TXN_TO_WRITE_ID.c
+    mine = (columns.T2W_DATABASE == database) & (columns.T2W_TABLE == table) & (columns.T2W_WRITEID <= high)
+    query = select(columns.T2W_WRITEID, columns.T2W_TXNID).where(mine).order_by(columns.T2W_WRITEID)
+    return [(row[0], row[1]) for row in call.execute(query)]
+
+
+def written(call: Call, txn_id: int) -> list[tuple[str, str, int]]:
+    """(database, table, write id) of a transaction."""
+    columns = T.TXN_TO_WRITE_ID.c
+    wanted = (columns.T2W_DATABASE, columns.T2W_TABLE, columns.T2W_WRITEID)
+    query = select(*wanted).where(columns.T2W_TXNID == txn_id).order_by(columns.T2W_DATABASE, columns.T2W_TABLE)
+    return [(row[0], row[1], row[2]) for row in call.execute(query)]
+
+
+def forget_table(call: Call, database: str, table: str) -> None:
+    """A dropped table's write ids."""
+    columns = T.TXN_TO_WRITE_ID.c
+    call.execute(delete(T.TXN_TO_WRITE_ID).where(columns.T2W_DATABASE == database, columns.T2W_TABLE == table))
+    nexts = T.NEXT_WRITE_ID.c
+    call.execute(delete(T.NEXT_WRITE_ID).where(nexts.NWI_DATABASE == database, nexts.NWI_TABLE == table))
+
+
+def rename_table(call: Call, old: tuple[str, str], new: tuple[str, str]) -> None:
+    """(database, table) changed: its write ids go along."""
+    columns, nexts = T.TXN_TO_WRITE_ID.c, T.NEXT_WRITE_ID.c
+    call.execute(
+        update(T.TXN_TO_WRITE_ID)
+        .where(columns.T2W_DATABASE == old[0], columns.T2W_TABLE == old[1])
+        .values(T2W_DATABASE=new[0], T2W_TABLE=new[1])
+    )
+    call.execute(
+        update(T.NEXT_WRITE_ID)
+        .where(nexts.NWI_DATABASE == old[0], nexts.NWI_TABLE == old[1])
+        .values(NWI_DATABASE=new[0], NWI_TABLE=new[1])
+    )

@@ -1,0 +1,120 @@
+"""The embedded metastore as a process: alone (`hms-cache-proxy metastore`) or as the supervisor's child.
+
+Job: settings to database, warehouse and listening socket; serve until a signal. Must not know: methods.
+On SIGTERM or SIGINT nothing new is accepted and running calls end, for `drain_timeout_s` at most; a second signal ends
+it at once, which the database survives. Owner: the metastore's process.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import threading
+from types import FrameType
+
+import structlog
+
+from hms_cache_proxy import paths
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.embedded.database import Database
+from hms_cache_proxy.embedded.handlers import METHODS
+from hms_cache_proxy.embedded.server import Server
+from hms_cache_proxy.embedded.service import Service
+from hms_cache_proxy.embedded.warehouse import Warehouse
+from hms_cache_proxy.errors import ConfigError
+
+log = structlog.get_logger()
+
+LISTENER = "org.apache.hive.hcatalog.listener.DbNotificationListener"
+RAW_STORE = "org.apache.hadoop.hive.metastore.ObjectStore"
+MESSAGES = "org.apache.hadoop.hive.metastore.messaging.json.gzip.GzipJSONMessageEncoder"
+FILTER_HOOK = "org.apache.hadoop.hive.metastore.DefaultMetaStoreFilterHookImpl"
+TRANSFORMER = "org.apache.hadoop.hive.metastore.MetastoreDefaultTransformer"
+
+
+def run(config: Config) -> int:
+    """Serve on `listen` until a signal; 0 if all calls ended in time. Raises ConfigError, StoreError."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        listener = socket.create_server(config.listen, backlog=1024)
+    except OSError as error:
+        problem = f"listen: cannot listen on {config.listen}: {error.strerror}"
+        raise ConfigError(problem, key="listen") from error
+    return 0 if _serve(config, listener) else 1
+
+
+def run_child(config: Config, descriptor: int) -> None:
+    """Serve on the supervisor's socket until a signal."""
+    _serve(config, socket.socket(fileno=descriptor))
+
+
+def _serve(config: Config, listener: socket.socket) -> bool:
+    database = Database(config.metastore.url or f"sqlite:///{paths.embedded_database(config)}")
+    warehouse = Warehouse(
+        config.metastore.warehouse_dir or paths.embedded_warehouse(config, "managed").as_uri(),
+        config.metastore.external_dir or paths.embedded_warehouse(config, "external").as_uri(),
+    )
+    made = database.prepare(
+        warehouse=warehouse.managed, external=warehouse.external, foreign=config.metastore.foreign_database
+    )
+    for root in (warehouse.managed, warehouse.external):
+        warehouse.make(root)
+    server = Server(Service(database, warehouse, told(config, warehouse)), listener)
+    in_time = True
+
+    def stop() -> None:
+        nonlocal in_time
+        in_time = server.stop(config.drain_timeout_s)
+
+    stopper = threading.Thread(target=stop, name="stop")
+
+    def signalled(number: int, _frame: FrameType | None) -> None:
+        if stopper.ident is not None:
+            os._exit(1)
+        log.info("draining", signal=signal.Signals(number).name)
+        stopper.start()
+
+    signal.signal(signal.SIGTERM, signalled)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as a child: Ctrl-C is the supervisor's
+        signal.signal(signal.SIGINT, signalled)
+    log.info(
+        "metastore started",
+        listen="{}:{}".format(*listener.getsockname()[:2]),
+        database=str(database.url),
+        new_database=made,
+        methods=len(METHODS),
+        warehouse=warehouse.managed,
+        external=warehouse.external,
+    )
+    server.serve()
+    stopper.join()
+    database.close()
+    log.info("metastore stopped", in_time=in_time)
+    return in_time
+
+
+def told(config: Config, warehouse: Warehouse) -> dict[str, str]:
+    """What get_config_value tells of this metastore; for all else it tells the default that was sent."""
+    values = {
+        "metastore.warehouse.dir": warehouse.managed,
+        "metastore.warehouse.external.dir": warehouse.external,
+        "metastore.transactional.event.listeners": LISTENER,
+        "metastore.event.listeners": "",
+        "metastore.pre.event.listeners": "",
+        "metastore.filter.hook": FILTER_HOOK,
+        "metastore.server.filter.enabled": "false",
+        "metastore.rawstore.impl": RAW_STORE,
+        "metastore.limit.partition.request": "-1",
+        "metastore.try.direct.sql": "true",
+        "metastore.metadata.transformer.class": TRANSFORMER,
+        "metastore.event.db.listener.timetolive": "86400s",
+        "metastore.event.message.factory": MESSAGES,
+        "metastore.thrift.uris": config.listen.uri,
+        "metastore.dml.events": "true",
+    }
+    old_names = {f"hive.{name}": value for name, value in values.items()}
+    return {**values, **old_names, "hive.exec.default.partition.name": "__HIVE_DEFAULT_PARTITION__"}

@@ -1,0 +1,110 @@
+"""One call: arguments in, the reply message out.
+
+Job: find the method, give it its transaction, turn what it returns or raises into the reply that a Hive metastore would
+give. Must not know: sockets, what methods do.
+
+A declared exception goes into the result's field of its type; one that the method does not declare is an
+INTERNAL_ERROR, as in Hive. A method that is not served is answered as one that does not exist (server.py). What a
+failed call changed is rolled back, in the database and on disk.
+Owner: the metastore's process; `call` may be used by any number of threads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import structlog
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from hms_cache_proxy.embedded.call import Access, Call, Method, Session
+from hms_cache_proxy.embedded.database import Database
+from hms_cache_proxy.embedded.failures import Failure
+from hms_cache_proxy.embedded.handlers import METHODS
+from hms_cache_proxy.embedded.values import arguments
+from hms_cache_proxy.embedded.warehouse import Warehouse
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import ApplicationError, MessageType, exception_message, message_header
+from hms_cache_proxy.wire.spec import Struct
+
+log = structlog.get_logger()
+
+TRIES = 5  # of a write that a Java metastore on the same database dead-locks with
+
+
+class Service:
+    """The methods over one database."""
+
+    def __init__(self, database: Database, warehouse: Warehouse, settings: dict[str, str]) -> None:
+        self._database = database
+        self._warehouse = warehouse
+        self._settings = settings
+
+    def find(self, name: bytes) -> Method | None:
+        """The method of this name, if it is served."""
+        return METHODS.get(name.decode("utf-8", "replace"))
+
+    def call(self, session: Session, name: bytes, method: Method, seqid: int, decoded: Struct) -> bytes:
+        """Run a method; the whole reply message. Never raises for what a call does wrong."""
+        text = name.decode()
+        began = time.perf_counter()
+        try:
+            value = self._run(session, method, arguments(text, decoded))
+            result = spec.result(text)(success=value)
+        except Failure as failure:
+            field = _declared(text, failure.kind)
+            if field is not None:
+                declared = spec.struct(failure.kind)(message=failure.message)
+                result = spec.result(text)(**{field: declared})
+            else:
+                return exception_message(
+                    name, seqid, ApplicationError.INTERNAL_ERROR, f"Internal error processing {text}"
+                )
+        except Exception:  # a bug, or the database: the connection lives on, as with a real metastore
+            log.exception("call failed", method=text)
+            return exception_message(
+                name, seqid, ApplicationError.INTERNAL_ERROR, f"Internal error processing {text}"
+            )
+        body = spec.encode(result)
+        log.debug("call", method=text, ms=round((time.perf_counter() - began) * 1e3, 2))
+        return message_header(name, MessageType.REPLY, seqid) + body
+
+    def _run(self, session: Session, method: Method, args: Struct) -> Any:
+        for attempt in range(TRIES):
+            call = Call(session, self._warehouse, self._settings, cast(Connection, None))
+            try:
+                with self._transaction(call, method.access):
+                    value = method.run(call, args)
+            except BaseException as error:
+                for action in reversed(call.on_rollback):
+                    action()
+                if isinstance(error, DBAPIError) and _deadlock(error) and attempt + 1 < TRIES:
+                    continue
+                raise
+            for action in call.on_commit:
+                action()
+            return value
+        raise AssertionError("the last try returns or raises")
+
+    @contextmanager
+    def _transaction(self, call: Call, access: Access) -> Iterator[None]:
+        if access is Access.NONE:
+            yield
+        elif access is Access.READ:
+            with self._database.read() as call.connection:
+                yield
+        else:
+            with self._database.write() as call.connection:
+                yield
+
+
+def _deadlock(error: DBAPIError) -> bool:
+    return getattr(error.orig, "pgcode", None) in ("40P01", "40001")
+
+
+def _declared(method: str, kind: str) -> str | None:
+    """The field of the result that carries an exception of this type, if the method declares it."""
+    return next((row.name for row in spec.METHODS[method].result if row.id > 0 and row.type == kind), None)

@@ -1,0 +1,145 @@
+"""Directories of databases, tables and partitions.
+
+Job: default locations as Hive's Warehouse makes them, directories made, moved and removed on `file:` URIs; elsewhere
+they are only recorded, with a warning once. Must not know: the database, calls.
+Owner: the metastore's process, any thread.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import structlog
+
+from hms_cache_proxy.embedded.failures import meta
+
+log = structlog.get_logger()
+
+DATABASE_SUFFIX = ".db"
+DEFAULT_DATABASE = "default"
+
+
+def path_text(uri: str) -> str:
+    """A location as Hadoop's Path prints it: `file:///a//b/` is `file:/a/b`."""
+    match = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", uri, re.DOTALL)
+    scheme, rest = (match[1] + ":", match[2]) if match else ("", uri)
+    authority = ""
+    if rest.startswith("//"):
+        authority, slash, rest = rest[2:].partition("/")
+        authority, rest = (f"//{authority}" if authority else ""), slash + rest
+    rest = re.sub(r"/+", "/", rest)
+    if len(rest) > 1 and rest.endswith("/"):
+        rest = rest[:-1]
+    return scheme + authority + rest
+
+
+def without_scheme(uri: str) -> str:
+    """The path of a location."""
+    text = path_text(uri)
+    match = re.match(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?(.*)", text, re.DOTALL)
+    return match[1] if match else text
+
+
+class Warehouse:
+    """Where what nobody gave a location lies."""
+
+    def __init__(self, managed: str, external: str) -> None:
+        self.managed = path_text(managed)
+        self.external = path_text(external)
+        self._warned: set[str] = set()
+
+    def database_path(self, name: str, *, external: bool = True, catalog_location: str | None = None) -> str:
+        """Of a database; the default one lies in the warehouse itself."""
+        root = path_text(catalog_location) if catalog_location else self.external if external else self.managed
+        return root if name == DEFAULT_DATABASE else f"{root}/{name}{DATABASE_SUFFIX}"
+
+    def in_managed(self, location: str) -> bool:
+        """Does it lie in the managed warehouse (or is it that)?"""
+        return is_below(without_scheme(self.managed), without_scheme(location))
+
+    def local(self, location: str) -> Path | None:
+        """The directory of a `file:` URI (or bare path); None, and a warning once, for other file systems."""
+        parts = urlsplit(location)
+        if parts.scheme in ("", "file") and parts.netloc in ("", "localhost"):
+            return Path(without_scheme(location))
+        if parts.scheme not in self._warned:
+            self._warned.add(parts.scheme)
+            log.warning("locations on this file system are only recorded", scheme=parts.scheme, example=location)
+        return None
+
+    def make(self, location: str) -> bool:
+        """Make a directory; True if this made it. MetaException if it cannot be made."""
+        path = self.local(location)
+        if path is None or path.is_dir():
+            return False
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise meta(f"{location} is not a directory or unable to create one: {error.strerror}") from error
+        return True
+
+    def remove(self, location: str) -> None:
+        """Remove a directory and what is in it; one that is gone is gone."""
+        path = self.local(location)
+        if path is not None and path.is_dir() and len(path.parts) > 2:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def unmake(self, location: str) -> None:
+        """Take a directory back that was just made, if it is still empty."""
+        path = self.local(location)
+        if path is not None:
+            try:
+                path.rmdir()
+            except OSError:
+                return
+
+    def exists(self, location: str) -> bool:
+        """Is there something? False where this cannot be seen."""
+        path = self.local(location)
+        return path is not None and path.exists()
+
+    def move(self, source: str, target: str) -> bool:
+        """Move a directory; False if there was nothing to move. MetaException if it cannot be moved."""
+        old, new = self.local(source), self.local(target)
+        if old is None or new is None or not old.exists():
+            return False
+        try:
+            new.parent.mkdir(parents=True, exist_ok=True)
+            os.rename(old, new)
+        except OSError as error:
+            raise meta(f"Unable to move {source} to {target}: {error.strerror}") from error
+        return True
+
+    def empty(self, location: str) -> None:
+        """Remove what is in a directory, keep the directory."""
+        path = self.local(location)
+        if path is None or not path.is_dir():
+            return
+        for entry in path.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+
+    def totals(self, location: str) -> tuple[int, int]:
+        """(files, bytes) below a directory, hidden ones left out (names that begin with `_` or `.`)."""
+        path = self.local(location)
+        files = size = 0
+        if path is None or not path.is_dir():
+            return 0, 0
+        for directory, below, names in os.walk(path):
+            below[:] = [name for name in below if name[0] not in "_."]
+            for name in names:
+                if name[0] not in "_.":
+                    files += 1
+                    size += (Path(directory) / name).stat().st_size
+        return files, size
+
+
+def is_below(parent: str, child: str) -> bool:
+    """Is `child` the path `parent`, or in it?"""
+    return (child.rstrip("/") + "/").startswith(parent.rstrip("/") + "/")

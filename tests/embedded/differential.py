@@ -1,0 +1,87 @@
+"""One script of calls asked of Hive and of the embedded metastore, and the first differences of their replies.
+
+Job: run scripts, and make replies comparable: the test's own database is DB, warehouses are WH, times and ids are
+themselves only where they are alike. Must not know: what the calls mean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from hms_cache_proxy.wire import spec
+from tests.methods.oracle import Oracle
+
+Step = tuple[str, dict[str, Any]]
+_TIME = re.compile(rb"\b1[789]\d{8}\b")
+_VOLATILE = {"createTime": 0, "id": 0, "lastAccessTime": 0, "eventId": 0, "eventTime": 0}
+
+
+def struct(struct_name: str, /, **fields: Any) -> Any:
+    """A struct of the interface."""
+    return spec.struct(struct_name)(**fields)
+
+
+class Asked:
+    """A metastore that is asked: its replies, with its own places and names made common."""
+
+    def __init__(self, address: tuple[str, int], database: str, places: dict[str, bytes]) -> None:
+        self._oracle = Oracle("{}:{}".format(*address))
+        self._address = address
+        self._database = database.encode()
+        self._places = [(place.encode(), name) for place, name in places.items()]
+
+    def ask(self, method: str, arguments: dict[str, Any]) -> Any:
+        """The reply in a form that can be compared; `closed` where the connection was closed instead."""
+        try:
+            return self._common(self._oracle.ask(method, **arguments).plain)
+        except ConnectionError:
+            self._oracle.reconnect()
+            return "closed"
+
+    def close(self) -> None:
+        self._oracle.close()
+
+    def _common(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(self._common(item) for item in value)
+        if isinstance(value, list):
+            return [self._common(item) for item in value]
+        if isinstance(value, dict):
+            return {self._common(key): self._field(key, item) for key, item in value.items()}
+        if isinstance(value, bytes):
+            for place, name in self._places:
+                value = value.replace(place, name)
+            return _TIME.sub(b"TIME", value.replace(self._database, b"DB"))
+        return value
+
+    def _field(self, name: Any, value: Any) -> Any:
+        if name in _VOLATILE and isinstance(value, int) and value > 0:
+            return _VOLATILE[name]
+        return self._common(value)
+
+
+def differences(hive: Asked, ours: Asked, steps: Iterable[Step]) -> Iterator[str]:
+    """What differs, step by step."""
+    for number, (method, arguments) in enumerate(steps):
+        expected, found = hive.ask(method, arguments), ours.ask(method, arguments)
+        where = first_difference(expected, found)
+        if where:
+            yield f"{number} {method}{where}"
+
+
+def first_difference(expected: Any, found: Any, path: str = "") -> str:
+    """Where two replies part, and how; empty if they are equal."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key in [*expected, *(key for key in found if key not in expected)]:
+            if key not in expected or key not in found:
+                return f"{path}.{key}: {expected.get(key, 'absent')!r:.300} != {found.get(key, 'absent')!r:.300}"
+            deeper = first_difference(expected[key], found[key], f"{path}.{key}")
+            if deeper:
+                return deeper
+        return ""
+    if type(expected) is type(found) and isinstance(expected, list | tuple) and len(expected) == len(found):
+        pairs = zip(expected, found, strict=True)
+        return next(filter(None, (first_difference(a, b, f"{path}[{n}]") for n, (a, b) in enumerate(pairs))), "")
+    return "" if expected == found else f"{path}: {expected!r:.300} != {found!r:.300}"

@@ -1,0 +1,233 @@
+"""The calls that Hive and the embedded metastore are asked, family by family.
+
+Job: lists of (method, arguments). A database name is a parameter, so that metastores can be shared.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.embedded.differential import Step, struct
+
+
+def field(name: str, kind: str | None = "string", comment: str | None = None) -> Any:
+    return struct("FieldSchema", name=name, type=kind, comment=comment)
+
+
+def descriptor(columns: list[Any] | None = None, location: str | None = None, **fields: Any) -> Any:
+    values: dict[str, Any] = {
+        "cols": [field("a", "int")] if columns is None else columns,
+        "location": location,
+        "inputFormat": "i",
+        "outputFormat": "o",
+        "compressed": False,
+        "numBuckets": -1,
+        "serdeInfo": struct("SerDeInfo", name="s", serializationLib="lib", parameters={}),
+        "bucketCols": [],
+        "sortCols": [],
+        "parameters": {},
+    }
+    return struct("StorageDescriptor", **(values | fields))
+
+
+def table(db: str, name: str | None, **fields: Any) -> Any:
+    values: dict[str, Any] = {
+        "dbName": db,
+        "tableName": name,
+        "owner": "me",
+        "sd": descriptor(),
+        "partitionKeys": [],
+        "parameters": {},
+        "tableType": "EXTERNAL_TABLE",
+    }
+    return struct("Table", **(values | fields))
+
+
+def partition(db: str, name: str, values: list[str], **fields: Any) -> Any:
+    base: dict[str, Any] = {"dbName": db, "tableName": name, "values": values, "sd": descriptor(), "parameters": {}}
+    return struct("Partition", **(base | fields))
+
+
+def request(name: str, db: str, table_name: str, **fields: Any) -> dict[str, Any]:
+    return {"req": struct(name, dbName=db, tblName=table_name, **fields)}
+
+
+def databases(db: str) -> list[Step]:
+    other = f"{db}_other"
+    return [
+        ("create_database", {"database": struct("Database", name=db, description="d")}),
+        ("get_database", {"name": db}),
+        ("get_database", {"name": db.upper()}),
+        ("get_database", {"name": f"@hive#{db}"}),
+        ("get_database", {"name": "@nocat#x"}),
+        ("get_database", {"name": "nodb"}),
+        ("get_database_req", {"request": struct("GetDatabaseRequest", name=db)}),
+        ("get_database_req", {"request": struct("GetDatabaseRequest", name=db, catalogName="hive")}),
+        ("create_database", {"database": struct("Database", name=db)}),
+        ("create_database", {"database": struct("Database", name="x", catalogName="nocat")}),
+        ("create_database", {"database": struct("Database", name="a\nb")}),
+        ("create_database", {"database": struct("Database", name="")}),
+        ("create_database", {"database": struct("Database", name=other, parameters={"k": "v"}, ownerName="me")}),
+        ("get_database", {"name": other}),
+        ("get_databases", {"pattern": f"{db}*"}),
+        ("get_databases", {"pattern": f"{db}|nodb"}),
+        ("get_databases_req", {"request": struct("GetDatabaseObjectsRequest", catalogName="hive", pattern=db)}),
+        ("alter_database", {"dbname": other, "db": struct("Database", name=other, parameters={"a": "b"})}),
+        ("get_database", {"name": other}),
+        ("alter_database", {"dbname": other, "db": struct("Database", name="renamed")}),
+        ("alter_database", {"dbname": "nodb", "db": struct("Database", name="nodb")}),
+        ("get_database", {"name": other}),
+        ("drop_database", {"name": other, "deleteData": True, "cascade": False}),
+        ("drop_database", {"name": other, "deleteData": True, "cascade": False}),
+        ("drop_database", {"name": "default", "deleteData": True, "cascade": False}),
+        ("get_tables", {"db_name": "nodb", "pattern": "*"}),
+        ("get_all_tables", {"db_name": "nodb"}),
+    ]
+
+
+def tables(db: str) -> list[Step]:
+    view = {"tableType": "VIRTUAL_VIEW", "viewOriginalText": "x", "viewExpandedText": "y"}
+    keys = [field("p"), field("q", "int")]
+    elsewhere = descriptor([field("a", "string")], "file:/tmp/elsewhere")
+    able = {"processorCapabilities": ["EXTREAD"], "processorIdentifier": "x"}
+    external = {"EXTERNAL": "TRUE"}
+    return [
+        ("create_table", {"tbl": table(db, "t1", tableType="MANAGED_TABLE")}),
+        ("get_table_req", request("GetTableRequest", db, "t1")),
+        ("get_table_req", request("GetTableRequest", db.upper(), "T1", **able)),
+        ("create_table", {"tbl": table(db, "t1")}),
+        ("create_table", {"tbl": table(db, "T1")}),
+        ("create_table", {"tbl": table("nodb", "t1")}),
+        ("create_table", {"tbl": table(db, "t/2")}),
+        ("create_table", {"tbl": table(db, "t\n2")}),
+        ("create_table", {"tbl": table(db, "t3", sd=descriptor([]))}),
+        ("create_table", {"tbl": table(db, "t5", sd=descriptor([field("a", "nosuch")]))}),
+        ("create_table", {"tbl": table(db, "v1", **view)}),
+        ("get_table_req", request("GetTableRequest", db, "v1")),
+        ("get_table_req", request("GetTableRequest", db, "v1", **able)),
+        ("create_table", {"tbl": table(db, "p1", partitionKeys=keys, parameters=external)}),
+        ("get_table_req", request("GetTableRequest", db, "p1")),
+        ("get_table_req", request("GetTableRequest", db, "p1", **able)),
+        ("get_table_req", request("GetTableRequest", db, "nope")),
+        ("get_table_req", request("GetTableRequest", "nodb", "nope")),
+        ("alter_table", {"dbname": db, "tbl_name": "t1", "new_tbl": table(db, "t1", parameters={"x": "y"})}),
+        ("alter_table", {"dbname": db, "tbl_name": "nope", "new_tbl": table(db, "nope")}),
+        ("alter_table", {"dbname": db, "tbl_name": "t1", "new_tbl": table(db, "p1")}),
+        ("alter_table", {"dbname": db, "tbl_name": "t1", "new_tbl": table(db, "t9", sd=elsewhere)}),
+        ("get_table_req", request("GetTableRequest", db, "t9")),
+        ("alter_table", {"dbname": db, "tbl_name": "p1", "new_tbl": table(db, "p1", partitionKeys=[field("p")])}),
+        (
+            "alter_table",
+            {"dbname": db, "tbl_name": "t9", "new_tbl": table(db, "t9", sd=descriptor([field("b", "int")]))},
+        ),
+        ("truncate_table", {"dbName": db, "tableName": "t9", "partNames": []}),
+        ("truncate_table", {"dbName": db, "tableName": "nope", "partNames": []}),
+        ("truncate_table", {"dbName": db, "tableName": "p1", "partNames": ["p=nope/q=1"]}),
+        ("get_tables", {"db_name": db, "pattern": "*"}),
+        ("get_tables", {"db_name": db, "pattern": "t*|v1"}),
+        ("get_tables_by_type", {"db_name": db, "pattern": "*", "tableType": "VIRTUAL_VIEW"}),
+        ("get_table_meta", {"db_patterns": db, "tbl_patterns": "*", "tbl_types": []}),
+        ("get_table_meta", {"db_patterns": db, "tbl_patterns": "*", "tbl_types": ["VIRTUAL_VIEW"]}),
+        ("get_table_objects_by_name_req", {"req": struct("GetTablesRequest", dbName=db, tblNames=["nope", "v1"])}),
+        ("get_table_objects_by_name_req", {"req": struct("GetTablesRequest", dbName="nodb", tblNames=["nope"])}),
+        ("get_fields", {"db_name": db, "table_name": "nope"}),
+        ("drop_table", {"dbname": db, "name": "nope", "deleteData": True}),
+        ("drop_table", {"dbname": "nodb", "name": "nope", "deleteData": True}),
+        ("drop_table", {"dbname": db, "name": "t3", "deleteData": True}),
+        ("drop_database", {"name": db, "deleteData": True, "cascade": False}),
+        ("get_all_tables", {"db_name": db}),
+    ]
+
+
+def partitions(db: str) -> list[Step]:
+    keys = [field("p"), field("q", "int")]
+    here = {"db_name": db, "tbl_name": "pt"}
+    nowhere = {"db_name": db, "tbl_name": "nope"}
+    all_of = {"max_parts": -1}
+
+    def part(*values: str, **fields: Any) -> Any:
+        return partition(db, "pt", list(values), **fields)
+
+    def added(parts: list[Any], *, unless: bool) -> dict[str, Any]:
+        fields = {"dbName": db, "tblName": "pt", "parts": parts, "ifNotExists": unless, "needResult": True}
+        return {"request": struct("AddPartitionsRequest", **fields)}
+
+    def dropped(names: list[str], *, unless: bool) -> dict[str, Any]:
+        parts = struct("RequestPartsSpec", names=names)
+        fields = {"parts": parts, "deleteData": True, "ifExists": unless, "needResult": True}
+        return request("DropPartitionsRequest", db, "pt", **fields)
+
+    return [
+        ("create_table", {"tbl": table(db, "pt", partitionKeys=keys, parameters={"EXTERNAL": "TRUE"})}),
+        ("create_table", {"tbl": table(db, "plain", parameters={"EXTERNAL": "TRUE"})}),
+        ("add_partition", {"new_part": part("x", "1")}),
+        ("add_partition", {"new_part": part("x", "1")}),
+        ("add_partition", {"new_part": part("x")}),
+        ("add_partition", {"new_part": part("x", "1", "2")}),
+        ("add_partition", {"new_part": partition(db, "nope", ["x", "2"])}),
+        ("add_partition", {"new_part": partition("nodb", "nope", ["x", "2"])}),
+        ("add_partition", {"new_part": partition(db, "plain", ["x", "2"])}),
+        ("append_partition", {**here, "part_vals": ["a b", "3"]}),
+        ("append_partition_by_name", {**here, "part_name": "p=c/q=4"}),
+        ("append_partition_by_name", {**here, "part_name": "p=c/r=4"}),
+        ("append_partition_by_name", {**here, "part_name": ""}),
+        ("add_partitions", {"new_parts": []}),
+        ("add_partitions", {"new_parts": [part("y", "1"), part("y", "2", parameters={"k": "v"})]}),
+        ("add_partitions_req", added([part("y", "1"), part("y", "3")], unless=True)),
+        ("add_partitions_req", added([part("y", "1"), part("y", "4")], unless=False)),
+        ("get_partition", {**here, "part_vals": ["x", "1"]}),
+        ("get_partition", {**here, "part_vals": ["no", "1"]}),
+        ("get_partition", {**nowhere, "part_vals": ["no", "1"]}),
+        ("get_partition", {**here, "part_vals": ["no"]}),
+        ("get_partition_by_name", {**here, "part_name": "p=x/q=1"}),
+        ("get_partition_by_name", {**here, "part_name": "p=x/q=9"}),
+        ("get_partition_by_name", {**here, "part_name": "nonsense"}),
+        ("get_partition_names", {**here, **all_of}),
+        ("get_partition_names", {**nowhere, **all_of}),
+        ("get_partition_names", {"db_name": db, "tbl_name": "plain", **all_of}),
+        ("get_partitions", {**here, "max_parts": 1}),
+        ("get_partitions", {**nowhere, "max_parts": 1}),
+        ("get_partition_names_ps", {**here, **all_of, "part_vals": ["x", ""]}),
+        ("get_partition_names_ps", {**here, **all_of, "part_vals": ["", "1"]}),
+        ("get_partition_names_ps", {**here, **all_of, "part_vals": ["1", "1", "1"]}),
+        ("get_partition_names_ps", {**nowhere, **all_of, "part_vals": ["1"]}),
+        ("get_partitions_ps", {**nowhere, **all_of, "part_vals": ["1"]}),
+        ("get_partitions_ps", {**here, **all_of, "part_vals": ["y"]}),
+        (
+            "get_partitions_ps_with_auth",
+            {**here, **all_of, "part_vals": ["x"], "user_name": "u", "group_names": ["g"]},
+        ),
+        ("get_partitions_by_names", {**here, "names": ["p=x/q=1", "nope"]}),
+        ("get_partitions_by_names", {**nowhere, "names": ["p=x/q=1"]}),
+        ("get_partitions_by_filter", {**here, **all_of, "filter": 'p="x"'}),
+        ("get_partitions_by_filter", {**here, **all_of, "filter": 'p >= "x" and q > 1'}),
+        ("get_partitions_by_filter", {**here, **all_of, "filter": 'zz="x"'}),
+        ("get_num_partitions_by_filter", {**here, "filter": "q = 1"}),
+        ("alter_partition", {**here, "new_part": part("x", "1", parameters={"n": "m"})}),
+        (
+            "alter_partition",
+            {**here, "new_part": part("x", "1", parameters={"n": "m"}, sd=descriptor(None, "file:/tmp/one"))},
+        ),
+        ("get_partition", {**here, "part_vals": ["x", "1"]}),
+        ("alter_partition", {**here, "new_part": part("no", "1")}),
+        ("alter_partition", {**nowhere, "new_part": part("no", "1")}),
+        ("alter_partitions", {**here, "new_parts": [part("x", "1"), part("nn", "1")]}),
+        ("rename_partition", {**here, "part_vals": ["x", "1"], "new_part": part("x", "7")}),
+        ("rename_partition", {**here, "part_vals": ["x", "1"], "new_part": part("x", "8")}),
+        ("rename_partition", {**here, "part_vals": ["x", "7"], "new_part": part("y", "1")}),
+        ("get_partition", {**here, "part_vals": ["x", "7"]}),
+        ("drop_partition", {**here, "part_vals": ["x", "7"], "deleteData": True}),
+        ("drop_partition", {**here, "part_vals": ["x", "7"], "deleteData": True}),
+        ("drop_partition_by_name", {**here, "part_name": "p=y/q=77", "deleteData": True}),
+        ("drop_partition", {**nowhere, "part_vals": ["x", "7"], "deleteData": True}),
+        ("drop_partitions_req", dropped(["p=y/q=1", "p=zz/q=1"], unless=False)),
+        ("drop_partitions_req", dropped(["p=y/q=1", "p=zz/q=1"], unless=True)),
+        ("get_partition_names", {**here, **all_of}),
+        ("partition_name_to_vals", {"part_name": "p=a%2Fb/q=1"}),
+        ("partition_name_to_spec", {"part_name": "p=a%2Fb/q=1"}),
+        ("drop_database", {"name": db, "deleteData": True, "cascade": True}),
+        ("get_partition_names", {**here, **all_of}),
+    ]
+
+
+SCRIPTS = {"databases": databases, "tables": tables, "partitions": partitions}
