@@ -239,11 +239,11 @@ class Config(_Section):
         return self.store
 
     def with_embedded(self, address: Address) -> Config:
-        """These settings with the embedded metastore, which listens there, as the upstream.
+        """These settings as the children get them, with the embedded metastore, which listens there, as the upstream.
 
         Its database is read by SQL where that can be done: PostgreSQL.
         """
-        changed: dict[str, Any] = {"upstream": (address,)}
+        changed: dict[str, Any] = {"embedded": False, "upstream": (address,)}
         if self.store == "auto" and not self.store_url and self.metastore.url.startswith("postgresql"):
             changed["store_url"] = self.metastore.url
         return self.model_copy(update=changed)

@@ -234,4 +234,9 @@ def table_path(database: Struct, name: str, warehouse: Warehouse, *, external: b
         root = path_text(database.managedLocationUri)
     else:
         root = warehouse.database_path(database.name, external=False)
-    return f"{root}/{name.lower()}"
+    return f"{root}/{_encoded(name.lower())}"
+
+
+def _encoded(name: str) -> str:
+    """A table's name in a path: `-47-` for a slash (MetaStoreUtils.encodeTableName)."""
+    return "".join(char if char.isalnum() or char == "_" else f"-{ord(char)}-" for char in name)

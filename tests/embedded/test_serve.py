@@ -1,0 +1,87 @@
+"""`serve --embedded`: the proxy with its own metastore, and real clients on it without a JVM metastore."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.clients.test_pyiceberg import pyiceberg_sources, run_suite  # noqa: F401  # a fixture
+from tests.clients.test_spark import JOB_S, run_job
+from tests.embedded.process import Embedded
+from tests.proxy import Proxy
+from tests.testbed.client import MetastoreClient
+from tests.testbed.objects import add_partitions, create_database, create_table, table
+
+
+@pytest.fixture
+def embedded_proxy(tmp_path: Path) -> Proxy:
+    """A proxy with its own metastore; not started."""
+    return Proxy(tmp_path / "proxy", "", settings={"EMBEDDED": "true"})
+
+
+def metastore_pid(proxy: Proxy) -> int:
+    assert proxy.process is not None
+    children = Path(f"/proc/{proxy.process.pid}/task/{proxy.process.pid}/children").read_text().split()
+    named = [int(pid) for pid in children if b"metastore" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
+    assert len(named) == 1
+    return named[0]
+
+
+def test_the_metastore_is_an_upstream_like_any_other(embedded_proxy: Proxy) -> None:
+    """Prewarmed, answered from the cache, followed; killed it is started again, and what was written is there."""
+    proxy = embedded_proxy.start(prewarmed=True)
+    try:
+        assert proxy.status()["mode"] == "cache", proxy.status()
+        with MetastoreClient(*proxy.address) as client:
+            create_database(client, "d")
+            made = create_table(client, table("d", "t", partition_keys=[("p", "string")]))
+            add_partitions(client, made, [[str(n)] for n in range(20)])
+            event = client.get_current_notificationEventId().eventId
+            assert event == 3
+            proxy.wait_event(event)
+
+
+            def answered_from_the_cache() -> bool:
+                assert client.get_table("d", "t").sd.location == made.sd.location
+                assert len(client.get_partition_names("d", "t", -1)) == 20
+                return sum(count for (_, outcome, _), count in proxy.requests().items() if outcome == "hit") >= 4
+
+            proxy.wait(answered_from_the_cache, "answered from the cache")
+        pid = metastore_pid(proxy)
+        os.kill(pid, signal.SIGKILL)
+        with MetastoreClient(*proxy.address) as client:
+            create_database(client, "after")
+            assert client.get_all_databases() == ["after", "d", "default"]
+        assert metastore_pid(proxy) != pid
+        assert proxy.stop() == 0, proxy.log_tail()
+    finally:
+        proxy.close()
+    found = sqlite3.connect(proxy.directory / "data" / "metastore" / "metastore.db")
+    assert found.execute('SELECT COUNT(*), MAX(EVENT_ID) FROM "NOTIFICATION_LOG"').fetchone() == (4, 4)
+    found.close()
+
+
+@pytest.mark.real
+@pytest.mark.timeout(400)
+def test_pyiceberg(new_embedded: Callable[..., Embedded], pyiceberg_sources: Path, tmp_path: Path) -> None:  # noqa: F811
+    """PyIceberg's own catalog tests, straight on the embedded metastore: its locks are Iceberg's."""
+    passed, failed, output = run_suite(pyiceberg_sources, new_embedded().uri, tmp_path)
+    assert (passed, failed) == (32, 0), output
+
+
+@pytest.mark.real
+@pytest.mark.timeout(JOB_S + 100)
+def test_spark(embedded_proxy: Proxy, tmp_path: Path) -> None:
+    """Spark's job; the two steps that fail are those which fail on Hive 4 (tests/clients/test_spark.py)."""
+    proxy = embedded_proxy.start()
+    try:
+        results = run_job(proxy.uri, tmp_path / "spark")
+    finally:
+        proxy.close()
+    failed = {step for step, text in results.items() if text != "ok"}
+    assert failed == {"truncate", "read renamed"}, results
