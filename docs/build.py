@@ -14,8 +14,12 @@ from pathlib import Path
 
 from hms_cache_proxy.config import Setting, settings
 from hms_cache_proxy.doctor.database import MYSQL, grant_script
+from hms_cache_proxy.embedded.handlers import FAMILIES
+from hms_cache_proxy.embedded.handlers import METHODS as SERVED
+from hms_cache_proxy.embedded.schema import VERSION as EMBEDDED_VERSION
 from hms_cache_proxy.methods.table import METHODS, Kind, Method
 from hms_cache_proxy.metrics import TABLE
+from hms_cache_proxy.wire import facts
 
 DIRECTORY = Path(__file__).resolve().parent
 
@@ -69,6 +73,25 @@ def methods_table() -> str:
     return "\n".join(text).rstrip()
 
 
+def embedded_table() -> str:
+    """What the embedded metastore serves, by family, and which methods of its Hive it does not."""
+    text = []
+    for title, methods in FAMILIES.items():
+        names = ", ".join(f"`{name}`" for name in sorted(methods))
+        text.append(f"### {title}\n\n{names}\n")
+    hive = {name for name in facts.METHODS if EMBEDDED_VERSION in facts.METHODS[name].versions}
+    missing = sorted(hive - SERVED.keys())
+    older = sorted(SERVED.keys() - hive)
+    served = len(SERVED) - len(older)
+    text.append(
+        f"### Not served\n\nOf {len(hive)} methods of Hive {EMBEDDED_VERSION} {served} are served, and {len(older)} that"
+        f" only older ones have ({', '.join(f'`{name}`' for name in older)}). The others are answered as a metastore"
+        " answers a method that it does not know (`Invalid method name`):\n\n"
+        + ", ".join(f"`{name}`" for name in missing)
+    )
+    return "\n".join(text)
+
+
 def grant_block() -> str:
     """The script that the doctor prints, for a database whose name it does not know."""
     return f"```sql\n{grant_script()}```"
@@ -83,6 +106,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "settings": settings_table,
     "metrics": metrics_table,
     "methods": methods_table,
+    "embedded": embedded_table,
     "grant": grant_block,
     "mysql grant": mysql_grant_block,
 }
