@@ -84,9 +84,9 @@ def embedded_table() -> str:
     older = sorted(SERVED.keys() - hive)
     served = len(SERVED) - len(older)
     text.append(
-        f"### Not served\n\nOf {len(hive)} methods of Hive {EMBEDDED_VERSION} {served} are served, and {len(older)} that"
-        f" only older ones have ({', '.join(f'`{name}`' for name in older)}). The others are answered as a metastore"
-        " answers a method that it does not know (`Invalid method name`):\n\n"
+        f"### Not served\n\nOf {len(hive)} methods of Hive {EMBEDDED_VERSION} {served} are served, and {len(older)}"
+        f" that only older ones have ({', '.join(f'`{name}`' for name in older)}). The others are answered as a"
+        " metastore answers a method that it does not know (`Invalid method name`):\n\n"
         + ", ".join(f"`{name}`" for name in missing)
     )
     return "\n".join(text)

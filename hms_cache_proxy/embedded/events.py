@@ -81,6 +81,12 @@ def _of_database(call: Call, kind: str, database: Struct, **fields: Any) -> None
     log(call, kind, {"db": database.name, **fields}, **place)
 
 
+def drop_function(call: Call, catalog: str, database: str, name: str) -> None:
+    """DROP_FUNCTION."""
+    fields = {"db": database, "functionName": name}
+    log(call, "DROP_FUNCTION", fields, catalog=catalog, database=database, table=None)
+
+
 def create_table(call: Call, table: Struct) -> None:
     """CREATE_TABLE."""
     _of_table(call, "CREATE_TABLE", table, tableObjJson=as_json(table), files=[])

@@ -212,10 +212,7 @@ def _managed_place(table: Struct, database: Struct, warehouse: Warehouse) -> Non
 def _external_place(table: Struct, database: Struct, warehouse: Warehouse) -> None:
     location = table.sd.location
     if location is None:
-        if warehouse.in_managed(database.locationUri):
-            table.sd.location = table_path(database, table.tableName, warehouse, external=True)
-        else:
-            table.sd.location = f"{path_text(database.locationUri)}/{table.tableName}"
+        table.sd.location = table_path(database, table.tableName, warehouse, external=True)
     elif is_below(without_scheme(warehouse.managed), without_scheme(location)):
         raise meta(
             "An external table's location should not be located within managed warehouse root directory, table:"

@@ -230,4 +230,47 @@ def partitions(db: str) -> list[Step]:
     ]
 
 
-SCRIPTS = {"databases": databases, "tables": tables, "partitions": partitions}
+def functions(db: str) -> list[Step]:
+    def function(name: str, **fields: Any) -> Any:
+        base: dict[str, Any] = {
+            "functionName": name,
+            "dbName": db,
+            "className": "a.B",
+            "ownerName": "me",
+            "ownerType": 1,
+            "functionType": 1,
+            "resourceUris": [struct("ResourceUri", resourceType=1, uri="file:/a.jar")],
+        }
+        return struct("Function", **(base | fields))
+
+    def of(name: str) -> dict[str, Any]:
+        return {"dbName": db, "funcName": name}
+
+    return [
+        ("create_function", {"func": function("f1")}),
+        ("create_function", {"func": function("F1")}),
+        ("create_function", {"func": function("f2", resourceUris=[], ownerName=None)}),
+        ("create_function", {"func": function("f/3")}),
+        ("create_function", {"func": function("f4", className=None)}),
+        ("create_function", {"func": function("f5", ownerType=None)}),
+        ("create_function", {"func": function("f6", functionType=None)}),
+        ("create_function", {"func": function("f7", dbName="nodb")}),
+        ("get_function", of("f1")),
+        ("get_function", of("F2")),
+        ("get_function", of("nope")),
+        ("get_functions", {"dbName": db, "pattern": "*"}),
+        ("get_functions", {"dbName": db, "pattern": "f1|nope"}),
+        ("get_functions", {"dbName": "nodb", "pattern": "*"}),
+        ("alter_function", {**of("f1"), "newFunc": function("f1", className="c.D")}),
+        ("get_function", of("f1")),
+        ("alter_function", {**of("nope"), "newFunc": function("f9")}),
+        ("alter_function", {**of("f1"), "newFunc": function("f8")}),
+        ("get_functions", {"dbName": db, "pattern": "*"}),
+        ("drop_function", of("f8")),
+        ("drop_function", of("f8")),
+        ("drop_database", {"name": db, "deleteData": True, "cascade": False}),
+        ("drop_database", {"name": db, "deleteData": True, "cascade": True}),
+    ]
+
+
+SCRIPTS = {"functions": functions, "databases": databases, "tables": tables, "partitions": partitions}

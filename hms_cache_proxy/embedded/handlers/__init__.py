@@ -10,6 +10,7 @@ from hms_cache_proxy.embedded.call import Method
 from hms_cache_proxy.embedded.handlers import (
     catalogs,
     databases,
+    functions,
     locks,
     log,
     partition_changes,
@@ -26,6 +27,7 @@ FAMILIES: dict[str, dict[str, Method]] = {
     "Databases": databases.METHODS,
     "Tables": {**tables.METHODS, **table_changes.METHODS},
     "Partitions": {**partitions.METHODS, **partition_changes.METHODS},
+    "Functions": functions.METHODS,
     "Notification log": log.METHODS,
     "Transactions and write ids": transactions.METHODS,
     "Locks": locks.METHODS,

@@ -218,6 +218,7 @@ def _drop(call: Call, catalog: str, name: str, *, delete_data: bool, cascade: bo
         raise invalid_operation(f"Database {name} is not empty. One or more functions exist.")
     for function in functions:
         function_rows.delete_function(call, id_, function)
+        events.drop_function(call, catalog, name, function)
     table_changes.drop_all(call, id_, delete_data=delete_data)
     rows.delete_database(call, id_)
     events.drop_database(call, database)
