@@ -32,6 +32,7 @@ from hms_cache_proxy.cache.layout import KEY_BYTES, Meta, WriteIdsRow
 from hms_cache_proxy.cache.segments import Variant
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.statistics import StatisticsDecoder, table_unpack
+from hms_cache_proxy.cache.statistics_walk import StatisticsWalk
 from hms_cache_proxy.cache.streams import ChosenStream, Lease, NameStream, PartitionStream, Streams
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.cache.walk import NameWalk
@@ -297,6 +298,15 @@ class CacheSnapshot:
     def walk(self, entry: TableEntry) -> NameWalk:
         """A cursor over the names; outlives this snapshot until it is closed."""
         walk = NameWalk(self._lent(), self._joiner(entry, Variant.LIST), time.monotonic_ns())
+        self._reader.streams.add(walk)
+        return walk
+
+    def walk_statistics(self, entry: TableEntry) -> StatisticsWalk:
+        """Reads statistics of partitions; outlives this snapshot until it is closed. Only where
+        `entry.statistics_of_partitions`."""
+        assert entry.statistics_of_partitions, "statistics that are not known"
+        decoder = self._reader.decoder(entry.set_number)
+        walk = StatisticsWalk(self._lent(), self._environment, entry.set_number, decoder, time.monotonic_ns())
         self._reader.streams.add(walk)
         return walk
 

@@ -63,6 +63,7 @@ class Slot(IntEnum):
     SHAPES_DIFFER = 28  # 1: the metastore has another transformer of metadata than Hive's own
     STATISTICS_DIFFER = 29  # 1: ... make column statistics differ from what is stored of them
     COLUMNS_DIFFER = 30  # 1: ... make tables of the usual serdes have other columns than are stored
+    AGGREGATES_DIFFER = 31  # 1: ... make aggregates of column statistics differ from what their defaults give
     EXPECTED_EVENT = 24  # workers raise it: the log must have reached this id, as a write that logs has succeeded
 
 

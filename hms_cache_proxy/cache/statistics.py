@@ -13,7 +13,7 @@ Owner: the follower packs, all unpack.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from struct import Struct
 from typing import Final
 
@@ -23,6 +23,7 @@ from hms_cache_proxy.store.protocol import ColumnStatistics, Statistics, Statist
 
 _TABLE: Final = Struct(">HHIqI")
 _PARTITION: Final = Struct(">3sqI")
+_LENGTH: Final = Struct(">3s8xI")  # of a partition row's entry
 _HEAD: Final = Struct(">HH")
 _LEVEL: Final = 1  # 16 us for 20 columns, a fifth to a half of the bytes; others take longer for hardly less
 MAX_HEADS: Final = 4096  # that a process remembers of a set
@@ -49,6 +50,10 @@ def table_unpack(row: bytes) -> Statistics:
         found.append(ColumnStatistics(StatisticsHead(*texts[:3]), analyzed_s, texts[3]))
         at = ends[-1]
     return tuple(found)
+
+
+Gathered = dict[StatisticsHead, tuple[list[int], list[bytes]]]
+"""By column: the places of partitions, and what they have (`ColumnStatistics.data`)."""
 
 
 class StatisticsEncoder:
@@ -102,6 +107,43 @@ class StatisticsDecoder:
         if at != end:
             raise CacheError("statistics of a partition end before their lengths say")
         return found
+
+    def gather(
+        self,
+        rows: Iterable[tuple[int, bytes]],
+        columns: Container[bytes],
+        engine: bytes,
+        most: int,
+        shared: Callable[[bytes], bytes],
+    ) -> tuple[Gathered, int]:
+        """Those of these columns by this engine, column by column, 0.4 us each; and how many rows have `most`."""
+        gathered: Gathered = {}
+        sinks: dict[bytes, tuple[Callable[[int], None], Callable[[bytes], None]] | None] = {}
+        size, unpack = _LENGTH.size, _LENGTH.unpack_from
+        full = 0
+        for place, packed in rows:
+            row = zlib.decompress(packed)
+            found = at = 0
+            end = len(row)
+            while at < end:
+                index, length = unpack(row, at)
+                if index not in sinks:
+                    head = self._heads.get(index) or self._head(index, shared)
+                    sinks[index] = None
+                    if head.engine == engine and head.column in columns:
+                        places, data = gathered[head] = ([], [])
+                        sinks[index] = places.append, data.append
+                sink = sinks[index]
+                begin = at + size
+                at = begin + length
+                if sink is not None:
+                    sink[0](place)
+                    sink[1](row[begin:at])
+                    found += 1
+            if at != end:
+                raise CacheError("statistics of a partition end before their lengths say")
+            full += found == most
+        return gathered, full
 
     def _head(self, index: bytes, shared: Callable[[bytes], bytes]) -> StatisticsHead:
         if len(self._heads) >= MAX_HEADS:

@@ -67,6 +67,7 @@ class Reason(StrEnum):
     CAPABILITIES = "capabilities"  # the answer depends on what the client says it can do
     ARGUMENTS = "arguments"  # arguments whose answer is not reproduced here
     CACHE = "cache"  # there is none yet, or it cannot be read
+    STATISTICS = "statistics"  # statistics that are not added up here, or that a metastore may refuse to add up
     ORDER = "order"  # a list that the metastore gives in whatever order its database finds it
     NO_READER = "not_cached"  # a read that is never answered from objects, and was not learned yet
 

@@ -121,7 +121,7 @@ class Verdict:
 
     `identified`: a metastore has just made the uuid of its database, which the store has not seen yet. `lists_differ`:
     lists of partitions are not what the store alone says (UpstreamFacts.lists_differ). `shapes_differ`,
-    `statistics_differ`, `columns_differ`: see there.
+    `statistics_differ`, `columns_differ`, `aggregates_differ`: see there.
     """
 
     reason: ModeReason
@@ -132,6 +132,7 @@ class Verdict:
     shapes_differ: bool = False
     statistics_differ: bool = False
     columns_differ: bool = False
+    aggregates_differ: bool = False
 
 
 class Examination:
@@ -142,7 +143,7 @@ class Examination:
     def __init__(self, authorization: Authorization) -> None:
         self._authorization: Authorization = authorization
         self._known: dict[str, list[Finding]] = {}
-        self._differs: dict[str, tuple[bool, bool, bool, bool]] = {}
+        self._differs: dict[str, tuple[bool, ...]] = {}
         self._looked_again = False
 
     def examine(self, metastores: Sequence[Asks], database_uuid: str) -> Verdict:
@@ -162,6 +163,7 @@ class Examination:
                     facts.shapes_differ,
                     facts.statistics_differ,
                     facts.columns_differ,
+                    facts.aggregates_differ,
                 )
                 uuids.add(facts.database_uuid or "")
         if not database_uuid and uuids - {""} and not self._looked_again:
@@ -171,7 +173,8 @@ class Examination:
         refusals = [finding.reason for finding in findings if finding.level == "refusal"]
         good = ModeReason.SERVING if self._known else ModeReason.UNCHECKED
         reason = refusals[0] if refusals else good
-        lists, shapes, statistics, columns = (any(each[at] for each in self._differs.values()) for at in range(4))
+        differ = [any(each[at] for each in self._differs.values()) for at in range(5)]
+        lists, shapes, statistics, columns, aggregates = differ
         return Verdict(
             reason,
             findings,
@@ -180,4 +183,5 @@ class Examination:
             shapes_differ=shapes,
             statistics_differ=statistics,
             columns_differ=columns,
+            aggregates_differ=aggregates,
         )

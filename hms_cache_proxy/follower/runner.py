@@ -189,6 +189,7 @@ class Runner:
                 Slot.SHAPES_DIFFER: verdict.shapes_differ,
                 Slot.STATISTICS_DIFFER: verdict.statistics_differ,
                 Slot.COLUMNS_DIFFER: verdict.columns_differ,
+                Slot.AGGREGATES_DIFFER: verdict.aggregates_differ,
             }
             for slot, differ in found.items():
                 if self._page[slot] != differ:

@@ -31,6 +31,7 @@ LEARNABLE = frozenset(
         Reason.ORDER,
         Reason.PATTERN,
         Reason.SETTINGS,
+        Reason.STATISTICS,
         Reason.RELEASE,
         Reason.VARIANT,
     }

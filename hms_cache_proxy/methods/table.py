@@ -286,7 +286,7 @@ _ROWS: list[Method] = [
     _serve("get_partition_column_statistics", _READ_TABLE),
     _serve("get_table_statistics_req", _REQUEST),
     _serve("get_partitions_statistics_req", _REQUEST),
-    _learn("get_aggr_stats_for", _REQUEST),
+    _serve("get_aggr_stats_for", _REQUEST),
     _statistics("update_table_column_statistics", "stats_obj.statsDesc"),
     _statistics("update_partition_column_statistics", "stats_obj.statsDesc"),
     _all_statistics("update_table_column_statistics_req", "req"),

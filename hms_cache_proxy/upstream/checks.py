@@ -28,6 +28,10 @@ TRANSFORMER = "metastore.metadata.transformer.class"  # Hive 4; there is no old 
 BIT_VECTORS = "hive.stats.fetch.bitvector"
 HISTOGRAMS = "hive.stats.fetch.kll"
 SCHEMA_SERDES = "hive.serdes.using.metastore.for.schema"
+DENSITIES = "hive.metastore.stats.ndv.densityfunction"
+TUNER = "hive.metastore.stats.ndv.tuner"
+AGGREGATES_CACHE = "hive.metastore.aggregate.stats.cache.enabled"
+BATCHES = "hive.metastore.direct.sql.batch.size"
 LOG_RETENTION = "hive.metastore.event.db.listener.timetolive"
 
 _DEFAULTS = {
@@ -43,6 +47,10 @@ _DEFAULTS = {
     DIRECT_SQL: ("true",),
     BIT_VECTORS: ("false",),
     HISTOGRAMS: ("false",),
+    DENSITIES: ("false",),
+    TUNER: ("0.0", "0"),
+    AGGREGATES_CACHE: ("false",),
+    BATCHES: ("0", "-1"),
     TRANSFORMER: ("org.apache.hadoop.hive.metastore.MetastoreDefaultTransformer",),
 }
 _NOTIFICATION_LISTENER = ".DbNotificationListener"
@@ -86,6 +94,12 @@ class UpstreamFacts:
         """Tables of the usual serdes may have other columns than are stored."""
         listed = (self.settings[SCHEMA_SERDES] or "").encode().split(b",")
         return not with_stored_columns(self.version) <= {serde.strip() for serde in listed}
+
+    @property
+    def aggregates_differ(self) -> bool:
+        """Aggregates are estimated otherwise, of some partitions at a time, or come from a cache of the metastore."""
+        names = (DENSITIES, TUNER, AGGREGATES_CACHE, BATCHES)
+        return self.statistics_differ or any(self.settings[name] not in _DEFAULTS[name] for name in names)
 
     @property
     def logs_in_transaction(self) -> bool:

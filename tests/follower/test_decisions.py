@@ -32,6 +32,10 @@ DEFAULTS: dict[str, str | None] = {
     checks.DIRECT_SQL: "true",
     checks.BIT_VECTORS: "false",
     checks.HISTOGRAMS: "false",
+    checks.DENSITIES: "false",
+    checks.TUNER: "0.0",
+    checks.AGGREGATES_CACHE: "false",
+    checks.BATCHES: "0",
     checks.SCHEMA_SERDES: b",".join(sorted(SINCE_4)).decode(),
     checks.TRANSFORMER: "org.apache.hadoop.hive.metastore.MetastoreDefaultTransformer",
 }
@@ -194,6 +198,23 @@ def test_settings_that_change_lists(settings: dict[str, str | None]) -> None:
 def test_another_transformer_shapes_answers() -> None:
     assert not facts().shapes_differ
     assert facts(TRANSFORMER=" ").shapes_differ
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"DENSITIES": "true"},
+        {"TUNER": "0.5"},
+        {"AGGREGATES_CACHE": "true"},
+        {"BATCHES": "1000"},
+        {"BATCHES": None},
+        {"BIT_VECTORS": "true"},
+    ],
+)
+def test_settings_that_change_aggregates(settings: dict[str, str | None]) -> None:
+    assert not facts().aggregates_differ
+    assert not facts(BATCHES="-1").aggregates_differ
+    assert facts(**settings).aggregates_differ
 
 
 @pytest.mark.parametrize("serdes", ["", None, b",".join(sorted(BEFORE_4)).decode()])

@@ -20,7 +20,7 @@ UNORDERED = (
     *("get_partition_names_ps", "get_partition_names_ps_req"),
     *("get_primary_keys", "get_unique_constraints", "get_not_null_constraints", "get_default_constraints"),
     *("get_check_constraints", "get_all_table_constraints", "get_table_statistics_req"),
-    "get_partitions_statistics_req",
+    *("get_partitions_statistics_req", "get_aggr_stats_for"),
 )
 """A metastore asks its database for these without an order; these tests run with list_order = name."""
 
@@ -40,6 +40,8 @@ def comparable(method: str, value: Any, unordered: tuple[str, ...] = UNORDERED) 
         for listed in result[1].values():
             if isinstance(listed, dict):
                 fields["success"] = {key: sorted(rows, key=repr) for key, rows in listed.items()}
+                continue
+            if isinstance(listed, int):
                 continue
             for rows in [listed] if isinstance(listed, list) else listed[1].values():
                 rows.sort(key=repr)

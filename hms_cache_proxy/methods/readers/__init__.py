@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from hms_cache_proxy.wire.spec import Struct
 
-from . import columns, constraints, databases, filters, partition, partitions, statistics, tables
+from . import aggregates, columns, constraints, databases, filters, partition, partitions, statistics, tables
 from .base import Body, Context, Decline, Slices, Unfinished
 
 __all__ = ["READERS", "Body", "Context", "Decline", "Reader", "Slices", "Unfinished"]
@@ -14,6 +14,7 @@ __all__ = ["READERS", "Body", "Context", "Decline", "Reader", "Slices", "Unfinis
 Reader = Callable[[Context, Struct], Body | Unfinished]
 
 _ALL: tuple[Reader, ...] = (
+    aggregates.get_aggr_stats_for,
     columns.get_fields,
     columns.get_fields_req,
     columns.get_fields_with_environment_context,

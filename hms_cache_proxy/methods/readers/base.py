@@ -119,6 +119,8 @@ class Context(NamedTuple):
     """The metastore's settings make column statistics differ from what is stored without bit vectors."""
     columns_differ: bool = False
     """The metastore's settings make it ask the usual serdes for their tables' columns."""
+    aggregates_differ: bool = False
+    """The metastore's settings make aggregates of column statistics differ from what its defaults give."""
 
     def list_of_partitions(self) -> None:
         """Declines a list of partitions where it is not what the store says."""
@@ -159,6 +161,13 @@ class Context(NamedTuple):
     def partitions_by_exact_name(self) -> bool:
         """Whether statistics of partitions are found by the partition's name as it is, and by nothing else."""
         return self._line == "4.2"
+
+    @property
+    def aggregates_fail(self) -> bool:
+        """Whether aggregates over partitions without statistics fail, but for what is extrapolated."""
+        if self._line not in ("4.0", "4.2"):
+            raise Decline(Reason.RELEASE)
+        return self._line != "4.0"
 
     def only_hive4(self) -> None:
         """Declines where an earlier metastore answers otherwise."""

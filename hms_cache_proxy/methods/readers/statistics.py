@@ -60,20 +60,20 @@ def get_partition_column_statistics(context: Context, args: Struct) -> Body:
 def get_table_statistics_req(context: Context, args: Struct) -> Body:
     """Of columns."""
     request = args.request
-    entry = _requested(context, request)
+    entry = requested(context, request)
     if isinstance(entry, bytes):
         return entry
-    found = _of_table(context, entry, request.colNames, _engine(request))
+    found = _of_table(context, entry, request.colNames, engine_of(request))
     return wrapped_structs(len(found), [each.element for each in found])
 
 
 def get_partitions_statistics_req(context: Context, args: Struct) -> Body:
     """Of columns of partitions."""
     request = args.request
-    entry = _requested(context, request)
+    entry = requested(context, request)
     if isinstance(entry, bytes):  # who asks for nothing is not told
         return entry if request.partNames and request.colNames else _partitions([])
-    found = _of_partitions(context, entry, request.partNames, request.colNames, _engine(request))
+    found = _of_partitions(context, entry, request.partNames, request.colNames, engine_of(request))
     return _partitions(found)
 
 
@@ -92,12 +92,14 @@ def columns_of(names: list[bytes] | None) -> frozenset[bytes]:
     return frozenset(name.lower() for name in names)
 
 
-def _engine(request: Struct) -> bytes:
+def engine_of(request: Struct) -> bytes:
+    """Whose statistics are asked for."""
     engine: bytes | None = request.engine
     return HIVE if engine is None else engine
 
 
-def _requested(context: Context, request: Struct | None) -> TableEntry | bytes:
+def requested(context: Context, request: Struct | None) -> TableEntry | bytes:
+    """The table of a request, or the result that says that there is none."""
     if request is None:
         raise Decline(Reason.ARGUMENTS)
     return _table(context, context.plain(request.catName, request.dbName), request.tblName)
@@ -118,7 +120,7 @@ def _table(context: Context, database: Database, raw: bytes | None) -> TableEntr
 
 def _of_table(context: Context, entry: TableEntry, names: list[bytes] | None, engine: bytes) -> list[ColumnStatistics]:
     columns = columns_of(names)
-    _comparable(context, columns, engine)
+    comparable(context, columns, engine)
     found = context.snapshot.table_statistics(entry)
     if found is None:
         raise Decline(Reason.NO_READER)
@@ -129,15 +131,11 @@ def _of_partitions(
     context: Context, entry: TableEntry, names: list[bytes] | None, asked: list[bytes] | None, engine: bytes
 ) -> list[tuple[bytes, list[ColumnStatistics]]]:
     columns = columns_of(asked)
-    if names is None or None in names or len(names) > MAX_PARTITIONS:
+    if names is None or len(names) > MAX_PARTITIONS:
         raise Decline(Reason.ARGUMENTS)
-    utf8(*names)
-    context.comparable(*names)
-    _comparable(context, columns, engine)
-    if not entry.partition_keys or not names:
+    comparable(context, columns, engine)
+    if not tells_partitions(context, entry, names):
         return []
-    if not entry.statistics_of_partitions:
-        raise Decline(Reason.NO_READER if entry.partitions_loaded else Reason.NOT_LOADED)
     if not context.partitions_by_exact_name:
         for name in names:
             if context.snapshot.partition(entry, name) is None:
@@ -149,8 +147,22 @@ def _of_partitions(
     return found
 
 
-def _comparable(context: Context, columns: Iterable[bytes], engine: bytes) -> None:
-    """A database that does not compare bytes may take an engine for another in small letters."""
+def tells_partitions(context: Context, entry: TableEntry, names: list[bytes]) -> bool:
+    """Whether statistics of such partitions can be there at all. Declines where they are not known."""
+    if None in names:
+        raise Decline(Reason.ARGUMENTS)
+    utf8(*names)
+    context.comparable(*names)
+    if not entry.partition_keys or not names:
+        return False
+    if not entry.statistics_of_partitions:
+        raise Decline(Reason.NO_READER if entry.partitions_loaded else Reason.NOT_LOADED)
+    return True
+
+
+def comparable(context: Context, columns: Iterable[bytes], engine: bytes) -> None:
+    """Decline what the database may take for something else. One that does not compare bytes may take an engine for
+    another in small letters."""
     context.comparable(engine, *columns)
     if not context.snapshot.identity.exact_text and engine != engine.lower():
         raise Decline(Reason.COLLATION)

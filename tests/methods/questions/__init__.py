@@ -5,6 +5,7 @@ Job: the tables that compare readers with metastores, one module a topic. Must n
 
 from __future__ import annotations
 
+from tests.methods.questions import aggregates
 from tests.methods.questions.columns import columns
 from tests.methods.questions.constraints import constraints, foreign_keys
 from tests.methods.questions.databases import databases, listings
@@ -23,5 +24,5 @@ def everything() -> list[Question]:
     """All questions."""
     makers = (databases, listings, tables, many_tables, one_partition, partition_by_name)
     more = (all_partitions, by_names, some_values, by_filter, functions, catalogs, constraints, foreign_keys)
-    more += (of_tables, of_partitions, columns, names_by_expression)
+    more += (of_tables, of_partitions, columns, names_by_expression, aggregates.of_partitions)
     return [question for make in (*makers, *more) for question in make()]

@@ -30,7 +30,7 @@ def _places(of_partitions: bool) -> list[tuple[bytes, bytes, str]]:
     return found
 
 
-def _hive4(questions: Iterator[Question]) -> Iterator[Question]:
+def hive4(questions: Iterator[Question]) -> Iterator[Question]:
     """3.1 has no events of statistics."""
     for question in questions:
         unchanged = question.reason in ("name", "no_write_id", "table_id", "not_loaded")
@@ -39,7 +39,7 @@ def _hive4(questions: Iterator[Question]) -> Iterator[Question]:
 
 def of_tables() -> Iterator[Question]:
     """One column, and columns by request."""
-    yield from _hive4(_of_tables())
+    yield from hive4(_of_tables())
 
 
 def _of_tables() -> Iterator[Question]:
@@ -87,7 +87,7 @@ def _table(reason: str, **fields: Any) -> Question:
 
 def of_partitions() -> Iterator[Question]:
     """One column of one partition, and many of many by request."""
-    yield from _hive4(_of_partitions())
+    yield from hive4(_of_partitions())
 
 
 def _of_partitions() -> Iterator[Question]:

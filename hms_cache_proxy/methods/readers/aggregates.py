@@ -1,0 +1,82 @@
+"""Reader of aggregate statistics: what column statistics of named partitions come to.
+
+Job: arguments and a snapshot in, result struct out; see base.py for what is declined, statistics.py for how a metastore
+finds statistics, aggregation.py for how it adds them up. Columns come in order of their names: the metastore gives them
+in the order of its database's plan, and a reader finds a column by its name. Must not know: sessions, fences.
+
+Work is cut into slices of SLICE statistics, about 2 ms. Not answered here: transactional tables and requests with a
+ValidWriteIdList, as what counts then depends on parameters of the partitions. Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+from struct import Struct as Packer
+from typing import Final
+
+from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.wire.spec import Struct
+
+from .aggregation import Total
+from .base import Body, Context, Decline, Unfinished, started, success_struct, unless
+from .extremes import Unsettled
+from .statistics import columns_of, comparable, engine_of, requested, tells_partitions
+
+SLICE: Final = 1500
+"""Statistics that are added up in one turn of the loop, 1.2 us each."""
+MOST: Final = 400_000
+"""Statistics of one request; of more the metastore's own answer is kept."""
+MOST_PARTITIONS: Final = 50_000
+
+_NOTHING: Final = Packer(">bhbibhqb").pack(15, 1, 12, 0, 10, 2, 0, 0)
+
+
+def get_aggr_stats_for(context: Context, args: Struct) -> Body | Unfinished:
+    """Of columns of partitions."""
+    return started(_aggregated(context, args.request))
+
+
+def _aggregated(context: Context, request: Struct) -> Generator[None, None, Body]:
+    entry = requested(context, request)
+    if isinstance(entry, bytes):
+        return entry
+    if context.aggregates_differ:
+        raise Decline(Reason.SETTINGS)
+    unless(request.validWriteIdList is not None, request.partNames is None)
+    columns = columns_of(request.colNames)
+    engine = engine_of(request)
+    comparable(context, columns, engine)
+    if not columns or not tells_partitions(context, entry, request.partNames):
+        return success_struct(_NOTHING)
+    if len(request.partNames) > MOST_PARTITIONS or len(request.partNames) * len(columns) > MOST:
+        raise Decline(Reason.STATISTICS)
+    try:
+        return (yield from _added_up(context, entry, request, columns, engine))
+    except Unsettled:
+        raise Decline(Reason.STATISTICS) from None
+
+
+def _added_up(
+    context: Context, entry: TableEntry, request: Struct, columns: frozenset[bytes], engine: bytes
+) -> Generator[None, None, Body]:
+    names: list[bytes] = request.partNames
+    places = [(place, name) for name, place in {name: place for place, name in enumerate(names)}.items()]
+    total = Total(decimals=context.snapshot.identity.exact_text, complete_fails=context.aggregates_fail)
+    by_other_names = not context.partitions_by_exact_name
+    complete = 0
+    size = max(1, SLICE // len(columns))
+    with closing(context.snapshot.walk_statistics(entry)) as walk:
+        for begin in range(0, len(places), size):
+            if begin:
+                yield
+                if not walk.holds:
+                    raise Decline(Reason.STATISTICS)
+            some = places[begin : begin + size]
+            if by_other_names and walk.absent(name for _, name in some):
+                raise Decline(Reason.ARGUMENTS)
+            found, full = walk.gather(some, columns, engine, len(request.colNames))
+            total.add(found)
+            complete += full
+    return success_struct(total.result(len(names), len(places), complete))

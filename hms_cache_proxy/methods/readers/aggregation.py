@@ -1,0 +1,195 @@
+"""Statistics of several partitions added up as the metastore adds them up.
+
+Job: column statistics of the named partitions to an `AggrStats`, as Hive 4.0.0 and 4.2.0 give it with their default
+settings: by SQL of their database (MetaStoreDirectSql.aggrStatsUseDB), which takes minima, maxima and sums, in
+integers and in doubles that are only compared; the number of distinct values is the largest one of a partition, but
+never more than the range of an integer column has. Must not know: the cache, requests, settings.
+
+If not all columns of all partitions have statistics, columns that have them for at least two of the partitions, but not
+all, are extrapolated (LinearExtrapolatePartStatus): a line through the smallest and the largest value, by the place of
+their partitions in the request; sums are scaled up. Where several partitions have the smallest value or the largest,
+which one is taken is the database's choice. Other columns are added up as if nothing were missing, which from 4.1 on
+fails for want of a column.
+
+`Unsettled` where the metastore refuses or where its answer is not a function of the statistics alone: the database
+computes densities of values that nobody asks for, and fails where it divides by 0 or a number is too large.
+Owner: any process; `Total` belongs to who made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from struct import Struct
+from typing import Final
+
+from hms_cache_proxy.cache.statistics import Gathered
+from hms_cache_proxy.store.protocol import StatisticsHead
+
+from . import statistics_data as data
+from .extremes import Extremes, Unsettled
+from .statistics_data import DECIMALS, DOUBLES, Value
+
+_MIN_LONG, _MAX_LONG = -(1 << 63), (1 << 63) - 1
+_LARGE: Final = 1e140
+"""Doubles beyond it may overflow in the sums of squares that PostgreSQL's avg() keeps."""
+_TINY: Final = 1e-290
+"""Differences below it may underflow when they are divided by a number of distinct values."""
+_INTEGERS: Final = frozenset((2, 7, 8))
+_ESTIMATED: Final = frozenset((2, 3, 6, 7, 8))
+_SUMS: Final = frozenset(("nulls", "trues", "falses"))
+_LIST: Final = Struct(">bhbi")
+_PARTS_FOUND: Final = Struct(">bhq")
+
+
+@dataclass(slots=True)
+class _Column:
+    head: StatisticsHead
+    number: int
+    count: int = 0
+    sums: dict[str, int] = field(default_factory=dict)
+    extremes: dict[str, Extremes] = field(default_factory=dict)
+
+
+class Total:
+    """What the partitions of a request come to; they may be added some at a time.
+
+    `decimals`: the database takes decimals as such, not as integers of ten digits (MySQL). `complete_fails`: see above.
+    """
+
+    def __init__(self, *, decimals: bool, complete_fails: bool) -> None:
+        self._decimals = decimals
+        self._complete_fails = complete_fails
+        self._columns: dict[bytes, _Column] = {}
+
+    def add(self, found: Gathered) -> None:
+        """Some more partitions, by their places in the request. Raises Unsettled."""
+        for head, (places, rows) in found.items():
+            column = self._columns.get(head.column)
+            if column is None:
+                column = self._columns[head.column] = _Column(head, head.prefix[-1])
+            if column.head != head or column.number not in data.KINDS:  # the column's type was changed, or is unknown
+                raise Unsettled(head.column)
+            if column.number == DECIMALS and not self._decimals:
+                raise Unsettled(head.column)
+            values = data.read(column.number, rows)
+            if values is None:
+                raise Unsettled(head.column)
+            _refused(column.number, values)
+            column.count += len(rows)
+            for name, some in values.items():
+                if name in _SUMS:
+                    column.sums[name] = column.sums.get(name, 0) + sum(some)
+                else:
+                    column.extremes.setdefault(name, Extremes()).add(places, some)
+
+    def result(self, named: int, distinct: int, complete: int) -> bytes:
+        """The struct `AggrStats` with its stop byte, columns in order of their names. Raises Unsettled.
+
+        `named`: how many partitions the request names, `distinct`: without the repeated ones; `complete`: how many have
+        as many of the columns as the request names.
+        """
+        pieces = []
+        for _, column in sorted(self._columns.items()):
+            if complete == named or column.count == named or column.count < 2:
+                if self._complete_fails and complete != named:
+                    raise Unsettled(column.head.column)
+                values = _added_up(column)
+            else:
+                values = _extrapolated(column, named, distinct - 1)
+            if column.number in _ESTIMATED:
+                values["distinct"] = _estimated(column.number, values)
+            pieces += [column.head.prefix, data.write(column.number, values)]
+        header = _LIST.pack(15, 1, 12, len(self._columns))
+        return b"".join((header, *pieces, _PARTS_FOUND.pack(10, 2, complete), b"\0"))
+
+
+def _refused(number: int, values: Mapping[str, Sequence[Value]]) -> None:
+    """Raises Unsettled where a density cannot be computed, or a double is compared in another way than here."""
+    if "average" in values and not isfinite(sum(values["average"])):
+        raise Unsettled("average")
+    if "low" not in values:
+        return
+    lows, highs, distinct = values["low"], values["high"], values["distinct"]
+    if 0 in distinct and any(
+        count == 0 and low is not None and high is not None
+        for low, high, count in zip(lows, highs, distinct, strict=True)
+    ):
+        raise Unsettled("distinct")
+    if number == DOUBLES:
+        for bounds in (lows, highs):
+            if not all(bound is None or -_LARGE < bound < _LARGE for bound in bounds):
+                raise Unsettled("bound")
+        if any(0 < abs(high - low) < _TINY for low, high in _both(lows, highs)):
+            raise Unsettled("range")
+    elif number in _INTEGERS and not all(_MIN_LONG <= high - low <= _MAX_LONG for low, high in _both(lows, highs)):
+        raise Unsettled("range")
+
+
+def _both(lows: Sequence[Value], highs: Sequence[Value]) -> Iterable[tuple[Value, Value]]:
+    pairs = zip(lows, highs, strict=True)
+    if None in lows or None in highs:
+        return (pair for pair in pairs if None not in pair)
+    return pairs
+
+
+def _added_up(column: _Column) -> dict[str, Value]:
+    values: dict[str, Value] = {name: _long(total) for name, total in column.sums.items()}
+    for name, extremes in column.extremes.items():
+        values[name] = extremes.smallest.only() if name == "low" else extremes.largest.only()
+    return values
+
+
+def _estimated(number: int, values: Mapping[str, Value]) -> int:
+    """The number of distinct values goes through a double, and is not more than an integer column's range."""
+    distinct = min(int(float(values["distinct"])), _MAX_LONG)
+    if number in _INTEGERS and values["low"] is not None and values["high"] is not None:
+        return min(distinct, _long(values["high"] - values["low"] + 1))
+    return distinct
+
+
+def _extrapolated(column: _Column, named: int, border: int) -> dict[str, Value]:
+    """`border`: the last place of the request."""
+    values: dict[str, Value] = {
+        name: _long(_quotient(_long(total), column.count) * named) for name, total in column.sums.items()
+    }
+    for name, extremes in column.extremes.items():
+        if extremes.missing:
+            values[name] = None
+        elif column.number == DECIMALS and name in data.OPTIONAL:
+            raise Unsettled(name)  # goes through the text of a double
+        else:
+            values[name] = _at_border(name, extremes, border)
+    return values
+
+
+def _at_border(name: str, extremes: Extremes, border: int) -> Value:
+    """What the value would be where the line through the smallest and the largest one leaves the request."""
+    smallest, largest = extremes.smallest.value, extremes.largest.value
+    is_double = isinstance(smallest, float)
+    if extremes.negative_zero:
+        raise Unsettled(name)
+    if smallest == largest:
+        return smallest
+    first, last = extremes.smallest.place(), extremes.largest.place()
+    span = abs(last - first)
+    if name == "low":
+        steps = last if first < last else border - last
+    else:
+        steps = border - first if first < last else first
+    if is_double:
+        way = (largest - smallest) * steps / span
+        return largest - way if name == "low" else smallest + way
+    way = _quotient(_long(_long(largest - smallest) * steps), span)
+    return _long(largest - way if name == "low" else smallest + way)
+
+
+def _long(value: int) -> int:
+    """As Java's 64 bits have it."""
+    return (value - _MIN_LONG) % (1 << 64) + _MIN_LONG
+
+
+def _quotient(value: int, divisor: int) -> int:
+    """Towards 0."""
+    return value // divisor if value >= 0 else -(-value // divisor)

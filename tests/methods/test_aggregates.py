@@ -1,0 +1,168 @@
+"""Aggregates of random statistics, from the cache and from a metastore: equal, or asked of the metastore."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hms_cache_proxy.metrics import WorkerMetrics
+from tests.follower.harness import Followed
+from tests.methods.analyzed import TYPES, Analyzed, column, decimal
+from tests.methods.filled import Filled
+from tests.methods.local import Local
+from tests.methods.oracle import Oracle, plain
+from tests.methods.structs import struct
+from tests.methods.world import World
+
+pytestmark = pytest.mark.real
+
+PARTITIONS = 16
+NAMES = [b"dt=%d/h=x" % number for number in range(PARTITIONS)]
+COLUMNS = [name for name in TYPES if name not in (b"ar", b"mixed")]
+INTEGERS = (b"i", b"big", b"small", b"tiny")
+QUESTIONS = 400
+TABLE = b"random"
+ENGINES = (b"hive", b"impala")
+
+
+class Statistics:
+    """Random ones, with what is rare in them often enough to matter: ties, gaps, extremes, nothing at all."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+
+    def column(self, name: bytes) -> Any:
+        """Of one column of one partition."""
+        if name in (b"s", b"vc", b"ch", b"bi"):
+            kind = "binary" if name == b"bi" else "string"
+            counts = {} if name == b"bi" else {"numDVs": self.count()}
+            lengths = {"maxColLen": self.count(), "avgColLen": abs(self.double())}
+            return column(name, kind, **lengths, numNulls=self.count(), **counts)
+        if name == b"bo":
+            trues, falses, nulls = (self.count() for _ in range(3))
+            return column(name, "boolean", numTrues=trues, numFalses=falses, numNulls=nulls)
+        counts = {"numNulls": self.count(), "numDVs": self.distinct()}
+        if name in INTEGERS:
+            return column(name, "long", **self.bounds(self.integer), **counts)
+        if name in (b"d", b"fl"):
+            return column(name, "double", **self.bounds(self.double), **counts)
+        if name == b"dec":
+            return column(name, "decimal", **{end: self.decimal() for end in self.bounds(self.double)}, **counts)
+        kind, field = ("Date", "daysSinceEpoch") if name == b"da" else ("Timestamp", "secondsSinceEpoch")
+        bounds = {end: struct(kind, **{field: value}) for end, value in self.bounds(self.integer).items()}
+        return column(name, kind.lower(), **bounds, **counts)
+
+    def bounds(self, make: Callable[[], Any]) -> dict[str, Any]:
+        """Either may be missing, and rarely they are the wrong way round."""
+        low, high = sorted((make(), make()), reverse=self.rng.random() < 0.1)
+        ends = {"lowValue": low, "highValue": high}
+        return {end: value for end, value in ends.items() if self.rng.random() < 0.95}
+
+    def integer(self) -> int:
+        """Few different ones, many, or large ones."""
+        large = (1 << 63) - 1 if self.rng.random() < 0.05 else 1 << 61
+        return self.rng.choice(
+            (self.rng.randint(-3, 3), self.rng.randint(-(10**6), 10**6), self.rng.randint(-large, large))
+        )
+
+    def double(self) -> float:
+        """The same, and zeros of both signs."""
+        rng = self.rng
+        wide = rng.gauss(0, 1) * 10.0 ** rng.randint(-30, 40)
+        return rng.choice(
+            (float(rng.randint(-3, 3)), rng.uniform(-1e3, 1e3), wide, -0.0 if rng.random() < 0.2 else 2.5)
+        )
+
+    def decimal(self) -> Any:
+        """Of any scale; equal ones of several scales."""
+        rng = self.rng
+        wide = decimal(rng.randint(-(10**30), 10**30), rng.randint(-6, 20))
+        zeros = rng.randint(0, 2)
+        return rng.choice(
+            (decimal(rng.randint(-(10**4), 10**4), 2), wide, decimal(rng.randint(-3, 3) * 10**zeros, zeros))
+        )
+
+    def count(self) -> int:
+        """Of rows."""
+        return self.rng.choice((self.rng.randint(0, 9), self.rng.randint(0, 10**9), self.rng.randint(0, 1 << 62)))
+
+    def distinct(self) -> int:
+        """Of values; 0 makes the metastore's database divide by it."""
+        return 0 if self.rng.random() < 0.01 else 1 + self.count()
+
+    def question(self) -> dict[str, Any]:
+        """Names in any order, some repeated or unknown; columns likewise."""
+        rng = self.rng
+        names = rng.sample(NAMES, rng.choice((1, 2, 3, rng.randint(1, PARTITIONS))))
+        if rng.random() < 0.5:
+            names.sort()
+        if rng.random() < 0.05:
+            names.insert(rng.randint(0, len(names)), rng.choice((*names, b"dt=none/h=x")))
+        columns = rng.sample(COLUMNS, rng.choice((1, 1, 2, rng.randint(1, len(COLUMNS)))))
+        if rng.random() < 0.05:
+            columns.append(rng.choice((*columns, b"nope")))
+        return {"partNames": names, "colNames": columns, "engine": rng.choice(ENGINES)}
+
+
+def fill(world: World, some: Statistics) -> bytes:
+    """A table with statistics by two engines; the full name of its database."""
+    database = f"{world.prefix}stat".encode()
+    with Oracle(world.address) as hms:
+        analyzed = Analyzed(hms, database)
+        analyzed.table(TABLE, keyed=True)
+        analyzed.partitions(TABLE, [[b"%d" % number, b"x"] for number in range(PARTITIONS)])
+        for engine, chance in ((b"hive", 1.0), (b"impala", 0.85)):
+            for number, name in enumerate(NAMES):
+                present = [each for each in COLUMNS if some.rng.random() < chance or number == 0]
+                analyzed.update(TABLE, [some.column(each) for each in present], partition=name, engine=engine)
+    return database
+
+
+def by_column(value: Any) -> Any:
+    found = plain(value)
+    aggregate = found[1].get("success")
+    if aggregate is not None:
+        aggregate[1]["colStats"].sort(key=repr)
+    return found
+
+
+def same(world: World, local: Local, some: Statistics, database: bytes) -> Counter[str]:
+    """Asks both; how often an answer came from the cache, or why not."""
+    reasons: Counter[str] = Counter()
+    with Oracle(world.address) as hms:
+        for _ in range(QUESTIONS):
+            request = struct("PartitionsStatsRequest", dbName=database, tblName=TABLE, **some.question())
+            own = hms.ask("get_aggr_stats_for", request=request)
+            local.session.floors = None
+            asked = local.ask("get_aggr_stats_for", request=request)
+            assert repr(by_column(asked.reply.value)) == repr(by_column(own.value)), request
+            reasons[asked.reason if asked.by == "miss" else "hit"] += 1
+    return reasons
+
+
+def test_as_hive_4_2(world42: World, local42: Local) -> None:
+    """4.2 refuses much of what is incomplete."""
+    some = Statistics(1)
+    database = fill(world42, some)
+    assert isinstance(local42.followed, Followed)
+    local42.followed.loaded()
+    reasons = same(world42, local42, some, database)
+    assert set(reasons) <= {"hit", "statistics"}
+    assert reasons["hit"] > QUESTIONS / 3, reasons
+
+
+def test_as_hive_4_0(world40: World, tmp_path: Path) -> None:
+    """4.0 answers what is incomplete, too."""
+    some = Statistics(2)
+    database = fill(world40, some)
+    with Filled(tmp_path / "data", world40.store_url, world40.prefix.encode()) as filled:
+        local = Local.connect(filled, world40.address, WorkerMetrics())
+        reasons = same(world40, local, some, database)
+        local.close()
+    assert set(reasons) <= {"hit", "statistics", "arguments"}
+    assert reasons["hit"] > QUESTIONS / 3, reasons
