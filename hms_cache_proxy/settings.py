@@ -184,7 +184,7 @@ class Config(_Section):
     store: Literal["auto", "sql", "thrift", "none"] = Field(
         "auto",
         description="Where the cache is read from: the backing database, or the metastore itself; auto: sql if there"
-        " is a store_url, else thrift (Hive 4; 2.3 only if asked for).",
+        " is a store_url, else thrift (Hive 3.1 and 4; 2.3 only on PostgreSQL or if asked for).",
     )
     store_url: str = Field("", repr=False, description="SQLAlchemy URL of the backing database, a SELECT-only account.")
     store_url_file: str = Field("", description="A file with the URL, instead of `store_url`.")

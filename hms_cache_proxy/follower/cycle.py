@@ -119,7 +119,9 @@ class Cycle:
         settings: Settings,
     ) -> None:
         self._store = store
-        self._log: Log = OrderedLog() if store.identity.ordered_log else TrailingLog()
+        self._log: Log = (
+            OrderedLog() if store.identity.ordered_log else TrailingLog(exact=store.identity.exact)
+        )
         self._writer = writer
         self._reader = reader
         self._fences = fences

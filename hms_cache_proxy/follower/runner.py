@@ -43,7 +43,10 @@ GAP_S = 0.002
 """Least pause between two steps however many wake-ups come: they are taken together."""
 
 EXPIRE_INTERVAL_S = 1.0
-UNORDERED_LOG = "Hive 2.3 gives event ids without order: relayed, unless store = thrift asks to follow it all the same"
+UNORDERED_LOG = (
+    "Hive 2.3 gives event ids without order: followed in its database if that is PostgreSQL, else relayed unless"
+    " store = sql or thrift asks to follow it all the same"
+)
 MAP_RESERVE_BYTES = 256 << 20
 """Address space above twice the cache's size: dropped objects lie there until they are collected."""
 
@@ -253,6 +256,9 @@ class Runner:
         patience_s = config.follower.hung_after_s / 2  # for one answer: who waits for it does not hang
         if config.source == "sql":
             store = open_sql_store(config.store_url, statement_timeout_s=patience_s, answered=self._report.heartbeat)
+            if config.store == "auto" and not store.identity.ordered_log and store.database.under_way() is None:
+                store.close()
+                raise LogClosed(UNORDERED_LOG)
             self._mode.replica(store.database.server().is_replica)
             return store
         timeout_s = min(config.upstream_options.request_timeout_s, patience_s)

@@ -9,7 +9,10 @@ know objects, the cache or sockets.
 Invariants:
 - The window begins below the smallest value that the counter of ids had in the last WINDOW_S seconds, by SLACK. So a
   row is found unless its change took longer than that from taking its id to its commit. (The metastore takes the id as
-  the last thing that it does before the commit: milliseconds.)
+  the last thing that it does before the commit: milliseconds.) Where the store tells which transactions are still
+  under way (PostgreSQL), the window also reaches back to before the oldest of them began to write, and that "unless"
+  falls away: a change writes its objects before it takes an id.
+- Over SQL the rows of the window and the objects are of one snapshot, so a row is seen with what it names.
 - A row is known by its id and content. Rows with equal ones say the same thing and need be seen once.
 - There is no gap that means anything. What is recognised: the row at which the cache stands (its *anchor*) is gone
   though older rows are there (another history), or the log was purged beyond it.
@@ -49,12 +52,22 @@ Key = tuple[int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
+class _Mark:
+    """A step: when it was, the counter of ids, and the first transaction that had not begun (0: not known)."""
+
+    time_s: float
+    counter: int
+    following: int
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
-    """The window as one reading of the log showed it."""
+    """The window as one reading of the log showed it; `under_way` as in Snapshot."""
 
     low: int
     counter: int
     rows: dict[Key, EventRow]
+    under_way: tuple[int, int] | None
 
     @property
     def newest(self) -> int:
@@ -64,9 +77,11 @@ class Look:
 class TrailingLog:
     """Remembers what it has seen of the window."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, exact: bool = False) -> None:
+        """`exact`: everything read of a snapshot is of one state."""
         self._clock = clock
-        self._marks: deque[tuple[float, int]] = deque()
+        self._exact = exact
+        self._marks: deque[_Mark] = deque()
         self._seen: frozenset[Key] | None = None
         self._look: Look | None = None
 
@@ -104,6 +119,8 @@ class TrailingLog:
 
     def overtaken(self, source: Snapshot) -> list[EventRow]:
         """Rows of the window that the step has not seen."""
+        if self._exact:
+            return []
         look = self._look
         assert look is not None, "the end of a step that did not follow"
         now = _window(source, look.low)
@@ -114,19 +131,21 @@ class TrailingLog:
         look, now_s = self._look, self._clock()
         assert look is not None, "the end of a step that did not follow"
         self._seen = frozenset(look.rows)
-        self._marks.append((now_s, min(look.counter, look.newest or look.counter)))
-        while len(self._marks) > 1 and self._marks[1][0] < now_s - WINDOW_S:
+        oldest, following = look.under_way or (0, 0)
+        self._marks.append(_Mark(now_s, min(look.counter, look.newest or look.counter), following))
+        while len(self._marks) > 1 and self._marks[1].time_s < now_s - WINDOW_S and self._marks[1].following <= oldest:
             self._marks.popleft()
 
     def _look_at(self, source: Snapshot, position: Position) -> Look:
         if self._seen is not None and self._marks:
-            low = min(mark for _, mark in self._marks) - SLACK
+            low = min(mark.counter for mark in self._marks) - SLACK
         elif position.fingerprint is not None:
             low = _BEGAN.unpack_from(position.fingerprint)[0]
         else:
             low = source.event_id - FIRST_SLACK
         low = max(0, min(low, source.event_id - SLACK))
-        self._look = Look(low, source.event_id, _window(source, low))
+        known = {} if self._look is None else self._look.rows
+        self._look = Look(low, source.event_id, _seen_again(source, low, known), source.under_way())
         return self._look
 
 
@@ -146,6 +165,16 @@ def _continues(position: Position, look: Look, source: Snapshot, *, verified: bo
     if verified and (look.counter == position.cursor or oldest == position.cursor + 1):
         return None
     return Reset(ResetReason.PURGED)
+
+
+def _seen_again(source: Snapshot, low: int, known: dict[Key, EventRow]) -> dict[Key, EventRow]:
+    """Every row over `low`, without reading them again where all are known."""
+    keys = source.event_keys(low)
+    if keys is not None:
+        by_key = {(row.event_id, row.nl_id): (key, row) for key, row in known.items()}
+        if by_key.keys() >= set(keys):
+            return dict(by_key[key] for key in keys)
+    return _window(source, low)
 
 
 def _window(source: Snapshot, low: int) -> dict[Key, EventRow]:

@@ -284,6 +284,18 @@ class Snapshot(Protocol):
         """At most `limit` rows with an id over `after`, ascending."""
         ...
 
+    def event_keys(self, after: int) -> list[tuple[int, int]] | None:
+        """(event id, NL_ID) of every row over `after`: what tells rows apart; None where that costs what `events` does
+        (Thrift).
+        """
+        ...
+
+    def under_way(self) -> tuple[int, int] | None:
+        """Of the transactions that write to the store: the oldest id whose end this state does not show, and the first
+        id that is not given out. None where nothing tells.
+        """
+        ...
+
     def overtaken(self) -> list[EventRow]:
         """To be asked after everything else: rows over `event_id` that were logged while the snapshot was read.
 

@@ -20,7 +20,7 @@ from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.protocol import HiveLine
 
 LINES: tuple[HiveLine, ...] = get_args(HiveLine)
-READABLE_LINES: tuple[HiveLine, ...] = ("3.1", "4.0", "4.1", "4.2")
+READABLE_LINES: tuple[HiveLine, ...] = ("2.3", "3.1", "4.0", "4.1", "4.2")
 """Lines whose objects were compared with what their metastore answers."""
 
 _TYPES = {"n": BigInteger, "i": Integer, "b": Boolean, "t": Text, "d": Double}
@@ -71,12 +71,12 @@ _TABLES = {
     "SKEWED_VALUES": "SD_ID_OID:n STRING_LIST_ID_EID:n INTEGER_IDX:n",
     "SKEWED_COL_VALUE_LOC_MAP": "SD_ID:n STRING_LIST_ID_KID:n LOCATION:t",
     "SKEWED_STRING_LIST_VALUES": "STRING_LIST_ID:n STRING_LIST_VALUE:t INTEGER_IDX:n",
-    "MV_CREATION_METADATA": "MV_CREATION_METADATA_ID:n CAT_NAME:t>=3.1 DB_NAME:t TBL_NAME:t TXN_LIST:t"
-    " MATERIALIZATION_TIME:n>=3.1",
+    "MV_CREATION_METADATA": "MV_CREATION_METADATA_ID:n>=3.1 CAT_NAME:t>=3.1 DB_NAME:t>=3.1 TBL_NAME:t>=3.1"
+    " TXN_LIST:t>=3.1 MATERIALIZATION_TIME:n>=3.1",
     "FUNCS": "FUNC_ID:n DB_ID:n FUNC_NAME:t CLASS_NAME:t OWNER_NAME:t OWNER_TYPE:t FUNC_TYPE:i CREATE_TIME:i",
     "FUNC_RU": "FUNC_ID:n RESOURCE_TYPE:i RESOURCE_URI:t INTEGER_IDX:i",
     "CTLGS": "CTLG_ID:n>=3.1 NAME:t>=3.1 DESC:t>=3.1 LOCATION_URI:t>=3.1 CREATE_TIME:n>=4.0",
-    "MV_TABLES_USED": "MV_CREATION_METADATA_ID:n TBL_ID:n INSERTED_COUNT:n>=4.0 UPDATED_COUNT:n>=4.0"
+    "MV_TABLES_USED": "MV_CREATION_METADATA_ID:n>=3.1 TBL_ID:n>=3.1 INSERTED_COUNT:n>=4.0 UPDATED_COUNT:n>=4.0"
     " DELETED_COUNT:n>=4.0",
 }
 

@@ -7,7 +7,8 @@ Invariants:
 - VERSION is read first; nothing else is touched before its line is known.
 - A snapshot is one REPEATABLE READ, READ ONLY transaction. Its first statement reads the last event id, with that
   event's fingerprint, so the state seen is exactly the state of that event id: the metastore raises the id in the
-  transaction of the change itself, under a lock held until its commit.
+  transaction of the change itself, under a lock held until its commit. In 2.3 without a lock: there the log is what
+  the snapshot shows of it, whatever the ids (follower/trailing.py).
 - An idle look (snapshot, event_id, its fingerprint, marks) is one statement between BEGIN, sent with it, and COMMIT.
 - Only SELECTs; after an error the connection is dropped and the next snapshot makes a new one.
 
@@ -105,6 +106,23 @@ def schema_version(database: Dialect) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class _Transactional:
+    """Of write ids, which came with 3.1."""
+
+    tables: ByIds
+    write_ids: WriteIdStatements
+
+
+def _transactional(schema: Schema, database: Dialect) -> _Transactional | None:
+    if "TXN_TO_WRITE_ID" not in schema.tables:
+        return None
+    writes = schema["TXN_TO_WRITE_ID"].c
+    row = (writes.T2W_TXNID, writes.T2W_DATABASE, writes.T2W_TABLE)
+    tables = database.by_ids(lambda among: select(*row).where(among(writes.T2W_TXNID)))
+    return _Transactional(tables, WriteIdStatements(schema, database))
+
+
+@dataclass(frozen=True, slots=True)
 class _Statements:
     """Everything compiled, once per store."""
 
@@ -113,8 +131,8 @@ class _Statements:
     event: str
     events: str
     oldest_event: str
-    transaction_tables: ByIds
-    write_ids: WriteIdStatements
+    event_keys: str
+    transactional: _Transactional | None
     databases: DatabaseStatements
     tables: TableStatements
     partitions: PartitionStatements
@@ -123,7 +141,6 @@ class _Statements:
     @classmethod
     def of(cls, schema: Schema, database: Dialect) -> _Statements:
         log, sequence = schema["NOTIFICATION_LOG"].c, schema["NOTIFICATION_SEQUENCE"]
-        writes = schema["TXN_TO_WRITE_ID"].c
         mark = (log.NL_ID, log.EVENT_TIME, database.digest(log.MESSAGE))
         last = select(func.max(sequence.c.NEXT_EVENT_ID) - literal_column("1")).scalar_subquery()
         catalog = log.CAT_NAME if "CAT_NAME" in log else literal_column("NULL")
@@ -145,12 +162,10 @@ class _Statements:
                 .limit(bindparam("limit"))
             ),
             database.compile(select(func.min(log.EVENT_ID))),
-            database.by_ids(
-                lambda among: select(writes.T2W_TXNID, writes.T2W_DATABASE, writes.T2W_TABLE).where(
-                    among(writes.T2W_TXNID)
-                )
+            database.compile(
+                select(log.EVENT_ID, log.NL_ID).where(log.EVENT_ID > bindparam("after")).order_by(log.EVENT_ID)
             ),
-            WriteIdStatements(schema, database),
+            _transactional(schema, database),
             DatabaseStatements(schema, database),
             TableStatements(schema, database),
             PartitionStatements(schema, database),
@@ -197,6 +212,8 @@ class SqlStore:
         self.database.close()
 
     def _database_uuid(self) -> str:
+        if "METASTORE_DB_PROPERTIES" not in self.schema.tables:
+            return ""
         properties = self.schema["METASTORE_DB_PROPERTIES"].c
         statement = select(properties.PROPERTY_VALUE).where(properties.PROPERTY_KEY == bindparam("key"))
         rows = self.database.rows(self.database.compile(statement), key=_UUID)
@@ -213,7 +230,8 @@ class SqlSnapshot:
         self._event_id = int(first[0][0] or 0)
         self._newest = _fingerprint([row[1:] for row in first if row[1] is not None])
         descriptors = Descriptors(database, statements.descriptors)
-        self._write_ids = WriteIds(database, statements.write_ids)
+        transactional = self._transactional = statements.transactional
+        self._write_ids = None if transactional is None else WriteIds(database, transactional.write_ids)
         self._databases = Databases(database, statements.databases)
         self._tables = Tables(database, statements.tables, descriptors)
         self._partitions = Partitions(database, statements.partitions, descriptors)
@@ -237,6 +255,14 @@ class SqlSnapshot:
             for id_, nl_id, time_s, kind, catalog, database, table, message, form in rows
         ]
 
+    def event_keys(self, after: int) -> list[tuple[int, int]]:
+        """(event id, NL_ID) of the rows with ids over `after`."""
+        return [(event_id, nl_id) for event_id, nl_id in self._database.rows(self._statements.event_keys, after=after)]
+
+    def under_way(self) -> tuple[int, int] | None:
+        """As the database tells."""
+        return self._database.under_way()
+
     def overtaken(self) -> list[EventRow]:
         """Nothing: the transaction sees one state."""
         return []
@@ -248,13 +274,15 @@ class SqlSnapshot:
 
     def transaction_tables(self, transaction_ids: Sequence[int]) -> list[tuple[int, bytes, bytes]]:
         """(transaction, database, table) of the write ids of these transactions."""
+        if self._transactional is None:
+            return []
         wanted = set(transaction_ids)
-        rows = self._database.rows_by_ids(self._statements.transaction_tables, wanted)
+        rows = self._database.rows_by_ids(self._transactional.tables, wanted)
         return [(id_, database, table) for id_, database, table in rows if id_ in wanted]
 
     def write_ids(self, tables: Sequence[WritesKey]) -> dict[WritesKey, TableWrites]:
         """The writes to these tables."""
-        return self._write_ids.named(tables)
+        return {} if self._write_ids is None else self._write_ids.named(tables)
 
     def marks(self) -> Marks | None:
         """Of functions and catalogs."""

@@ -38,6 +38,7 @@ class DatabaseStatements:
         order = (database.bytewise(catalog), database.bytewise(dbs.NAME))
         self.names = database.compile(select(catalog, dbs.NAME).order_by(*order))
         self.typed = "TYPE" in dbs
+        self.with_catalogs = "CTLG_NAME" in dbs
         later = [dbs[name] if name in dbs else null() for name in _LATER]
         base = select(
             catalog,
@@ -76,11 +77,12 @@ class Databases:
         rows = [row for row in rows if row[:2] in wanted]
         ids = [row[2] for row in rows]
         parameters: dict[int, bytes] = dict(self._database.rows_by_ids(self._statements.parameters, ids))
-        typed = self._statements.typed
-        return {row[:2]: _record(row, bytes(parameters.get(row[2], _NO_PARAMETERS)), typed) for row in rows}
+        return {
+            row[:2]: _record(row, bytes(parameters.get(row[2], _NO_PARAMETERS)), self._statements) for row in rows
+        }
 
 
-def _record(row: Row, parameters: bytes, typed: bool) -> DatabaseRecord:
+def _record(row: Row, parameters: bytes, line: DatabaseStatements) -> DatabaseRecord:
     (
         catalog,
         name,
@@ -104,10 +106,10 @@ def _record(row: Row, parameters: bytes, typed: bool) -> DatabaseRecord:
             encode.header(encode.MAP, 4) + MAP_TYPES + parameters,
             encode.string_field(6, owner),
             encode.i32_field(7, OWNER_TYPES.get(owner_type)),
-            encode.string_field(8, catalog),
+            encode.string_field(8, catalog if line.with_catalogs else None),
             encode.i32_field(9, created),
             encode.string_field(10, managed),
-            encode.i32_field(11, _REMOTE if remote else _NATIVE) if typed else b"",
+            encode.i32_field(11, _REMOTE if remote else _NATIVE) if line.typed else b"",
             encode.string_field(12, connector if remote else None),
             encode.string_field(13, remote_name if remote else None),
             encode.STOP,

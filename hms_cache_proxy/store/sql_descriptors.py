@@ -11,8 +11,8 @@ default):
 - `filter`: get_partitions_by_filter: as `list`.
 In full-ACID tables and their partitions `single` and `filter` show neither those fields nor the descriptor's
 parameters, sort columns and skew, nor the serde's parameters: those are empty; `list` shows them.
-Hive 3.1.3 leaves nothing out of them. A list with a skewed partition it cannot read by its direct SQL on PostgreSQL: it
-reads that in another way, or refuses. Such a partition is Unfit.
+Hive 2.3.10 and 3.1.3 leave nothing out of them. A list with a skewed partition they cannot read by their direct SQL on
+PostgreSQL: they read that in another way, or refuse. Such a partition is Unfit.
 With metastore.try.direct.sql off every call says what `single` says, but for lists of full-ACID tables, which then show
 everything.
 A NULL parameter value is no parameter. Collections are empty, never unset; a missing serde or column list is unset.
@@ -100,7 +100,7 @@ class DescriptorStatements:
     def __init__(self, schema: Schema, database: Dialect) -> None:
         columns, serde = schema["COLUMNS_V2"].c, schema["SERDE_PARAMS"].c
         lists = schema["SKEWED_STRING_LIST_VALUES"].c
-        self.trims = schema.line != "3.1"
+        self.trims = schema.line not in ("2.3", "3.1")
         fields = database.struct({1: columns.COLUMN_NAME, 2: columns.TYPE_NAME, 3: columns.COMMENT})
         self.columns = database.by_ids(
             lambda among: (

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sqlalchemy import literal_column
+
 from hms_cache_proxy.store.protocol import Marks
 from hms_cache_proxy.store.schema import Schema
 from hms_cache_proxy.store.sql_common import Column, Row
@@ -29,9 +31,10 @@ COLUMNS: Final = 5
 
 
 def mark_columns(schema: Schema, database: Dialect) -> list[Column]:
-    """Functions, their resources, catalogs, databases, their parameters."""
+    """Functions, their resources, catalogs (none in 2.3), databases, their parameters."""
     most = {"FUNCS": MOST, "FUNC_RU": 2 * MOST, "CTLGS": MOST, "DBS": MOST, "DATABASE_PARAMS": 2 * MOST}
-    return [database.mark(schema[name], rows) for name, rows in most.items()]
+    none: Column = literal_column("''")
+    return [database.mark(schema[name], rows) if name in schema.tables else none for name, rows in most.items()]
 
 
 def marks_of(row: Row) -> Marks | None:

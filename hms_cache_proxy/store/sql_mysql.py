@@ -228,6 +228,11 @@ class MySQL(MySQLPieces, CommonDatabase):
         self.is_binary = all(key in self.columns and self.columns[key].is_binary for key in _NAMES)
         return self.is_binary
 
+    @staticmethod
+    def under_way() -> tuple[int, int] | None:
+        """Nothing: which transactions run is for accounts with PROCESS to see."""
+        return None
+
     def incomparable(self, names: Sequence[bytes]) -> str | None:
         """Why partitions of these names cannot be told apart and ordered by bytes; None if they can.
 

@@ -36,6 +36,8 @@ _PRIVILEGES = """
 SELECT name, id IS NOT NULL, coalesce(has_table_privilege(id, 'SELECT'), false),
   coalesce(has_table_privilege(id, 'INSERT, UPDATE, DELETE, TRUNCATE'), false)
 FROM (SELECT name, to_regclass(quote_ident(name))::oid AS id FROM unnest(%(tables)s::text[]) AS name) found"""
+_UNDER_WAY = """
+SELECT txid_snapshot_xmin(now_at), txid_snapshot_xmax(now_at) FROM (SELECT txid_current_snapshot() AS now_at) seen"""
 _KEEPALIVE = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 _CONNECT_LEAST_S, _CONNECT_MOST_S = 2, 10  # libpq takes less than 2 for 2
 _FETCH = "FETCH 50000 FROM stream"
@@ -129,6 +131,11 @@ class Postgres(PostgresPieces, CommonDatabase):
         ((collation, provider),) = self.rows(_COLLATION)
         self.is_binary = bool(provider == _BUILTIN or (provider != _ICU and collation in _BYTEWISE))
         return self.is_binary
+
+    def under_way(self) -> tuple[int, int] | None:
+        """Of the transaction ids: the oldest that is still running, and the first that is not given out yet."""
+        ((oldest, following),) = self.rows(_UNDER_WAY)
+        return int(oldest), int(following)
 
     @staticmethod
     def incomparable(names: Sequence[bytes]) -> str | None:

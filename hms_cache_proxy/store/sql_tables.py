@@ -9,6 +9,7 @@ get_table_objects_by_name_req answer alike):
 - rewriteEnabled, catalog, owner type, write id and id are always set; privileges, temporary and isStatsCompliant
   never;
 - a materialized view carries its creation metadata, its sources as whole tables as they are now;
+- Hive 2.3 has no catalogs, owner types and creation metadata, and as 3.1:
 - Hive 3.1 has neither write ids nor ids of tables, nor whole sources, and shows the view texts of every table. The list
   of transactions of a materialized view's metadata is the number of a large object there.
 
@@ -22,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Select, bindparam, literal_column, null, select
+from sqlalchemy import Select, Text, bindparam, cast, literal_column, null, select
 
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import Constraints, TableName, TableRecord
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 _VIEWS = (b"VIRTUAL_VIEW", b"MATERIALIZED_VIEW")
 OWNER_TYPES = {b"USER": 1, b"ROLE": 2, b"GROUP": 3}
-_HIVE: Column = literal_column("'hive'")
+_HIVE: Column = cast(literal_column("'hive'"), Text)
 _NO_PARAMETERS = encode.EMPTY_MAP[2:]
 _TABLE_COLUMNS = 15  # of the statement's columns; the rest are the descriptor's
 
@@ -58,6 +59,7 @@ class TableStatements:
             database.is_text(schema["DBS"].c.NAME, "database"),
         )
         self.with_ids = "WRITE_ID" in table
+        self.with_catalogs = "CTLG_NAME" in schema["DBS"].c
         base = self._base(schema)
         self.named = database.compile(base.where(*place, database.among_texts(table.TBL_NAME, "names")))
         self.numbered = database.by_ids(lambda among: base.where(among(table.TBL_ID)))
@@ -89,7 +91,7 @@ class TableStatements:
         )
         self.constraints = ConstraintStatements(schema, database)
         self.statistics = StatisticsStatements(schema, database)
-        self.creation, self.sources = _creation(schema, database)
+        self.creation = _creation(schema, database)
 
     @staticmethod
     def _base(schema: Schema) -> Select[Row]:
@@ -188,7 +190,7 @@ class Tables:
             name,
             table_id,
             table.kind,
-            _body(table, _sd(descriptor, location), creation, with_ids=self._statements.with_ids),
+            _body(table, _sd(descriptor, location), creation, self._statements),
             table.transactional,
             is_materialized,
             tuple((key, type_) for key, type_, _ in table.keys),
@@ -199,11 +201,14 @@ class Tables:
     def _creation(self, catalog: bytes, database: bytes, name: bytes) -> bytes:
         """Field 16: what a materialized view was made from."""
         place = self._database.texts(catalog=catalog, database=database, table=name)
-        rows = [] if place is None else self._database.rows(self._statements.creation, **place)
+        if place is None or self._statements.creation is None:
+            return b""
+        of_view, sources_of = self._statements.creation
+        rows = self._database.rows(of_view, **place)
         if not rows:
             return b""
         creation_id, transactions, time_ms = rows[0]
-        counts = {row[0]: row[1:] for row in self._database.rows(self._statements.sources, id=creation_id)}
+        counts = {row[0]: row[1:] for row in self._database.rows(sources_of, id=creation_id)}
         found = self._database.rows_by_ids(self._statements.numbered, counts)
         sources = self._records(sorted((row for row in found if row[3] in counts), key=lambda row: row[3]))
         body = encode.string_field(1, catalog) + encode.string_field(2, database) + encode.string_field(3, name)
@@ -232,10 +237,16 @@ class _Table:
         self.full_acid = self.transactional and not insert_only
 
 
-def _body(table: _Table, sd: bytes, creation: bytes, *, with_ids: bool) -> bytes:
+def _body(table: _Table, sd: bytes, creation: bytes, line: TableStatements) -> bytes:
     catalog, database, name, table_id, stored_type, owner, owner_type, created, accessed, retention = table.row[:10]
     original, expanded, rewrite, write_id = table.row[10:14]
-    with_texts = stored_type in _VIEWS or not with_ids
+    with_texts = stored_type in _VIEWS or not line.with_ids
+    catalogs, ids = b"", b""
+    if line.with_catalogs:
+        owner_kind = OWNER_TYPES.get(owner_type, OWNER_TYPES[b"USER"])
+        catalogs = encode.string_field(17, catalog) + encode.i32_field(18, owner_kind)
+    if line.with_ids:
+        ids = encode.i64_field(19, write_id or 0) + encode.i64_field(25, table_id)
     key_items = [
         encode.string_field(1, key) + encode.string_field(2, type_) + encode.string_field(3, comment) + encode.STOP
         for key, type_, comment in table.keys
@@ -256,9 +267,8 @@ def _body(table: _Table, sd: bytes, creation: bytes, *, with_ids: bool) -> bytes
             encode.string_field(12, table.kind),
             encode.bool_field(15, rewrite),
             creation,
-            encode.string_field(17, catalog),
-            encode.i32_field(18, OWNER_TYPES.get(owner_type, OWNER_TYPES[b"USER"])),
-            encode.i64_field(19, write_id or 0) + encode.i64_field(25, table_id) if with_ids else b"",
+            catalogs,
+            ids,
             encode.STOP,
         )
     )
@@ -293,10 +303,13 @@ def _external(schema: Schema) -> Column:
     )
 
 
-def _creation(schema: Schema, database: Dialect) -> tuple[str, str]:
+def _creation(schema: Schema, database: Dialect) -> tuple[str, str] | None:
+    """What a materialized view was made from, and its sources; None in 2.3, which does not store it."""
+    if "MV_CREATION_METADATA" not in schema.tables:
+        return None
     creation, used = schema["MV_CREATION_METADATA"].c, schema["MV_TABLES_USED"].c
-    time = creation.MATERIALIZATION_TIME if "MATERIALIZATION_TIME" in creation else literal_column("0")
-    catalog = creation.CAT_NAME if "CAT_NAME" in creation else _HIVE
+    time = creation.MATERIALIZATION_TIME
+    catalog = creation.CAT_NAME
     zero: Column = literal_column("0")
     counts = [used[name] if name in used else zero for name in ("INSERTED_COUNT", "UPDATED_COUNT", "DELETED_COUNT")]
     found = select(creation.MV_CREATION_METADATA_ID, creation.TXN_LIST, time).where(

@@ -203,6 +203,14 @@ class ThriftSnapshot:
             self._last.note(mine[-1])
         return mine[:limit]
 
+    def event_keys(self, after: int) -> list[tuple[int, int]] | None:
+        """Nothing: a row comes as a whole."""
+        return None
+
+    def under_way(self) -> tuple[int, int] | None:
+        """Nothing: a metastore does not tell."""
+        return None
+
     def overtaken(self) -> list[EventRow]:
         """Rows over `event_id`, as many as there are by now."""
         if not self._ordered:

@@ -44,12 +44,13 @@ def descriptor(columns: list[Any] | None = None, **fields: Any) -> Any:
     return hms.StorageDescriptor(**(values | fields))
 
 
-def orc() -> Any:
+def orc(**fields: Any) -> Any:
     """An ORC StorageDescriptor."""
     return descriptor(
         inputFormat=ORC + "OrcInputFormat",
         outputFormat=ORC + "OrcOutputFormat",
         serdeInfo=hms.SerDeInfo(serializationLib=ORC + "OrcSerde", parameters={"serialization.format": "1"}),
+        **fields,
     )
 
 
@@ -62,7 +63,8 @@ class Content:
         self.oracle = oracle
         self.latin1_names = latin1_names
         self.version = version
-        self.hive4 = not version.startswith("3.")
+        self.hive4 = version.startswith("4.")
+        self.hive2 = version.startswith("2.")
         self.prefix = prefix
         self.warehouse = warehouse
         self.database = prefix + "main"
@@ -79,10 +81,11 @@ class Content:
             self.partition_shapes,
             self.many_keys,
             self.acid_partitions,
-            self.other_catalog,
         )
         for make in makers:
             make()
+        if not self.hive2:
+            self.other_catalog()
 
     def table(self, name: str, sd: Any = None, *, acid: bool = False, **fields: Any) -> None:
         """create_table, or create_table_req with capabilities for transactional tables."""
@@ -223,6 +226,12 @@ class Content:
 
     def transactional_tables(self) -> None:
         """Full ACID and insert-only."""
+        if self.hive2:  # its full-ACID tables are bucketed, and there are no others
+            full = self.full_orc()
+            full.skewedInfo, full.sortCols = None, []
+            for name, sd in (("acid", orc(numBuckets=2, bucketCols=["id"])), ("acid_full", full)):
+                self.table(name, sd, tableType="MANAGED_TABLE", parameters={"transactional": "true"})
+            return
         self.table("acid", orc(), acid=True, tableType="MANAGED_TABLE", parameters={"transactional": "true"})
         unsorted = self.full_orc()
         unsorted.sortCols = []
@@ -258,6 +267,8 @@ class Content:
         }
         self.table("a_view", tableType="VIRTUAL_VIEW", parameters={}, **texts)
         self.table("table_with_texts", **texts)
+        if self.hive2:
+            return
         request = hms.GetTableRequest(dbName=self.database, tblName="acid")
         source = hms.Table(tableName="acid", dbName=self.database, catName="hive")
         self.oracle.get_table_req(request)
@@ -328,6 +339,12 @@ class Content:
     def acid_partitions(self) -> None:
         """Partitions of transactional tables."""
         keys = [column("p", "string")]
+        if self.hive2:
+            bucketed = orc(numBuckets=2, bucketCols=["id"])
+            self.table("acid_parts", bucketed, tableType="MANAGED_TABLE", partitionKeys=keys,
+                       parameters={"transactional": "true"})  # fmt: skip
+            self.partition("acid_parts", ["1"], bucketed)
+            return
         insert_only = {"transactional": "true", "transactional_properties": "insert_only"}
         self.table("acid_parts", orc(), acid=True, tableType="MANAGED_TABLE", partitionKeys=keys,
                    parameters={"transactional": "true"})  # fmt: skip

@@ -21,8 +21,8 @@ TYPES = {
 }
 
 
-NOT_READ = {("3.1", "TAB_COL_STATS"), ("3.1", "PART_COL_STATS")}
-"""It logs no change of them."""
+NOT_READ = {(line, name) for line in ("2.3", "3.1") for name in ("TAB_COL_STATS", "PART_COL_STATS")} | {("2.3", "TXNS")}
+"""Changes of statistics are not logged there, and 2.3's transactions have no write ids."""
 
 
 def found_columns(database: MetastoreDatabase) -> dict[str, dict[str, str]]:
@@ -40,7 +40,7 @@ def check(line: HiveLine, found: dict[str, dict[str, str]]) -> None:
     schema, newest = Schema.of(line), Schema.of("4.2")
     for name, table in newest.tables.items():
         if name not in schema.tables:
-            assert (line, name) in NOT_READ
+            assert (line, name) in NOT_READ or not {name, name.lower()} & found.keys(), f"{name} is there, not stated"
             continue
         stated = {column.name: str(column.type) for column in schema[name].columns}
         columns = found[schema[name].name]
@@ -51,7 +51,7 @@ def check(line: HiveLine, found: dict[str, dict[str, str]]) -> None:
 
 @pytest.mark.parametrize(
     ("line", "published"),
-    [("3.1", Published.HIVE31), ("4.0", Published.HIVE40), ("4.2", Published.HIVE42)],
+    [("2.3", Published.HIVE23), ("3.1", Published.HIVE31), ("4.0", Published.HIVE40), ("4.2", Published.HIVE42)],
 )
 def test_as_published(postgres: Postgres, unique_name: str, line: HiveLine, published: Published) -> None:
     check(line, found_columns(postgres.create_metastore_database(unique_name, published)))

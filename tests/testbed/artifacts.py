@@ -213,6 +213,7 @@ HIVE31_EXTRA = ArtifactSet(
 HIVE23_LISTENER = ArtifactSet(
     "hive-2.3.10-listener", (Jar("org.apache.hive.hcatalog:hive-hcatalog-server-extensions:2.3.10"),)
 )
+HIVE23_DATABASE = ArtifactSet("hive-2.3.10-database", (Jar("org.postgresql:postgresql:42.7.3"),))
 HIVE40_DRIVER = ArtifactSet("hive-4.0.1-driver", _hive_driver_jars())
 
 
@@ -292,6 +293,15 @@ def hive31_home() -> Path:
 
 
 def schema_script(database: str, version: str = "4.0.0") -> Path:
-    """The published schema script of 4.0.0 (4.0.1's is the same) or 3.1.0 for `postgres`, `mysql`, `derby`..."""
-    home = hive31_home() if version == "3.1.0" else hive40_home()
-    return home / "scripts" / "metastore" / "upgrade" / database / f"hive-schema-{version}.{database}.sql"
+    """The published schema script of 4.0.0 (4.0.1's is the same), 3.1.0 or 1.2.0 for `postgres`, `mysql`, `derby`..."""
+    home = hive40_home() if version == "4.0.0" else hive31_home()
+    return _scripts(home, database) / f"hive-schema-{version}.{database}.sql"
+
+
+def upgrade_script(database: str, before: str, after: str) -> Path:
+    """The published script from one version before 3.1 to the next."""
+    return _scripts(hive31_home(), database) / f"upgrade-{before}-to-{after}.{database}.sql"
+
+
+def _scripts(home: Path, database: str) -> Path:
+    return home / "scripts" / "metastore" / "upgrade" / database

@@ -61,14 +61,23 @@ _CACHED_STORE = {
     "metastore.cache.can.use.event": "true",
     "metastore.cached.rawstore.cache.update.frequency": "5s",
 }
-_DERBY_23 = {
-    "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
-    "datanucleus.schema.autoCreateAll": "true",
+_COMMON_23 = {
     "datanucleus.connectionPoolingType": "HikariCP",  # the default, BoneCP, is not among pyspark's jars
-    "hive.metastore.schema.verification": "false",
     "hive.async.log.enabled": "false",
     "hive.metastore.dml.events": "true",
+}
+_DERBY_23 = {
+    **_COMMON_23,
+    "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
+    "datanucleus.schema.autoCreateAll": "true",
+    "hive.metastore.schema.verification": "false",
     "hive.in.test": "true",  # creates the transaction tables
+}
+_POSTGRES_23 = {
+    **_COMMON_23,
+    "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
+    "hive.metastore.schema.verification": "true",
+    "hive.metastore.transactional.event.listeners": LISTENER_CLASS,
 }
 
 
@@ -82,6 +91,11 @@ class Flavour:
     settings: Mapping[str, str]
     logs_events: bool = True
     on_mariadb: bool = False
+
+    @property
+    def prefix(self) -> str:
+        """How the names of its settings begin."""
+        return "hive." if self.version.startswith("2.") else ""
 
     @property
     def site_file(self) -> str:
@@ -126,6 +140,7 @@ FLAVOURS = {
             None,
             {**_DERBY_23, "hive.metastore.transactional.event.listeners": LISTENER_CLASS},
         ),
+        Flavour("hive23-postgresql", "2.3.10", Schema.HIVE23, _POSTGRES_23),
         Flavour("hive23-silent", "2.3.10", None, _DERBY_23, logs_events=False),
     )
 }
@@ -143,6 +158,8 @@ def class_path(flavour: Flavour) -> list[str]:
     pyspark_jars = [f"{Path(pyspark.__file__).parent}/jars/*"]
     if flavour.logs_events:
         pyspark_jars.append(f"{artifacts.install(artifacts.HIVE23_LISTENER)}/*")
+    if flavour.schema is not None:
+        pyspark_jars.append(f"{artifacts.install(artifacts.HIVE23_DATABASE)}/*")
     return pyspark_jars
 
 
@@ -173,7 +190,7 @@ class Metastore:
 
     def __post_init__(self) -> None:
         if (self.flavour.schema is None) != (self.database is None):
-            raise BedError(f"{self.flavour.name}: a database is needed for every version but 2.3")
+            raise BedError(f"{self.flavour.name}: its database is inside, or it needs one")
         conf = self.directory / "conf"
         conf.mkdir(parents=True, exist_ok=True)
         self.warehouse.mkdir(exist_ok=True)
@@ -251,7 +268,7 @@ class Metastore:
             "javax.jdo.option.ConnectionURL": self.database.jdbc_url,
             "javax.jdo.option.ConnectionUserName": OWNER,
             "javax.jdo.option.ConnectionPassword": OWNER,
-            "metastore.warehouse.dir": self.warehouse.as_uri(),
+            f"{self.flavour.prefix}metastore.warehouse.dir": self.warehouse.as_uri(),
             "metastore.warehouse.external.dir": (self.directory / "external").as_uri(),
         }
 

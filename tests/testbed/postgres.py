@@ -27,7 +27,7 @@ from typing import Any
 import psycopg2
 
 from tests.testbed import locales
-from tests.testbed.artifacts import BedError, MissingPrerequisite, locked, schema_script
+from tests.testbed.artifacts import BedError, MissingPrerequisite, locked, schema_script, upgrade_script
 from tests.testbed.processes import Process, free_port, wait_until
 
 SUPERUSER = "postgres"
@@ -43,12 +43,14 @@ SERVER_SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "timezone": "UTC",
 }
+_STEPS_TO_23 = (("1.2.0", "2.0.0"), ("2.0.0", "2.1.0"), ("2.1.0", "2.2.0"), ("2.2.0", "2.3.0"))
 UPGRADE_TO_42 = Path(__file__).with_name("upgrade-4.0.0-to-4.2.0.postgres.sql")
 
 
 class Schema(enum.Enum):
     """Version of the metastore schema."""
 
+    HIVE23 = "2.3.0"
     HIVE31 = "3.1.0"
     HIVE40 = "4.0.0"
     HIVE42 = "4.2.0"
@@ -178,18 +180,26 @@ class Postgres:
         if name not in self._templates:
             if collation is Collation.EN_US:
                 self._provide_locale()
-            script = schema_script("postgres", "3.1.0" if schema is Schema.HIVE31 else "4.0.0").read_text()
             self.execute(f"DROP DATABASE IF EXISTS {name}")  # left by an attempt that failed
             self._create(name, "template0", collation)
-            self.execute(script, name, OWNER)
-            if schema is Schema.HIVE42:
-                self.execute(UPGRADE_TO_42.read_text(), name, OWNER)
+            for script in _scripts(schema):
+                self.execute(script.read_text(), name, OWNER)
             self.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {READER}", name, OWNER)
             self._templates.add(name)
         return name
 
     def _provide_locale(self) -> None:
         """Make en_US.UTF-8 known to the server."""
+
+
+def _scripts(schema: Schema) -> list[Path]:
+    """What makes a schema. 2.3's is published as 1.2's and four upgrades."""
+    if schema is Schema.HIVE23:
+        return [schema_script("postgres", "1.2.0"), *(upgrade_script("postgres", *step) for step in _STEPS_TO_23)]
+    if schema is Schema.HIVE31:
+        return [schema_script("postgres", "3.1.0")]
+    upgrades = [UPGRADE_TO_42] if schema is Schema.HIVE42 else []
+    return [schema_script("postgres", "4.0.0"), *upgrades]
 
 
 class LocalPostgres(Postgres):
