@@ -1,6 +1,6 @@
 """Fixtures over the test bed: real servers, started at first use, ended with the run.
 
-Shared (one per run, never stopped or reconfigured by a test): postgres, hms42, hms40, hms31, hms23.
+Shared (one per run, never stopped or reconfigured by a test): postgres, hms42, hms40, hms31, hms23, hms23_sql.
 Private (one per test): new_metastore, new_postgres, fault_proxy. A missing program skips on a developer's
 machine; where CI=true it fails, as everything else that cannot start does.
 """
@@ -99,6 +99,12 @@ def hms31(bed: Bed) -> Metastore:
 def hms23(bed: Bed) -> Metastore:
     """The shared Hive 2.3.10 metastore on Derby in memory, with its listener."""
     return bed.shared("hive23")
+
+
+@pytest.fixture(scope="session")
+def hms23_sql(bed: Bed) -> Metastore:
+    """Hive 2.3.10 with a listener, on PostgreSQL."""
+    return bed.shared("hive23-postgresql")
 
 
 @pytest.fixture

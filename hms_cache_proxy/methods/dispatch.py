@@ -37,7 +37,7 @@ from hms_cache_proxy.wire.message import Header, MessageType, message_header
 from . import effects
 from .decision import Forward, Serve, Session, Wait, Work
 from .hot import HotPath, Known
-from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members
+from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, unlogged
 from .plan import EVERYTHING, Plan, plan
 from .proof import UNPROVED, Proof, Rejected
 from .readers import Body, Context, Decline, Slices, Unfinished
@@ -291,6 +291,8 @@ class Dispatcher:
         """Ask the metastore, and keep the answer if every change of it will be noticed."""
         method = call.plan.method
         learnable = method.learn and (reason in LEARNABLE or reason is Reason.FLOOR)
+        if learnable and unlogged(snapshot, method.name):
+            reason, learnable = Reason.UNLOGGED, False
         reason = (lacking(snapshot, depends, call.proved) if learnable else None) or reason
         learnable = learnable and reason not in UNPROVED
         more = members(snapshot, depends) if learnable and method.members else ()

@@ -38,6 +38,12 @@ LEARNABLE = frozenset(
 )
 """Reasons that say that an answer is not reproduced here, not that the cache may be behind it."""
 
+_STATISTICS = frozenset(
+    "get_table_column_statistics get_table_statistics_req get_partition_column_statistics"
+    " get_partitions_statistics_req get_aggr_stats_for".split()
+)
+_OF_CONSTRAINTS = frozenset(("get_primary_keys", "get_foreign_keys"))
+
 MAX_MEMBERS = 500
 """Tables whose versions are compared for one kept reply (0.5 us each)."""
 
@@ -53,6 +59,15 @@ def may_learn(snapshot: CacheSnapshot, method: str, depends: tuple[bytes, ...]) 
     if method == "get_table_meta" and not snapshot.identity.hive_line.startswith("4."):
         return False  # a name is a pattern of databases: `_` in it was not asked of earlier ones
     return all(_followed(snapshot, method, dependency) for dependency in depends)
+
+
+def unlogged(snapshot: CacheSnapshot, method: str) -> bool:
+    """Whether this metastore changes what the method answers without an event: column statistics before Hive 4,
+    constraints in 2.3."""
+    line = snapshot.identity.hive_line
+    if line.startswith("4."):
+        return False
+    return method in _STATISTICS or (line == "2.3" and method in _OF_CONSTRAINTS)
 
 
 def members(snapshot: CacheSnapshot, depends: tuple[bytes, ...]) -> tuple[bytes, ...] | None:

@@ -264,7 +264,7 @@ class StoreIdentity:
 
     @property
     def databases_logged(self) -> bool:
-        """A change of a database writes an event. In 2.3 only its creation and end do."""
+        """A change of a database writes an event. In 2.3 only its creation and end do; marks may tell (`Marks`)."""
         return self.hive_line != "2.3"
 
 

@@ -52,6 +52,7 @@ UPSTREAMS = {
     "hive42-mariadb": Upstream(Reads, latin1=True),
     "hive31": Upstream(Reads31, statistics_are_logged=False),
     "hive23": Upstream(_reads_23, tuple(KINDS_23), statistics_are_logged=False, trailing_s=3),
+    "hive23-postgresql": Upstream(_reads_23, tuple(KINDS_23), statistics_are_logged=False),
 }
 
 

@@ -23,6 +23,13 @@ class OldLog:
     event_id: int = 0
     rows: list[EventRow] = field(default_factory=list)
     reads: int = 0
+    running: tuple[int, int] | None = None
+
+    def event_keys(self, after: int) -> None:
+        return None
+
+    def under_way(self) -> tuple[int, int] | None:
+        return self.running
 
     def log(self, event_id: int, table: str, *, counter: int | None = None) -> None:
         self.rows.append(rows.row("CREATE_TABLE", "{}", id=event_id, table=table, format="json-0.2"))
@@ -141,6 +148,53 @@ def test_the_window_moves_on() -> None:
         steps.now_s += 1
         steps.step()
     assert steps.log._look is not None and len(steps.log._look.rows) <= WINDOW_S + SLACK + 2
+
+
+def test_a_transaction_that_takes_longer_than_the_window() -> None:
+    """The store says that it still runs: then the window reaches back to before it began."""
+    for told in (True, False):
+        source = OldLog(running=(5, 5))
+        steps = Stepped(source)
+        steps.begin()  # transaction 5 begins after this
+        for number in range(2, 300):
+            source.log(number, f"t{number}")
+            source.running = (5, 5 + number) if told else None
+            steps.now_s += 1
+            steps.step()
+        source.log(1, "late", counter=299)
+        source.running = (400, 400) if told else None
+        assert steps.step() == ({"late"} if told else set())
+        for number in range(300, 330):
+            source.log(number, f"t{number}")
+            steps.now_s += 1
+            steps.step()
+        assert len(steps.log._marks) < 30  # what was kept for it is forgotten
+
+
+class KeyedLog(OldLog):
+    """A store that tells rows apart without reading them whole."""
+
+    def event_keys(self, after: int) -> list[tuple[int, int]]:  # type: ignore[override]  # SQL has them
+        return [(row.event_id, row.nl_id) for row in self.rows if row.event_id > after]
+
+    def events(self, after: int, limit: int) -> list[EventRow]:
+        self.reads += 1
+        return [row for row in self.rows if row.event_id > after][:limit]
+
+
+def test_an_idle_log_is_not_read_again() -> None:
+    source = KeyedLog()
+    steps = Stepped(source)
+    steps.begin()
+    source.log(1, "a")
+    assert steps.step() == {"a"}
+    reads = source.reads
+    for _ in range(20):
+        steps.now_s += 1
+        assert steps.step() == set()
+    assert source.reads == reads
+    source.rows[0] = replace(source.rows[0], nl_id=7, table=b"b")  # an id that was given twice, the other row gone
+    assert steps.step() == {"b"} or source.reads > reads
 
 
 def test_a_failed_step_is_repeated() -> None:

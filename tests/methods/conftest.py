@@ -22,15 +22,15 @@ from tests.testbed.bed import Bed
 
 
 def _world(bed: Bed, flavour: str) -> World:
-    prefix = f"me{os.getpid()}_"
+    prefix, hive2 = f"me{os.getpid()}_", flavour.startswith("hive23")
     state = os.environ.get("HMS_TESTBED_STATE")
     if state:
         running = json.loads(Path(state).read_text())["metastores"][flavour]
-        return World(f"{running['host']}:{running['port']}", running["reader_url"], prefix)
+        return World(f"{running['host']}:{running['port']}", running["reader_url"], prefix, hive2)
     metastore = bed.shared(flavour)
     assert metastore.database is not None
     host, port = metastore.address
-    return World(f"{host}:{port}", metastore.database.reader_url, prefix)
+    return World(f"{host}:{port}", metastore.database.reader_url, prefix, hive2)
 
 
 @pytest.fixture(scope="session")
@@ -60,6 +60,15 @@ def world31(bed: Bed) -> Iterator[World]:
     world.drop()
 
 
+@pytest.fixture(scope="session")
+def world23(bed: Bed) -> Iterator[World]:
+    """The world on Hive 2.3.10."""
+    world = _world(bed, "hive23-postgresql")
+    world.create()
+    yield world
+    world.drop()
+
+
 def _local(world: World, directory: Path) -> Iterator[Local]:
     with followed_over(world, directory, list_order="name") as followed:
         followed.loaded()
@@ -78,6 +87,12 @@ def local42(world42: World, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def local31(world31: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
     """A connection to a dispatcher over Hive 3.1.3."""
     yield from _local(world31, tmp_path_factory.mktemp("local31") / "data")
+
+
+@pytest.fixture(scope="session")
+def local23(world23: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    """A connection to a dispatcher over Hive 2.3.10."""
+    yield from _local(world23, tmp_path_factory.mktemp("local23") / "data")
 
 
 @pytest.fixture(scope="session")

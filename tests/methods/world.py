@@ -67,6 +67,7 @@ class World:
     address: str
     store_url: str
     prefix: str
+    hive2: bool = False
     database: bytes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -103,6 +104,8 @@ class World:
                 self.table(hms, name, keys)
                 self.partitions(hms, name, values)
             self._acid(hms)
+            if self.hive2:
+                return
             Analyzed(hms, f"{self.prefix}stat".encode()).create()
         host, _, port = self.address.rpartition(":")
         with Untyped(host, int(port)) as oracle:
@@ -111,7 +114,8 @@ class World:
     def drop(self) -> None:
         """Everything away."""
         with Oracle(self.address) as hms:
-            for name in (b"main", b"main2", b"other", b"empty", b"cons", b"stat"):
+            cons_and_stat = () if self.hive2 else (b"cons", b"stat")
+            for name in (b"main", b"main2", b"other", b"empty", *cons_and_stat):
                 hms.do("drop_database", name=self.prefix.encode() + name, deleteData=True, cascade=True)
 
     def table(self, hms: Oracle, name: bytes, keys: Iterable[tuple[bytes, bytes]] = (), **fields: Any) -> None:
@@ -156,10 +160,13 @@ class World:
 
     def _acid(self, hms: Oracle) -> None:
         insert_only = {b"transactional": b"true", b"transactional_properties": b"insert_only"}
-        self._transactional(hms, b"insert_only", ((b"dt", b"string"),), insert_only, descriptor())
+        if not self.hive2:
+            self._transactional(hms, b"insert_only", ((b"dt", b"string"),), insert_only, descriptor())
         orc = b"org.apache.hadoop.hive.ql.io.orc.Orc"
         serde = struct("SerDeInfo", serializationLib=orc + b"Serde", parameters={})
         files = descriptor(inputFormat=orc + b"InputFormat", outputFormat=orc + b"OutputFormat", serdeInfo=serde)
+        if self.hive2:
+            files.numBuckets, files.bucketCols = 2, [b"id"]
         self._transactional(hms, b"full_acid", ((b"dt", b"string"),), {b"transactional": b"true"}, files)
         self.partitions(hms, b"full_acid", [[b"1"]], sd=files)
         self._transactional(hms, b"full_flat", (), {b"transactional": b"true"}, files)

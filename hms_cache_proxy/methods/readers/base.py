@@ -3,8 +3,8 @@
 Job: turn raw names of a request into entries of the cache, or say by `Decline` why the metastore has to be asked;
 build results by joining bytes. Must not know: sessions, fences, message headers.
 
-A reader answers only what a metastore of Hive 4 or 3.1 was seen to answer in the same bytes; its exceptions keep the
-words, with the names as the client spelt them. Everything else declines.
+A reader answers only what a metastore of Hive 4, 3.1 or 2.3 was seen to answer in the same bytes; its exceptions keep
+the words, with the names as the client spelt them. Everything else declines.
 Owner: the worker's loop.
 """
 
@@ -144,7 +144,7 @@ class Context(NamedTuple):
     def split(self, raw: bytes | None) -> Database:
         """The database of a method that takes `@catalog#database`."""
         parts = names.split_database(raw, self.default_catalog)
-        if parts is None or (parts[1] is not raw and self._line == "2.3"):
+        if parts is None or (parts[1] is not raw and self.hive2):
             raise Decline(Reason.NAME)
         return self._database(*parts)
 
@@ -153,9 +153,14 @@ class Context(NamedTuple):
         return self.snapshot.identity.hive_line
 
     @property
-    def is_31(self) -> bool:
-        """Whether this is Hive 3.1."""
-        return self._line == "3.1"
+    def before_4(self) -> bool:
+        """Whether this is Hive 3.1 or 2.3."""
+        return self._line in ("2.3", "3.1")
+
+    @property
+    def hive2(self) -> bool:
+        """Whether this is Hive 2.3."""
+        return self._line == "2.3"
 
     @property
     def partitions_by_exact_name(self) -> bool:
@@ -176,7 +181,7 @@ class Context(NamedTuple):
 
     def not_hive2(self) -> None:
         """Declines where only Hive 2.3 answers otherwise."""
-        if self._line == "2.3":
+        if self.hive2:
             raise Decline(Reason.RELEASE)
 
     def plain(self, raw_catalog: bytes | None, raw: bytes | None) -> Database:
@@ -260,16 +265,19 @@ class Context(NamedTuple):
     def no_table(
         self, database: Database, raw: bytes | None, kind: str = "NoSuchObjectException", message: bytes | None = None
     ) -> bytes:
-        """The result that says that there is no such table. Hive 3.1 has the same words in every method."""
-        if self.is_31 or message is None:
-            message = absent(database, raw)
-        return self.error("NoSuchObjectException" if self.is_31 else kind, message)
+        """The result that says that there is no such table. Before Hive 4 the words are the same in every method."""
+        if self.before_4 or message is None:
+            message = self.absent(database, raw)
+        return self.error("NoSuchObjectException" if self.before_4 else kind, message)
+
+    def absent(self, database: Database, raw: bytes | None) -> bytes:
+        """What most methods say of a table that does not exist."""
+        catalog = b"" if self.hive2 else database.raw_catalog + b"."
+        return b"%b%b.%b table not found" % (catalog, database.raw, raw or b"")
 
     def error(self, kind: str, message: bytes) -> bytes:
         """The result with a declared exception in it."""
         header = _exception_header(self.method, kind)
-        if self._line == "2.3":
-            raise Decline(Reason.ARGUMENTS)  # these words are later ones
         return header + b"\x0b\x00\x01" + _COUNT.pack(len(message)) + message + b"\x00\x00"
 
 
@@ -277,11 +285,6 @@ class Context(NamedTuple):
 def _exception_header(method: str, kind: str) -> bytes:
     row = next(row for row in spec.METHODS[method].result if row.type == kind)
     return _FIRST_STRUCT[:1] + row.id.to_bytes(2, "big")
-
-
-def absent(database: Database, raw: bytes | None) -> bytes:
-    """What most methods say of a table that does not exist."""
-    return b"%b.%b.%b table not found" % (database.raw_catalog, database.raw, raw or b"")
 
 
 def utf8(*values: bytes) -> None:

@@ -18,7 +18,7 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.spans import FieldSpan, fields_of
 from hms_cache_proxy.wire.spec import Struct, TType
 
-from .base import Body, Context, Database, Decline, absent, success_structs, unless, wrapped_structs
+from .base import Body, Context, Database, Decline, success_structs, unless, wrapped_structs
 
 _LIST: Final = Packer("!Bi")
 _SD, _PARTITION_KEYS = 7, 8  # of a Table
@@ -74,7 +74,7 @@ def _columns(
         raise Decline(Reason.NAME)
     entry = context.table(database, raw)
     if entry is None or entry.body is None:
-        return context.error("UnknownTableException", absent(database, raw))
+        return context.error("UnknownTableException", context.absent(database, raw))
     if context.columns_differ:
         raise Decline(Reason.SETTINGS)
     count, pieces = _stored(entry.body, with_stored_columns(context.snapshot.identity.hive_line), keys=keys)

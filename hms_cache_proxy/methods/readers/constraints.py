@@ -89,15 +89,16 @@ def _of_kind(context: Context, request: Struct | None, kind: ConstraintKind, *, 
 
 
 def _logged(context: Context) -> None:
-    """Hive 3.1 logs that these are dropped, not that they are added."""
-    if context.is_31:
+    """Hive 3.1 logs that these are dropped, not that they are added. 2.3 logs nothing of constraints."""
+    if context.before_4:
         raise Decline(Reason.UNLOGGED)
 
 
 def _constraints(
     context: Context, catalog: bytes | None, database: bytes | None, table: bytes | None
 ) -> ConstraintsEntry:
-    context.not_hive2()
+    if context.hive2:
+        raise Decline(Reason.UNLOGGED)
     entry = context.table(context.plain(catalog, database), table)
     if entry is None:
         return UNCONSTRAINED

@@ -8,6 +8,7 @@ Owner: the worker's loop.
 
 from __future__ import annotations
 
+from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import ABSENT
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.consistency.gate import Reason
@@ -87,10 +88,10 @@ def _database(context: Context, database: Database) -> Body:
         raise Decline(Reason.NOT_LOADED)
     if entry is ABSENT:
         message = b"database %b.%b" % (database.raw_catalog, database.raw)
-        return context.error("NoSuchObjectException", database.raw if context.is_31 else message)
+        return context.error("NoSuchObjectException", database.raw if context.before_4 else message)
     if entry.remote:
         raise Decline(Reason.REMOTE)
-    if not context.snapshot.identity.databases_logged:
+    if not context.snapshot.identity.databases_logged and not context.snapshot.complete(targets.DESCRIPTIONS):
         raise Decline(Reason.UNLOGGED)
     if context.snapshot.identity.databases_rewritten:
         raise Decline(Reason.LOCATION)

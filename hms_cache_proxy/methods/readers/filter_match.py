@@ -57,15 +57,15 @@ class Level(NamedTuple):
 class Match:
     """A filter made ready for one table's keys."""
 
-    __slots__ = ("_checks", "_index", "_is_31", "_keys", "_node", "_stored", "_table_keys", "_typed", "matches")
+    __slots__ = ("_before_4", "_checks", "_index", "_keys", "_node", "_stored", "_table_keys", "_typed", "matches")
 
     def __init__(
-        self, node: Node, keys: Keys, typed_keys: bytes, stored: Callable[[bytes], Values], *, is_31: bool = False
+        self, node: Node, keys: Keys, typed_keys: bytes, stored: Callable[[bytes], Values], *, before_4: bool = False
     ) -> None:
         """`typed_keys`: cache/typed.py; `stored` gives the values of a partition by its name. Raises Unsure for what is
         not evaluated here."""
         self._stored = stored
-        self._is_31 = is_31
+        self._before_4 = before_4
         self._typed = typed_keys
         self._table_keys = keys
         self._keys = [escape(key.lower()) + b"=" for key, _ in keys]
@@ -146,7 +146,7 @@ class Match:
         text = value.text
         if not text or b"\0" in text:
             raise Unsure
-        if self._is_31 and kind != b"string":
+        if self._before_4 and kind != b"string":
             raise Unsure
         if STRINGS.fullmatch(kind):
             if value.kind != "string":

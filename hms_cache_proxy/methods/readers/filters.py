@@ -43,7 +43,7 @@ SMALL = 1000
 JOINED_AT_ONCE = 1000
 """Partitions that are joined in one go (about 1 ms)."""
 _LATER = (b"`", b"==")
-"""Words that Hive 3.1 does not know."""
+"""Words that are not known before Hive 4."""
 
 _parsed = lru_cache(maxsize=512)(parse)
 
@@ -101,10 +101,9 @@ def _asked(
     context: Context, database: Database, table: bytes | None, text: bytes | None
 ) -> tuple[TableEntry | None, Node | None]:
     """The table, None if there is none, and the filter, None if it is empty."""
-    context.not_hive2()
     context.list_of_partitions()
     entry = context.partitioned(database, table)
-    if context.is_31 and text and any(word in text for word in _LATER):
+    if context.before_4 and text and any(word in text for word in _LATER):
         raise Decline(Reason.FILTER)
     node = _understood(text) if text else None
     if node is not None and entry is not None and not entry.partition_keys:
@@ -122,7 +121,7 @@ def _names(context: Context, entry: TableEntry, walk: NameWalk, node: Node, limi
     context.comparable(*literals(node))
     try:
         stored = partial(_stored_values, context, entry)
-        match = Match(node, entry.partition_keys, entry.typed, stored, is_31=context.is_31)
+        match = Match(node, entry.partition_keys, entry.typed, stored, before_4=context.before_4)
         if entry.partition_count <= SMALL or match.checked or entry.long_names:
             return (yield from by_looking_at_all(walk, match, limit))
         return (yield from by_jumping(walk, match, len(entry.partition_keys), limit))

@@ -43,10 +43,10 @@ _NO_VALUES = b"Invalid partition key & values; keys [], values []"
 
 
 def get_partitions(context: Context, args: Struct) -> Body:
-    """Partitions of a table; none of an absent one, which Hive 3.1 refuses."""
+    """Partitions of a table; none of an absent one, which is refused before Hive 4."""
     database = context.split(args.db_name)
     entry = context.partitioned(database, args.tbl_name)
-    if entry is None and context.is_31:
+    if entry is None and context.before_4:
         return context.no_table(database, args.tbl_name)
     return _all(context, entry, args.max_parts, wrapped=False)
 
@@ -61,10 +61,11 @@ def get_partitions_req(context: Context, args: Struct) -> Body:
 
 
 def get_partition_names(context: Context, args: Struct) -> Body:
-    """Names of a table's partitions; none of an absent one, which Hive 3.1 refuses."""
+    """Names of a table's partitions; none of an absent one, which is refused before Hive 4."""
     database = context.split(args.db_name)
     entry = context.partitioned(database, args.tbl_name)
-    if entry is None and context.is_31:
+    if entry is None and context.before_4:
+        context.not_hive2()  # which has no words for it
         return context.no_table(database, args.tbl_name)
     return _names(context, entry, args.max_parts)
 
@@ -155,7 +156,7 @@ def _limit(max_parts: int | None) -> int | None:
 
 def _names(context: Context, entry: TableEntry | None, max_parts: int | None) -> Body:
     limit = _limit(max_parts)
-    if entry is None or limit == 0:  # Hive 2.3 takes 0 for no limit
+    if limit == 0:  # Hive 2.3 takes 0 for no limit
         context.not_hive2()
     if entry is None or not entry.partition_keys or limit == 0:
         return success_strings([])
@@ -170,8 +171,6 @@ def _names(context: Context, entry: TableEntry | None, max_parts: int | None) ->
 def _all(context: Context, entry: TableEntry | None, max_parts: int | None, *, wrapped: bool) -> Body:
     context.list_of_partitions()
     limit = _limit(max_parts)
-    if entry is None:
-        context.not_hive2()
     count = 0 if entry is None or not entry.partition_keys else entry.partition_count
     count = count if limit is None else min(count, limit)
     before, after = around_structs(count, wrapped=wrapped)
@@ -218,7 +217,6 @@ def _names_of_some(
     context: Context, database: Database, table: bytes | None, values: list[bytes] | None, max_parts: int | None
 ) -> list[bytes] | bytes:
     """The names, or the result that refuses."""
-    context.not_hive2()
     entry = context.partitioned(database, table)
     if values is None:
         raise Decline(Reason.ARGUMENTS)
@@ -243,14 +241,13 @@ def _some(
     wrapped: bool,
     auth: bool = False,
 ) -> Body:
-    context.not_hive2()
     context.list_of_partitions()
     entry = context.partitioned(database, table)
     if entry is None:
         return context.no_table(database, table)
     if auth:
         without_privileges(entry)
-    if context.is_31:
+    if context.before_4:
         if values is None:
             raise Decline(Reason.ARGUMENTS)
         if not values:
@@ -261,7 +258,7 @@ def _some(
         return _all(context, entry, max_parts, wrapped=wrapped)
     if len(values) > len(entry.partition_keys) and not any(values):
         raise Decline(Reason.ARGUMENTS)  # 4.2 gives all partitions, others refuse
-    single = context.is_31 and any(values)
+    single = context.before_4 and any(values)
     found = _matching(context, entry, values, None if single else max_parts)
     if isinstance(found, bytes):
         return found
@@ -277,6 +274,8 @@ def _matching(context: Context, entry: TableEntry, values: list[bytes], max_part
     keys = entry.partition_keys
     if len(values) > len(keys):
         shown = b"[" + b", ".join(values) + b"]"
+        if context.hive2:
+            shown = b"%d" % len(values)
         text = b"Incorrect number of partition values. numPartKeys=%d, part_val=%b" % (len(keys), shown)
         return context.error("MetaException", text)
     utf8(*values)

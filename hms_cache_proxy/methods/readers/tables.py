@@ -28,7 +28,6 @@ from .base import (
     Context,
     Database,
     Decline,
-    absent,
     as_stored,
     success_struct,
     success_structs,
@@ -92,7 +91,7 @@ def _table(
 ) -> Body:
     entry = context.table(database, raw)
     if entry is None or entry.body is None:
-        return context.error("NoSuchObjectException", absent(database, raw))
+        return context.error("NoSuchObjectException", context.absent(database, raw))
     body = entry.body
     if entry.transactional:
         _capable(body, capabilities)
