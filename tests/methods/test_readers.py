@@ -74,6 +74,8 @@ def reason_23(question: Question) -> str:
     method, arguments = question.method, question.arguments
     if method in ("get_primary_keys", "get_foreign_keys"):
         return "unlogged"
+    if method.startswith(("get_fields", "get_schema")) and question.reason in ("", "name", "serde"):
+        return "name" if "@" in repr(arguments) else "release"
     if question.reason in ("", "location", "not_loaded"):
         if any(isinstance(value, bytes) and value.startswith(b"@") for value in arguments.values()):
             return "release" if method == "get_databases" else "name"

@@ -34,7 +34,7 @@ def hive4(questions: Iterator[Question]) -> Iterator[Question]:
     """3.1 has no events of statistics."""
     for question in questions:
         unchanged = question.reason in ("name", "no_write_id", "table_id", "not_loaded")
-        yield question if unchanged else question._replace(reason_31="release")
+        yield question if unchanged else question._replace(reason_31="unlogged")
 
 
 def of_tables() -> Iterator[Question]:
