@@ -33,8 +33,10 @@ def settings_table() -> str:
 
 def _default(setting: Setting) -> str:
     value = setting.default
-    if value in ("", (), None):
+    if value in ("", (), None, {}):
         return ""
+    if value == float("inf"):
+        return "`never`"
     if isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0:
         mebi = value >> 20
         return f"`{mebi >> 10}GiB`" if mebi % 1024 == 0 else f"`{mebi}MiB`"

@@ -133,6 +133,42 @@ TABLE: tuple[Metric, ...] = (
         "supervisor",
         "Children restarted after they died.",
     ),
+    Metric(
+        "hms_proxy_ttl_lookups_total",
+        "counter",
+        ("kind", "result"),
+        "worker",
+        "TTL mode: requests by kind of entry and what was found (hit, refresh_due, miss).",
+    ),
+    Metric(
+        "hms_proxy_ttl_loads_total",
+        "counter",
+        ("kind", "result"),
+        "worker",
+        "TTL mode: loads for a reader who waits, by kind and how they ended (loaded, failed).",
+    ),
+    Metric("hms_proxy_ttl_load_seconds_total", "counter", ("kind",), "worker", "TTL mode: time that loads took."),
+    Metric(
+        "hms_proxy_ttl_refreshes_total",
+        "counter",
+        ("kind", "result"),
+        "worker",
+        "TTL mode: loads behind an answer that was given, by kind and how they ended (loaded, failed).",
+    ),
+    Metric(
+        "hms_proxy_ttl_over_column_limit_total",
+        "counter",
+        (),
+        "worker",
+        "TTL mode: partitions not kept for having more columns than `ttl.partition_column_limit`.",
+    ),
+    Metric(
+        "hms_proxy_ttl_validations_total",
+        "counter",
+        ("result",),
+        "worker",
+        "TTL mode: cached partitions compared with the metastore's answer (same, different).",
+    ),
     Metric("hms_proxy_children", "gauge", ("child",), "supervisor", "Children that run now."),
     Metric("hms_proxy_info", "gauge", ("version",), "supervisor", "1, with the version of this program."),
 )
@@ -210,6 +246,16 @@ class WorkerMetrics:
         self._limits = _counter("hms_proxy_limits_broken_total", registry)
         self._failures = _counter("hms_proxy_upstream_failures_total", registry)
         self._internal = _counter("hms_proxy_internal_errors_total", registry)
+        self._ttl_lookups = _counter("hms_proxy_ttl_lookups_total", registry)
+        self._ttl_loads = _counter("hms_proxy_ttl_loads_total", registry)
+        self._ttl_seconds = _counter("hms_proxy_ttl_load_seconds_total", registry)
+        self._ttl_refreshes = _counter("hms_proxy_ttl_refreshes_total", registry)
+        self._ttl_validations = _counter("hms_proxy_ttl_validations_total", registry)
+        self.ttl_over_limit = _counter("hms_proxy_ttl_over_column_limit_total", registry)
+        self._objects = _gauge("hms_proxy_cache_objects", registry, "mostrecent")
+        self._bytes = _gauge("hms_proxy_cache_bytes", registry, "mostrecent")
+        self._evictions = _counter("hms_proxy_evictions_total", registry)
+        self._looked_up: dict[tuple[str, str], int] = {}
 
     def slot(self, method: str, outcome: Outcome, reason: str = "") -> Slot:
         """The one slot of these labels; keep it where the path is hot."""
@@ -233,8 +279,38 @@ class WorkerMetrics:
     def internal_error(self, where: str) -> None:
         self._internal.labels(where).inc()
 
+    def ttl_looked_up(self, kind: str, result: Literal["hit", "refresh_due", "miss"]) -> None:
+        """TTL mode: a request found, or did not find, what it wants."""
+        self._looked_up[kind, result] = self._looked_up.get((kind, result), 0) + 1
+
+    def ttl_loaded(self, kind: str, result: Literal["loaded", "failed"], seconds: float) -> None:
+        """TTL mode: a load for a reader who waits has ended."""
+        self._ttl_loads.labels(kind, result).inc()
+        self._ttl_seconds.labels(kind).inc(seconds)
+
+    def ttl_refreshed(self, kind: str, result: Literal["loaded", "failed"]) -> None:
+        """TTL mode: a load behind an answer has ended."""
+        self._ttl_refreshes.labels(kind, result).inc()
+
+    def ttl_compared(self, *, same: bool) -> None:
+        """TTL mode: a cached partition was compared with what the metastore says."""
+        self._ttl_validations.labels("same" if same else "different").inc()
+
+    def ttl_sizes(self, kind: str, entries: int, evicted: int) -> None:
+        """TTL mode: what the cache has of a kind, and how many this worker has evicted since the last time."""
+        self._objects.labels(kind).set(entries)
+        if evicted:
+            self._evictions.labels(kind).inc(evicted)
+
+    def ttl_bytes(self, size: int) -> None:
+        """TTL mode: bytes of all entries."""
+        self._bytes.set(size)
+
     def flush(self) -> None:
         """Add what was counted since the last flush to the shared files."""
+        for (kind, result), number in self._looked_up.items():
+            self._ttl_lookups.labels(kind, result).inc(number)
+        self._looked_up.clear()
         for key, slot in self._slots.items():
             slot.fold()
             before, seconds_before = self._flushed.get(key, ([0] * len(slot.buckets), 0.0))

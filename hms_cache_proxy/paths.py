@@ -32,6 +32,11 @@ def fences(config: Config) -> Path:
     return Path(config.data_dir) / "fences"
 
 
+def ttl(config: Config) -> Path:
+    """The LMDB environment of TTL mode, made anew at each start; every worker writes."""
+    return Path(config.data_dir) / "ttl"
+
+
 def metrics(config: Config) -> Path:
     """Files of prometheus_client, one per metric type and role; emptied at each start."""
     return Path(config.data_dir) / "metrics"

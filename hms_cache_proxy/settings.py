@@ -17,9 +17,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.selection import Selection, check_pattern
+from hms_cache_proxy.ttl_settings import Bytes, TtlSection
 
 ENV_PREFIX = "HMS_CACHE_PROXY_"
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 
 
 class Address(NamedTuple):
@@ -70,15 +70,6 @@ def _parse_upstream(value: object) -> Address:
     return address
 
 
-def _parse_size(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    match = _SIZE.fullmatch(value.strip())
-    if match is None:
-        raise ValueError(f"{value!r} is not a size such as 1048576, 512MiB or 8GiB")
-    return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
-
-
 def _parse_list(value: object) -> object:
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
@@ -95,7 +86,6 @@ _AddressField = Annotated[Address, BeforeValidator(parse_address), PlainSerializ
 _Upstreams = Annotated[
     tuple[Address, ...], BeforeValidator(_parse_upstreams), PlainSerializer(lambda v: [a.uri for a in v])
 ]
-_Bytes = Annotated[int, BeforeValidator(_parse_size)]
 _Patterns = Annotated[tuple[str, ...], BeforeValidator(_check_patterns)]
 
 
@@ -104,12 +94,12 @@ class _Section(BaseModel):
 
 
 class CacheSection(_Section):
-    max_bytes: _Bytes = Field(8 << 30, ge=1 << 20, description="Size at which tables are no longer admitted.")
+    max_bytes: Bytes = Field(8 << 30, ge=1 << 20, description="Size at which tables are no longer admitted.")
 
 
 class RepliesSection(_Section):
-    max_bytes: _Bytes = Field(256 << 20, ge=0, description="Memory for finished replies, in each worker.")
-    max_entry_bytes: _Bytes = Field(16 << 20, ge=0, description="A reply over this size is not kept.")
+    max_bytes: Bytes = Field(256 << 20, ge=0, description="Memory for finished replies, in each worker.")
+    max_entry_bytes: Bytes = Field(16 << 20, ge=0, description="A reply over this size is not kept.")
 
 
 class FollowerSection(_Section):
@@ -127,8 +117,8 @@ class FollowerSection(_Section):
 
 
 class LimitsSection(_Section):
-    max_message_bytes: _Bytes = Field(100 << 20, ge=1024, description="Longest request that a client may send.")
-    max_string_bytes: _Bytes = Field(100 << 20, ge=1024, description="Longest string in a message.")
+    max_message_bytes: Bytes = Field(100 << 20, ge=1024, description="Longest request that a client may send.")
+    max_string_bytes: Bytes = Field(100 << 20, ge=1024, description="Longest string in a message.")
     max_connections: int = Field(5_000, ge=1, description="Client connections of one worker.")
     idle_timeout_s: float = Field(86_400, ge=0, description="A client that is silent for longer is closed; 0 = never.")
 
@@ -210,9 +200,6 @@ class Config(_Section):
     list_order: Literal["metastore", "name"] = Field(
         "metastore", description="Order of lists that the metastore leaves unordered: its own as seen, or by name."
     )
-    cache_absent: bool = Field(
-        True, description="Whether the cache answers for what is known not to exist; else the metastore is asked."
-    )
     include: _Patterns = Field(
         (), description="What may be cached, as `db.table` globs or `re:` patterns; empty = all."
     )
@@ -221,6 +208,7 @@ class Config(_Section):
     drain_timeout_s: float = Field(30, ge=0, description="Time for running calls to end after SIGTERM.")
     cache: CacheSection = CacheSection()
     replies: RepliesSection = RepliesSection()
+    ttl: TtlSection = TtlSection()
     follower: FollowerSection = FollowerSection()
     limits: LimitsSection = LimitsSection()
     upstream_options: UpstreamOptionsSection = UpstreamOptionsSection()
@@ -296,11 +284,11 @@ def settings(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[Sett
     """Every setting in the order of the file; the documents and the environment are read by it."""
     for name, field in model.model_fields.items():
         kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, _Section):
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from settings(kind, f"{prefix}{name}.")
         else:
             key = prefix + name
-            yield Setting(key, field.default, env_name(key), field.description or "")
+            yield Setting(key, field.get_default(call_default_factory=True), env_name(key), field.description or "")
 
 
 def env_name(key: str) -> str:

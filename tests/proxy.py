@@ -131,15 +131,26 @@ class Proxy:
         document: dict[str, Any] = json.loads(self.get("/status")[1])
         return document
 
+    def samples(self, name: str) -> list[tuple[dict[str, str], float]]:
+        """The labels and values of one metric."""
+        families = text_string_to_metric_families(self.get("/metrics")[1])
+        return [(s.labels, s.value) for family in families for s in family.samples if s.name == name]
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric over the samples that have these labels."""
+        return sum(value for found, value in self.samples(name) if labels.items() <= found.items())
+
     def requests(self) -> dict[tuple[str, str, str], float]:
         """hms_proxy_requests_total by (method, outcome, reason)."""
-        counts: dict[tuple[str, str, str], float] = {}
-        for family in text_string_to_metric_families(self.get("/metrics")[1]):
-            for sample in family.samples:
-                if sample.name == "hms_proxy_requests_total":
-                    labels = sample.labels
-                    counts[labels["method"], labels["outcome"], labels["reason"]] = sample.value
-        return counts
+        rows = self.samples("hms_proxy_requests_total")
+        return {(labels["method"], labels["outcome"], labels["reason"]): value for labels, value in rows}
+
+    def flush(self, query: str) -> dict[str, Any]:
+        """POST /admin/flush with this query."""
+        request = urllib.request.Request(f"http://127.0.0.1:{self.admin_port}/admin/flush?{query}", method="POST")
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            document: dict[str, Any] = json.loads(answer.read())
+        return document
 
     def children(self) -> dict[str, list[int]]:
         """Process ids by role (follower, worker), from the process table."""

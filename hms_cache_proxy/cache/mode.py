@@ -43,3 +43,6 @@ _TEXTS = {
     ModeReason.REPLICA: "store_url is a read-only replica, which may lag behind the metastore",
     ModeReason.UNCHECKED: "no metastore could be asked whether it may be cached",
 }
+
+BY_TIME = frozenset({ModeReason.NO_STORE, ModeReason.NO_LOG})
+"""Where no log is followed for one of these reasons, TTL mode answers if it is switched on."""

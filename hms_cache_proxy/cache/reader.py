@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Container, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from struct import error as StructError
 from types import TracebackType
@@ -411,16 +411,26 @@ class CacheSnapshot:
 
     def partition_statistics(
         self, entry: TableEntry, names: Iterable[bytes], columns: Container[bytes] | None, engine: bytes | None
-    ) -> list[tuple[bytes, list[ColumnStatistics]]]:
+    ) -> Iterator[tuple[bytes, list[ColumnStatistics]]]:
         """(partition, statistics) of the named partitions, those of these columns by this engine (None: all), in the
         order of `names`; what has none is left out. Only where `entry.statistics_of_partitions`."""
-        with closing(self.walk_statistics(entry)) as walk:
-            return walk.named(names, columns, engine) if entry.has_statistics else []
+        assert entry.statistics_of_partitions, "statistics that are not known"
+        if not entry.has_statistics:
+            return
+        prefix, txn, database = layout.SET.pack(entry.set_number), self._txn, self._environment.statistics
+        decode = self._reader.decoder(entry.set_number).decode
 
-    def constrained(self, table_id: int) -> Target | None:
-        """The table of this id if it has constraints, as the parent of a foreign key has; None if it is not known."""
-        row = self._get(self._prefixes[b"k"] + layout.TABLE_ID.pack(table_id), db=self._objects)
-        return None if row is None else b"t" + constraints_unpack(row).owner
+        def shared(index: bytes) -> bytes:
+            row: bytes | None = txn.get(prefix + index, db=self._environment.shared)
+            if row is None:
+                raise CacheError("statistics refer to a shared row that is not there")
+            return row
+
+        for name in names:
+            row = layout.find(txn, database, prefix, name)
+            found = None if row is None else decode(row, columns, engine, shared)
+            if found:
+                yield name, found
 
     def write_ids(self, table_id: int) -> WriteIdsRow | None:
         """The writes to a transactional table; None if they are not known."""

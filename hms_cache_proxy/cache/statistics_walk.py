@@ -1,23 +1,19 @@
 """Statistics of many partitions of one table, read some at a time in one state of the cache.
 
-Job: what large replies and aggregates are made from. It keeps its LMDB transaction open until it is closed, over as
-many turns of the loop as it takes; `Streams.tend` ends it when it holds the transaction for too long
-(cache/streams.py): `holds` is false then. Must not know: what statistics mean, replies. Owner: one thread.
+Job: what aggregates are made from. It keeps its LMDB transaction open until it is closed, over as many turns of the
+loop as it takes; `Streams.tend` ends it when it holds the transaction for too long (cache/streams.py): `holds` is
+false then. Must not know: what statistics mean, replies. Owner: one thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import TypeVar
 
 from hms_cache_proxy.cache import layout
 from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.statistics import Gathered, StatisticsDecoder
 from hms_cache_proxy.cache.streams import Lease
 from hms_cache_proxy.errors import CacheError
-from hms_cache_proxy.store.protocol import ColumnStatistics
-
-_Key = TypeVar("_Key")
 
 
 class StatisticsWalk:
@@ -50,13 +46,6 @@ class StatisticsWalk:
             self._lease.release()
             self._lease = None
 
-    def named(
-        self, names: Iterable[bytes], columns: Container[bytes] | None, engine: bytes | None
-    ) -> list[tuple[bytes, list[ColumnStatistics]]]:
-        """(partition, statistics) of these partitions, those of these columns by this engine (None: all), in the order
-        of `names`; what has none is left out."""
-        return list(self._decoder.decode(self._rows((name, name) for name in names), columns, engine, self._shared))
-
     def gather(
         self, names: Sequence[tuple[int, bytes]], columns: Container[bytes], engine: bytes, most: int
     ) -> tuple[Gathered, int]:
@@ -70,7 +59,7 @@ class StatisticsWalk:
         database = self._environment.partitions
         return any(layout.find(lease.txn, database, self._prefix, name) is None for name in names)
 
-    def _rows(self, names: Iterable[tuple[_Key, bytes]]) -> Iterator[tuple[_Key, bytes]]:
+    def _rows(self, names: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         txn, database, prefix = self._held().txn, self._environment.statistics, self._prefix
         for place, name in names:
             row = layout.find(txn, database, prefix, name)

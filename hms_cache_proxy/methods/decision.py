@@ -5,8 +5,9 @@ Job: the vocabulary between methods/ and server/: `Session` (what a client conne
 both have.
 Must not know: sockets, the loop, the cache.
 Order of calls for one request: `hot` or `decide`; for a Forward then `sending` (before the first byte leaves; may come
-twice if the request is sent again), `reply_began` (before any byte of the reply is passed on), `reply_done`; or
-`failed` in place of the rest. Owner: the worker's event loop; nothing here may wait.
+twice if the request is sent again; before each question that is asked in its place, whose reply goes to `answered`),
+`reply_began` (before any byte of the reply is passed on), `reply_done`; or `failed` in place of the rest. Owner: the
+worker's event loop; nothing here may wait.
 """
 
 from __future__ import annotations
@@ -40,6 +41,18 @@ class Serve:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask the metastore this in place of the client's request; its reply is for `Decider.answered`, not for the client.
+
+    A reply over `hold_bytes` is given up: `answered` then gets None.
+    """
+
+    header: Header
+    message: bytes
+    hold_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Forward:
     """Ask the metastore."""
 
@@ -50,6 +63,7 @@ class Forward:
     retry: bool = False  # a read: may be sent again if the upstream died before the first byte of its reply
     replay: bool = False  # a session call: repeat it on each new upstream connection once it has succeeded
     pending: object = None  # the dispatcher's own
+    ask: Ask | None = None  # the first question that is asked in place of the request
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +119,7 @@ class Decider(Protocol):
 
     def failed(self, session: Session, forward: Forward, sent: bool) -> None:
         """There will be no reply; the outcome is unknown if `sent`."""
+
+    def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> Ask | bytes | None:
+        """The reply to an Ask of this Forward, None if it was too long. What to do next: another question, the reply
+        for the client, or None: send the client's own request after all."""

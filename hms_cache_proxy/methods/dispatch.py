@@ -37,7 +37,7 @@ from hms_cache_proxy.wire.message import Header, MessageType, message_header
 from . import effects
 from .decision import Forward, Serve, Session, Wait, Work
 from .hot import HotPath, Known
-from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
+from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, unlogged
 from .plan import EVERYTHING, Plan, plan
 from .proof import UNPROVED, Proof, Rejected
 from .readers import Body, Context, Decline, Slices, Unfinished
@@ -122,12 +122,7 @@ class Dispatcher:
         self._looked_s: dict[tuple[bytes, ...], float] = {}
         self._slow_since_ns = -1  # BEGAN_NS at which a read waited in vain: no patience until it moves
         self._shared = effects.Shared(
-            page,
-            fences,
-            self._replies,
-            wake,
-            int(config.upstream_options.request_timeout_s * 10**9),
-            config.cache_absent,
+            page, fences, self._replies, wake, int(config.upstream_options.request_timeout_s * 10**9)
         )
 
     def authorize(self, authorization: Authorization) -> None:
@@ -200,6 +195,9 @@ class Dispatcher:
         if isinstance(forward.pending, effects.Effect):
             forward.pending.failed(self._shared, sent, time.monotonic_ns())
 
+    def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
+        """Nothing is asked in place of a request."""
+
     def _targets(self, found: Plan, header: Header, message: bytes, complete: bool) -> tuple[bytes, ...]:
         name = found.targets if complete else found.targets_of_beginning
         return name(message, header.body, self._default_catalog)
@@ -211,11 +209,7 @@ class Dispatcher:
     def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> effects.Effect:
         if found.method.rules:
             return effects.Lock(self._targets(found, header, message, complete))
-        try:
-            row, _ = spec.decode(found.args, message, header.body)
-            lock_id = None if row.rqst is None else row.rqst.lockid
-        except WireError:
-            lock_id = None
+        lock_id = effects.lock_id_of(found.args, message, header.body)
         return (effects.Unlock if found.method.name == "unlock" else effects.CheckLock)(lock_id)
 
     def _session(self, session: Session, label: str, header: Header, message: bytes) -> Forward:
@@ -303,10 +297,7 @@ class Dispatcher:
         more = members(snapshot, depends) if learnable and method.members else ()
         if not learnable or more is None or not may_learn(snapshot, method.name, depends):
             return self._missed(call.plan, depends, reason)
-        named = parents(snapshot, method.name, depends)
-        if named is None:
-            return self._missed(call.plan, depends, reason)
-        more += dropped_elsewhere(snapshot, method.name, depends) + named
+        more += dropped_elsewhere(snapshot, method.name, depends)
         depends = tuple(dict.fromkeys(depends + more))
         proved = Reason.WRITE_ID.value if call.proof.used else ""
         versions = versions_of(snapshot, depends)
@@ -325,8 +316,7 @@ class Dispatcher:
             raise Decline(Reason.ARGUMENTS) from None
         found.bearer.show(args, call.proof)
         differ = (bool(self._page[slot]) for slot in _DIFFER)
-        given = snapshot, self._default_catalog, found.method.name, self._by_name, call.proof
-        context = Context(*given, self._shared.answers_absent, *differ)
+        context = Context(snapshot, self._default_catalog, found.method.name, self._by_name, call.proof, *differ)
         body = found.reader(context, args)
         state = depends, versions_of(snapshot, depends), snapshot.seq
         if isinstance(body, Unfinished):

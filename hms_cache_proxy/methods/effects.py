@@ -21,6 +21,8 @@ from hms_cache_proxy.cache.replies import ReplyCache, ReplyEntry
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.floors import Floors
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.wire import spec
 
 from .decision import Session
 from .held import LOCK_WAITING, Said, event_id_of, kept_part, lock_of, said
@@ -38,9 +40,6 @@ class Shared:
 
     request_time_ns: int
     """The longest time that a metastore may work on a request."""
-
-    answers_absent: bool = True
-    """Whether a refusal that says that something does not exist may be kept."""
 
     pid: int = field(default_factory=os.getpid)
 
@@ -97,7 +96,7 @@ class Read(Effect):
         waiting = shared.replies.peek(self.key)
         if waiting is not None and waiting.versions == self.versions and waiting.depends == self.depends:
             return  # an equal answer that came earlier can be used earlier
-        body = kept_part(self.method, reply, not_found=shared.answers_absent)
+        body = kept_part(self.method, reply)
         if body is not None:
             entry = ReplyEntry(body, self.depends, self.versions, learned_ns=now_ns, extra=self.extra)
             shared.replies.put(self.key, entry)
@@ -172,6 +171,15 @@ class CheckLock(Effect):
         shared.wake()
 
 
+def lock_id_of(args: type[spec.Struct], message: bytes, offset: int) -> int | None:
+    """The lock that `check_lock` or `unlock` speaks of; None if that cannot be told."""
+    try:
+        row, _ = spec.decode(args, message, offset)
+    except WireError:
+        return None
+    return None if row.rqst is None else row.rqst.lockid
+
+
 @dataclass(frozen=True, slots=True)
 class Unlock(Effect):
     """`unlock`: the lock's targets need not be remembered any longer."""
@@ -190,6 +198,10 @@ class SessionCall(Effect):
     identity: bytes | None
 
     def done(self, shared: Shared, session: Session, reply: bytes | None, now_ns: int) -> None:
+        self.ended(session, reply)
+
+    def ended(self, session: Session, reply: bytes | None) -> None:
+        """The same where there is nothing to share."""
         outcome = said(reply)
         if self.identity is not None and outcome is Said.SUCCESS:
             session.identity = self.identity

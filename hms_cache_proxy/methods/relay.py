@@ -67,3 +67,6 @@ class RelayDispatcher:
 
     def failed(self, session: Session, forward: Forward, sent: bool) -> None:
         """Nothing is fenced."""
+
+    def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
+        """Nothing is asked in place of a request."""

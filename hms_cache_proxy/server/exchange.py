@@ -20,7 +20,7 @@ from __future__ import annotations
 from enum import Enum
 
 from hms_cache_proxy.errors import CacheError, WireError
-from hms_cache_proxy.methods.decision import Decider, Forward, Session
+from hms_cache_proxy.methods.decision import Ask, Decider, Forward, Session
 from hms_cache_proxy.metrics import Outcome
 from hms_cache_proxy.server import twin
 from hms_cache_proxy.server.commands import (
@@ -89,6 +89,7 @@ class Exchange:
         self._request: Request | None = None
         self._forward: Forward | None = None
         self._twin: Twin | None = None  # is asked in place of the request
+        self._question: Ask | None = None  # the same, as the decider wants it
         self._refusal: bytes | None = None  # the reply to a bridged request that has no twin
         self._tried_both = False
         self._streamed = False  # the reply goes out in parts
@@ -106,7 +107,7 @@ class Exchange:
 
     def start(self, request: Request, forward: Forward, now_ns: int) -> None:
         """Relay one request."""
-        self._request, self._forward = request, forward
+        self._request, self._forward, self._question = request, forward, forward.ask
         self._began_ns = self.progress_ns = now_ns
         self._attempt = 1
         self._problem = ""
@@ -247,6 +248,11 @@ class Exchange:
             self._fail("cache", f"the call cannot be kept apart from the cache: {error}")
             return
         self.link = Link.ASKING
+        if self._question is not None:
+            self._twin = None
+            self._reply = Reply(self._question.header, self._limits, self._question.hold_bytes)
+            self._commands.append(SendUpstream(self._question.message))
+            return
         hold = max(forward.hold_bytes, MAX_REPLY_BYTES) if forward.replay else forward.hold_bytes
         self._twin = self._choose_twin(request)
         if self._twin is not None:
@@ -300,6 +306,9 @@ class Exchange:
         parts = reply.take(data)
         if reply.header is None:
             return
+        if self._question is not None:
+            self._take_answer(reply, forward, now_ns, too_long=bool(parts))
+            return
         if reply.header.type is MessageType.EXCEPTION and not parts:
             if not reply.complete or self._try_the_other(reply):
                 return  # only a whole one tells whether it is the answer
@@ -310,6 +319,26 @@ class Exchange:
             self._pass_on(parts, forward, now_ns)
         if reply.complete:
             self._complete(reply, forward, now_ns)
+
+    def _take_answer(self, reply: Reply, forward: Forward, now_ns: int, *, too_long: bool) -> None:
+        """Part of the reply to a question that was asked in place of the request."""
+        if not reply.complete and not too_long:
+            return
+        step = self._decider.answered(self._session, forward, None if too_long else reply.held, now_ns)
+        if isinstance(step, bytes):
+            self.link = Link.IDLE
+            if reply.extra or self._discard or too_long:
+                self._close_link()
+            if not self._discard:
+                self._outbox.whole(step)
+            self._over(forward.outcome, forward.reason)
+            return
+        self._question = step
+        if too_long or reply.extra:  # the rest of it is still to come
+            self._close_link()
+            self._open(now_ns)
+        else:
+            self._ask()
 
     def _pass_on(self, parts: list[bytes], forward: Forward, now_ns: int) -> None:
         if self._twin is not None:
@@ -398,7 +427,7 @@ class Exchange:
     def _forget(self) -> None:
         if self._request is not None:
             self._request.close()
-        self._request = self._forward = self._reply = None
+        self._request = self._forward = self._reply = self._question = None
 
     def _close_link(self) -> None:
         self.link = Link.CLOSED

@@ -13,6 +13,7 @@ import gc
 import resource
 import signal
 import socket
+from collections.abc import Callable
 
 import structlog
 import uvloop
@@ -21,15 +22,20 @@ from hms_cache_proxy import paths
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.streams import HOLD_NS
+from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.fences import FenceStore
+from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.methods.decision import Decider
 from hms_cache_proxy.methods.dispatch import Dispatcher
+from hms_cache_proxy.methods.loading.dispatcher import LoadingDispatcher
+from hms_cache_proxy.methods.loading.switch import Switch
 from hms_cache_proxy.methods.relay import RelayDispatcher
 from hms_cache_proxy.metrics import FLUSH_INTERVAL_S, WorkerMetrics
 from hms_cache_proxy.server.bell import Bell
 from hms_cache_proxy.server.connection import Settings
 from hms_cache_proxy.server.driver import Client, Hub
+from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.message import Limits
 
@@ -51,12 +57,14 @@ def run(config: Config, index: int) -> None:
     _return_large_blocks()
     metrics = WorkerMetrics()
     cache = _Cache(config, metrics) if config.source != "none" else None
+    ttl = _Ttl(config, metrics) if config.ttl.enabled else None
     try:
-        uvloop.run(_serve(config, index, cache, metrics))
+        uvloop.run(_serve(config, index, cache, ttl, metrics))
     finally:
         metrics.flush()
-        if cache is not None:
-            cache.close()
+        for opened in (cache, ttl):
+            if opened is not None:
+                opened.close()
 
 
 class _Cache:
@@ -83,6 +91,32 @@ class _Cache:
         self.reader.close()
         self.fences.close()
         self.page.close()
+
+
+class _Ttl:
+    """What a worker of TTL mode opens."""
+
+    def __init__(self, config: Config, metrics: WorkerMetrics) -> None:
+        self.cache = TtlCache(paths.ttl(config), bounds_of(config.ttl), started)
+        options = config.upstream_options
+        self.refresher = Refresher(
+            Endpoints(config.upstream),
+            metrics,
+            connect_timeout_s=options.connect_timeout_s,
+            request_timeout_s=options.request_timeout_s,
+        )
+        self.dispatcher = LoadingDispatcher(config, self.cache, metrics, self.refresher.wake)
+
+    async def tend(self, by_time: Callable[[], bool]) -> None:
+        """Load what is due, and keep what the workers share up to date, for ever. `by_time`: is it TTL mode's time?"""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.refresher.run(self.dispatcher.due), name="refresh")
+            while True:
+                await asyncio.sleep(FLUSH_INTERVAL_S)
+                self.dispatcher.tend(tell=by_time())
+
+    def close(self) -> None:
+        self.cache.close()
 
 
 def _allow_descriptors(connections: int) -> None:
@@ -126,9 +160,16 @@ def _hub(config: Config, decider: Decider, metrics: WorkerMetrics) -> Hub:
     )
 
 
-async def _serve(config: Config, index: int, cache: _Cache | None, metrics: WorkerMetrics) -> None:
+def _decider(cache: _Cache | None, ttl: _Ttl | None) -> Decider:
+    if cache is not None and ttl is not None:
+        return Switch(cache.dispatcher, ttl.dispatcher, cache.page)
+    opened = cache or ttl
+    return RelayDispatcher(NO_STORE) if opened is None else opened.dispatcher
+
+
+async def _serve(config: Config, index: int, cache: _Cache | None, ttl: _Ttl | None, metrics: WorkerMetrics) -> None:
     loop = asyncio.get_running_loop()
-    decider: Decider = RelayDispatcher(NO_STORE) if cache is None else cache.dispatcher
+    decider = _decider(cache, ttl)
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     hub = _hub(config, decider, metrics)
@@ -143,6 +184,8 @@ async def _serve(config: Config, index: int, cache: _Cache | None, metrics: Work
     hub.spawn(_flush(metrics), "flush metrics")
     if cache is not None:
         hub.spawn(cache.tend(), "tend streams")
+    if ttl is not None:
+        hub.spawn(ttl.tend(decider.by_time if isinstance(decider, Switch) else lambda: True), "tend TTL cache")
     await stop.wait()
     log.info("worker drains", worker=index, connections=len(hub.clients))
     server.close()

@@ -29,8 +29,10 @@ import structlog
 
 from hms_cache_proxy import __version__, paths
 from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Address, Config
 from hms_cache_proxy.consistency.fences import FenceStore
+from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.supervisor import datadir, ports
 from hms_cache_proxy.supervisor.children import Child
@@ -87,6 +89,7 @@ class Supervisor:
         self._metrics = SupervisorMetrics(paths.metrics(config), __version__)
         self._page = StatePage(paths.state(config), create=True)
         self._fences = self._recover_fences() if config.source != "none" else None
+        self._ttl = self._new_ttl_cache() if config.ttl.enabled else None
         self._workers = [self._child("worker", index) for index in range(config.workers)]
         self._follower = self._child("follower", 0) if config.source != "none" else None
         self._metastore = self._embedded(own) if own is not None else None
@@ -98,7 +101,7 @@ class Supervisor:
             children=self._children,
             metrics=self._metrics,
             probe=self._probe,
-            flusher=Flusher(config, self._page, self._fences),
+            flusher=Flusher(config, self._page, self._fences, self._ttl),
         )
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -108,6 +111,10 @@ class Supervisor:
         """Before any child runs: what a predecessor that was killed left in flight stays fenced."""
         hold_ns = int(self._config.upstream_options.request_timeout_s * 1e9)
         return FenceStore.recover(paths.fences(self._config), self._page, hold_ns=hold_ns)
+
+    def _new_ttl_cache(self) -> TtlCache:
+        """What an earlier run has loaded is of a time that nobody knows."""
+        return TtlCache.create(paths.ttl(self._config), bounds_of(self._config.ttl), started)
 
     def _child(self, role: str, index: int) -> Child:
         return Child(role, index, lock_fd=self._lock_fd, died=self._metrics.died)
@@ -138,6 +145,8 @@ class Supervisor:
             await asyncio.wait([*watchers, *keepers.values()])
         if self._fences is not None:
             self._fences.close(clean=True)
+        if self._ttl is not None:
+            self._ttl.close()
         if self._broken is not None:
             raise self._broken
         log.info("stopped", in_time=in_time)

@@ -17,6 +17,7 @@ from hms_cache_proxy import paths
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.ttl import TtlCache
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.names import write_name
@@ -27,23 +28,28 @@ _POLL_S = 0.005
 
 
 class Flusher:
-    """`fences` is None where nothing is cached."""
+    """`fences` is None where no log is followed, `ttl` where nothing is cached by time."""
 
-    def __init__(self, config: Config, page: StatePage, fences: FenceStore | None) -> None:
+    def __init__(self, config: Config, page: StatePage, fences: FenceStore | None, ttl: TtlCache | None) -> None:
         self._config = config
         self._page = page
         self._fences = fences
+        self._ttl = ttl
         self._lock = threading.Lock()
 
     def flush(self, catalog: str, database: str | None, table: str | None) -> dict[str, object]:
         """Targets, ticket, and whether the reload is done; CacheError if nothing is cached here at all."""
-        if self._fences is None:
+        if self._fences is None and self._ttl is None:
             raise CacheError("nothing is cached: store = none")
         names = self._targets(
             write_name(catalog.encode()) or b"",
             write_name(database.encode()) if database is not None else None,
             write_name(table.encode()) if table is not None else None,
         )
+        if self._ttl is not None:
+            self._ttl.invalidate(names)
+        if self._fences is None:
+            return {"targets": len(set(names)), "ticket": 0, "done": True}
         with self._lock:
             self._fences.ticket(names)
             ticket = self._fences.fence_now(names)  # a later number: lifted when the reload is done too
@@ -60,6 +66,8 @@ class Flusher:
             return _of_table(catalog, database, table)
         whole = [targets.databases(catalog), targets.database(catalog, database)]
         whole += [targets.tables(catalog, database), targets.FUNCTIONS]
+        if self._fences is None:
+            return whole  # in TTL mode what is read of a table depends on its database
         for name in self._cached(catalog, database):
             whole += _of_table(catalog, database, name)
         return whole

@@ -12,13 +12,15 @@ import time
 from collections.abc import Sequence
 
 from hms_cache_proxy import __version__
-from hms_cache_proxy.cache.mode import ModeReason
+from hms_cache_proxy.cache.mode import BY_TIME, ModeReason
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.supervisor.children import Child
 from hms_cache_proxy.supervisor.flush import Flusher
 from hms_cache_proxy.supervisor.probe import UpstreamProbe
+
+BY_TIME_TEXT = "TTL mode: answers are given for a time, as no notification log is followed"
 
 
 class Stage(enum.Enum):
@@ -66,9 +68,9 @@ class ProxyView:
             "uptime_s": round(time.monotonic() - self._started_s, 1),
             "ready": not_ready is None,
             "not_ready": not_ready,
-            "mode": "cache" if page[Slot.SERVE_MODE] == MODE_SERVE else "relay",
+            "mode": self._mode(),
             "mode_reason": self._mode_reason().label,
-            "mode_text": self._mode_reason().text,
+            "mode_text": BY_TIME_TEXT if self._mode() == "ttl" else self._mode_reason().text,
             "consistency": self._config.consistency,
             "cursor_event_id": page[Slot.CURSOR],
             "upstream_event_id": page[Slot.UPSTREAM_EVENT],
@@ -108,6 +110,11 @@ class ProxyView:
             "running": sum(child.pid is not None for child in children),
             "restarts": sum(child.restarts for child in children),
         }
+
+    def _mode(self) -> str:
+        if self._page[Slot.SERVE_MODE] == MODE_SERVE:
+            return "cache"
+        return "ttl" if self._config.ttl.enabled and self._mode_reason() in BY_TIME else "relay"
 
     def _mode_reason(self) -> ModeReason:
         if self._config.source == "none":

@@ -1,0 +1,438 @@
+"""The loading cache of TTL mode: what metastores answered, shared by all workers, for a metastore whose log cannot be
+followed.
+
+Job: entries by key with the time at which their load began, who loads what, what was invalidated, bounds for each kind.
+Must not know: methods, replies, sockets, the clock (callers say what time it is), which ttl a reader wants.
+
+    entries    key (16 bytes)       load's seq, its beginning (ns), flags; the body
+    places     key                  kind, order, bytes of the entry
+    order      kind, u64 order      key: the first goes first
+    invalid    target               seq of its last invalidation
+    holds      target \\0 u64 id     until when nothing may be published that depends on the target (a write in flight)
+    claims     key                  who loads it: pid, start of that process, deadline
+    meta       b"n"                 seq, next order, next hold, floor of all targets
+               b"k" kind            entries, bytes, evicted
+
+Invariants
+- **A load that began before an invalidation is never seen.** A load notes `seq` before its request leaves; an
+  invalidation raises `seq` and writes it at its targets; an entry is there for a reader only while its number is at
+  least that of everything it depends on. So it does not matter when a late load publishes, and nothing has to be
+  searched for when something is invalidated.
+- **One load for many readers.** `begin` gives each key to one load at a time, over all processes; who comes later waits
+  or reads what it has. The claim of a process that died, or that took longer than any call may, does not count.
+- Times are CLOCK_MONOTONIC in ns, the same in all processes. An entry's age counts from the beginning of its load:
+  an answer is never older than a reader was promised.
+- Entries and bytes of a kind stay within its bounds; the least recently used go first (`touch` tells, in batches).
+
+An environment lives as long as one run of the proxy: the first process of a start makes it anew (`create`). Owner:
+every worker reads and writes (a commit costs about 20 us), the supervisor flushes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from hashlib import blake2b
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+import lmdb
+
+from hms_cache_proxy.cache.environment import translated
+from hms_cache_proxy.cache.targets import ALL, Target
+from hms_cache_proxy.ttl_settings import TtlSection
+
+_ENTRY: Final = Struct(">QQB")
+_PLACE: Final = Struct(">BQI")
+_ORDER: Final = Struct(">BQ")
+_CLAIM: Final = Struct(">IQQ")
+_COUNTERS: Final = Struct(">QQQQ")
+_SIZES: Final = Struct(">QQQ")
+_NUMBER: Final = Struct(">Q")
+_ABSENT: Final = 1
+_DATABASES: Final = (b"entries", b"places", b"order", b"invalid", b"holds", b"claims", b"meta")
+_PAGE_BYTES: Final = 4096
+ENTRY_OVERHEAD_BYTES: Final = 150
+"""Keys, numbers and free room in pages, roughly, for each entry."""
+INVALIDATIONS: Final = 100_000
+"""Targets whose invalidation is remembered; beyond that all entries are invalidated at once."""
+
+
+class Kind(IntEnum):
+    """What an entry is; each kind has bounds, times and counters of its own."""
+
+    DATABASE = 1
+    DATABASE_NAMES = 2
+    TABLE = 3
+    TABLE_NAMES = 4
+    VIEW_NAMES = 5
+    PARTITION = 6
+    PARTITION_NAMES = 7
+    PARTITION_FILTER = 8
+    TABLE_STATISTICS = 9
+    PARTITION_STATISTICS = 10
+    CONSTRAINTS = 11
+    FUNCTIONS = 12
+    ROLES = 13
+    ROLE_GRANTS = 14
+    TABLE_PRIVILEGES = 15
+
+    @property
+    def label(self) -> str:
+        """As in settings, metrics and documents."""
+        return self.name.lower()
+
+
+class Bounds(NamedTuple):
+    """The most that a kind may have: entries, bytes."""
+
+    entries: int
+    bytes: int
+
+
+class Sizes(NamedTuple):
+    """What a kind has: entries, bytes; how many were evicted for room since the start."""
+
+    entries: int
+    bytes: int
+    evicted: int
+
+
+class Found(NamedTuple):
+    """An entry: what was answered (`absent`: that there is no such thing), and when its load began."""
+
+    body: bytes
+    loaded_ns: int
+    absent: bool
+
+
+class Item(NamedTuple):
+    """One answer to publish, under its key."""
+
+    kind: Kind
+    key: bytes
+    depends: tuple[Target, ...]
+    body: bytes
+    absent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A load that has begun: what it may publish is as of `seq` and `began_ns`. `claimed`: keys that are its own to
+    load; `theirs`: keys that another load is after."""
+
+    seq: int
+    began_ns: int
+    claimed: tuple[bytes, ...]
+    theirs: tuple[bytes, ...]
+
+
+def bounds_of(section: TtlSection) -> dict[Kind, Bounds]:
+    """The bounds that the settings give each kind."""
+    return {kind: Bounds(*section.bounds(kind.label)) for kind in Kind}
+
+
+def key_of(kind: Kind, user: bytes, *parts: bytes) -> bytes:
+    """The key of an object: 128 bits of a hash over its kind, whose eyes it was seen with, and its names."""
+    digest = blake2b(digest_size=16)
+    for part in (bytes((kind,)), user, *parts):
+        digest.update(_NUMBER.pack(len(part)))
+        digest.update(part)
+    return digest.digest()
+
+
+class TtlSnapshot:
+    """One state of the cache; short-lived."""
+
+    __slots__ = ("_databases", "_floor", "_txn", "seq")
+
+    def __init__(self, txn: Any, databases: Mapping[bytes, Any]) -> None:
+        self._txn = txn
+        self._databases = databases
+        self.seq, _, _, self._floor = _counters(txn, databases)
+
+    def get(self, key: bytes, depends: Iterable[Target]) -> Found | None:
+        """The entry; None if there is none, or if anything that it depends on was invalidated since its load began."""
+        row = self._txn.get(key, db=self._databases[b"entries"])
+        if row is None:
+            return None
+        seq, loaded_ns, flags = _ENTRY.unpack_from(row)
+        if seq < self._floor or self._invalidated(depends) > seq:
+            return None
+        return Found(row[_ENTRY.size :], loaded_ns, bool(flags & _ABSENT))
+
+    def _invalidated(self, depends: Iterable[Target]) -> int:
+        return _invalidated(self._txn, self._databases, depends)
+
+
+class TtlCache:
+    """The environment; one object per process."""
+
+    def __init__(
+        self, path: Path, bounds: Mapping[Kind, Bounds], started: Callable[[int], int | None], pid: int | None = None
+    ) -> None:
+        """`started` tells when a process was started (consistency/processes.py), so that a dead one's claims end."""
+        self._path = path
+        self._bounds = bounds
+        self._started = started
+        self._pid = os.getpid() if pid is None else pid
+        self._start = started(self._pid) or 0
+        self._evicted: dict[Kind, int] = {}
+        total = sum(bound.bytes for bound in bounds.values())
+        path.mkdir(mode=0o700, exist_ok=True)
+        with translated(path):
+            self._env = lmdb.open(
+                str(path),
+                map_size=2 * total + (256 << 20),
+                mode=0o600,
+                sync=False,
+                max_dbs=len(_DATABASES),
+                max_readers=1024,
+                max_spare_txns=4,
+            )
+            self._dbs = {name: self._env.open_db(name) for name in _DATABASES}
+
+    @classmethod
+    def create(cls, path: Path, bounds: Mapping[Kind, Bounds], started: Callable[[int], int | None]) -> TtlCache:
+        """A new, empty one, as the first process of a start."""
+        if path.exists():
+            shutil.rmtree(path)
+        return cls(path, bounds, started)
+
+    def close(self) -> None:
+        """The object cannot be used any more."""
+        self._env.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[TtlSnapshot]:
+        """A state to read from."""
+        with translated(self._path), self._env.begin() as txn:
+            yield TtlSnapshot(txn, self._dbs)
+
+    def moved(self) -> int:
+        """A number that changes with every commit."""
+        number: int = self._env.info()["last_txnid"]
+        return number
+
+    # Loads
+
+    def begin(self, keys: Sequence[bytes], now_ns: int, deadline_ns: int, *, alone: bool = False) -> Load:
+        """A load of these keys begins, before its request leaves. `alone`: only if no other is after any of them."""
+        claimed: list[bytes] = []
+        theirs: list[bytes] = []
+        with self._change() as txn:
+            for key in dict.fromkeys(keys):
+                (theirs if self._is_claimed(txn, key, now_ns) else claimed).append(key)
+            if alone and theirs:
+                claimed = []
+            for key in claimed:
+                txn.put(key, _CLAIM.pack(self._pid, self._start, deadline_ns), db=self._dbs[b"claims"])
+            seq = _counters(txn, self._dbs)[0]
+        return Load(seq, now_ns, tuple(claimed), tuple(theirs))
+
+    def publish(self, load: Load, items: Iterable[Item], now_ns: int) -> int:
+        """What a load found. Gives the number of entries that were put: not those that a write in flight may change."""
+        put = 0
+        with self._change() as txn:
+            for item in items:
+                if not self._held(txn, item.depends, now_ns):
+                    put += self._put(txn, load, item)
+            self._unclaim(txn, load.claimed)
+        return put
+
+    def release(self, load: Load) -> None:
+        """A load found nothing that may be kept."""
+        if load.claimed:
+            with self._change() as txn:
+                self._unclaim(txn, load.claimed)
+
+    def touch(self, keys: Iterable[bytes]) -> None:
+        """These were used: they go last."""
+        with self._change() as txn:
+            places, order = self._dbs[b"places"], self._dbs[b"order"]
+            for key in keys:
+                row = txn.get(key, db=places)
+                if row is not None:
+                    kind, number, size = _PLACE.unpack(row)
+                    txn.delete(_ORDER.pack(kind, number), db=order)
+                    self._place(txn, key, kind, size)
+
+    # Writes of clients
+
+    def hold(self, targets: Sequence[Target], until_ns: int) -> tuple[bytes, ...]:
+        """A write is about to leave: what it touches is invalidated, and nothing that depends on it is published before
+        `release_hold`, or until_ns. Gives the holds."""
+        with self._change() as txn:
+            self._invalidate(txn, targets)
+            seq, order, number, floor = _counters(txn, self._dbs)
+            _put_counters(txn, self._dbs, seq, order, number + 1, floor)
+            keys = tuple(_hold_prefix(target) + _NUMBER.pack(number) for target in targets)
+            for key in keys:
+                txn.put(key, _NUMBER.pack(until_ns), db=self._dbs[b"holds"])
+        return keys
+
+    def end_hold(self, holds: Iterable[bytes], targets: Sequence[Target]) -> None:
+        """The write is over, however it ended: what it touched is invalidated again."""
+        with self._change() as txn:
+            for key in holds:
+                txn.delete(key, db=self._dbs[b"holds"])
+            self._invalidate(txn, targets)
+
+    def invalidate(self, targets: Sequence[Target]) -> None:
+        """Nothing that was loaded before counts for these targets any more."""
+        with self._change() as txn:
+            self._invalidate(txn, targets)
+
+    # Figures
+
+    def sizes(self) -> dict[Kind, Sizes]:
+        """Of every kind, also of those that have nothing. Entries that were invalidated count until they are replaced
+        or evicted."""
+        with translated(self._path), self._env.begin() as txn:
+            return {kind: _sizes(txn, self._dbs, kind) for kind in Kind}
+
+    def take_evicted(self) -> dict[Kind, int]:
+        """How many entries this process has evicted since it was last asked."""
+        evicted, self._evicted = self._evicted, {}
+        return evicted
+
+    # inside a transaction
+
+    @contextmanager
+    def _change(self) -> Iterator[Any]:
+        with translated(self._path), self._env.begin(write=True) as txn:
+            yield txn
+
+    def _is_claimed(self, txn: Any, key: bytes, now_ns: int) -> bool:
+        row = txn.get(key, db=self._dbs[b"claims"])
+        if row is None:
+            return False
+        pid, start, deadline_ns = _CLAIM.unpack(row)
+        return bool(deadline_ns > now_ns and self._started(pid) == start)
+
+    def _unclaim(self, txn: Any, keys: Iterable[bytes]) -> None:
+        claims = self._dbs[b"claims"]
+        for key in keys:
+            row = txn.get(key, db=claims)
+            if row is not None and _CLAIM.unpack(row)[:2] == (self._pid, self._start):
+                txn.delete(key, db=claims)
+
+    def _held(self, txn: Any, depends: tuple[Target, ...], now_ns: int) -> bool:
+        holds = self._dbs[b"holds"]
+        if not txn.stat(holds)["entries"]:
+            return False
+        with txn.cursor(holds) as cursor:
+            prefixes = [b""] if ALL in depends else [_hold_prefix(target) for target in (ALL, *depends)]
+            for prefix in prefixes:
+                found = cursor.set_range(prefix)
+                while found and cursor.key().startswith(prefix):
+                    if _NUMBER.unpack(cursor.value())[0] > now_ns:
+                        return True
+                    found = cursor.next()
+        return False
+
+    def _put(self, txn: Any, load: Load, item: Item) -> bool:
+        """False if it is older than what is there, invalidated already, or larger than its kind may be."""
+        size = len(item.body) + ENTRY_OVERHEAD_BYTES
+        bound = self._bounds[item.kind]
+        if size > bound.bytes or not bound.entries:
+            return False
+        if load.seq < max(_counters(txn, self._dbs)[3], _invalidated(txn, self._dbs, item.depends)):
+            return False
+        entries = self._dbs[b"entries"]
+        known = txn.get(item.key, db=entries)
+        if known is not None and _ENTRY.unpack_from(known)[1] > load.began_ns:
+            return False
+        self._drop(txn, item.key)
+        flags = _ABSENT if item.absent else 0
+        txn.put(item.key, _ENTRY.pack(load.seq, load.began_ns, flags) + item.body, db=entries)
+        self._place(txn, item.key, item.kind, size)
+        self._count(txn, item.kind, 1, size)
+        self._make_room(txn, item.kind, bound)
+        return True
+
+    def _place(self, txn: Any, key: bytes, kind: int, size: int) -> None:
+        seq, number, hold, floor = _counters(txn, self._dbs)
+        _put_counters(txn, self._dbs, seq, number + 1, hold, floor)
+        txn.put(key, _PLACE.pack(kind, number, size), db=self._dbs[b"places"])
+        txn.put(_ORDER.pack(kind, number), key, db=self._dbs[b"order"])
+
+    def _drop(self, txn: Any, key: bytes, evicted: int = 0) -> None:
+        row = txn.pop(key, db=self._dbs[b"places"])
+        if row is None:
+            return
+        kind, number, size = _PLACE.unpack(row)
+        txn.delete(_ORDER.pack(kind, number), db=self._dbs[b"order"])
+        txn.delete(key, db=self._dbs[b"entries"])
+        self._count(txn, kind, -1, -size, evicted)
+
+    def _count(self, txn: Any, kind: int, entries: int, size: int, evicted: int = 0) -> None:
+        known = _sizes(txn, self._dbs, kind)
+        row = _SIZES.pack(known.entries + entries, known.bytes + size, known.evicted + evicted)
+        txn.put(b"k" + bytes((kind,)), row, db=self._dbs[b"meta"])
+
+    def _make_room(self, txn: Any, kind: int, bound: Bounds) -> None:
+        while True:
+            sizes = _sizes(txn, self._dbs, kind)
+            if sizes.entries <= bound.entries and sizes.bytes <= bound.bytes:
+                return
+            with txn.cursor(self._dbs[b"order"]) as cursor:
+                there = cursor.set_range(_ORDER.pack(kind, 0)) and cursor.key()[0] == kind
+                key = cursor.value() if there else None
+            if key is None:
+                return
+            self._drop(txn, key, evicted=1)
+            self._evicted[Kind(kind)] = self._evicted.get(Kind(kind), 0) + 1
+
+    def _invalidate(self, txn: Any, targets: Iterable[Target]) -> None:
+        seq, order, hold, floor = _counters(txn, self._dbs)
+        seq += 1
+        invalid = self._dbs[b"invalid"]
+        for target in targets:
+            if target == ALL or txn.stat(invalid)["entries"] >= INVALIDATIONS:
+                txn.drop(invalid, delete=False)
+                floor = seq
+                break
+            txn.put(_target_key(target), _NUMBER.pack(seq), db=invalid)
+        _put_counters(txn, self._dbs, seq, order, hold, floor)
+
+
+def _counters(txn: Any, databases: Mapping[bytes, Any]) -> tuple[int, int, int, int]:
+    """seq, next order, next hold, floor."""
+    row = txn.get(b"n", db=databases[b"meta"])
+    return (1, 1, 1, 0) if row is None else _COUNTERS.unpack(row)
+
+
+def _put_counters(txn: Any, databases: Mapping[bytes, Any], seq: int, order: int, hold: int, floor: int) -> None:
+    txn.put(b"n", _COUNTERS.pack(seq, order, hold, floor), db=databases[b"meta"])
+
+
+def _sizes(txn: Any, databases: Mapping[bytes, Any], kind: int) -> Sizes:
+    row = txn.get(b"k" + bytes((kind,)), db=databases[b"meta"])
+    return Sizes(0, 0, 0) if row is None else Sizes(*_SIZES.unpack(row))
+
+
+def _invalidated(txn: Any, databases: Mapping[bytes, Any], depends: Iterable[Target]) -> int:
+    """The last invalidation of any of these; of what depends on everything, the last of all."""
+    last = 0
+    for target in depends:
+        if target == ALL:
+            return _counters(txn, databases)[0]
+        row = txn.get(_target_key(target), db=databases[b"invalid"])
+        if row is not None:
+            last = max(last, _NUMBER.unpack(row)[0])
+    return last
+
+
+def _target_key(target: Target) -> bytes:
+    """Keys of LMDB are short: a long name shares the fate of those that begin alike."""
+    return target[:400]
+
+
+def _hold_prefix(target: Target) -> bytes:
+    return blake2b(target, digest_size=16).digest()

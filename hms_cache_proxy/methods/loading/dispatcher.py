@@ -1,0 +1,318 @@
+"""The dispatcher of TTL mode: what to do with each request where the log cannot be followed.
+
+Job: reads are answered from the loading cache while their entries are young enough, else by the metastore, and what it
+says is kept; writes invalidate what they touch, for everybody, before they leave and before their reply is passed on,
+however they end. Must not know: sockets, how an answer is put together.
+
+Reads that bring a ValidWriteIdList want what only the metastore or a followed log can tell: they are relayed.
+Owner: one per worker, on its loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import monotonic_ns
+from typing import Any
+
+from hms_cache_proxy.cache.targets import ALL, UNKNOWN, Target
+from hms_cache_proxy.cache.ttl import Kind, TtlCache
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
+from hms_cache_proxy.errors import CacheError, WireError
+from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import Header, MessageType, message_header
+
+from .. import effects, held
+from ..decision import Ask, Forward, Serve, Session, Wait
+from ..plan import EVERYTHING, Plan, plan
+from ..table import OTHER_LABEL
+from ..table import Kind as Calls
+from . import filters, partitions, statistics, tables
+from .kinds import KINDS, OF_ROLES, ROLE_WRITES, ROLES
+from .looking import HOLD_BYTES, Conversation, Look, Maker, Shared
+from .refreshing import Due
+from .whole import Whole
+
+HELD_BYTES = 1 << 20
+"""Replies of writes and session calls are held up to this size, to see how they ended."""
+
+LOCKS = 10_000
+"""Locks that are waited for whose tables are remembered; others lock anything."""
+
+OBJECTS: Mapping[str, Maker] = {
+    "get_table": tables.one_table,
+    "get_table_req": tables.one_table,
+    "get_partitions_by_names": partitions.by_names,
+    "get_partitions_by_names_req": partitions.by_names,
+    "get_partition_by_name": partitions.one_partition,
+    "get_partition": partitions.one_partition,
+    "get_partitions_statistics_req": statistics.of_partitions,
+    "get_partitions_by_filter": filters.by_filter,
+}
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A read that went to the metastore."""
+
+    conversation: Conversation
+    began_ns: int
+
+
+@dataclass(slots=True)
+class _Writing:
+    """A write."""
+
+    targets: tuple[Target, ...]
+    holds: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Locking:
+    """`lock`, or `check_lock` of an id. Who holds a lock reads what was true when he got it (Iceberg's commits)."""
+
+    targets: tuple[Target, ...]
+    lock_id: int | None = None
+
+
+class LoadingDispatcher:
+    """Decides what each request means."""
+
+    def __init__(self, config: Config, cache: TtlCache, metrics: WorkerMetrics, wake: Callable[[], None]) -> None:
+        """`wake` tells whoever carries reloads out that there are some in `due`; it must not block."""
+        self.due = Due(wake)
+        self._cache = cache
+        self._metrics = metrics
+        self._per_user = config.ttl.impersonation == "on"
+        request_time_ns = int(config.upstream_options.request_timeout_s * 1e9)
+        self._shared = Shared(cache, config.ttl, metrics, request_time_ns)
+        self._waited_for: dict[int, tuple[Target, ...]] = {}
+
+    def hot(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
+        """Entries have ages, which only the long way looks at."""
+        return None
+
+    def moved(self) -> int:
+        """Changes with each load that ends."""
+        return self._cache.moved()
+
+    def tend(self, *, tell: bool) -> None:
+        """Tell the cache what was used, and the metrics what it has if `tell`; to be called every second or so."""
+        if self._shared.touched:
+            used, self._shared.touched = self._shared.touched, set()
+            self._cache.touch(used)
+        if not tell:
+            return
+        evicted = self._cache.take_evicted()
+        sizes = self._cache.sizes()
+        for kind, size in sizes.items():
+            self._metrics.ttl_sizes(kind.label, size.entries, evicted.get(kind, 0))
+        self._metrics.ttl_bytes(sum(size.bytes for size in sizes.values()))
+
+    def decide(
+        self,
+        session: Session,
+        header: Header,
+        message: bytes,
+        now_ns: int,
+        *,
+        complete: bool = True,
+        patient: bool = False,
+    ) -> Serve | Forward | Wait:
+        """What to do with a request that arrived at now_ns."""
+        found = plan(header.name)
+        if found is None:
+            return self._write(OTHER_LABEL, EVERYTHING, "unknown_method")
+        label, calls = found.method.name, found.method.kind
+        kind = KINDS.get(label)
+        if kind is not None:
+            return self._read(session, found, kind, header, message, now_ns, complete=complete, patient=patient)
+        if calls is Calls.WRITE or calls is Calls.TRANSACTION:
+            name = found.targets if complete else found.targets_of_beginning
+            targets = name(message, header.body, DEFAULT_CATALOG)
+            targets += (ROLES,) if label in ROLE_WRITES else ()
+            if not targets:
+                return Forward(label, "relay" if calls is Calls.TRANSACTION else "write", calls.value)
+            return self._write(label, targets, "")
+        if calls is Calls.LOCK and label != "unlock":
+            return Forward(label, "relay", "lock", HELD_BYTES, pending=self._lock(found, header, message, complete))
+        if calls is Calls.SESSION:
+            if label == "setMetaConf":
+                session.relay_for_good = True
+            identity = None if label == "setMetaConf" else message[header.body :]
+            pending = effects.SessionCall(identity)
+            return Forward(label, "relay", "session", HELD_BYTES, replay=True, pending=pending)
+        return Forward(label, "relay", calls.value, retry=calls is Calls.READ)
+
+    def _write(self, label: str, targets: tuple[Target, ...], reason: str) -> Forward:
+        wide = (ALL,) if UNKNOWN in targets or ALL in targets else targets
+        return Forward(label, "write", reason, HELD_BYTES, pending=_Writing(wide))
+
+    def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> _Locking:
+        if found.method.rules:
+            name = found.targets if complete else found.targets_of_beginning
+            return _Locking(name(message, header.body, DEFAULT_CATALOG))
+        return _Locking((), effects.lock_id_of(found.args, message, header.body))
+
+    # Reads
+
+    def _read(
+        self,
+        session: Session,
+        found: Plan,
+        kind: Kind,
+        header: Header,
+        message: bytes,
+        now_ns: int,
+        *,
+        complete: bool,
+        patient: bool,
+    ) -> Serve | Forward | Wait:
+        label = found.method.name
+        if session.relay_for_good:
+            return Forward(label, "miss", "session", retry=True)
+        if not complete or header.type is not MessageType.CALL:
+            return Forward(label, "miss", "arguments", retry=True)
+        try:
+            args, _ = spec.decode(found.args, message, header.body)
+        except WireError:
+            return Forward(label, "miss", "arguments", retry=True)
+        if _brings_write_ids(args):
+            return Forward(label, "miss", "write_id", retry=True)
+        look = self._look(session, found, kind, header, message)
+        if not look.policy(kind).cached:
+            return Forward(label, "miss", "ttl_off", retry=True)
+        conversation = self._conversation(look, label, kind, header, args, message[header.body :])
+        try:
+            return self._answer(session, conversation, header, message, now_ns, patient=patient)
+        except CacheError:
+            self._metrics.internal_error("ttl")
+            return Forward(label, "miss", "cache", retry=True)
+
+    def _answer(
+        self,
+        session: Session,
+        conversation: Conversation,
+        header: Header,
+        message: bytes,
+        now_ns: int,
+        *,
+        patient: bool,
+    ) -> Serve | Forward | Wait:
+        label, kind, look = header.name.decode(), conversation.kind, conversation.look
+        seen = self._cache.moved()
+        body, missing = conversation.wanted()
+        if body is not None:
+            self._metrics.ttl_looked_up(kind.label, "refresh_due" if look.due else "hit")
+            if look.due:
+                self.due.add(session.identity or b"", conversation, header, message)
+            return Serve(message_header(header.name, MessageType.REPLY, header.seqid) + body, label)
+        if not look.claim(missing, alone=patient):
+            return Wait(seen, now_ns + self._shared.request_time_ns)
+        self._metrics.ttl_looked_up(kind.label, "miss")
+        pending = _Reading(conversation, monotonic_ns())
+        ask = conversation.ask()
+        return Forward(label, "miss", "not_loaded", HOLD_BYTES, retry=True, pending=pending, ask=ask)
+
+    def _look(self, session: Session, found: Plan, kind: Kind, header: Header, message: bytes) -> Look:
+        depends = found.targets(message, header.body, DEFAULT_CATALOG)
+        if kind in OF_ROLES:
+            depends = (ROLES,)
+        user = (session.identity or b"") if self._per_user else b""
+        look = Look(self._shared, user, depends or EVERYTHING)
+        for target in depends:
+            parts = target[1:].split(b"\0")
+            if target[:1] == b"t" and len(parts) == 3:
+                look.database, look.table = parts[1], parts[2]
+        return look
+
+    def _conversation(
+        self, look: Look, label: str, kind: Kind, header: Header, args: Any, arguments: bytes
+    ) -> Conversation:
+        make = OBJECTS.get(label)
+        made = make(look, header, args, arguments) if make is not None else None
+        return made or Whole(look, label, arguments, kind)
+
+    # What becomes of a Forward
+
+    def sending(self, session: Session, forward: Forward) -> None:
+        """The request is about to leave."""
+        pending = forward.pending
+        if isinstance(pending, _Writing) and not pending.holds:
+            pending.holds = self._cache.hold(pending.targets, self._shared.ends_ns())
+
+    def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
+        """The first bytes of the reply are here and none has been passed on."""
+        if isinstance(forward.pending, _Writing):
+            self._end(forward.pending)
+
+    def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
+        """The reply is here: whole if it was held."""
+        pending = forward.pending
+        if isinstance(pending, effects.SessionCall):
+            pending.ended(session, reply)
+        elif isinstance(pending, _Locking):
+            self._locked(pending, forward.label, reply)
+        elif isinstance(pending, _Reading):
+            if reply is None:
+                pending.conversation.look.release()
+                return
+            pending.conversation.learn(reply)
+            self._loaded(pending, held.said(reply) is held.Said.SUCCESS)
+
+    def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> Ask | bytes | None:
+        """The reply to a question."""
+        pending = forward.pending
+        assert isinstance(pending, _Reading), "only reads are put together"
+        step = pending.conversation.answered(reply)
+        if not isinstance(step, bytes):
+            return step
+        self._loaded(pending, True)
+        # The question has the request's seqid, and the request's name is the forward's label.
+        name = forward.label.encode()
+        assert forward.ask is not None
+        return message_header(name, MessageType.REPLY, forward.ask.header.seqid) + step
+
+    def failed(self, session: Session, forward: Forward, sent: bool) -> None:
+        """There will be no reply."""
+        pending = forward.pending
+        if isinstance(pending, _Reading):
+            self._loaded(pending, False)
+            pending.conversation.look.release()
+        elif isinstance(pending, _Writing) and not sent:
+            self._end(pending)
+        # The hold of a write of unknown outcome stays until no metastore can carry it out any more.
+
+    def _locked(self, pending: _Locking, label: str, reply: bytes | None) -> None:
+        """What is locked must be read anew. A lock that was waited for may have been asked for by another worker."""
+        lock_id, state = held.lock_of(label, reply)
+        if state == held.LOCK_WAITING:
+            if pending.lock_id is None and lock_id is not None:
+                if len(self._waited_for) >= LOCKS:
+                    self._waited_for.clear()
+                self._waited_for[lock_id] = pending.targets
+            return
+        targets = pending.targets
+        if pending.lock_id is not None or not targets:
+            targets = self._waited_for.pop(pending.lock_id or 0, (ALL,))
+        self._cache.invalidate(targets)
+
+    def _end(self, writing: _Writing) -> None:
+        if writing.holds:
+            self._cache.end_hold(writing.holds, writing.targets)
+            writing.holds = ()
+
+    def _loaded(self, reading: _Reading, well: bool) -> None:
+        label = reading.conversation.kind.label
+        self._metrics.ttl_loaded(label, "loaded" if well else "failed", (monotonic_ns() - reading.began_ns) / 1e9)
+
+
+def _brings_write_ids(args: Any) -> bool:
+    """Whether the request shows a ValidWriteIdList."""
+    for row in args.thrift_spec:
+        request = getattr(args, row[2]) if row is not None else None
+        if isinstance(request, spec.Struct) and getattr(request, "validWriteIdList", None):
+            return True
+    return bool(getattr(args, "validTxnList", None))

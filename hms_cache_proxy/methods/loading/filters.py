@@ -1,0 +1,231 @@
+"""get_partitions_by_filter from objects: a filter is cut into exact values of keys, for which the names are cached, and
+a remainder that is evaluated here; the partitions are those of get_partitions_by_names. So a range asks for the names
+once, and another range asks for none.
+
+Job: the filter to names, names to partitions. Must not know: ages, claims. Only what any metastore evaluates alike:
+string keys, no LIKE, and `<` and its kin only between texts of one shape (digits where there are digits, all else
+equal), as databases order other texts by their collations. Tables whose Table struct is not cached, full-ACID and
+insert-only ones (docs/architecture.md, "store"), and what is limited, are the metastore's. Owner: one per request.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hms_cache_proxy.cache.ttl import Kind
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import Header, MessageType, parse_header
+
+from .. import shapes
+from ..decision import Ask
+from ..readers import filter_spans
+from ..readers.base import success_structs
+from ..readers.filter_grammar import Between, Compare, LikeFilter, Node, keys_of, parse
+from ..readers.filter_match import Match, Unsure
+from ..readers.part_names import DEFAULT_PARTITION, split_name
+from .looking import Look, question
+from .partitions import ASKED_AT_ONCE, LIST, Name, PartitionEntries, partitions_in, table_of
+from .tables import table_key
+from .whole import Whole
+
+_DIGIT = re.compile(rb"[0-9]")
+_KEYS = ("success.partitionKeys.name", "success.partitionKeys.type", "success.parameters")
+_TRANSACTIONAL = b"transactional"
+
+
+class ByFilter:
+    """One get_partitions_by_filter."""
+
+    def __init__(
+        self, look: Look, header: Header, table: Name, args: Any, arguments: bytes, node: Node, keys: list[bytes]
+    ) -> None:
+        self.look = look
+        self.kind = Kind.PARTITION_FILTER
+        self._header = header
+        self._args = args
+        self._keys = [key.lower() for key in keys]
+        self._ordered = list(_ordered(node))
+        self._whole = Whole(look, header.name.decode(), arguments, Kind.PARTITION)
+        self._entries = PartitionEntries(look, table)
+        match = Match(node, tuple((key, b"string") for key in keys), b"", _unstored, before_4=True)
+        self._selects = match.selects
+        exact = [filter_spans.exact(node, key.lower()) for key in keys]
+        self._parts = [one[0] if one is not None and len(one) == 1 else b"" for one in exact]
+        kind = self.kind if any(self._parts) else Kind.PARTITION_NAMES
+        self._names_key = look.key(kind, b"names of", *table, *self._parts)
+        self._names_kind = kind
+        self._names: list[bytes] | None = None
+        self._known: dict[bytes, bytes] = {}
+        self._missing: list[bytes] = []
+        self._given_up = False
+
+    def wanted(self) -> tuple[bytes | None, list[bytes]]:
+        """The result, or keys of what is missing next: the names, then partitions."""
+        found = self.look.get(self._names_kind, [self._names_key])[0]
+        if found is None:
+            return None, [self._names_key]
+        self._names = [name for name in found.body.split(b"\0") if name]
+        return self._from_names()
+
+    def ask(self) -> Ask | None:
+        """The names, or the partitions that are missing."""
+        if self._given_up:
+            return None
+        if self._names is not None:
+            return self._question_for_partitions()
+        return self._question_for_names()
+
+    def answered(self, reply: bytes | None) -> Ask | bytes | None:
+        """Names, then partitions."""
+        if reply is None:
+            self._give_up()
+            return None
+        if self._names is not None:
+            return self._partitions_came(reply)
+        names = _names_in(reply)
+        if names is None:
+            self._give_up()
+            return None
+        self._names = names
+        self.look.publish([self.look.item(self._names_kind, self._names_key, b"\0".join(names))])
+        body, missing = self._from_names()
+        if body is not None:
+            return body
+        if self._given_up:
+            return None
+        self.look.claim(missing, alone=False)
+        return self._question_for_partitions()
+
+    def learn(self, reply: bytes) -> None:
+        """The metastore answered the request itself: its reply is kept whole."""
+        self._whole.learn(reply)
+
+    def _from_names(self) -> tuple[bytes | None, list[bytes]]:
+        assert self._names is not None
+        try:
+            selected = [name for name in self._names if self._is_selected(name)]
+        except Unsure:
+            self._given_up = True
+            return self._whole.wanted()
+        found = self._entries.get(LIST, selected)
+        self._known = {n: f.body for n, f in zip(selected, found, strict=True) if f is not None and not f.absent}
+        self._missing = [name for name in selected if name not in self._known]
+        self._given_up = len(self._missing) > ASKED_AT_ONCE
+        if self._missing:
+            return None, [self._entries.key(LIST, name) for name in self._missing]
+        return self._result(), []
+
+    def _is_selected(self, name: bytes) -> bool:
+        """Whether the filter selects it. Raises Unsure where databases may order its values differently."""
+        values = split_name(name)
+        if values is None or list(values) != self._keys or DEFAULT_PARTITION in name:
+            raise Unsure
+        if any(_shape(values[key]) != shape for key, shape in self._ordered):
+            raise Unsure
+        return self._selects(name)
+
+    def _question_for_names(self) -> Ask:
+        method = "get_partition_names_ps" if any(self._parts) else "get_partition_names"
+        arguments: Any = spec.args(method)(db_name=self._args.db_name, tbl_name=self._args.tbl_name, max_parts=-1)
+        if any(self._parts):
+            arguments.part_vals = self._parts
+        return question(method, self._header, arguments)
+
+    def _question_for_partitions(self) -> Ask:
+        arguments = spec.args("get_partitions_by_names")(
+            db_name=self._args.db_name, tbl_name=self._args.tbl_name, names=self._missing
+        )
+        return question("get_partitions_by_names", self._header, arguments)
+
+    def _partitions_came(self, reply: bytes) -> bytes | None:
+        shown = partitions_in("get_partitions_by_names", reply, wrapped=False)
+        if shown is None:
+            self._give_up()
+            return None
+        by_values = {tuple((split_name(name) or {}).values()): name for name in self._missing}
+        self.look.publish(self._entries.items(shown, by_values))
+        there = {by_values.get(partition.values): partition.body for partition in shown}
+        if set(there) != set(self._missing):
+            return None  # one was dropped meanwhile, or has another name: the metastore says what there is now
+        self._known.update((name, body) for name, body in there.items() if name is not None)
+        return self._result()
+
+    def _give_up(self) -> None:
+        self._given_up = True
+        self.look.release()
+
+    def _result(self) -> bytes:
+        pieces = [self._known[name] for name in sorted(self._known)]
+        return success_structs(len(pieces), pieces)
+
+
+def by_filter(look: Look, header: Header, args: Any, arguments: bytes) -> ByFilter | None:
+    """The conversation; None for what is the metastore's to evaluate."""
+    table = table_of(args.db_name, args.tbl_name)
+    if table is None or not args.filter or (args.max_parts is not None and args.max_parts >= 0):
+        return None
+    if b"==" in args.filter or b"`" in args.filter:
+        return None  # Hive 3.1 and 2.3 do not know them
+    try:
+        node = parse(args.filter)
+    except LikeFilter:
+        return None
+    entry = look.get(Kind.TABLE, [table_key(look, table)])[0]
+    if node is None or entry is None:
+        return None
+    keys = _string_keys(entry.body)
+    if keys is None or not keys_of(node) <= {key.lower() for key in keys}:
+        return None
+    try:
+        return ByFilter(look, header, table, args, arguments, node, keys)
+    except Unsure:
+        return None
+
+
+def _string_keys(table: bytes) -> list[bytes] | None:
+    """The partition keys of a Table struct; None where one is no string, or the table is transactional."""
+    try:
+        decoded = spec.decode(shapes.result_projection("get_table", _KEYS), b"\x0c\x00\x00" + table + b"\0")[0].success
+    except WireError:
+        return None
+    parameters = decoded.parameters or {}
+    if parameters.get(_TRANSACTIONAL, b"").lower() == b"true":
+        return None
+    keys = decoded.partitionKeys or []
+    return [key.name for key in keys] if all((key.type or b"").lower() == b"string" for key in keys) else None
+
+
+def _ordered(node: Node) -> Iterator[tuple[bytes, bytes]]:
+    """Keys that are compared by order, each with the shape of what it is compared with."""
+    if isinstance(node, Compare):
+        if node.op not in ("=", "!="):
+            yield node.key, _shape(node.value.text)
+    elif isinstance(node, Between):
+        yield from ((node.key, _shape(value.text)) for value in (node.low, node.high))
+    else:
+        for term in node.terms:
+            yield from _ordered(term)
+
+
+def _shape(text: bytes) -> bytes:
+    """A text with its digits alike: texts of one shape are in the same order by any collation."""
+    return _DIGIT.sub(b"0", text)
+
+
+def _unstored(name: bytes) -> list[bytes]:
+    raise Unsure
+
+
+def _names_in(reply: bytes) -> list[bytes] | None:
+    header = parse_header(reply)
+    assert isinstance(header, Header), "a held reply is whole"
+    if header.type is not MessageType.REPLY:
+        return None
+    try:
+        names = spec.decode(spec.result(header.name.decode()), reply, header.body)[0].success
+    except WireError:
+        return None
+    return None if names is None else list(names)

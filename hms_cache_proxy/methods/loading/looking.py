@@ -1,0 +1,160 @@
+"""What all conversations of TTL mode share: the cache as one user sees it, and how a question is asked.
+
+Job: look entries up by their ages, note those that are due for a refresh, claim and publish loads, count. Must not
+know: methods. Owner: one per request, on the worker's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import monotonic_ns
+from typing import Any, Protocol
+
+from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.cache.ttl import Found, Item, Kind, Load, TtlCache, key_of
+from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.ttl_settings import Policy, TtlSection
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import Header, MessageType, message_header
+
+from ..decision import Ask
+
+HOLD_BYTES = 64 << 20
+"""Of a reply that is taken apart. A longer one is relayed as it comes, and not kept."""
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the requests of one worker share."""
+
+    cache: TtlCache
+    section: TtlSection
+    metrics: WorkerMetrics
+    request_time_ns: int
+    touched: set[bytes] = field(default_factory=set)
+    keys_of_tables: dict[tuple[bytes, ...], tuple[bytes, ...]] = field(default_factory=dict)
+    """Names of partition keys by (catalog, database, table), as replies have shown them."""
+
+    def ends_ns(self) -> int:
+        """Until when a call that begins now may take."""
+        return monotonic_ns() + self.request_time_ns
+
+
+@dataclass(slots=True)
+class Look:
+    """One request's view. `user`: whose eyes; empty where all see the same."""
+
+    shared: Shared
+    user: bytes
+    depends: tuple[Target, ...]
+    database: bytes | None = None
+    table: bytes | None = None
+    due: list[bytes] = field(default_factory=list)
+    load: Load | None = None
+
+    def policy(self, kind: Kind) -> Policy:
+        """What counts for entries of this kind here."""
+        return self.shared.section.policy(kind.label, self.database, self.table)
+
+    def key(self, kind: Kind, *parts: bytes) -> bytes:
+        """The key of an object."""
+        return key_of(kind, self.user, *parts)
+
+    def get(self, kind: Kind, keys: Sequence[bytes]) -> list[Found | None]:
+        """Entries that are young enough, in order. Those due for a refresh are noted in `due`."""
+        policy = self.policy(kind)
+        if not policy.cached:
+            return [None] * len(keys)
+        now_ns = monotonic_ns()
+        oldest, due = now_ns - policy.ttl_s * 1e9, now_ns - policy.refresh_s * 1e9
+        found: list[Found | None] = []
+        with self.shared.cache.snapshot() as snapshot:
+            for key in keys:
+                entry = snapshot.get(key, self.depends)
+                if entry is not None and entry.loaded_ns <= oldest:
+                    entry = None
+                if entry is not None:
+                    self.shared.touched.add(key)
+                    if entry.loaded_ns <= due:
+                        self.due.append(key)
+                found.append(entry)
+        return found
+
+    def claim(self, keys: Sequence[bytes], *, alone: bool) -> bool:
+        """Begin to load these; False if another load is after one of them and `alone` says that this one waits."""
+        shared = self.shared
+        load = shared.cache.begin(keys, monotonic_ns(), shared.ends_ns(), alone=alone)
+        if load.theirs and alone:
+            return False
+        self.load = load
+        return True
+
+    def publish(self, items: Sequence[Item]) -> None:
+        """What the load found."""
+        if self.load is not None:
+            self.shared.cache.publish(self.load, items, monotonic_ns())
+            self.load = None
+
+    def release(self) -> None:
+        """The load has ended without anything to keep."""
+        if self.load is not None:
+            self.shared.cache.release(self.load)
+            self.load = None
+
+    def item(self, kind: Kind, key: bytes, body: bytes, *, absent: bool = False) -> Item:
+        """An entry of this request's object."""
+        return Item(kind, key, self.depends, body, absent)
+
+
+@dataclass(slots=True)
+class Reload:
+    """A load behind an answer that was given: ask this as this user; `learn` or `release` ends it."""
+
+    kind: Kind
+    identity: bytes
+    ask: Ask
+    learn: Callable[[bytes], None]
+    release: Callable[[], None]
+
+
+class Conversation(Protocol):
+    """How one request is answered from objects: first from the cache alone, then by questions."""
+
+    look: Look
+    kind: Kind
+
+    def wanted(self) -> tuple[bytes | None, list[bytes]]:
+        """(the result struct, []) if the cache has all of it; else (None, keys of what is missing)."""
+        ...
+
+    def ask(self) -> Ask | None:
+        """The question for what is missing, None if it is the client's own request. After `wanted`."""
+        ...
+
+    def answered(self, reply: bytes | None) -> Ask | bytes | None:
+        """A reply, None if it was too long: the next question, the result struct, or None: it has to be the client's
+        own request after all."""
+        ...
+
+    def learn(self, reply: bytes) -> None:
+        """The reply to the client's own request: publish what it has."""
+        ...
+
+
+def says_only(request: Any, *names: str) -> bool:
+    """Whether a request struct says no more than these fields do. (Generated clients send defaults: false, id -1.)"""
+    rows = (row for row in request.thrift_spec if row is not None)
+    return all(row[2] in names or getattr(request, row[2]) in (None, False, -1) for row in rows)
+
+
+def question(method: str, header: Header, arguments: Any) -> Ask:
+    """A question in place of the client's request, with its seqid."""
+    name = method.encode()
+    asked = header._replace(name=name)
+    message = message_header(name, MessageType.CALL, header.seqid) + spec.encode(arguments)
+    return Ask(asked, message, HOLD_BYTES)
+
+
+Maker = Callable[[Look, Header, Any, bytes], Conversation | None]
+"""Makes the conversation of arguments, decoded and as sent; None for those that are not answered from objects."""

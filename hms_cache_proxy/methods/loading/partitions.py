@@ -1,0 +1,312 @@
+"""Partitions as objects: lists of names ask the metastore only for those that the cache lacks, and single calls and
+lists fill the same entries.
+
+Job: arguments to names, replies to Partition structs by name, and back. Must not know: ages, claims.
+
+From Hive 3.1 on a metastore shows a partition in more than one way (docs/architecture.md, "store"): lists leave out
+what single calls say. What was shown in a list is an entry of its own there (LIST, SINGLE); a Partition of 2.3, which
+has no catalog name, is the same everywhere (PLAIN). Lists come in order of names, as metastores order them.
+
+A partition is found in a reply by its values: a name that was asked for tells them. Owner: one per request.
+"""
+
+from __future__ import annotations
+
+from random import random
+from typing import Any
+
+from hms_cache_proxy.cache.ttl import Found, Item, Kind
+from hms_cache_proxy.consistency import names
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import Header, MessageType, parse_header
+from hms_cache_proxy.wire.spans import fields_of, list_spans
+
+from .. import shapes
+from ..decision import Ask
+from ..readers.base import success_struct, success_structs, wrapped_structs
+from ..readers.part_names import make_name, split_name
+from .looking import Look, question, says_only
+
+PLAIN, LIST, SINGLE = b"p", b"l", b"s"
+_SHOWN = ("values", "catName", "sd.cols.name")
+_BY_NAMES = ("db_name", "tbl_name", "names", "engine")
+ASKED_AT_ONCE = 20_000
+"""More missing partitions than this are the metastore's to answer as a whole."""
+
+Name = tuple[bytes, bytes, bytes]
+"""Catalog, database, table."""
+
+
+class Shown:
+    """One partition of a reply: its bytes, its values, which way it was shown, how many columns it has."""
+
+    __slots__ = ("body", "columns", "shape", "values")
+
+    def __init__(self, body: bytes, decoded: Any, way: bytes) -> None:
+        self.body = body
+        self.values = tuple(decoded.values or ())
+        self.shape = PLAIN if decoded.catName is None else way
+        self.columns = len(decoded.sd.cols or ()) if decoded.sd is not None else 0
+
+
+def partitions_in(method: str, reply: bytes, *, wrapped: bool) -> list[Shown] | None:
+    """The partitions of a reply that is a list of them; None for anything else."""
+    header = parse_header(reply)
+    assert isinstance(header, Header), "a held reply is whole"
+    if header.type is not MessageType.REPLY:
+        return None
+    paths = [("success.partitions." if wrapped else "success.") + path for path in _SHOWN]
+    spans = fields_of(reply, header.body)
+    if [span[0] for span in spans] != [0]:
+        return None
+    start = spans[0][2]
+    if wrapped:
+        inside = fields_of(reply, start)
+        if [span[0] for span in inside] != [1]:
+            return None
+        start = inside[0][2]
+    try:
+        result = spec.decode(shapes.result_projection(method, tuple(paths)), reply, header.body)[0].success
+    except WireError:
+        return None
+    decoded = result.partitions if wrapped else result
+    elements = list_spans(reply, start)
+    return [Shown(reply[a:b], row, LIST) for (a, b), row in zip(elements, decoded, strict=True)]
+
+
+def partition_in(method: str, reply: bytes) -> Shown | None:
+    """The partition of a reply that is one; None for anything else."""
+    header = parse_header(reply)
+    assert isinstance(header, Header), "a held reply is whole"
+    if header.type is not MessageType.REPLY:
+        return None
+    spans = fields_of(reply, header.body)
+    if [span[0] for span in spans] != [0]:
+        return None
+    decoded = spec.decode(
+        shapes.result_projection(method, tuple(f"success.{path}" for path in _SHOWN)), reply, header.body
+    )
+    return Shown(reply[spans[0][2] : spans[0][3]], decoded[0].success, SINGLE)
+
+
+class PartitionEntries:
+    """The partitions of one table in the cache."""
+
+    def __init__(self, look: Look, table: Name) -> None:
+        self.look = look
+        self.table = table
+
+    def key(self, shape: bytes, name: bytes) -> bytes:
+        """The key of an entry."""
+        return self.look.key(Kind.PARTITION, shape, *self.table, name)
+
+    def get(self, way: bytes, wanted: list[bytes]) -> list[Found | None]:
+        """Entries by name, whichever way they were shown where that makes no difference."""
+        plain = self.look.get(Kind.PARTITION, [self.key(PLAIN, name) for name in wanted])
+        missing = [number for number, found in enumerate(plain) if found is None]
+        if missing:
+            others = self.look.get(Kind.PARTITION, [self.key(way, wanted[number]) for number in missing])
+            for number, found in zip(missing, others, strict=True):
+                plain[number] = found
+        return plain
+
+    def items(self, shown: list[Shown], by_values: dict[tuple[bytes, ...], bytes]) -> list[Item]:
+        """Entries for partitions whose names are known; not of those with too many columns."""
+        limit = self.look.shared.section.partition_column_limit
+        items = []
+        for partition in shown:
+            name = by_values.get(partition.values)
+            if name is None:
+                continue
+            if limit and partition.columns > limit:
+                self.look.shared.metrics.ttl_over_limit.inc()
+                continue
+            items.append(self.look.item(Kind.PARTITION, self.key(partition.shape, name), partition.body))
+        return items
+
+    def remember_keys(self, name: bytes) -> None:
+        """A name that the metastore has shows the table's partition keys."""
+        parts = split_name(name)
+        known = self.look.shared.keys_of_tables
+        if parts is not None and self.table not in known:
+            if len(known) > 10_000:
+                known.clear()
+            known[self.table] = tuple(parts)
+
+
+class PartitionsByNames:
+    """get_partitions_by_names, and its _req twin without more than names."""
+
+    def __init__(self, look: Look, header: Header, table: Name, args: Any, wanted: list[bytes]) -> None:
+        self.look = look
+        self.kind = Kind.PARTITION
+        self._header = header
+        self._method = header.name.decode()
+        self._wrapped = header.name.endswith(b"_req")
+        self.args = args
+        self.table = table
+        self._entries = PartitionEntries(look, table)
+        self.key = self._entries.key
+        self._names = list(dict.fromkeys(wanted))
+        self._known: dict[bytes, bytes] = {}
+        self._missing: list[bytes] = []
+        self._compared: dict[bytes, bytes] = {}
+
+    def wanted(self) -> tuple[bytes | None, list[bytes]]:
+        """The result, or the keys of what is missing."""
+        found = self._entries.get(LIST, self._names)
+        self._known = {n: f.body for n, f in zip(self._names, found, strict=True) if f is not None and not f.absent}
+        self._missing = [n for n, f in zip(self._names, found, strict=True) if f is None]
+        if not self._missing and self._names and self._is_to_be_compared():
+            self._compared, self._known, self._missing = self._known, {}, self._names
+        if self._missing:
+            return None, [self._entries.key(LIST, name) for name in self._missing]
+        return self._result(self._known), []
+
+    def ask(self) -> Ask | None:
+        """A question for those that are missing; the client's own request where that is all, or too many."""
+        if not self._known or len(self._missing) > ASKED_AT_ONCE:
+            return None
+        return self.question(self._missing)
+
+    def question(self, wanted: list[bytes]) -> Ask:
+        """The same request for other names."""
+        holder = self.args.req if self._wrapped else self.args
+        holder.names = self._missing = wanted
+        return question(self._method, self._header, self.args)
+
+    def due_names(self) -> list[bytes]:
+        """Those of its names whose entries are due for a refresh."""
+        due = set(self.look.due)
+        return [n for n in self._names if self.key(PLAIN, n) in due or self.key(LIST, n) in due]
+
+    def answered(self, reply: bytes | None) -> Ask | bytes | None:
+        """The missing ones: the result is all together."""
+        shown = None if reply is None else partitions_in(self._method, reply, wrapped=self._wrapped)
+        if shown is None:
+            self.look.release()
+            return None
+        if not self._publish(shown):
+            return None
+        return self._result(self._known)
+
+    def learn(self, reply: bytes) -> None:
+        """The reply to the client's own request."""
+        shown = partitions_in(self._method, reply, wrapped=self._wrapped)
+        if shown is None:
+            self.look.release()
+        else:
+            self._publish(shown)
+
+    def _publish(self, shown: list[Shown]) -> bool:
+        """Keep what was shown; False if it is not known which name one of them has."""
+        by_values: dict[tuple[bytes, ...], bytes] = {}
+        for wanted in self._missing:
+            parts = split_name(wanted)
+            if parts is not None:
+                by_values[tuple(parts.values())] = wanted
+        items = self._entries.items(shown, by_values)
+        there = {by_values.get(partition.values): partition.body for partition in shown}
+        self._compare(there)
+        if None not in there and self.look.policy(Kind.PARTITION).cache_missing:
+            absent = [name for name in self._missing if name not in there]
+            items += [
+                self.look.item(Kind.PARTITION, self._entries.key(shape, name), b"", absent=True)
+                for name in absent
+                for shape in (PLAIN, LIST)
+            ]
+        self.look.publish(items)
+        for name, body in there.items():
+            if name is None:
+                return False
+            self._known[name] = body
+        if there:
+            self._entries.remember_keys(next(name for name in there if name is not None))
+        return True
+
+    def _is_to_be_compared(self) -> bool:
+        percentage = self.look.shared.section.validation_percentage
+        return bool(percentage) and random() * 100 < percentage
+
+    def _compare(self, there: dict[bytes | None, bytes]) -> None:
+        for name, body in self._compared.items():
+            self.look.shared.metrics.ttl_compared(same=there.get(name) == body)
+
+    def _result(self, known: dict[bytes, bytes]) -> bytes:
+        pieces = [known[name] for name in sorted(known)]
+        return (wrapped_structs if self._wrapped else success_structs)(len(pieces), pieces)
+
+
+def by_names(look: Look, header: Header, args: Any, arguments: bytes) -> PartitionsByNames | None:
+    """The conversation of get_partitions_by_names; None for a request that says more than names."""
+    if header.name.endswith(b"_req"):
+        request = args.req
+        if request is None or not says_only(request, *_BY_NAMES):
+            return None
+    else:
+        request = args
+    table = table_of(request.db_name, request.tbl_name)
+    if table is None or not request.names or any(split_name(name) is None for name in request.names):
+        return None
+    return PartitionsByNames(look, header, table, args, request.names)
+
+
+class OnePartition:
+    """get_partition_by_name, and get_partition where the names of the table's partition keys are known."""
+
+    def __init__(self, look: Look, header: Header, table: Name, name: bytes) -> None:
+        self.look = look
+        self.kind = Kind.PARTITION
+        self._method = header.name.decode()
+        self._entries = PartitionEntries(look, table)
+        self._name = name
+
+    def wanted(self) -> tuple[bytes | None, list[bytes]]:
+        """The result, or the partition's key. Its absence is told by the metastore, in its own words."""
+        found = self._entries.get(SINGLE, [self._name])[0]
+        if found is None or found.absent:
+            return None, [self._entries.key(SINGLE, self._name)]
+        return success_struct(found.body), []
+
+    def ask(self) -> Ask | None:
+        """The client's own request."""
+        return None
+
+    def answered(self, reply: bytes | None) -> Ask | bytes | None:
+        """Nothing else is asked."""
+        raise AssertionError("no question was asked")
+
+    def learn(self, reply: bytes) -> None:
+        """Keep the partition."""
+        shown = partition_in(self._method, reply)
+        parts = split_name(self._name)
+        if shown is None or parts is None or tuple(parts.values()) != shown.values:
+            self.look.release()
+            return
+        self.look.publish(self._entries.items([shown], {shown.values: self._name}))
+        self._entries.remember_keys(self._name)
+
+
+def one_partition(look: Look, header: Header, args: Any, arguments: bytes) -> OnePartition | None:
+    """The conversation; None where the partition's name cannot be told."""
+    table = table_of(args.db_name, args.tbl_name)
+    if table is None:
+        return None
+    if header.name == b"get_partition_by_name":
+        name = args.part_name
+    else:
+        keys = look.shared.keys_of_tables.get(table)
+        if keys is None or args.part_vals is None or len(keys) != len(args.part_vals) or not all(args.part_vals):
+            return None
+        name = make_name([(key, b"") for key in keys], args.part_vals)
+    return None if name is None or split_name(name) is None else OnePartition(look, header, table, name)
+
+
+def table_of(database: bytes | None, table: bytes | None) -> Name | None:
+    """Catalog, database and table as stored; None where they cannot be told."""
+    split = names.split_database(database)
+    if split is None:
+        return None
+    found = split[0].lower(), names.read_name(split[1]), names.read_name(table)
+    return None if found[1] is None or found[2] is None else (found[0], found[1], found[2])

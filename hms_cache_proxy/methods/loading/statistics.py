@@ -1,0 +1,131 @@
+"""Column statistics of partitions as objects: get_partitions_statistics_req asks only for partitions that the cache
+lacks.
+
+Job: arguments to names, the reply's map to its values and back, by splicing. That a partition has no statistics is an
+answer like any other. Must not know: ages, claims. Owner: one per request.
+"""
+
+from __future__ import annotations
+
+from struct import Struct as Packer
+from typing import Any
+
+from hms_cache_proxy.cache.ttl import Item, Kind
+from hms_cache_proxy.consistency import names
+from hms_cache_proxy.wire.message import Header, MessageType, parse_header
+from hms_cache_proxy.wire.spans import end_of_value, fields_of
+from hms_cache_proxy.wire.spec import TType
+
+from ..decision import Ask
+from .looking import Look, question, says_only
+
+_PLAIN = ("dbName", "tblName", "colNames", "partNames", "catName", "engine")
+_MAP = Packer("!BBi")
+_LENGTH = Packer("!i")
+_FIELD = b"\x0d\x00\x01"
+
+
+class StatisticsOfPartitions:
+    """get_partitions_statistics_req without a ValidWriteIdList."""
+
+    def __init__(self, look: Look, header: Header, args: Any) -> None:
+        self.look = look
+        self.kind = Kind.PARTITION_STATISTICS
+        self._header = header
+        self._args = args
+        request = args.request
+        self._names: list[bytes] = list(dict.fromkeys(request.partNames))
+        catalog = request.catName or names.DEFAULT_CATALOG
+        columns = b"\0".join(request.colNames)
+        self._of = (catalog, request.dbName, request.tblName, columns, request.engine or b"")
+        self._known: dict[bytes, bytes] = {}
+        self._missing: list[bytes] = []
+
+    def _key(self, name: bytes) -> bytes:
+        return self.look.key(self.kind, *self._of, name)
+
+    def wanted(self) -> tuple[bytes | None, list[bytes]]:
+        """The result, or the keys of what is missing."""
+        found = self.look.get(self.kind, [self._key(name) for name in self._names])
+        self._known = {n: f.body for n, f in zip(self._names, found, strict=True) if f is not None}
+        self._missing = [n for n, f in zip(self._names, found, strict=True) if f is None]
+        if self._missing:
+            return None, [self._key(name) for name in self._missing]
+        return self._result(), []
+
+    def ask(self) -> Ask | None:
+        """A question for those that are missing."""
+        if not self._known:
+            return None
+        self._args.request.partNames = self._missing
+        return question("get_partitions_statistics_req", self._header, self._args)
+
+    def answered(self, reply: bytes | None) -> Ask | bytes | None:
+        """The missing ones: the result is all together."""
+        found = None if reply is None else _by_name(reply)
+        if found is None:
+            self.look.release()
+            return None
+        self._publish(found)
+        return self._result()
+
+    def learn(self, reply: bytes) -> None:
+        """The reply to the client's own request."""
+        found = _by_name(reply)
+        if found is None:
+            self.look.release()
+        else:
+            self._publish(found)
+
+    def _publish(self, found: dict[bytes, bytes]) -> None:
+        items: list[Item] = []
+        for name in self._missing:
+            self._known[name] = body = found.get(name, b"")
+            items.append(self.look.item(self.kind, self._key(name), body))
+        self.look.publish(items)
+
+    def _result(self) -> bytes:
+        there = [(name, body) for name, body in self._known.items() if body]
+        parts = [_FIELD, _MAP.pack(TType.STRING, TType.LIST, len(there))]
+        for name, body in there:
+            parts += (_LENGTH.pack(len(name)), name, body)
+        return wrapped_result(b"".join((*parts, b"\0")))
+
+
+def wrapped_result(response: bytes) -> bytes:
+    """A result whose success is this response struct."""
+    return b"\x0c\x00\x00" + response + b"\0"
+
+
+def of_partitions(look: Look, header: Header, args: Any, arguments: bytes) -> StatisticsOfPartitions | None:
+    """The conversation; None for a request that says more than names."""
+    request = args.request
+    if request is None or not says_only(request, *_PLAIN):
+        return None
+    if not request.partNames or not request.colNames or request.dbName is None or request.tblName is None:
+        return None
+    return StatisticsOfPartitions(look, header, args)
+
+
+def _by_name(reply: bytes) -> dict[bytes, bytes] | None:
+    """The map's values, as they lie in the reply, by partition; None for anything else than such a map alone."""
+    header = parse_header(reply)
+    assert isinstance(header, Header), "a held reply is whole"
+    if header.type is not MessageType.REPLY:
+        return None
+    spans = fields_of(reply, header.body)
+    if [span[0] for span in spans] != [0]:
+        return None
+    inside = fields_of(reply, spans[0][2])
+    if [span[0] for span in inside] != [1]:
+        return None
+    at = inside[0][2]
+    _, _, count = _MAP.unpack_from(reply, at)
+    at += _MAP.size
+    found: dict[bytes, bytes] = {}
+    for _ in range(count):
+        end = at + _LENGTH.size + _LENGTH.unpack_from(reply, at)[0]
+        value = end_of_value(reply, end, TType.LIST)
+        found[reply[at + _LENGTH.size : end]] = reply[end:value]
+        at = value
+    return found

@@ -1,0 +1,99 @@
+"""Tables as objects: get_table and get_table_req share entries, and lists of tables fill them.
+
+Job: arguments to names, replies to Table structs and back, by splicing. Must not know: ages, claims. A request that
+says what its client can do, or brings a ValidWriteIdList, may be answered differently: it is no object's. Owner: one
+per request.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hms_cache_proxy.cache.ttl import Kind
+from hms_cache_proxy.consistency import names
+from hms_cache_proxy.wire.message import Header, MessageType, parse_header
+from hms_cache_proxy.wire.spans import fields_of
+
+from ..decision import Ask
+from ..readers.base import success_struct, wrapped_struct
+from .looking import Look, says_only
+from .whole import Whole
+
+PLAIN = ("dbName", "tblName", "catName", "engine")
+"""Fields of a GetTableRequest that only name the table."""
+
+
+class OneTable:
+    """get_table, and get_table_req without more than names."""
+
+    def __init__(self, look: Look, header: Header, name: tuple[bytes, bytes, bytes], arguments: bytes) -> None:
+        self.look = look
+        self.kind = Kind.TABLE
+        self._wrapped = header.name == b"get_table_req"
+        self._key = table_key(look, name)
+        self._name = name
+        self._whole = Whole(look, header.name.decode(), arguments, Kind.TABLE)
+
+    def wanted(self) -> tuple[bytes | None, list[bytes]]:
+        """The result, or the table's key. That a table does not exist is kept in each method's own words."""
+        found = self.look.get(Kind.TABLE, [self._key])[0]
+        if found is not None:
+            return (wrapped_struct if self._wrapped else success_struct)(found.body), []
+        missing = self._whole.wanted()[0] if self.look.policy(Kind.TABLE).cache_missing else None
+        return missing, [] if missing is not None else [self._key]
+
+    def ask(self) -> Ask | None:
+        """The client's own request."""
+        return None
+
+    def answered(self, reply: bytes | None) -> Ask | bytes | None:
+        """Nothing else is asked."""
+        raise AssertionError("no question was asked")
+
+    def learn(self, reply: bytes) -> None:
+        """Keep the Table struct; what says more than a Table is kept whole."""
+        body = table_in(reply, wrapped=self._wrapped)
+        if body is None:
+            self._whole.learn(reply)
+        else:
+            self.look.publish([self.look.item(Kind.TABLE, self._key, body)])
+
+
+def one_table(look: Look, header: Header, args: Any, arguments: bytes) -> OneTable | None:
+    """The conversation; None for a request that is no object's."""
+    if header.name == b"get_table":
+        split = names.split_database(args.dbname)
+        table = names.read_name(args.tbl_name)
+        database = names.read_name(split[1]) if split is not None else None
+        catalog = split[0] if split is not None else None
+    else:
+        request = args.req
+        if request is None or not says_only(request, *PLAIN):
+            return None
+        catalog, database = request.catName or names.DEFAULT_CATALOG, names.read_name(request.dbName)
+        table = names.read_name(request.tblName)
+    if not catalog or database is None or table is None:
+        return None
+    return OneTable(look, header, (catalog.lower(), database, table), arguments)
+
+
+def table_key(look: Look, name: tuple[bytes, bytes, bytes]) -> bytes:
+    """The key of a table's entry: catalog, database, table."""
+    return look.key(Kind.TABLE, *name)
+
+
+def table_in(reply: bytes, *, wrapped: bool) -> bytes | None:
+    """The Table struct of a reply; None if it has none, or more than that."""
+    header = parse_header(reply)
+    assert isinstance(header, Header), "a held reply is whole"
+    if header.type is not MessageType.REPLY:
+        return None
+    for field_id, _, start, end in fields_of(reply, header.body):
+        if field_id != 0:
+            return None
+        if not wrapped:
+            return reply[start:end]
+        inside = fields_of(reply, start)
+        if [span[0] for span in inside] == [1]:
+            return reply[inside[0][2] : inside[0][3]]
+    return None

@@ -1,0 +1,45 @@
+"""Replies kept as they came: the answer to a request is given to every equal request.
+
+Job: the conversation of all reads whose replies are not taken apart. Must not know: what a reply means, beyond whether
+it says that something does not exist. Owner: one per request.
+"""
+
+from __future__ import annotations
+
+from hms_cache_proxy.cache.ttl import Kind
+
+from ..decision import Ask
+from ..held import kept_part
+from .looking import Look
+
+
+class Whole:
+    """One request and its whole reply, by its arguments as they were sent."""
+
+    def __init__(self, look: Look, method: str, arguments: bytes, kind: Kind) -> None:
+        self.look = look
+        self.kind = kind
+        self._method = method
+        self._key = look.key(kind, method.encode(), arguments)
+
+    def wanted(self) -> tuple[bytes | None, list[bytes]]:
+        """The result, or its key."""
+        found = self.look.get(self.kind, [self._key])[0]
+        return (None, [self._key]) if found is None else (found.body, [])
+
+    def ask(self) -> Ask | None:
+        """The client's own request."""
+        return None
+
+    def answered(self, reply: bytes | None) -> Ask | bytes | None:
+        """Nothing else is asked."""
+        raise AssertionError("no question was asked")
+
+    def learn(self, reply: bytes) -> None:
+        """Keep it, unless it is a refusal."""
+        body = kept_part(self._method, reply)
+        absent = body is not None and body[1:3] != b"\0\0"
+        if body is None or (absent and not self.look.policy(self.kind).cache_missing):
+            self.look.release()
+            return
+        self.look.publish([self.look.item(self.kind, self._key, body, absent=absent)])

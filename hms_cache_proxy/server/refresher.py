@@ -1,0 +1,116 @@
+"""Carries out the reloads of TTL mode: asks the metastore behind answers that were given.
+
+Job: connections of its own, one for each user whose reloads come together; each begins with that user's set_ugi. A
+failure leaves the old entries, which are due still. Must not know: what is asked. Owner: a task of the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic_ns
+
+import structlog
+
+from hms_cache_proxy.errors import UpstreamError, WireError
+from hms_cache_proxy.methods import held
+from hms_cache_proxy.methods.loading.looking import Reload
+from hms_cache_proxy.methods.loading.refreshing import Due
+from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.upstream.endpoints import Endpoints
+from hms_cache_proxy.wire.message import Header, MessageType, message_header
+from hms_cache_proxy.wire.scan import MessageScanner
+
+TOGETHER_S = 0.02  # what comes due within this time is asked for together
+AT_ONCE = 4  # connections
+_READ_BYTES = 1 << 16
+
+log = structlog.get_logger()
+
+
+class Refresher:
+    """One per worker; `wake` when there is something due."""
+
+    def __init__(
+        self, endpoints: Endpoints, metrics: WorkerMetrics, *, connect_timeout_s: float, request_timeout_s: float
+    ) -> None:
+        self._endpoints = endpoints
+        self._metrics = metrics
+        self._connect_timeout_s = connect_timeout_s
+        self._request_timeout_s = request_timeout_s
+        self._woken = asyncio.Event()
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    def wake(self) -> None:
+        """Something is due."""
+        self._woken.set()
+
+    async def run(self, due: Due) -> None:
+        """For ever."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await self._woken.wait()
+                await asyncio.sleep(TOGETHER_S)
+                self._woken.clear()
+                by_user: dict[bytes, list[Reload]] = {}
+                for reload in due.take():
+                    by_user.setdefault(reload.identity, []).append(reload)
+                for identity, reloads in by_user.items():
+                    tasks.create_task(self._reload(identity, reloads), name="reload")
+
+    async def _reload(self, identity: bytes, reloads: list[Reload]) -> None:
+        left = list(reloads)
+        try:
+            async with self._slots, asyncio.timeout(self._request_timeout_s):
+                reader, writer = await self._connect()
+                try:
+                    if identity:
+                        header = Header(b"set_ugi", MessageType.CALL, 0, 0)
+                        await _ask(reader, writer, header, message_header(b"set_ugi", MessageType.CALL, 0) + identity)
+                    while left:
+                        reply = await _ask(reader, writer, left[0].ask.header, left[0].ask.message)
+                        self._learn(left.pop(0), reply)
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError, UpstreamError, WireError) as error:
+            self._metrics.upstream_failed("connect")
+            log.warning("a refresh failed; what is cached is given until it expires", error=str(error))
+        finally:
+            for reload in left:
+                reload.release()
+                self._metrics.ttl_refreshed(reload.kind.label, "failed")
+
+    def _learn(self, reload: Reload, reply: bytes) -> None:
+        well = held.said(reply) is held.Said.SUCCESS
+        if well:
+            reload.learn(reply)
+        else:
+            reload.release()
+        self._metrics.ttl_refreshed(reload.kind.label, "loaded" if well else "failed")
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        problem = "no metastore is known"
+        for endpoint in self._endpoints.candidates(monotonic_ns()):
+            try:
+                async with asyncio.timeout(self._connect_timeout_s):
+                    streams = await asyncio.open_connection(endpoint.host, endpoint.port)
+            except (OSError, TimeoutError) as error:
+                self._endpoints.refused(endpoint, monotonic_ns())
+                problem = f"{endpoint.uri}: {error}"
+                continue
+            self._endpoints.connected(endpoint)
+            return streams
+        raise UpstreamError(problem)
+
+
+async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: Header, message: bytes) -> bytes:
+    """A request and its whole reply."""
+    writer.write(message)
+    await writer.drain()
+    scanner, received = MessageScanner(), bytearray()
+    while True:
+        piece = await reader.read(_READ_BYTES)
+        if not piece:
+            raise UpstreamError("the metastore closed the connection")
+        received += piece
+        if isinstance(scanner.feed(piece), int):
+            return bytes(received)

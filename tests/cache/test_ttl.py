@@ -1,0 +1,259 @@
+"""The loading cache against a plain model of one, and its rules one by one (cache/ttl.py)."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+
+from hms_cache_proxy.cache.targets import ALL
+from hms_cache_proxy.cache.ttl import ENTRY_OVERHEAD_BYTES, Bounds, Item, Kind, Load, TtlCache, key_of
+from hms_cache_proxy.consistency.processes import started
+
+BOUNDS = {kind: Bounds(4, 8 * (ENTRY_OVERHEAD_BYTES + 10)) for kind in Kind}
+TARGETS = (b"ta", b"tb", b"dx")
+DEPENDS = {name: (TARGETS[number % 2], b"dx") for number, name in enumerate((b"1", b"2", b"3", b"4", b"5", b"6"))}
+FAR = 1 << 60
+
+
+def _key(name: bytes) -> bytes:
+    return key_of(Kind.TABLE, b"", name)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[TtlCache]:
+    made = TtlCache.create(tmp_path / "ttl", BOUNDS, started)
+    yield made
+    made.close()
+
+
+def _load(cache: TtlCache, name: bytes, body: bytes = b"x", now_ns: int = 10) -> Load:
+    load = cache.begin([_key(name)], now_ns, FAR)
+    cache.publish(load, [Item(Kind.TABLE, _key(name), DEPENDS[name], body)], now_ns)
+    return load
+
+
+def _body(cache: TtlCache, name: bytes) -> bytes | None:
+    with cache.snapshot() as snapshot:
+        found = snapshot.get(_key(name), DEPENDS[name])
+    return None if found is None else found.body
+
+
+def test_load_before_invalidation_is_never_seen(cache: TtlCache) -> None:
+    late = cache.begin([_key(b"1")], 10, FAR)
+    cache.invalidate([b"ta"])
+    cache.publish(late, [Item(Kind.TABLE, _key(b"1"), DEPENDS[b"1"], b"old")], 20)
+    assert _body(cache, b"1") is None
+    _load(cache, b"1", b"new", 30)
+    assert _body(cache, b"1") == b"new"
+
+
+@pytest.mark.parametrize("target", [b"ta", b"dx", ALL])
+def test_invalidation_reaches_what_depends_on_it_only(cache: TtlCache, target: bytes) -> None:
+    _load(cache, b"1")
+    _load(cache, b"2")
+    cache.invalidate([target])
+    assert _body(cache, b"1") is None
+    assert _body(cache, b"2") == (b"x" if target == b"ta" else None)
+
+
+def test_nothing_is_published_while_a_write_is_in_flight(cache: TtlCache) -> None:
+    _load(cache, b"1")
+    first = cache.hold([b"ta"], FAR)
+    second = cache.hold([b"ta"], FAR)
+    assert _body(cache, b"1") is None, "a write about to leave invalidates"
+    _load(cache, b"1", b"during", 20)
+    cache.end_hold(first, [b"ta"])
+    _load(cache, b"1", b"during the other", 30)
+    assert _body(cache, b"1") is None
+    cache.end_hold(second, [b"ta"])
+    _load(cache, b"1", b"after", 40)
+    assert _body(cache, b"1") == b"after"
+
+
+def test_write_of_unknown_outcome_ends_with_its_time(cache: TtlCache) -> None:
+    cache.hold([ALL], 100)
+    _load(cache, b"1", b"before", 99)
+    assert _body(cache, b"1") is None
+    _load(cache, b"1", b"then", 100)
+    assert _body(cache, b"1") == b"then"
+
+
+def test_one_load_of_a_key_at_a_time(cache: TtlCache) -> None:
+    first = cache.begin([_key(b"1"), _key(b"2")], 10, 1000)
+    second = cache.begin([_key(b"2"), _key(b"3")], 11, 1000)
+    assert second.claimed == (_key(b"3"),) and second.theirs == (_key(b"2"),)
+    cache.publish(first, [], 12)
+    assert cache.begin([_key(b"2")], 13, 1000).claimed == (_key(b"2"),)
+
+
+def test_claims_end_with_their_time_and_with_their_process(tmp_path: Path) -> None:
+    alive = {7: 1, os.getpid(): 1}
+    cache = TtlCache(tmp_path / "ttl", BOUNDS, alive.get, pid=7)
+    try:
+        cache.begin([_key(b"1")], 10, 50)
+        assert cache.begin([_key(b"1")], 49, 100).theirs
+        assert cache.begin([_key(b"1")], 50, 100).claimed
+        alive[7] = 2  # another process has its number now
+        assert cache.begin([_key(b"1")], 51, 100).claimed
+    finally:
+        cache.close()
+
+
+def test_older_load_does_not_replace_a_newer_one(cache: TtlCache) -> None:
+    older = cache.begin([_key(b"1")], 10, FAR)
+    _load(cache, b"1", b"newer", 20)
+    cache.publish(older, [Item(Kind.TABLE, _key(b"1"), DEPENDS[b"1"], b"older")], 30)
+    assert _body(cache, b"1") == b"newer"
+
+
+def test_least_recently_used_go_first(cache: TtlCache) -> None:
+    for name in (b"1", b"2", b"3", b"4"):
+        _load(cache, name)
+    cache.touch([_key(b"1"), b"of nothing"])
+    _load(cache, b"5")
+    assert [_body(cache, name) is not None for name in (b"1", b"2", b"5")] == [True, False, True]
+    assert cache.sizes()[Kind.TABLE] == (4, 4 * (1 + ENTRY_OVERHEAD_BYTES), 1)
+
+
+def test_bytes_are_bounded_and_too_large_entries_left_out(cache: TtlCache) -> None:
+    _load(cache, b"1", b"x" * BOUNDS[Kind.TABLE].bytes)
+    assert _body(cache, b"1") is None
+    _load(cache, b"2", b"x" * (BOUNDS[Kind.TABLE].bytes // 2))
+    _load(cache, b"3", b"x" * (BOUNDS[Kind.TABLE].bytes // 2 - ENTRY_OVERHEAD_BYTES))
+    assert _body(cache, b"2") is None and _body(cache, b"3") is not None
+
+
+def test_start_makes_it_anew(tmp_path: Path) -> None:
+    first = TtlCache.create(tmp_path / "ttl", BOUNDS, started)
+    _load(first, b"1")
+    first.close()
+    second = TtlCache.create(tmp_path / "ttl", BOUNDS, started)
+    assert _body(second, b"1") is None
+    second.close()
+
+
+@dataclass
+class _Entry:
+    seq: int
+    loaded_ns: int
+    depends: tuple[bytes, ...]
+    body: bytes
+
+
+@dataclass
+class _Model:
+    """What a loading cache is, with dictionaries."""
+
+    seq: int = 0
+    entries: OrderedDict[bytes, _Entry] = field(default_factory=OrderedDict)
+    invalid: dict[bytes, int] = field(default_factory=dict)
+    holds: dict[tuple[bytes, ...], tuple[int, tuple[bytes, ...]]] = field(default_factory=dict)
+
+    def get(self, name: bytes) -> bytes | None:
+        entry = self.entries.get(name)
+        if entry is None or any(self.invalid.get(target, -1) > entry.seq for target in (ALL, *entry.depends)):
+            return None
+        return entry.body
+
+    def invalidate(self, targets: tuple[bytes, ...]) -> None:
+        self.seq += 1
+        for target in targets:
+            self.invalid[target] = self.seq
+
+    def publish(self, seq: int, began_ns: int, name: bytes, body: bytes, now_ns: int) -> None:
+        depends = DEPENDS[name]
+        held = {target for until_ns, targets in self.holds.values() if until_ns > now_ns for target in targets}
+        if held & {ALL, *depends} or any(self.invalid.get(target, -1) > seq for target in (ALL, *depends)):
+            return
+        known = self.entries.get(name)
+        if known is not None and known.loaded_ns > began_ns:
+            return
+        self.entries.pop(name, None)
+        self.entries[name] = _Entry(seq, began_ns, depends, body)
+        bound = BOUNDS[Kind.TABLE]
+        while len(self.entries) > bound.entries or self.bytes > bound.bytes:
+            self.entries.popitem(last=False)
+
+    @property
+    def bytes(self) -> int:
+        return sum(len(entry.body) + ENTRY_OVERHEAD_BYTES for entry in self.entries.values())
+
+
+_names = st.sampled_from(sorted(DEPENDS))
+_targets = st.lists(st.sampled_from((*TARGETS, ALL)), min_size=1, max_size=2, unique=True).map(tuple)
+
+
+class LoadingCacheMachine(RuleBasedStateMachine):
+    """Loads begin and end in any order among invalidations, writes and reads."""
+
+    loads = Bundle("loads")
+    holds = Bundle("holds")
+
+    @initialize()
+    def start(self) -> None:
+        self.directory = tempfile.TemporaryDirectory()
+        self.cache = TtlCache.create(Path(self.directory.name) / "ttl", BOUNDS, started)
+        self.model = _Model()
+        self.now_ns = 0
+
+    @rule(target=loads, name=_names)
+    def begin(self, name: bytes) -> tuple[bytes, Load, int]:
+        self.now_ns += 1
+        return name, self.cache.begin([_key(name)], self.now_ns, self.now_ns + 1), self.model.seq
+
+    @rule(load=consumes(loads), body=st.binary(max_size=400))
+    def publish(self, load: tuple[bytes, Load, int], body: bytes) -> None:
+        self.now_ns += 1
+        name, begun, seq = load
+        self.cache.publish(begun, [Item(Kind.TABLE, _key(name), DEPENDS[name], body)], self.now_ns)
+        self.model.publish(seq, begun.began_ns, name, body, self.now_ns)
+
+    @rule(which=_targets)
+    def invalidate(self, which: tuple[bytes, ...]) -> None:
+        self.cache.invalidate(which)
+        self.model.invalidate(which)
+
+    @rule(target=holds, which=_targets, lasting=st.integers(0, 8))
+    def hold(self, which: tuple[bytes, ...], lasting: int) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+        holds = self.cache.hold(which, self.now_ns + lasting)
+        self.model.invalidate(which)
+        self.model.holds[holds] = (self.now_ns + lasting, which)
+        return holds, which
+
+    @rule(held=consumes(holds))
+    def end_hold(self, held: tuple[tuple[bytes, ...], tuple[bytes, ...]]) -> None:
+        self.cache.end_hold(*held)
+        del self.model.holds[held[0]]
+        self.model.invalidate(held[1])
+
+    @rule(name=_names)
+    def touch(self, name: bytes) -> None:
+        self.cache.touch([_key(name)])
+        if name in self.model.entries:
+            self.model.entries.move_to_end(name)
+
+    @invariant()
+    def same(self) -> None:
+        if hasattr(self, "cache"):
+            for name in DEPENDS:
+                assert _body(self.cache, name) == self.model.get(name)
+            sizes = self.cache.sizes()[Kind.TABLE]
+            assert (sizes.entries, sizes.bytes) == (len(self.model.entries), self.model.bytes)
+
+    def teardown(self) -> None:
+        if hasattr(self, "cache"):
+            self.cache.close()
+            self.directory.cleanup()
+
+
+LoadingCacheMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+test_model = pytest.mark.filterwarnings("ignore::ResourceWarning")(LoadingCacheMachine.TestCase)

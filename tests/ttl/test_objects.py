@@ -1,0 +1,159 @@
+"""Calls upstream prove that keys are objects: what a real metastore without a log is asked, and what it would say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hive_metastore import ttypes  # type: ignore[import-untyped]  # generated
+
+from tests.testbed.client import MetastoreClient
+from tests.testbed.hive import Metastore
+from tests.ttl.conftest import Recorded, add_partitions, create_table
+
+NAMES = [f"dt=d{number:04}/region=r{number % 7}" for number in range(1000)]
+VALUES = [[f"d{number:04}", f"r{number % 7}"] for number in range(1000)]
+
+
+@pytest.fixture(scope="module")
+def thousand(silent_hms: Metastore) -> str:
+    """A database with a table of 1,000 partitions; not to be changed."""
+    with MetastoreClient(*silent_hms.address, timeout_s=600) as direct:
+        create_table(direct, "thousand")
+        for at in range(0, 1000, 100):
+            add_partitions(direct, "thousand", VALUES[at : at + 100])
+    return "thousand"
+
+
+@pytest.fixture
+def filled(recorded: Callable[..., Recorded], thousand: str) -> tuple[Recorded, str]:
+    """The table behind a proxy that has not seen it."""
+    return recorded(), thousand
+
+
+def test_only_missing_partitions_are_asked_for(filled: tuple[Recorded, str]) -> None:
+    world, database = filled
+    assert len(world.client.get_partitions_by_names(database, "t", NAMES[:990])) == 990
+    asked = world.asked.take("get_partitions_by_names")
+    assert [len(one.args.names) for one in asked] == [990]
+    got = world.client.get_partitions_by_names(database, "t", NAMES)
+    asked = world.asked.take()
+    assert [(one.method, [name.decode() for name in one.args.names]) for one in asked] == [
+        ("get_partitions_by_names", NAMES[990:])
+    ]
+    assert got == world.direct.get_partitions_by_names(database, "t", NAMES)
+    assert world.client.get_partitions_by_names(database, "t", NAMES[5:20] + ["dt=x/region=y"]) == got[5:20]
+    assert [one.args.names for one in world.asked.take()] == [[b"dt=x/region=y"]]
+
+
+def test_point_and_list_calls_share_entries(filled: tuple[Recorded, str]) -> None:
+    world, database = filled
+    world.client.get_partitions_by_names(database, "t", NAMES[:10])
+    world.asked.take()
+    assert world.client.get_partition_by_name(database, "t", NAMES[3]) == world.direct.get_partition_by_name(
+        database, "t", NAMES[3]
+    )
+    assert world.client.get_partition(database, "t", VALUES[4]).values == VALUES[4]
+    assert world.asked.take() == []
+    world.client.get_partition_by_name(database, "t", NAMES[20])
+    world.client.get_partitions_by_names(database, "t", NAMES[20:21])
+    assert [one.method for one in world.asked.take()] == ["get_partition_by_name"]
+
+
+def test_get_table_and_its_req_twin_share_entries(filled: tuple[Recorded, str]) -> None:
+    world, database = filled
+    table = world.client.get_table(database, "t")
+    request = ttypes.GetTableRequest(dbName=database.upper(), tblName="T")
+    assert world.client.get_table_req(request).table == table == world.direct.get_table(database, "t")
+    assert [one.method for one in world.asked.take()] == ["get_table"]
+
+
+def test_many_readers_make_one_load(filled: tuple[Recorded, str]) -> None:
+    world, database = filled
+    world.asked.hold()
+    with ThreadPoolExecutor(8) as pool:
+
+        def read(_: int) -> Any:
+            with world.another() as client:
+                return client.get_table(database, "t").tableName
+
+        answers = [pool.submit(read, number) for number in range(8)]
+        while not (asked := world.asked.take("get_table")):
+            pass
+        world.asked.let_go()
+        assert {answer.result() for answer in answers} == {"t"}
+    assert len(asked) + len(world.asked.take("get_table")) == 1
+
+
+def test_statistics_of_missing_partitions_only(filled: tuple[Recorded, str]) -> None:
+    world, database = filled
+    statistics = ttypes.ColumnStatistics(
+        statsDesc=ttypes.ColumnStatisticsDesc(isTblLevel=False, dbName=database, tableName="t", partName=NAMES[0]),
+        statsObj=[
+            ttypes.ColumnStatisticsObj(
+                colName="c",
+                colType="bigint",
+                statsData=ttypes.ColumnStatisticsData(
+                    longStats=ttypes.LongColumnStatsData(lowValue=1, highValue=9, numNulls=0, numDVs=5)
+                ),
+            )
+        ],
+    )
+    world.direct.update_partition_column_statistics(statistics)
+
+    def request(names: list[str]) -> Any:
+        return ttypes.PartitionsStatsRequest(dbName=database, tblName="t", colNames=["c"], partNames=names)
+
+    first = world.client.get_partitions_statistics_req(request(NAMES[:3]))
+    assert list(first.partStats) == NAMES[:1]
+    world.asked.take()
+    second = world.client.get_partitions_statistics_req(request(NAMES[:5]))
+    assert second == world.direct.get_partitions_statistics_req(request(NAMES[:5]))
+    assert [one.args.request.partNames for one in world.asked.take()] == [[n.encode() for n in NAMES[3:5]]]
+
+
+def test_a_write_invalidates_for_everybody_also_when_it_fails(
+    recorded: Callable[..., Recorded], unique_name: str
+) -> None:
+    world, database = recorded(), unique_name
+    create_table(world.direct, database)
+    with world.another() as other:
+        other.get_table(database, "t")
+        other.get_partition_names(database, "t", -1)
+        add_partitions(world.client, database, [["new", "r"]])
+        assert "dt=new/region=r" in other.get_partition_names(database, "t", -1)
+        world.client.drop_table(database, "t", False)
+        with pytest.raises(ttypes.NoSuchObjectException):
+            other.get_table(database, "t")
+        world.asked.take()
+        other.get_all_tables(database)
+        with pytest.raises(ttypes.NoSuchObjectException):
+            world.client.drop_table(database, "t", False)
+        world.asked.take()
+        other.get_all_tables(database)
+        assert [one.method for one in world.asked.take()] == ["get_all_tables"]
+
+
+def test_filter_asks_once_for_the_names(filled: tuple[Recorded, str]) -> None:
+    world, database = filled
+    world.client.get_table(database, "t")
+    world.asked.take()
+
+    def ask(text: str) -> list[tuple[str, int]]:
+        got = world.client.get_partitions_by_filter(database, "t", text, -1)
+        assert got == world.direct.get_partitions_by_filter(database, "t", text, -1)
+        return [(one.method, len(getattr(one.args, "names", None) or ())) for one in world.asked.take()]
+
+    selected = [name for name in NAMES if name.endswith("r3") and name < "dt=d0100"]
+    assert ask("region = 'r3' and dt < 'd0100'") == [
+        ("get_partition_names_ps", 0),
+        ("get_partitions_by_names", len(selected)),
+    ]
+    assert ask("region = 'r3' and dt < 'd0050'") == []
+    assert ask("region='r3' and dt >= 'd0090' and dt < 'd0110'") == [("get_partitions_by_names", 2)]
+    assert ask("dt > 'd0990'") == [("get_partition_names", 0), ("get_partitions_by_names", 9)]
+    assert ask("dt between 'd0990' and 'd0999' and region != 'r1'") == [("get_partitions_by_names", 1)]
+    assert ask("dt like 'd000%'") == [("get_partitions_by_filter", 0)]
+    assert ask("dt like 'd000%'") == []
