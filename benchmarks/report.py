@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contents import CASES
+from benchmarks.filters import table_of
 from benchmarks.goals import WHY, Verdict, verdicts
 from benchmarks.plot import plot
 from benchmarks.run import Run
@@ -72,6 +73,11 @@ def _page(run: Run, rows: list[Verdict]) -> Iterator[str]:
     yield "## A change at the metastore until the proxy's answer shows it"
     yield ""
     yield from _freshness(run)
+    if run.filters:
+        yield ""
+        yield "## Filters on about a million partitions"
+        yield ""
+        yield from _table(*table_of(run.filters), right=2)
     if run.missing:
         yield ""
         yield "## Figures that are missing"

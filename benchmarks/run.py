@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from benchmarks import contents, million, single
+from benchmarks import contents, filters, million, single
 from benchmarks.contents import CASES, Case
+from benchmarks.filters import Filtered
 from benchmarks.freshness import Burst, Freshness, burst, freshness
 from benchmarks.measure import NoFigure, Result, Server, build_load_generator, measure, middle
 from benchmarks.servers import CACHED_STORE, HIT, MISS, Stage, server_of
@@ -51,6 +52,7 @@ class Run:
     burst: Burst | None = None
     prewarm: million.Prewarm | None = None
     restart: million.Restart | None = None
+    filters: dict[str, dict[str, Filtered]] = field(default_factory=dict)
     shape: dict[str, float] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -198,6 +200,7 @@ class Runner:
             MetastoreClient(*self._stage.metastore.address) as client,
         ):
             contents.fill_by_sql(client, self._database, "vast", self._vast)
+            filters.add_rare(client)
         proxy = self._stage.proxy("million")
         with self._part("prewarm"):
             self.run.prewarm = found = million.prewarm(proxy, self._stage.postgres, timeout_s=PREWARM_TIMEOUT_S)
@@ -212,6 +215,8 @@ class Runner:
         with self._part("restart"):
             self.run.restart = million.restart(proxy)
             print(self.run.restart, flush=True)
+        with self._part("filters on these"):
+            self.run.filters = filters.measured(self._generator, self._stage.hive(), proxy)
         proxy.stop()
 
     @contextmanager

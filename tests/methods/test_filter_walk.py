@@ -105,6 +105,7 @@ def test_as_brute_force_says(world: tuple[Keys, Rows, list[Tree]], limit: int) -
     with shelf_of(keys, rows) as shelf, pytest.MonkeyPatch.context() as patch:
         patch.setattr(filters, "SMALL", 0)
         patch.setattr(filter_walk, "RUN", 3)
+        patch.setattr(filter_walk, "PARENTS", 6)
         patch.setattr(filter_walk, "SLICE_NS", 0)
         patch.setattr(filter_walk, "_PER_LOOK", 1)
         for tree in trees:
@@ -114,6 +115,30 @@ def test_as_brute_force_says(world: tuple[Keys, Rows, list[Tree]], limit: int) -
             assert set(selected(reply)) == {row for row in rows if holds(tree, keys, row)}, text
             some = answered(shelf, text, limit)
             assert some is not None and selected(some) == (selected(reply)[:limit] if limit >= 0 else selected(reply))
+
+
+LAST: list[Tree] = [
+    ("=", 1, 7),
+    ("or", ("=", 1, 7), ("=", 1, 100)),
+    ("or", ("=", 1, 1), ("or", ("=", 1, 0), ("and", ("=", 1, 19), (">", 1, 20)))),
+    ("=", 1, 5000),
+]
+
+
+@pytest.mark.parametrize("tree", LAST)
+@pytest.mark.parametrize("parents", [1, 2, 50])
+def test_by_the_last_key_alone(tree: Tree, parents: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys: Keys = ((b"k0", b"string"), (b"k1", b"int"))
+    odd = [b"a", b"ab", b"a/b", b"a!", b"b", DEFAULT_PARTITION, b"zz"]
+    rows = [(k0, b"%d" % n) for at, k0 in enumerate(odd) for n in (0, 1, 7, 10, 19, 100) if (at + n) % 5]
+    monkeypatch.setattr(filters, "SMALL", 0)
+    monkeypatch.setattr(filter_walk, "PARENTS", parents)
+    monkeypatch.setattr(filter_walk, "SLICE_NS", 0)
+    monkeypatch.setattr(filters, "by_jumping", None)
+    with shelf_of(keys, rows) as shelf:
+        reply = answered(shelf, text_of(tree, keys))
+        assert reply is not None
+        assert set(selected(reply)) == {row for row in rows if holds(tree, keys, row)}
 
 
 DECIMALS = sorted(b"%d" % n for n in range(-120, 1200))

@@ -31,6 +31,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         made.step(Changes(cursor=11, tables={TABLE: replace(table(), partition_keys=KEYS)}, partitions=[change]))
         monkeypatch.setattr(filter_walk, "SLICE_NS", 0)
         monkeypatch.setattr(filter_walk, "_PER_LOOK", 10)
+        monkeypatch.setattr(filter_walk, "PARENTS", 10)
         yield made
 
 

@@ -35,6 +35,8 @@ Keys = tuple[tuple[bytes, bytes], ...]
 Index = dict[bytes, tuple[int, bytes]]
 
 STRINGS = re.compile(rb"string|varchar\(\d+\)|char\(\d+\)")
+MOST_ENDS = 8
+"""Last components that are looked for under each beginning."""
 _BIGINT = 1 << 63
 _RESERVED = frozenset((b"date", b"timestamp"))
 
@@ -97,6 +99,19 @@ class Match:
             holds = self._compile(self._node, known, self._index) if at in named else None
             found.append(Level(self._keys[at], where, holds))
         return found
+
+    def last_components(self) -> list[bytes] | None:
+        """The last components of all names that are selected, in order, if the filter is only about the last of
+        several keys and says which values it has; None else. Not if values must be `checked`."""
+        at = len(self._keys) - 1
+        key = self._table_keys[at][0].lower()
+        if not at or keys_of(self._node) != {key} or self._index[key][0] != at:
+            return None
+        values = filter_spans.exact(self._node, key)
+        if values is None or len(values) > MOST_ENDS or DEFAULT_PARTITION in values:
+            return None
+        holding = {value for value in values if self.matches([*[b""] * at, value])}
+        return sorted(self._keys[at] + escape(value) for value in holding)
 
     def selects(self, name: bytes) -> bool:
         """Whether the partition of this name is selected. Raises Unsure for a value that breaks the call."""

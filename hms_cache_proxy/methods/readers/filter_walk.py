@@ -32,6 +32,8 @@ RUN = 1000
 _SHORT_RUN = 16
 LISTED = 1000
 """The same where each name is matched (1.5 us each)."""
+PARENTS = 100
+"""Look-ups of `by_last_key` at once (0.8 us each)."""
 _PER_LOOK = 64
 """Moves between two looks at the clock."""
 
@@ -94,6 +96,25 @@ def by_jumping(walk: NameWalk, match: Match, keys: int, limit: int | None) -> Na
             run = min(4 * run, RUN) if more else _SHORT_RUN
             name = walk.at(names[-1] + b"\0" if more else there[:-1] + b"0")
     return found
+
+
+def by_last_key(walk: NameWalk, ends: list[bytes], limit: int | None) -> Names:
+    """Names that end with one of these last components, whatever they begin with, for a table with several keys: where
+    the filter is about its last key only. As by_jumping, in half of the time."""
+    found: list[bytes] = []
+    at_once = max(1, PARENTS // (1 + len(ends)))
+    more = walk.at(b"") is not None
+    moves, until_ns = 0, perf_counter_ns() + SLICE_NS
+    while more and (limit is None or len(found) < limit):
+        some, more = walk.ending(ends, at_once)
+        found += some
+        moves += PARENTS
+        if more and perf_counter_ns() >= until_ns:
+            if moves > MOVES:
+                _too_much()
+            yield
+            until_ns = perf_counter_ns() + SLICE_NS
+    return found if limit is None else found[:limit]
 
 
 def _judged(

@@ -35,7 +35,7 @@ from .base import (
 )
 from .filter_grammar import LikeFilter, Node, literals, parse
 from .filter_match import Match, Unsure
-from .filter_walk import Names, by_jumping, by_looking_at_all
+from .filter_walk import Names, by_jumping, by_last_key, by_looking_at_all
 from .partition import values_of
 
 SMALL = 1000
@@ -124,6 +124,9 @@ def _names(context: Context, entry: TableEntry, walk: NameWalk, node: Node, limi
         match = Match(node, entry.partition_keys, entry.typed, stored, before_4=context.before_4)
         if entry.partition_count <= SMALL or match.checked or entry.long_names:
             return (yield from by_looking_at_all(walk, match, limit))
+        ends = match.last_components()
+        if ends is not None:
+            return (yield from by_last_key(walk, ends, limit))
         return (yield from by_jumping(walk, match, len(entry.partition_keys), limit))
     except Unsure:
         raise Decline(Reason.FILTER) from None
