@@ -26,7 +26,7 @@ COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     ">=": lambda a, b: a >= b,
 }
 VALUES = {
-    b"string": [b"a", b"ab", b"a/b", b"a%", b"a!", b"a:", b"b", b"10", b"9", b"x=y", b"", DEFAULT_PARTITION],
+    b"string": [b"a", b"a0", b"ab", b"a/b", b"a%", b"a!", b"a:", b"b", b"10", b"9", b"x=y", b"", DEFAULT_PARTITION],
     b"int": [b"-100", b"-7", b"-1", b"0", b"1", b"2", b"10", b"19", b"100", b"1000", b"007", b"-0", DEFAULT_PARTITION],
     b"date": [b"2023-12-31", b"2024-01-01", b"2024-01-02", b"2024-02-01", DEFAULT_PARTITION],
 }
@@ -129,7 +129,7 @@ LAST: list[Tree] = [
 @pytest.mark.parametrize("parents", [1, 2, 50])
 def test_by_the_last_key_alone(tree: Tree, parents: int, monkeypatch: pytest.MonkeyPatch) -> None:
     keys: Keys = ((b"k0", b"string"), (b"k1", b"int"))
-    odd = [b"a", b"ab", b"a/b", b"a!", b"b", DEFAULT_PARTITION, b"zz"]
+    odd = [b"a", b"a0", b"a00", b"ab", b"a/b", b"a!", b"b", DEFAULT_PARTITION, b"zz"]
     rows = [(k0, b"%d" % n) for at, k0 in enumerate(odd) for n in (0, 1, 7, 10, 19, 100) if (at + n) % 5]
     monkeypatch.setattr(filters, "SMALL", 0)
     monkeypatch.setattr(filter_walk, "PARENTS", parents)
