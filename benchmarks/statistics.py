@@ -2,8 +2,8 @@
 
 A table of partitions, read from PostgreSQL in chunks and written to a cache, without statistics and then with those of
 some columns of each partition: partitions a second of this process's CPU time, and bytes. Then a Hive metastore and a
-proxy over the same database: the time of a reply about a table of 100 columns, and about 1,000 partitions (others every
-time) x 5 columns.
+proxy over the same database: the time of a reply about a table of 100 columns, about 1,000 partitions (others every
+time) x 5 columns, and of aggregates of as many and of all partitions x all columns.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def main() -> None:
             cursor.execute("ANALYZE")
         print(f"with those of {options.columns} columns:", _loaded(store))
         store.close()
-        _served(metastore, options.partitions, options.calls)
+        _served(metastore, options.columns, options.calls)
     finally:
         bed.close()
 
@@ -122,7 +122,7 @@ def _loaded(store: SqlStore) -> str:
     )
 
 
-def _served(metastore: Metastore, partitions: int, calls: int) -> None:
+def _served(metastore: Metastore, kept: int, calls: int) -> None:
     assert metastore.database is not None
     with tempfile.TemporaryDirectory(prefix="hms-statistics-") as directory:
         proxy = Proxy(
@@ -136,13 +136,13 @@ def _served(metastore: Metastore, partitions: int, calls: int) -> None:
             proxy.wait_prewarmed()
             for label, address in (("metastore", metastore.address), ("proxy", proxy.address)):
                 with RawConnection(*address) as connection:
-                    _times(label, connection, partitions, calls)
-            print({key: count for key, count in proxy.requests().items() if "statistics" in key[0]})
+                    _times(label, connection, kept, calls)
+            print({key: count for key, count in proxy.requests().items() if "stat" in key[0]})
         finally:
             proxy.close()
 
 
-def _times(label: str, connection: RawConnection, partitions: int, calls: int) -> None:
+def _times(label: str, connection: RawConnection, kept: int, calls: int) -> None:
     rng = random.Random(7)
     database, table = bulk.DATABASE.decode(), bulk.TABLE.decode()
     columns = [f"col_{number}" for number in range(WIDE)]
@@ -160,7 +160,18 @@ def _times(label: str, connection: RawConnection, partitions: int, calls: int) -
         request = PartitionsStatsRequest(dbName=database, tblName=table, colNames=some, partNames=chosen)
         return "get_partitions_statistics_req", request
 
-    for make, count in ((of_table, calls), (of_partitions, max(10, calls // 5))):
+    def aggregate_of_some() -> tuple[str, Any]:
+        return "get_aggr_stats_for", of_partitions()[1]
+
+    def aggregate_of_all() -> tuple[str, Any]:
+        rng.shuffle(names)
+        request = PartitionsStatsRequest(dbName=database, tblName=table, colNames=columns_kept, partNames=names)
+        return "get_aggr_stats_for", request
+
+    columns_kept = [f"col_{number}" for number in range(kept)]
+    few = max(10, calls // 5)
+    cases = ((of_table, calls), (of_partitions, few), (aggregate_of_some, few), (aggregate_of_all, max(5, calls // 20)))
+    for make, count in cases:
         taken = []
         for number in range(count + 5):
             method, request = make()

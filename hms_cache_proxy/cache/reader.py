@@ -12,12 +12,12 @@ Must not know: what a request is, whether an answer may be served. Owner: one th
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from struct import error as StructError
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import lmdb
 
@@ -31,8 +31,7 @@ from hms_cache_proxy.cache.joiner import Joiner, Joiners
 from hms_cache_proxy.cache.layout import KEY_BYTES, Meta, WriteIdsRow
 from hms_cache_proxy.cache.segments import Variant
 from hms_cache_proxy.cache.state import Slot, StatePage
-from hms_cache_proxy.cache.statistics import StatisticsDecoder, table_unpack
-from hms_cache_proxy.cache.statistics_walk import StatisticsWalk
+from hms_cache_proxy.cache.statistics import Gathered, StatisticsDecoder, table_unpack
 from hms_cache_proxy.cache.streams import ChosenStream, Lease, NameStream, PartitionStream, Streams
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.cache.walk import NameWalk
@@ -41,6 +40,8 @@ from hms_cache_proxy.store.protocol import ColumnStatistics, Statistics, StoreId
 
 _CACHE_SEQ: Final = int(Slot.CACHE_SEQ)  # plain numbers: indexing by an IntEnum costs four times as much
 _CACHE_FILE: Final = int(Slot.CACHE_FILE)
+_Place = TypeVar("_Place", int, bytes)
+
 _MAX_KEYS_REMEMBERED: Final = 4096
 _KEPT_DECODERS: Final = 256  # sets of whose statistics a process remembers the columns
 _TAGS: Final = (b"d", b"n", b"t", b"s", b"c", b"w", b"k", b"a")
@@ -301,15 +302,6 @@ class CacheSnapshot:
         self._reader.streams.add(walk)
         return walk
 
-    def walk_statistics(self, entry: TableEntry) -> StatisticsWalk:
-        """Reads statistics of partitions; outlives this snapshot until it is closed. Only where
-        `entry.statistics_of_partitions`."""
-        assert entry.statistics_of_partitions, "statistics that are not known"
-        decoder = self._reader.decoder(entry.set_number)
-        walk = StatisticsWalk(self._lent(), self._environment, entry.set_number, decoder, time.monotonic_ns())
-        self._reader.streams.add(walk)
-        return walk
-
     def iter_names(self, entry: TableEntry, after: bytes | None = None, limit: int | None = None) -> NameStream:
         """Names in bytewise order, encoded as list elements, in slices; outlives this snapshot."""
         most = entry.partition_count if limit is None else min(limit, entry.partition_count)
@@ -415,22 +407,69 @@ class CacheSnapshot:
         """(partition, statistics) of the named partitions, those of these columns by this engine (None: all), in the
         order of `names`; what has none is left out. Only where `entry.statistics_of_partitions`."""
         assert entry.statistics_of_partitions, "statistics that are not known"
-        if not entry.has_statistics:
-            return
+        if entry.has_statistics:
+            decode, shared = self._reader.decoder(entry.set_number).decode, self._shared(entry)
+            for name, row in self._statistics_rows(entry, zip(names, names, strict=True)):
+                found = decode(row, columns, engine, shared)
+                if found:
+                    yield name, found
+
+    def gather_statistics(
+        self,
+        entry: TableEntry,
+        names: Iterable[tuple[int, bytes]],
+        columns: Container[bytes],
+        engine: bytes,
+        most: int,
+    ) -> tuple[Gathered, int]:
+        """The statistics of the named partitions (place, name), of these columns by this engine, column by column; and
+        how many of the partitions have `most` of them. Only where `entry.statistics_of_partitions`."""
+        assert entry.statistics_of_partitions, "statistics that are not known"
+        rows = self._statistics_rows(entry, names) if entry.has_statistics else iter(())
+        decoder = self._reader.decoder(entry.set_number)
+        return decoder.gather(rows, columns, engine, most, self._shared(entry))
+
+    def _statistics_rows(
+        self, entry: TableEntry, names: Iterable[tuple[_Place, bytes]]
+    ) -> Iterator[tuple[_Place, bytes]]:
         prefix, txn, database = layout.SET.pack(entry.set_number), self._txn, self._environment.statistics
-        decode = self._reader.decoder(entry.set_number).decode
+        for place, name in names:
+            row = layout.find(txn, database, prefix, name)
+            if row is not None:
+                yield place, row
+
+    def _shared(self, entry: TableEntry) -> Callable[[bytes], bytes]:
+        prefix, txn, database = layout.SET.pack(entry.set_number), self._txn, self._environment.shared
 
         def shared(index: bytes) -> bytes:
-            row: bytes | None = txn.get(prefix + index, db=self._environment.shared)
+            row: bytes | None = txn.get(prefix + index, db=database)
             if row is None:
                 raise CacheError("statistics refer to a shared row that is not there")
             return row
 
-        for name in names:
-            row = layout.find(txn, database, prefix, name)
-            found = None if row is None else decode(row, columns, engine, shared)
-            if found:
-                yield name, found
+        return shared
+
+    def again(self, entry: TableEntry) -> Callable[[], CacheSnapshot | None]:
+        """Opens later snapshots; gives None once the table or its partitions are not as they are in this one."""
+        reader, name = self._reader, (entry.catalog, entry.database, entry.name)
+        target = targets.table(*name)
+        version = self.version(target)
+
+        def opened() -> CacheSnapshot | None:
+            snapshot = reader.snapshot()
+            found = snapshot.table(*name)
+            same = isinstance(found, TableEntry) and found.set_number == entry.set_number
+            if same and snapshot.version(target) == version:
+                return snapshot
+            snapshot.close()
+            return None
+
+        return opened
+
+    def has_partitions(self, entry: TableEntry, names: Iterable[bytes]) -> bool:
+        """Whether all of these are partitions."""
+        prefix, txn, database = layout.SET.pack(entry.set_number), self._txn, self._environment.partitions
+        return all(layout.find(txn, database, prefix, name) is not None for name in names)
 
     def write_ids(self, table_id: int) -> WriteIdsRow | None:
         """The writes to a transactional table; None if they are not known."""

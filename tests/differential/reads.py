@@ -483,10 +483,11 @@ class OldReads(Reads):
 
 
 class Reads31(OldReads):
-    """What Hive 3.1 has, but for a pattern with which it tries its database for 20 s."""
+    """What Hive 3.1 has, but for a pattern with which it tries its database for 20 s, and aggregate statistics: those
+    come from a cache of ten minutes."""
 
     def __init__(self, world: World, seed: int) -> None:
-        super().__init__(world, seed, METHODS_31)
+        super().__init__(world, seed, METHODS_31 - {"get_aggr_stats_for"})
 
     def __next__(self) -> Request:
         while (request := super().__next__())[1].get("pattern") == "|":

@@ -91,6 +91,15 @@ class StatisticsReads:
         request = PartitionsStatsRequest(**places, colNames=self.columns(), engine=self.engine())
         return "get_partitions_statistics_req", {"request": request}
 
+    def make_get_aggr_stats_for(self) -> Request:
+        """Of three partitions at most: of more, which of several with an extreme value counts is up to its plan."""
+        note = self.partitioned()
+        names = [self.partition_name(note) for _ in range(self.rng.choice([0, 1, 1, 2, 3]))]
+        places = {"dbName": note.database, "tblName": self.spell(note.name), "partNames": names}
+        columns = self.columns()[: self.rng.choice([1, 1, 8])]
+        request = PartitionsStatsRequest(**places, colNames=columns, engine=self.rng.choice(ENGINES))
+        return "get_aggr_stats_for", {"request": request}
+
 
 class StatisticsChanges:
     """Changes of statistics; a part of `Changes`. `statistics_client`: who can make them so that they are followed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +11,16 @@ from typing import Any
 
 import pytest
 
+from hms_cache_proxy.methods.decision import Forward, Work
+from hms_cache_proxy.methods.readers.aggregates import SLICE
 from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import Header, parse_header
 from tests.follower.harness import Followed
-from tests.methods.analyzed import TYPES, Analyzed, column, decimal
+from tests.methods.analyzed import TYPES, Analyzed, column, decimal, every_type
 from tests.methods.filled import Filled
 from tests.methods.local import Local
-from tests.methods.oracle import Oracle, plain
+from tests.methods.oracle import Oracle, plain, request
 from tests.methods.structs import struct
 from tests.methods.world import World
 
@@ -28,6 +33,8 @@ INTEGERS = (b"i", b"big", b"small", b"tiny")
 QUESTIONS = 400
 TABLE = b"random"
 ENGINES = (b"hive", b"impala")
+EXACT = tuple(name for name in COLUMNS if name not in (b"big", b"vc"))
+"""Columns whose statistics by `every_type` a metastore adds up."""
 
 
 class Statistics:
@@ -123,6 +130,11 @@ def fill(world: World, some: Statistics) -> bytes:
     return database
 
 
+def followed_of(local: Local) -> Followed:
+    assert isinstance(local.followed, Followed)
+    return local.followed
+
+
 def by_column(value: Any) -> Any:
     found = plain(value)
     aggregate = found[1].get("success")
@@ -136,21 +148,73 @@ def same(world: World, local: Local, some: Statistics, database: bytes) -> Count
     reasons: Counter[str] = Counter()
     with Oracle(world.address) as hms:
         for _ in range(QUESTIONS):
-            request = struct("PartitionsStatsRequest", dbName=database, tblName=TABLE, **some.question())
-            own = hms.ask("get_aggr_stats_for", request=request)
+            question = struct("PartitionsStatsRequest", dbName=database, tblName=TABLE, **some.question())
+            own = hms.ask("get_aggr_stats_for", request=question)
             local.session.floors = None
-            asked = local.ask("get_aggr_stats_for", request=request)
-            assert repr(by_column(asked.reply.value)) == repr(by_column(own.value)), request
+            asked = local.ask("get_aggr_stats_for", request=question)
+            assert repr(by_column(asked.reply.value)) == repr(by_column(own.value)), question
             reasons[asked.reason if asked.by == "miss" else "hit"] += 1
     return reasons
+
+
+@pytest.fixture(scope="module")
+def sliced(world42: World, local42: Local) -> spec.Struct:
+    """A request that takes several turns of the loop, of a table that is in the cache."""
+    database = f"{world42.prefix}stat".encode()
+    names = [b"dt=%d/h=x" % number for number in range(3 * SLICE // len(EXACT))]
+    with Oracle(world42.address) as hms:
+        analyzed = Analyzed(hms, database)
+        analyzed.table(b"sliced", keyed=True)
+        analyzed.partitions(b"sliced", [[b"%d" % number, b"x"] for number in range(len(names))])
+        statistics = [
+            struct(
+                "ColumnStatistics",
+                statsDesc=struct("ColumnStatisticsDesc", dbName=database, tableName=b"sliced", partName=name),
+                statsObj=[each for each in every_type(seed) if each.colName in EXACT],
+                engine=b"hive",
+            )
+            for seed, name in enumerate(names)
+        ]
+        for each in statistics:
+            each.statsDesc.isTblLevel = False
+        hms.do("set_aggr_stats_for", request=struct("SetPartitionsStatsRequest", colStats=statistics, engine=b"hive"))
+    followed_of(local42).loaded()
+    return struct("PartitionsStatsRequest", dbName=database, tblName=b"sliced", colNames=list(EXACT), partNames=names)
+
+
+def test_several_turns_of_the_loop(world42: World, local42: Local, sliced: spec.Struct) -> None:
+    with Oracle(world42.address) as hms:
+        own = hms.ask("get_aggr_stats_for", request=sliced)
+    local42.session.floors = None
+    asked = local42.ask("get_aggr_stats_for", request=sliced)
+    assert (asked.by, repr(by_column(asked.reply.value))) == ("hit", repr(by_column(own.value)))
+    assert own.value.success.partsFound == len(sliced.partNames)
+
+
+def test_a_table_that_changes_between_turns(world42: World, local42: Local, sliced: spec.Struct) -> None:
+    """Neither what was nor what is, but a bit of both, would be the answer."""
+    sliced.colNames = sliced.colNames[::-1]  # not the question that was answered above
+    message = request("get_aggr_stats_for", {"request": sliced}, 1)
+    header = parse_header(message)
+    assert isinstance(header, Header)
+    local42.session.floors = None
+    work = local42.dispatcher.decide(local42.session, header, message, time.monotonic_ns())
+    assert isinstance(work, Work)
+    assert work.step() is None
+    with Oracle(world42.address) as hms:
+        changed = [column(b"i", "long", lowValue=-9, highValue=9, numNulls=0, numDVs=1)]
+        Analyzed(hms, sliced.dbName).update(b"sliced", changed, partition=sliced.partNames[-1])
+    followed_of(local42).loaded()
+    decision = work.step()
+    assert isinstance(decision, Forward)
+    assert decision.reason == "statistics"
 
 
 def test_as_hive_4_2(world42: World, local42: Local) -> None:
     """4.2 refuses much of what is incomplete."""
     some = Statistics(1)
     database = fill(world42, some)
-    assert isinstance(local42.followed, Followed)
-    local42.followed.loaded()
+    followed_of(local42).loaded()
     reasons = same(world42, local42, some, database)
     assert set(reasons) <= {"hit", "statistics"}
     assert reasons["hit"] > QUESTIONS / 3, reasons

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
+from operator import sub
 from struct import Struct
 from typing import Final
 
@@ -119,19 +120,21 @@ def _refused(number: int, values: Mapping[str, Sequence[Value]]) -> None:
         raise Unsettled("distinct")
     if number == DOUBLES:
         for bounds in (lows, highs):
-            if not all(bound is None or -_LARGE < bound < _LARGE for bound in bounds):
+            present = [bound for bound in bounds if bound is not None] or [0.0]
+            if not (isfinite(sum(present)) and -_LARGE < min(present) and max(present) < _LARGE):
                 raise Unsettled("bound")
-        if any(0 < abs(high - low) < _TINY for low, high in _both(lows, highs)):
+        if min(filter(None, map(abs, _ranges(lows, highs))), default=_TINY) < _TINY:
             raise Unsettled("range")
-    elif number in _INTEGERS and not all(_MIN_LONG <= high - low <= _MAX_LONG for low, high in _both(lows, highs)):
-        raise Unsettled("range")
+    elif number in _INTEGERS:
+        ranges = list(_ranges(lows, highs)) or [0]
+        if min(ranges) < _MIN_LONG or max(ranges) > _MAX_LONG:
+            raise Unsettled("range")
 
 
-def _both(lows: Sequence[Value], highs: Sequence[Value]) -> Iterable[tuple[Value, Value]]:
-    pairs = zip(lows, highs, strict=True)
+def _ranges(lows: Sequence[Value], highs: Sequence[Value]) -> Iterable[Value]:
     if None in lows or None in highs:
-        return (pair for pair in pairs if None not in pair)
-    return pairs
+        return [high - low for low, high in zip(lows, highs, strict=True) if low is not None and high is not None]
+    return map(sub, highs, lows)
 
 
 def _added_up(column: _Column) -> dict[str, Value]:

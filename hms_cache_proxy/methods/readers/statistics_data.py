@@ -23,6 +23,12 @@ _I64, _F64, _STRUCT = b"\x0a\0", b"\x04\0", b"\x0c\0"
 _NESTED_HEADER = b"\x0a\0\x01"
 _MOST_BYTES, _MOST_DIGITS = 160, 400  # of a decimal; Hive's have 38 digits
 _EXACT = Context(prec=2000)
+_LOW_DECIMAL = b"\x0c\0\x01\x0b\0\x01\0\0\0"  # up to the last byte of its size
+_BETWEEN, _AFTER_HIGH = Struct(">3sh10s"), Struct(">3sh4sq3sq3s")
+_AROUND_DECIMALS = (
+    *(b"\x06\0\x03", b"\0\x0c\0\x02\x0b\0\x01\0\0\0", b"\x06\0\x03"),
+    *(b"\0\x0a\0\x03", b"\x0a\0\x04", _STOPS),
+)
 _LONG, _DOUBLE, _SCALE, _SIZE = Struct(">q"), Struct(">d"), Struct(">h"), Struct(">i")
 
 
@@ -101,11 +107,16 @@ def read(number: int, data: Sequence[bytes]) -> dict[str, Sequence[Value]] | Non
     layout = _LAYOUTS.get(number)
     if layout is not None and data:
         size = layout.struct.size
-        if all(len(one) == size for one in data):
+        if set(map(len, data)) == {size}:
             found = tuple(zip(*layout.struct.iter_unpack(b"".join(data)), strict=True))
             if all(found[at].count(value) == len(data) for at, value in layout.constants):
                 return {name: found[at] for name, at in layout.values.items()}
     kind = KINDS[number]
+    if number == DECIMALS:
+        decimals = list(map(_decimals, data))
+        if None not in decimals:
+            columns = zip(*decimals, strict=True)
+            return dict(zip((name for name, _ in kind.fields), columns, strict=True))
     rows = []
     for one in data:
         row = _row(kind, one)
@@ -113,6 +124,28 @@ def read(number: int, data: Sequence[bytes]) -> dict[str, Sequence[Value]] | Non
             return None
         rows.append(row)
     return {name: [row.get(name) for row in rows] for name, _ in kind.fields}
+
+
+def _decimals(data: bytes) -> tuple[Decimal, Decimal, int, int] | None:
+    """Low, high, nulls, distinct values of a decimal column that has all of them; in half of the time of `_row`."""
+    if not data.startswith(_LOW_DECIMAL):
+        return None
+    low = 10 + data[9]
+    high = low + 16 + data[low + 15]
+    size = len(data) - high
+    if size != _AFTER_HIGH.size:
+        return None
+    a, low_scale, b = _BETWEEN.unpack_from(data, low)
+    c, high_scale, d, nulls, e, distinct, f = _AFTER_HIGH.unpack_from(data, high)
+    if (a, b, c, d, e, f) != _AROUND_DECIMALS or max(abs(low_scale), abs(high_scale)) > _MOST_DIGITS:
+        return None
+    number = int.from_bytes
+    return (
+        Decimal(number(data[10:low], "big", signed=True)).scaleb(-low_scale, _EXACT),
+        Decimal(number(data[low + 16 : high], "big", signed=True)).scaleb(-high_scale, _EXACT),
+        nulls,
+        distinct,
+    )
 
 
 def _row(kind: Kind, data: bytes) -> dict[str, Value] | None:
