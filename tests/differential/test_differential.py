@@ -6,10 +6,11 @@ import itertools
 import os
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 import pytest
+from thrift.Thrift import TException
 
 from tests.differential.changes import Changes
 from tests.differential.compare import Report, compare
@@ -187,6 +188,28 @@ def test_a_metastore_that_limits_lists(
         proxy = new_proxy(metastore)
         reads = Reads(world, SEED)
         makers = [Reads.make_get_partitions, Reads.make_get_partitions_ps, Reads.make_get_partitions_by_filter]
+        with RawConnection(*proxy.address) as proxied:
+            check(compare(direct, proxied, (reads.rng.choice(makers)(reads) for _ in range(150))))
+    assert any(reason == "settings" for _, _, reason in proxy.requests())
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+def test_a_metastore_that_shows_bit_vectors(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]
+) -> None:
+    """metastore.stats.fetch.bitvector and .kll show what is not read into the cache: statistics are the metastore's."""
+    shown = {"metastore.stats.fetch.bitvector": "true", "metastore.stats.fetch.kll": "true"}
+    metastore = new_metastore("hive42", settings=shown)
+    with MetastoreClient(*metastore.address) as client, RawConnection(*metastore.address) as direct:
+        world = fill(client, "vectors", SEED, databases=1, tables=6, partitions=4)
+        changes = Changes(world, client)
+        for change in [changes.change_table_statistics, changes.change_partition_statistics] * 20:
+            with suppress(TException):  # a column that the table does not have
+                change()
+        proxy = new_proxy(metastore)
+        reads = Reads(world, SEED)
+        makers = [Reads.make_get_table_statistics_req, Reads.make_get_partitions_statistics_req]
         with RawConnection(*proxy.address) as proxied:
             check(compare(direct, proxied, (reads.rng.choice(makers)(reads) for _ in range(150))))
     assert any(reason == "settings" for _, _, reason in proxy.requests())

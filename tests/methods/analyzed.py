@@ -114,7 +114,7 @@ class Analyzed:
                 "Table",
                 tableName=name,
                 dbName=self.database,
-                sd=self._sd(),
+                sd=self.sd(),
                 partitionKeys=keys,
                 parameters={b"EXTERNAL": b"TRUE"},
                 tableType=b"EXTERNAL_TABLE",
@@ -123,16 +123,14 @@ class Analyzed:
 
     def partitions(self, table: bytes, values: Any = VALUES) -> None:
         """Partitions of a table with keys."""
-        common = {"dbName": self.database, "tableName": table, "sd": self._sd(), "parameters": {}}
+        common = {"dbName": self.database, "tableName": table, "sd": self.sd(), "parameters": {}}
         self.hms.do("add_partitions", new_parts=[struct("Partition", values=list(each), **common) for each in values])
 
     def update(
         self, table: bytes, columns: list[spec.Struct], *, partition: bytes | None = None, engine: bytes = b"hive"
     ) -> None:
         """Set statistics; a release without engines has those of `hive` only."""
-        names = {"dbName": self.database, "tableName": table, "partName": partition}
-        described = struct("ColumnStatisticsDesc", isTblLevel=partition is None, **names)
-        statistics = struct("ColumnStatistics", statsDesc=described, statsObj=columns, engine=engine)
+        statistics = self.described(table, columns, partition=partition, engine=engine)
         method = f"update_{'table' if partition is None else 'partition'}_column_statistics"
         request = struct("SetPartitionsStatsRequest", colStats=[statistics], engine=engine)
         reply = self.hms.ask(f"{method}_req", req=request)
@@ -143,5 +141,14 @@ class Analyzed:
         else:
             assert reply.value.success is not None, reply.plain
 
-    def _sd(self) -> spec.Struct:
+    def described(
+        self, table: bytes, columns: list[spec.Struct], *, partition: bytes | None = None, engine: bytes = b"hive"
+    ) -> spec.Struct:
+        """The ColumnStatistics that set them."""
+        names = {"dbName": self.database, "tableName": table, "partName": partition}
+        described = struct("ColumnStatisticsDesc", isTblLevel=partition is None, **names)
+        return struct("ColumnStatistics", statsDesc=described, statsObj=columns, engine=engine)
+
+    def sd(self) -> spec.Struct:
+        """A descriptor with all columns."""
         return descriptor(cols=[struct("FieldSchema", name=name, type=kind) for name, kind in TYPES.items()])
