@@ -273,4 +273,96 @@ def functions(db: str) -> list[Step]:
     ]
 
 
-SCRIPTS = {"functions": functions, "databases": databases, "tables": tables, "partitions": partitions}
+def constraints(db: str) -> list[Step]:
+    sd = descriptor([field("a", "int"), field("b")])
+    external = {"EXTERNAL": "TRUE"}
+    flags = {"enable_cstr": True, "validate_cstr": False, "rely_cstr": True}
+    keys = [field("k")]
+
+    def element(kind: str, column: str | None, table_name: str = "p", **fields: Any) -> Any:
+        place = {"catName": "hive", "table_db": db, "table_name": table_name, "column_name": column}
+        return struct(kind, **place, **flags, **fields)
+
+    def primary(name: str, column: str = "a", table_name: str = "p") -> dict[str, Any]:
+        one = element("SQLPrimaryKey", column, table_name, key_seq=1, pk_name=name)
+        return {"req": struct("AddPrimaryKeyRequest", primaryKeyCols=[one])}
+
+    def unique(name: str, column: str = "b", table_name: str = "p") -> dict[str, Any]:
+        one = element("SQLUniqueConstraint", column, table_name, key_seq=1, uk_name=name)
+        return {"req": struct("AddUniqueConstraintRequest", uniqueConstraintCols=[one])}
+
+    def foreign(name: str, column: str = "a", parent: str = "p", child: str = "c", to: str = "a") -> dict[str, Any]:
+        places = {"pktable_db": db, "pktable_name": parent, "fktable_db": db, "fktable_name": child}
+        rest = {"key_seq": 1, "update_rule": 0, "delete_rule": 0, "fk_name": name, "pk_name": "pk1", "catName": "hive"}
+        one = struct("SQLForeignKey", **places, **rest, **flags, pkcolumn_name=to, fkcolumn_name=column)
+        return {"req": struct("AddForeignKeyRequest", foreignKeyCols=[one])}
+
+    def of(kind: str, name: str = "p", **fields: Any) -> dict[str, Any]:
+        return {"request": struct(kind, catName="hive", db_name=db, tbl_name=name, **fields)}
+
+    def references(**fields: Any) -> dict[str, Any]:
+        return {"request": struct("ForeignKeysRequest", catName="hive", **fields)}
+
+    def dropped(table_name: str, name: str) -> dict[str, Any]:
+        place = {"catName": "hive", "dbname": db, "tablename": table_name, "constraintname": name}
+        return {"req": struct("DropConstraintRequest", **place)}
+
+    def every(name: str) -> dict[str, Any]:
+        return {"request": struct("AllTableConstraintsRequest", catName="hive", dbName=db, tblName=name)}
+
+    nulls = [element("SQLNotNullConstraint", "b", nn_name="nn1"), element("SQLNotNullConstraint", "a", nn_name="nn2")]
+    default = element("SQLDefaultConstraint", "b", default_value="'x'", dc_name="df1")
+    checks = [
+        element("SQLCheckConstraint", "b", check_expression="b>1", dc_name="ck1"),
+        element("SQLCheckConstraint", None, check_expression="a>1", dc_name="ck2"),
+    ]
+    return [
+        ("create_table", {"tbl": table(db, "p", sd=sd, partitionKeys=keys, parameters=external)}),
+        ("create_table", {"tbl": table(db, "c", sd=sd, parameters=external)}),
+        ("add_primary_key", primary("pk1", table_name="nope")),
+        ("add_primary_key", primary("pk1", "nope")),
+        ("add_primary_key", primary("pk1")),
+        ("add_primary_key", primary("pk1")),
+        ("add_primary_key", primary("pk2", "b")),
+        ("add_primary_key", {"req": struct("AddPrimaryKeyRequest", primaryKeyCols=[])}),
+        ("get_primary_keys", of("PrimaryKeysRequest")),
+        ("get_primary_keys", of("PrimaryKeysRequest", "nope")),
+        ("add_unique_constraint", unique("uk1")),
+        ("add_unique_constraint", unique("uk1")),
+        ("add_unique_constraint", unique("uk1", table_name="nope")),
+        ("get_unique_constraints", of("UniqueConstraintsRequest")),
+        ("add_foreign_key", foreign("fk1", parent="nope")),
+        ("add_foreign_key", foreign("fk1", child="nope")),
+        ("add_foreign_key", foreign("fk1", "nope")),
+        ("add_foreign_key", foreign("fk1")),
+        ("add_foreign_key", foreign("fk1")),
+        (
+            "get_foreign_keys",
+            references(parent_db_name=db, parent_tbl_name="p", foreign_db_name=db, foreign_tbl_name="c"),
+        ),
+        ("get_foreign_keys", references(parent_db_name=db, parent_tbl_name="p")),
+        ("get_foreign_keys", references(foreign_db_name=db, foreign_tbl_name="p")),
+        ("add_not_null_constraint", {"req": struct("AddNotNullConstraintRequest", notNullConstraintCols=nulls)}),
+        ("add_default_constraint", {"req": struct("AddDefaultConstraintRequest", defaultConstraintCols=[default])}),
+        ("add_check_constraint", {"req": struct("AddCheckConstraintRequest", checkConstraintCols=checks)}),
+        ("get_check_constraints", of("CheckConstraintsRequest")),
+        ("get_default_constraints", of("DefaultConstraintsRequest")),
+        ("get_all_table_constraints", every("c")),
+        ("get_all_table_constraints", every("nope")),
+        ("drop_constraint", dropped("p", "nope")),
+        ("drop_constraint", dropped("nope", "uk1")),
+        ("drop_constraint", dropped("p", "fk1")),
+        ("drop_constraint", dropped("c", "fk1")),
+        ("drop_constraint", dropped("p", "UK1")),
+        ("get_unique_constraints", of("UniqueConstraintsRequest")),
+        ("drop_database", {"name": db, "deleteData": True, "cascade": True}),
+    ]
+
+
+SCRIPTS = {
+    "databases": databases,
+    "tables": tables,
+    "partitions": partitions,
+    "functions": functions,
+    "constraints": constraints,
+}

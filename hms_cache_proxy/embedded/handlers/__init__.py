@@ -9,6 +9,7 @@ from __future__ import annotations
 from hms_cache_proxy.embedded.call import Method
 from hms_cache_proxy.embedded.handlers import (
     catalogs,
+    constraints,
     databases,
     functions,
     locks,
@@ -27,6 +28,7 @@ FAMILIES: dict[str, dict[str, Method]] = {
     "Databases": databases.METHODS,
     "Tables": {**tables.METHODS, **table_changes.METHODS},
     "Partitions": {**partitions.METHODS, **partition_changes.METHODS},
+    "Constraints": constraints.METHODS,
     "Functions": functions.METHODS,
     "Notification log": log.METHODS,
     "Transactions and write ids": transactions.METHODS,

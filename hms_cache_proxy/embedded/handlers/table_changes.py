@@ -41,13 +41,6 @@ def create_table_with_environment_context(call: Call, args: Struct) -> None:
     create(call, args.tbl, properties=quick_stats.context(args.environment_context))
 
 
-def create_table_req(call: Call, args: Struct) -> None:
-    """By request, which says what the processor can do."""
-    request = args.request
-    properties = quick_stats.context(request.envContext)
-    create(call, request.table, properties=properties, capabilities=request.processorCapabilities)
-
-
 def create(
     call: Call,
     table: Struct,
@@ -390,7 +383,6 @@ def _emptied(parameters: dict[str, str] | None, now: int) -> dict[str, str]:
 METHODS = writes(
     create_table=create_table,
     create_table_with_environment_context=create_table_with_environment_context,
-    create_table_req=create_table_req,
     drop_table=drop_table,
     drop_table_with_environment_context=drop_table_with_environment_context,
     drop_table_req=drop_table_req,

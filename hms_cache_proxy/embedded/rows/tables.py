@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Select, delete, insert, select, update
 
 from hms_cache_proxy.embedded.call import Call
 from hms_cache_proxy.embedded.database import new_ids
 from hms_cache_proxy.embedded.rows import descriptors
-from hms_cache_proxy.embedded.rows.common import delete_of, read_maps, rows_of, write, write_maps
+from hms_cache_proxy.embedded.rows.common import batches, delete_of, read_maps, rows_of, write, write_maps
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES, owner_type_name
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.values import new
@@ -70,13 +70,24 @@ def find_table(call: Call, catalog: str, database: str, name: str) -> Row | None
 def find_tables(call: Call, catalog: str, database: str, names: Sequence[str]) -> list[Row]:
     """The named ones which exist, by id."""
     tables, dbs = T.TBLS.c, T.DBS.c
-    query = (
-        select(T.TBLS, dbs.NAME.label("DB"), dbs.CTLG_NAME.label("CATALOG"))
-        .join(T.DBS, dbs.DB_ID == tables.DB_ID)
-        .where(dbs.NAME == database, dbs.CTLG_NAME == catalog, tables.TBL_NAME.in_(list(names)))
-        .order_by(tables.TBL_ID)
-    )
-    return _tables(call, call.rows(query))
+    query = _placed().where(dbs.NAME == database, dbs.CTLG_NAME == catalog)
+    found = []
+    for some in batches(names):
+        found += call.rows(query.where(tables.TBL_NAME.in_(some)))
+    return _tables(call, sorted(found, key=lambda row: int(row.TBL_ID)))
+
+
+def numbered(call: Call, ids: Sequence[int]) -> list[Row]:
+    """Tables by id."""
+    query = _placed()
+    return _tables(call, [row for some in batches(ids) for row in call.rows(query.where(T.TBLS.c.TBL_ID.in_(some)))])
+
+
+def _placed() -> Select[Any]:
+    """Tables with their database's name and catalog."""
+    dbs = T.DBS.c
+    columns = (T.TBLS, dbs.NAME.label("DB"), dbs.CTLG_NAME.label("CATALOG"))
+    return select(*columns).join(T.DBS, dbs.DB_ID == T.TBLS.c.DB_ID)
 
 
 def _tables(call: Call, rows: Sequence[Any]) -> list[Row]:
