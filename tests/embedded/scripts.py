@@ -359,7 +359,84 @@ def constraints(db: str) -> list[Step]:
     ]
 
 
+def statistics(db: str) -> list[Step]:
+    def data(**fields: Any) -> Any:
+        return struct("ColumnStatisticsData", **fields)
+
+    def bounds(kind: str, low: Any, high: Any) -> Any:
+        return struct(kind, lowValue=low, highValue=high, numNulls=0, numDVs=5)
+
+    def decimal(unscaled: bytes) -> Any:
+        return struct("Decimal", unscaled=unscaled, scale=2)
+
+    day, second = struct("Date", daysSinceEpoch=5), struct("Timestamp", secondsSinceEpoch=5)
+    decimals = bounds("DecimalColumnStatsData", decimal(b"\xff"), decimal(b"'\x10"))
+    texts = struct("StringColumnStatsData", maxColLen=9, avgColLen=2.5, numNulls=1, numDVs=4)
+    every = {
+        "a": ("int", data(longStats=bounds("LongColumnStatsData", 1, 9))),
+        "b": ("string", data(stringStats=texts)),
+        "c": ("double", data(doubleStats=bounds("DoubleColumnStatsData", 1.5, 9.25))),
+        "d": ("decimal(10,2)", data(decimalStats=decimals)),
+        "e": ("date", data(dateStats=bounds("DateColumnStatsData", day, None))),
+        "f": ("timestamp", data(timestampStats=bounds("TimestampColumnStatsData", second, None))),
+        "g": ("boolean", data(booleanStats=struct("BooleanColumnStatsData", numTrues=1, numFalses=2, numNulls=3))),
+        "h": ("binary", data(binaryStats=struct("BinaryColumnStatsData", maxColLen=3, avgColLen=1.0, numNulls=2))),
+    }
+    sd = descriptor([field(name, kind) for name, (kind, _) in every.items()])
+
+    def about(name: str, part: str | None = None, columns: str = "abcdefgh") -> Any:
+        place = {"isTblLevel": part is None, "dbName": db, "tableName": name, "partName": part, "catName": "hive"}
+        objects = [
+            struct("ColumnStatisticsObj", colName=column, colType=every[column][0], statsData=every[column][1])
+            for column in columns
+        ]
+        return struct("ColumnStatistics", statsDesc=struct("ColumnStatisticsDesc", **place), statsObj=objects)
+
+    def of_table(name: str, columns: list[str], engine: str = "hive") -> dict[str, Any]:
+        fields = {"dbName": db, "tblName": name, "colNames": columns, "engine": engine}
+        return {"request": struct("TableStatsRequest", **fields)}
+
+    of_parts = {"dbName": db, "tblName": "p", "colNames": ["a", "b"], "partNames": ["k=1", "k=2"], "engine": "hive"}
+    of_partitions = {"request": struct("PartitionsStatsRequest", **of_parts)}
+    several = [about("p", "k=2", "ab")]  # of more than one, Hive logs in the order of a hash table
+    of_several = {"request": struct("SetPartitionsStatsRequest", colStats=several, needMerge=False, engine="hive")}
+    t, p = {"db_name": db, "tbl_name": "t"}, {"db_name": db, "tbl_name": "p"}
+    external = {"EXTERNAL": "TRUE"}
+    return [
+        ("create_table", {"tbl": table(db, "t", sd=sd, parameters=external)}),
+        ("create_table", {"tbl": table(db, "p", sd=sd, partitionKeys=[field("k")], parameters=external)}),
+        ("add_partitions", {"new_parts": [partition(db, "p", ["1"], sd=sd), partition(db, "p", ["2"], sd=sd)]}),
+        ("update_table_column_statistics", {"stats_obj": about("t")}),
+        ("update_table_column_statistics", {"stats_obj": about("nope")}),
+        ("update_table_column_statistics", {"stats_obj": about("t", None, "a")}),
+        ("get_table_req", request("GetTableRequest", db, "t")),
+        ("get_table_column_statistics", {**t, "col_name": "a"}),
+        ("get_table_column_statistics", {**t, "col_name": "zz"}),
+        ("get_table_column_statistics", {"db_name": db, "tbl_name": "nope", "col_name": "a"}),
+        ("get_table_statistics_req", of_table("t", [*every, "zz"])),
+        ("get_table_statistics_req", of_table("nope", ["a"])),
+        ("get_table_statistics_req", of_table("t", ["a"], "impala")),
+        ("update_partition_column_statistics", {"stats_obj": about("p", "k=1")}),
+        ("update_partition_column_statistics", {"stats_obj": about("p", "k=9")}),
+        ("get_partition", {**p, "part_vals": ["1"]}),
+        ("get_partition_column_statistics", {**p, "part_name": "k=1", "col_name": "a"}),
+        ("get_partition_column_statistics", {**p, "part_name": "k=2", "col_name": "a"}),
+        ("get_partitions_statistics_req", of_partitions),
+        ("set_aggr_stats_for", of_several),
+        ("get_partitions_statistics_req", of_partitions),
+        ("get_partition", {**p, "part_vals": ["2"]}),
+        ("delete_table_column_statistics", {**t, "col_name": "a", "engine": "hive"}),
+        ("delete_table_column_statistics", {**t, "col_name": "a", "engine": "hive"}),
+        ("delete_table_column_statistics", {"db_name": db, "tbl_name": "nope", "col_name": "a", "engine": "hive"}),
+        ("get_table_statistics_req", of_table("t", list(every))),
+        ("delete_partition_column_statistics", {**p, "part_name": "k=1", "col_name": "a", "engine": "hive"}),
+        ("get_partitions_statistics_req", of_partitions),
+        ("drop_database", {"name": db, "deleteData": True, "cascade": True}),
+    ]
+
+
 SCRIPTS = {
+    "statistics": statistics,
     "databases": databases,
     "tables": tables,
     "partitions": partitions,

@@ -1,0 +1,226 @@
+"""Column statistics of tables and partitions.
+
+Job: what the calls mean; rows are rows/statistics.py's. Source: HMSHandler of 4.2, and what one answered.
+Owner: the thread of a call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from hms_cache_proxy.embedded import events, names, quick_stats
+from hms_cache_proxy.embedded.call import Call, reads, writes
+from hms_cache_proxy.embedded.failures import invalid_object, no_such_object, unknown_table
+from hms_cache_proxy.embedded.rows import partitions as partition_rows
+from hms_cache_proxy.embedded.rows import statistics as rows
+from hms_cache_proxy.embedded.rows import tables as table_rows
+from hms_cache_proxy.embedded.values import as_json, new
+from hms_cache_proxy.wire.spec import Struct
+
+ENGINE = "hive"
+
+
+def _found(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
+    found_catalog, found_database = names.both(database, catalog)
+    row = table_rows.find_table(call, found_catalog, found_database, names.fold(table))
+    if row is None:
+        place = names.qualified(found_catalog, found_database, names.fold(table))
+        raise no_such_object(f"Specified catalog.database.table does not exist : {place}")
+    return row
+
+
+def update_table_column_statistics(call: Call, args: Struct) -> bool:
+    """Of a table."""
+    return _update(call, args.stats_obj, None, basic=False)
+
+
+def update_partition_column_statistics(call: Call, args: Struct) -> bool:
+    """Of a partition."""
+    return _update(call, args.stats_obj, None, basic=False)
+
+
+def update_table_column_statistics_req(call: Call, args: Struct) -> Struct:
+    """The same by request."""
+    return _update_req(call, args.req)
+
+
+def update_partition_column_statistics_req(call: Call, args: Struct) -> Struct:
+    """The same by request."""
+    return _update_req(call, args.req)
+
+
+def _update_req(call: Call, request: Struct) -> Struct:
+    if len(request.colStats) != 1:
+        raise invalid_object("Only one ColumnStatistics object can be set by this call")
+    done = _update(call, request.colStats[0], request.engine, basic=False, write_id=request.writeId)
+    return new("SetPartitionsStatsResponse", result=done)
+
+
+def set_aggr_stats_for(call: Call, args: Struct) -> bool:
+    """Of a table, or of several partitions; one event for each."""
+    request = args.request
+    for each in request.colStats:
+        _update(call, each, request.engine, basic=True, write_id=request.writeId)
+    return True
+
+
+def _update(call: Call, given: Struct, engine: str | None, *, basic: bool, write_id: int | None = None) -> bool:
+    description = given.statsDesc
+    row = _found(call, description.dbName, description.tableName, description.catName)
+    given.engine = engine or given.engine or ENGINE
+    description.catName, description.dbName = row.table.catName, row.table.dbName
+    description.tableName = row.table.tableName
+    for each in given.statsObj:
+        each.colName, each.colType = names.fold(each.colName), each.colType.lower()
+    described = [each.colName for each in given.statsObj]
+    number = -1 if write_id is None else write_id
+    common = {"writeId": number, "database": row.table.dbName}
+    place = {"catalog": row.table.catName, "database": row.table.dbName, "table": row.table.tableName}
+    description.lastAnalyzed = call.now
+    if description.isTblLevel:
+        parameters = _accurate(row.table.parameters, described, basic=basic)
+        rows.put(call, row.table_id, given.statsObj, given.engine, partition=False)
+        table_rows.update_parameters(call, row.table_id, parameters)
+        row.table.parameters = parameters
+        fields: dict[str, Any] = {"colStatsJson": as_json(given), "parameters": parameters}
+        fields["tableObjJson"] = as_json(row.table)
+        events.log(call, "UPDATE_TBL_COL_STAT_EVENT", {**common, **fields}, **place)
+        return True
+    part = _part(call, row, description.partName)
+    parameters = _accurate(part.partition.parameters, described, basic=basic)
+    rows.put(call, part.partition_id, given.statsObj, given.engine, partition=True)
+    partition_rows.update_parameters(call, part.partition_id, parameters)
+    fields = {"colStatsJson": as_json(given), "parameters": parameters, "partVals": part.partition.values}
+    fields["tableObjJson"] = as_json(row.table)
+    events.log(call, "UPDATE_PART_COL_STAT_EVENT", {**common, **fields}, **place)
+    return True
+
+
+def _part(call: Call, row: table_rows.Row, name: str) -> partition_rows.Part:
+    found = partition_rows.find(call, row, names=[name], whole=True)
+    if not found:
+        raise no_such_object("Partition for which stats is gathered doesn't exist.")
+    return found[0]
+
+
+def _accurate(parameters: dict[str, str] | None, columns: Sequence[str], *, basic: bool) -> dict[str, str]:
+    """Parameters that say of these columns that their statistics are right (StatsSetupConst.setColumnStatsState)."""
+    kept = dict(parameters or {})
+    state: dict[str, Any] = json.loads(kept.get(quick_stats.ACCURATE) or "{}")
+    if basic:
+        state = {"BASIC_STATS": "true", **state}
+    told = state.setdefault("COLUMN_STATS", {})
+    told.update(dict.fromkeys(columns, "true"))
+    state["COLUMN_STATS"] = dict(sorted(told.items()))
+    kept[quick_stats.ACCURATE] = json.dumps(state, separators=(",", ":"))
+    return kept
+
+
+def get_table_column_statistics(call: Call, args: Struct) -> Struct | None:
+    """Of one column; nothing where there are none."""
+    row = _found(call, args.db_name, args.tbl_name)
+    found = rows.read(call, [row.table_id], [names.fold(args.col_name)], ENGINE, partition=False)
+    return _one(row, found.get(row.table_id), None)
+
+
+def get_partition_column_statistics(call: Call, args: Struct) -> Struct | None:
+    """Of one column; nothing where there are none."""
+    row = _found(call, args.db_name, args.tbl_name)
+    parts = partition_rows.find(call, row, names=[args.part_name])
+    if not parts:
+        return None
+    id_ = parts[0].partition_id
+    found = rows.read(call, [id_], [names.fold(args.col_name)], ENGINE, partition=True)
+    return _one(row, found.get(id_), args.part_name)
+
+
+def _one(row: table_rows.Row, found: list[tuple[int, Struct]] | None, partition: str | None) -> Struct | None:
+    if not found:
+        return None
+    description = new(
+        "ColumnStatisticsDesc",
+        isTblLevel=partition is None,
+        dbName=row.table.dbName,
+        tableName=row.table.tableName,
+        partName=partition,
+        lastAnalyzed=found[0][0],
+        catName=row.table.catName,
+    )
+    return new("ColumnStatistics", statsDesc=description, statsObj=[each for _, each in found], engine=ENGINE)
+
+
+def get_table_statistics_req(call: Call, args: Struct) -> Struct:
+    """Of several columns of a table."""
+    request = args.request
+    row = _found(call, request.dbName, request.tblName, request.catName)
+    wanted = [names.fold(name) for name in request.colNames]
+    found = rows.read(call, [row.table_id], wanted, request.engine or ENGINE, partition=False)
+    return new("TableStatsResult", tableStats=[each for _, each in found.get(row.table_id, [])])
+
+
+def get_partitions_statistics_req(call: Call, args: Struct) -> Struct:
+    """Of several columns of several partitions; those without any are left out."""
+    request = args.request
+    row = _found(call, request.dbName, request.tblName, request.catName)
+    parts = {part.partition_id: part.name for part in partition_rows.find(call, row, names=request.partNames)}
+    wanted = [names.fold(name) for name in request.colNames]
+    found = rows.read(call, parts, wanted, request.engine or ENGINE, partition=True)
+    told = {parts[id_]: [each for _, each in some] for id_, some in found.items()}
+    return new("PartitionsStatsResult", partStats=told)
+
+
+def delete_table_column_statistics(call: Call, args: Struct) -> bool:
+    """Of one column or all."""
+    row = _of_delete(call, args)
+    column = names.fold(args.col_name) if args.col_name else None
+    rows.remove(call, row.table_id, None if column is None else [column], args.engine, partition=False)
+    _deleted(call, "DELETE_TBL_COL_STAT_EVENT", row, {"colName": column})
+    return True
+
+
+def delete_partition_column_statistics(call: Call, args: Struct) -> bool:
+    """Of one column or all of a partition."""
+    row = _of_delete(call, args)
+    part = _part(call, row, args.part_name)
+    column = names.fold(args.col_name) if args.col_name else None
+    rows.remove(call, part.partition_id, None if column is None else [column], args.engine, partition=True)
+    fields = {"colName": column, "partName": part.name, "partValues": part.partition.values}
+    _deleted(call, "DELETE_PART_COL_STAT_EVENT", row, fields)
+    return True
+
+
+def _of_delete(call: Call, args: Struct) -> table_rows.Row:
+    """What these calls cannot declare is a failure of another kind, as in Hive."""
+    catalog, database = names.both(args.db_name)
+    row = table_rows.find_table(call, catalog, database, names.fold(args.tbl_name))
+    if row is None:
+        raise unknown_table(names.qualified(catalog, database, args.tbl_name))
+    return row
+
+
+def _deleted(call: Call, kind: str, row: table_rows.Row, fields: dict[str, Any]) -> None:
+    """Hive 4.2 logs it twice."""
+    place = {"catalog": row.table.catName, "database": row.table.dbName, "table": row.table.tableName}
+    for _ in range(2):
+        events.log(call, kind, {"database": row.table.dbName, **fields}, **place)
+
+
+METHODS = {
+    **reads(
+        get_table_column_statistics=get_table_column_statistics,
+        get_partition_column_statistics=get_partition_column_statistics,
+        get_table_statistics_req=get_table_statistics_req,
+        get_partitions_statistics_req=get_partitions_statistics_req,
+    ),
+    **writes(
+        update_table_column_statistics=update_table_column_statistics,
+        update_partition_column_statistics=update_partition_column_statistics,
+        update_table_column_statistics_req=update_table_column_statistics_req,
+        update_partition_column_statistics_req=update_partition_column_statistics_req,
+        set_aggr_stats_for=set_aggr_stats_for,
+        delete_table_column_statistics=delete_table_column_statistics,
+        delete_partition_column_statistics=delete_partition_column_statistics,
+    ),
+}
