@@ -1,9 +1,10 @@
 """Which partitions a filter selects.
 
 Job: the text of get_partitions_by_filter to a predicate over partitions' values; the grammar is
-methods/readers/filter_grammar.py, which has no LIKE. Must not know: rows. The rules are those of
+methods/readers/filter_grammar.py; LIKE, which it has not, is rewritten first. Must not know: rows. The rules are of
 methods/readers/filter_match.py, found by asking Hive 4: strings as bytes; `=` on integer keys with the literal's
-decimal form, else numbers; dates as dates; the default partition is in no comparison of a typed key, but may be named.
+decimal form, else numbers; LIKE as in SQL (`%`, `_`); dates as dates; the default partition is in no comparison of a
+typed key, but may be named.
 Owner: any thread; no state.
 """
 
@@ -21,7 +22,6 @@ from hms_cache_proxy.methods.readers.filter_grammar import (
     Both,
     Compare,
     Either,
-    LikeFilter,
     Node,
     Op,
     Value,
@@ -30,6 +30,7 @@ from hms_cache_proxy.methods.readers.filter_grammar import (
 from hms_cache_proxy.wire.spec import Struct
 
 Predicate = Callable[[Sequence[str]], bool]
+_TOKEN = re.compile(r""""[^"]*"|'[^']*'|`[^`]*`|[\w.:-]+|<=|>=|!=|<>|==|[^\s\w]""")
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _OPERATORS: dict[Op, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -45,26 +46,57 @@ def selects(text: str, keys: Sequence[Struct]) -> Predicate:
     """A predicate over the values of a partition; an empty text selects all. MetaException for what is no filter."""
     if not text.strip():
         return lambda values: True
-    try:
-        node = parse(text.encode())
-    except LikeFilter:
-        raise meta("LIKE in partition filters is not supported by this metastore") from None
+    positions = {key.name.lower(): (at, key.type.lower()) for at, key in enumerate(keys)}
+    patterns: dict[str, Predicate] = {}
+    node = parse(_rewritten(text, positions, patterns).encode())
     if node is None:
         raise meta(f"Error parsing partition filter: {text!r} is not understood")
-    return _compiled(node, {key.name.lower(): (at, key.type.lower()) for at, key in enumerate(keys)})
+    return _compiled(node, positions, patterns)
 
 
-def _compiled(node: Node, keys: dict[str, tuple[int, str]]) -> Predicate:
-    if isinstance(node, Both):
-        terms = [_compiled(term, keys) for term in node.terms]
-        return lambda values: all(term(values) for term in terms)
-    if isinstance(node, Either):
-        terms = [_compiled(term, keys) for term in node.terms]
-        return lambda values: any(term(values) for term in terms)
-    name = node.key.decode()
+def _rewritten(text: str, keys: dict[str, tuple[int, str]], patterns: dict[str, Predicate]) -> str:
+    """`k LIKE p` as a comparison with a name that stands for a predicate in `patterns`."""
+    tokens = _TOKEN.findall(text)
+    out: list[str] = []
+    at = 0
+    while at < len(tokens):
+        negated = at + 1 < len(tokens) and tokens[at + 1].lower() == "not"
+        like, pattern = at + 1 + negated, at + 2 + negated
+        if pattern < len(tokens) and tokens[like].lower() == "like":
+            name = f"like{len(patterns)}pattern"
+            key = _position(tokens[at].strip("`").lower(), keys)[0]
+            patterns[name] = _like(key, tokens[pattern][1:-1], negated)
+            out.append(f'{name} = "1"')
+            at = pattern + 1
+        else:
+            out.append(tokens[at])
+            at += 1
+    return " ".join(out)
+
+
+def _like(at: int, pattern: str, negated: bool) -> Predicate:
+    parts = ({"%": ".*", "_": "."}.get(char) or re.escape(char) for char in pattern)
+    matches = re.compile("".join(parts), re.DOTALL).fullmatch
+    return lambda values: (matches(values[at]) is None) is negated
+
+
+def _position(name: str, keys: dict[str, tuple[int, str]]) -> tuple[int, str]:
     if name not in keys:
         raise meta(f"Specified key <{name}> is not a partitioning key for the table")
-    at, kind = keys[name]
+    return keys[name]
+
+
+def _compiled(node: Node, keys: dict[str, tuple[int, str]], patterns: dict[str, Predicate]) -> Predicate:
+    if isinstance(node, Both):
+        terms = [_compiled(term, keys, patterns) for term in node.terms]
+        return lambda values: all(term(values) for term in terms)
+    if isinstance(node, Either):
+        terms = [_compiled(term, keys, patterns) for term in node.terms]
+        return lambda values: any(term(values) for term in terms)
+    name = node.key.decode()
+    if name in patterns:
+        return patterns[name]
+    at, kind = _position(name, keys)
     if isinstance(node, Between):
         return _between(node, at, kind)
     assert isinstance(node, Compare)

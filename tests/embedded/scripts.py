@@ -202,6 +202,11 @@ def partitions(db: str) -> list[Step]:
         ("get_partitions_by_filter", {**here, **all_of, "filter": 'p="x"'}),
         ("get_partitions_by_filter", {**here, **all_of, "filter": 'p >= "x" and q > 1'}),
         ("get_partitions_by_filter", {**here, **all_of, "filter": 'zz="x"'}),
+        ("get_partitions_by_filter", {**here, **all_of, "filter": 'p != "x" and q < 3'}),
+        ("get_partitions_by_filter", {**here, **all_of, "filter": 'p like "a%"'}),
+        ("get_partitions_by_filter", {**here, **all_of, "filter": 'p between "c" and "x"'}),
+        ("get_partitions_by_filter", {**here, **all_of, "filter": 'p = "y" and (q = 1 or q = 3)'}),
+        ("get_partitions_by_filter", {**here, "max_parts": 1, "filter": 'p = "y"'}),
         ("get_num_partitions_by_filter", {**here, "filter": "q = 1"}),
         ("alter_partition", {**here, "new_part": part("x", "1", parameters={"n": "m"})}),
         (

@@ -92,7 +92,8 @@ def _update(call: Call, given: Struct, engine: str | None, *, basic: bool, write
     parameters = _accurate(part.partition.parameters, described, basic=basic)
     rows.put(call, part.partition_id, given.statsObj, given.engine, partition=True)
     partition_rows.update_parameters(call, part.partition_id, parameters)
-    fields = {"colStatsJson": as_json(given), "parameters": parameters, "partVals": part.partition.values}
+    told = {quick_stats.ACCURATE: parameters[quick_stats.ACCURATE]} if basic else parameters
+    fields = {"colStatsJson": as_json(given), "parameters": told, "partVals": part.partition.values}
     fields["tableObjJson"] = as_json(row.table)
     events.log(call, "UPDATE_PART_COL_STAT_EVENT", {**common, **fields}, **place)
     return True
