@@ -3,8 +3,9 @@
 Job: a store's `Constraints` to a row and back, as lists that only need to be put into a reply. Most tables have none
 and then no row. Must not know LMDB, replies. Owner: the follower packs, all unpack.
 
-    u8 flags (1: it has foreign keys), u16 length of the owner, the owner (the table's name as in its key), then for
-    each kind that it has: u8 kind, u32 number of elements, u32 their bytes, the elements
+    u16 number of parents (tables that its foreign keys refer to), u16 length of the owner, the owner (the table's name
+    as in its key), u64 id of each parent, then for each kind that it has: u8 kind, u32 number of elements, u32 their
+    bytes, the elements
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Final, NamedTuple
 
 from hms_cache_proxy.store.protocol import ConstraintKind, Constraints
 
-_HEAD: Final = Struct(">BH")
+_HEAD: Final = Struct(">HH")
+_PARENT: Final = Struct(">Q")
 _LIST: Final = Struct(">BII")
-_FOREIGN_KEYS: Final = 1
 
 
 class ElementList(NamedTuple):
@@ -31,10 +32,11 @@ NO_ELEMENTS: Final = ElementList(0, b"")
 
 
 class ConstraintsEntry(NamedTuple):
-    """A table's constraints; its foreign keys are not known, only that it has some. `owner`: the table's name."""
+    """A table's constraints; its foreign keys are not known, only ids of the tables that they refer to. `owner`: the
+    table's name."""
 
     owner: bytes
-    foreign_keys: bool
+    parents: tuple[int, ...]
     lists: dict[int, ElementList]
 
     def list(self, kind: ConstraintKind) -> ElementList:
@@ -42,14 +44,14 @@ class ConstraintsEntry(NamedTuple):
         return self.lists.get(kind, NO_ELEMENTS)
 
 
-UNCONSTRAINED: Final = ConstraintsEntry(b"", False, {})
+UNCONSTRAINED: Final = ConstraintsEntry(b"", (), {})
 
 
 def constraints_pack(owner: bytes, constraints: Constraints) -> bytes:
     """The row; empty for none."""
     if constraints.nothing:
         return b""
-    parts = [_HEAD.pack(_FOREIGN_KEYS if constraints.foreign_keys else 0, len(owner)), owner]
+    parts = [_HEAD.pack(len(constraints.parents), len(owner)), owner, *map(_PARENT.pack, constraints.parents)]
     for kind, elements in sorted(constraints.elements.items()):
         joined = b"".join(elements)
         parts += (_LIST.pack(kind, len(elements), len(joined)), joined)
@@ -60,9 +62,11 @@ def constraints_unpack(row: bytes) -> ConstraintsEntry:
     """The inverse of `constraints_pack`; struct.error for a damaged row."""
     if not row:
         return UNCONSTRAINED
-    flags, length = _HEAD.unpack_from(row)
+    number, length = _HEAD.unpack_from(row)
     at = _HEAD.size + length
-    return ConstraintsEntry(row[_HEAD.size : at], bool(flags & _FOREIGN_KEYS), dict(_lists(row, at)))
+    end = at + number * _PARENT.size
+    parents = tuple(parent for (parent,) in _PARENT.iter_unpack(row[at:end]))
+    return ConstraintsEntry(row[_HEAD.size : at], parents, dict(_lists(row, end)))
 
 
 def _lists(row: bytes, at: int) -> Iterator[tuple[int, ElementList]]:

@@ -471,6 +471,11 @@ class CacheSnapshot:
         prefix, txn, database = layout.SET.pack(entry.set_number), self._txn, self._environment.partitions
         return all(layout.find(txn, database, prefix, name) is not None for name in names)
 
+    def constrained(self, table_id: int) -> Target | None:
+        """The table of this id if it has constraints, as the parent of a foreign key has; None if it is not known."""
+        row = self._get(self._prefixes[b"k"] + layout.TABLE_ID.pack(table_id), db=self._objects)
+        return None if row is None else b"t" + constraints_unpack(row).owner
+
     def write_ids(self, table_id: int) -> WriteIdsRow | None:
         """The writes to a transactional table; None if they are not known."""
         row = self._get(self._prefixes[b"w"] + layout.TABLE_ID.pack(table_id), db=self._objects)

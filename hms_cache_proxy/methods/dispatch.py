@@ -37,7 +37,7 @@ from hms_cache_proxy.wire.message import Header, MessageType, message_header
 from . import effects
 from .decision import Forward, Serve, Session, Wait, Work
 from .hot import HotPath, Known
-from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, unlogged
+from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
 from .plan import EVERYTHING, Plan, plan
 from .proof import UNPROVED, Proof, Rejected
 from .readers import Body, Context, Decline, Slices, Unfinished
@@ -297,7 +297,10 @@ class Dispatcher:
         more = members(snapshot, depends) if learnable and method.members else ()
         if not learnable or more is None or not may_learn(snapshot, method.name, depends):
             return self._missed(call.plan, depends, reason)
-        more += dropped_elsewhere(snapshot, method.name, depends)
+        named = parents(snapshot, method.name, depends)
+        if named is None:
+            return self._missed(call.plan, depends, reason)
+        more += dropped_elsewhere(snapshot, method.name, depends) + named
         depends = tuple(dict.fromkeys(depends + more))
         proved = Reason.WRITE_ID.value if call.proof.used else ""
         versions = versions_of(snapshot, depends)

@@ -7,7 +7,7 @@ sessions. Owner: the worker's loop; no state.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import ABSENT, TableEntry
@@ -26,6 +26,7 @@ LEARNABLE = frozenset(
         Reason.CAPABILITIES,
         Reason.COLLATION,
         Reason.FILTER,
+        Reason.FOREIGN_KEYS,
         Reason.FILTER_LIKE,
         Reason.LOCATION,
         Reason.ORDER,
@@ -47,8 +48,8 @@ _OF_CONSTRAINTS = frozenset(("get_primary_keys", "get_foreign_keys"))
 MAX_MEMBERS = 500
 """Tables whose versions are compared for one kept reply (0.5 us each)."""
 
-_NAMES_PARENTS = "get_all_table_constraints"
-"""Names the tables that a table refers to, of whose renaming nothing is noticed at the table."""
+_NAMES_PARENTS = ("get_all_table_constraints", "get_foreign_keys")
+"""They name the tables that a table refers to, of whose renaming nothing is noticed at the table."""
 
 _COLUMNS = ("get_fields", "get_schema")
 """They answer for the part of a table's name that is before a dot, and ask unusual serdes, which may read files."""
@@ -111,11 +112,30 @@ def dropped_elsewhere(snapshot: CacheSnapshot, method: str, depends: tuple[bytes
     with others of the same name, and logs only those."""
     if not method.endswith(("_constraints", "_primary_keys")):
         return ()
-    for catalog, database, name in (target[1:].split(b"\0") for target in depends if target[:1] == b"t"):
+    for catalog, database, name in _tables(depends):
         entry = snapshot.table(catalog, database, name)
         if not isinstance(entry, TableEntry) or not entry.constraints_known:
             return (targets.CONSTRAINTS,)
     return ()
+
+
+def parents(snapshot: CacheSnapshot, method: str, depends: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
+    """The tables that an answer names because these have foreign keys that refer to them, and where a foreign key may
+    go along with a constraint of its name; None if a table is not known."""
+    found: list[bytes] = []
+    for catalog, database, name in _tables(depends) if method in _NAMES_PARENTS else ():
+        entry = snapshot.table(catalog, database, name)
+        constraints = snapshot.constraints(entry) if isinstance(entry, TableEntry) else None
+        for parent in constraints.parents if constraints else ():
+            target = snapshot.constrained(parent)
+            if target is None:
+                return None
+            found += [target, targets.CONSTRAINTS]
+    return tuple(found)
+
+
+def _tables(depends: tuple[bytes, ...]) -> Iterator[list[bytes]]:
+    return (target[1:].split(b"\0") for target in depends if target[:1] == b"t")
 
 
 def lacking(snapshot: CacheSnapshot, depends: tuple[bytes, ...], proof: Callable[[], Proof]) -> Reason | None:
@@ -147,10 +167,8 @@ def _table_followed(snapshot: CacheSnapshot, method: str, names: list[bytes]) ->
         return True
     if entry.body is None or entry.materialized_view:
         return False
-    if method == _NAMES_PARENTS:
-        constraints = snapshot.constraints(entry)
-        if constraints is None or constraints.foreign_keys:
-            return False
+    if method in _NAMES_PARENTS and snapshot.constraints(entry) is None:
+        return False
     if PRIVILEGES_PER_PARTITION in entry.body or (entry.partition_keys and not entry.partitions_loaded):
         return False
     return not method.startswith(_COLUMNS) or any(serde in entry.body for serde in SINCE_4)

@@ -302,7 +302,7 @@ _ROWS: list[Method] = [
     _serve("get_default_constraints", _CONSTRAINTS),
     _serve("get_check_constraints", _CONSTRAINTS),
     _serve("get_all_table_constraints", _REQUEST),
-    Method("get_foreign_keys", Kind.READ, _FOREIGN_KEYS, reads=True),
+    _serve("get_foreign_keys", *_FOREIGN_KEYS),
     _constraint("add_primary_key", "req.primaryKeyCols"),
     _constraint("add_unique_constraint", "req.uniqueConstraintCols"),
     _constraint("add_not_null_constraint", "req.notNullConstraintCols"),

@@ -85,17 +85,17 @@ class ConstraintKind(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Constraints:
     """A table's constraints. `elements`: by kind the encoded list elements (SQLPrimaryKey and so on, each with its stop
-    byte), in order of constraint name and position; a kind without any is left out. `foreign_keys`: it refers to other
-    tables by foreign keys.
+    byte), in order of constraint name and position; a kind without any is left out. `parents`: ids of the
+    tables that it refers to by foreign keys, in order.
     """
 
     elements: Mapping[ConstraintKind, tuple[bytes, ...]] = field(default_factory=dict)
-    foreign_keys: bool = False
+    parents: tuple[int, ...] = ()
 
     @property
     def nothing(self) -> bool:
         """Most tables have none."""
-        return not self.elements and not self.foreign_keys
+        return not self.elements and not self.parents
 
 
 NO_CONSTRAINTS = Constraints()

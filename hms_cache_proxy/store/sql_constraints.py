@@ -4,7 +4,7 @@ Job: `Constraints` by table id. What the metastore does with its rows (found by 
 their MetaStoreDirectSql): the column is that of the descriptor the row names, else the partition key of that number,
 else unset; ENABLE_VALIDATE_RELY has a bit for each; lists have no order (no ORDER BY). Here they are in order of
 constraint name and position. A foreign key shows the table that it refers to, which can be renamed without a trace at
-the table that has the key, so of those it is only told that there are any.
+the table that has the key, so of those it is only told which tables they refer to.
 
 Owner: a snapshot.
 """
@@ -77,15 +77,15 @@ def read_constraints(
 ) -> dict[int, Constraints]:
     """The constraints of these tables, by id."""
     own: defaultdict[int, list[_Row]] = defaultdict(list)
-    children = set()
+    parents: defaultdict[int, set[int]] = defaultdict(set)
     for parent, child, kind, column, key, *rest in database.rows_by_ids(
         statements.found, [table.table_id for table in tables]
     ):
         if kind == _FOREIGN:
-            children.add(child)
+            parents[child].add(parent)
         elif kind in _KINDS:
             own[parent].append(_Row(_KINDS[kind], key if column is None else column, *rest))
-    return {table.table_id: _constraints(table, own, children) for table in tables}
+    return {table.table_id: _constraints(table, own, parents) for table in tables}
 
 
 class _Row(NamedTuple):
@@ -97,14 +97,14 @@ class _Row(NamedTuple):
     default: bytes | None
 
 
-def _constraints(table: TableName, own: dict[int, list[_Row]], children: set[int]) -> Constraints:
-    rows, has_key = own.get(table.table_id), table.table_id in children
+def _constraints(table: TableName, own: dict[int, list[_Row]], parents: dict[int, set[int]]) -> Constraints:
+    rows, referred = own.get(table.table_id), tuple(sorted(parents.get(table.table_id, ())))
     if rows is None:
-        return Constraints(foreign_keys=True) if has_key else NO_CONSTRAINTS
+        return Constraints(parents=referred) if referred else NO_CONSTRAINTS
     elements: defaultdict[ConstraintKind, list[bytes]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: (row.kind, row.name, row.position, row.column or b"")):
         elements[row.kind].append(_element(table, row))
-    return Constraints({kind: tuple(found) for kind, found in elements.items()}, foreign_keys=has_key)
+    return Constraints({kind: tuple(found) for kind, found in elements.items()}, parents=referred)
 
 
 def _element(table: TableName, row: _Row) -> bytes:

@@ -16,6 +16,7 @@ from tests.methods.test_dispatch import until
 from tests.methods.world import struct
 from tests.store.constrained import Constrained
 from tests.store.oracle import Oracle as Untyped
+from tests.store.oracle import hms
 from tests.testbed.bed import Bed
 from tests.testbed.hive import Metastore
 
@@ -112,18 +113,93 @@ def test_own_writes_are_read_at_once(local: Local, made: Constrained) -> None:
     assert columns(not_null(local, made, "written")) == []
 
 
-def test_foreign_keys_are_the_metastores(local: Local, made: Constrained) -> None:
-    """They name their table, which may be renamed behind the proxy; who was shown the new name finds it."""
-    for _ in range(3):
-        asked = whole(local, made, "child")
-        assert (asked.by, asked.reason) == ("miss", "foreign_keys")
-        local.followed.confirmed()
-    made.rename("parent", "mother")
-    keys = whole(local, made, "child").reply.value.success.allTableConstraints.foreignKeys
-    assert {row.pktable_name for row in keys} == {b"mother"}
-    request = struct("GetTableRequest", dbName=made.database.encode(), tblName=b"mother")
+def keys_of(asked: Asked) -> set[tuple[bytes, bytes, bytes]]:
+    """(table referred to, its column, name) of each."""
+    found = asked.reply.value.success
+    rows = found.foreignKeys if hasattr(found, "foreignKeys") else found.allTableConstraints.foreignKeys
+    return {(row.pktable_name, row.pkcolumn_name, row.fk_name) for row in rows}
+
+
+def foreign(local: Local, made: Constrained, child: str, parent: str | None = None) -> Asked:
+    database = made.database.encode()
+    names = {"foreign_db_name": database, "foreign_tbl_name": child.encode(), "catName": b"hive"}
+    if parent is not None:
+        names |= {"parent_db_name": database, "parent_tbl_name": parent.encode()}
+    return local.ask("get_foreign_keys", request=struct("ForeignKeysRequest", **names))
+
+
+def test_foreign_keys_are_kept_until_something_happens_to_either_table(local: Local, made: Constrained) -> None:
+    """They name the other table, which may be renamed behind the proxy; who was shown the new name finds it."""
+    made.table("mother")
+    made.primary_key("mother", ["c", "a"])
+    made.table("daughter")
+    made.foreign_key("daughter", "mother", [("c", "a"), ("a", "b")])
+    questions = [
+        lambda: whole(local, made, "daughter"),
+        lambda: foreign(local, made, "daughter"),
+        lambda: foreign(local, made, "daughter", "mother"),
+    ]
+    local.followed.loaded()
+    name = made.name("fk", "daughter", None).lower().encode()
+
+    def expect(table: bytes, column: bytes) -> None:
+        """Each question's answer changes to this, and is then kept."""
+        for question in questions:
+            later(local, question, lambda asked: keys_of(asked) == {(table, b"c", name), (table, column, name)})
+            later(local, question, lambda asked: asked.by == "hot")
+
+    expect(b"mother", b"a")
+    made.rename("mother", "matron")
+    questions.pop()  # it asks for keys to another table
+    expect(b"matron", b"a")
+    request = struct("GetTableRequest", dbName=made.database.encode(), tblName=b"matron")
     assert local.ask("get_table_req", req=request).reply.value.success is not None
-    made.rename("mother", "parent")
+    made.drop("daughter", name.decode())
+    for question in questions:
+        later(local, question, lambda asked: not keys_of(asked))
+    assert later(local, questions[1], lambda asked: asked.by in CACHED)
+
+
+def test_a_foreign_key_that_goes_with_its_name(local: Local, made: Constrained) -> None:
+    """Dropping a constraint of the same name elsewhere takes it along, and so does dropping what it refers to."""
+    for name in ("aunt", "niece", "stranger"):
+        made.table(name)
+    made.primary_key("aunt", ["c"])
+    made.foreign_key("niece", "aunt", [("c", "a")])
+    local.followed.loaded()
+    key = made.name("fk", "niece", None)
+
+    def question() -> Asked:
+        return foreign(local, made, "niece")
+
+    later(local, question, lambda asked: asked.by == "hot" and bool(keys_of(asked)))
+    row = hms.SQLNotNullConstraint(
+        catName="hive", table_db=made.database, table_name="stranger", column_name="a", nn_name=key,
+        enable_cstr=True, validate_cstr=False, rely_cstr=True,
+    )  # fmt: skip
+    made.oracle.add_not_null_constraint(hms.AddNotNullConstraintRequest([row]))
+    later(local, question, lambda asked: asked.by == "hot" and bool(keys_of(asked)))
+    made.drop("stranger", key)
+    later(local, question, lambda asked: not keys_of(asked))
+    made.foreign_key("niece", "aunt", [("c", "a")])
+    later(local, question, lambda asked: asked.by == "hot" and bool(keys_of(asked)))
+    made.oracle.drop_table(made.database, "aunt", True)
+    later(local, question, lambda asked: not keys_of(asked))
+
+
+def test_own_rename_of_what_is_referred_to_is_read_at_once(local: Local, made: Constrained) -> None:
+    for name in ("lord", "serf"):
+        made.table(name)
+    made.primary_key("lord", ["c"])
+    made.foreign_key("serf", "lord", [("c", "a")])
+    local.followed.loaded()
+    later(local, lambda: foreign(local, made, "serf"), lambda asked: asked.by == "hot")
+    request = struct("GetTableRequest", dbName=made.database.encode(), tblName=b"lord")
+    table = local.ask("get_table_req", req=request).reply.value.success.table
+    table.tableName = b"king"
+    local.ask("alter_table", dbname=made.database.encode(), tbl_name=b"lord", new_tbl=table)
+    assert {parent for parent, _, _ in keys_of(foreign(local, made, "serf"))} == {b"king"}
+    assert {parent for parent, _, _ in keys_of(foreign(local.another(), made, "serf"))} == {b"king"}
 
 
 def test_over_thrift_they_are_learned(over_thrift: Local, made: Constrained, hms42: Metastore) -> None:

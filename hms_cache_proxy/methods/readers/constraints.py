@@ -4,7 +4,8 @@ Job: arguments and a snapshot in, result struct out; see base.py for what is dec
 
 Of a table or database that does not exist a metastore says that it has no constraints. Its lists come in no order (no
 ORDER BY). A foreign key shows the names of the table that it refers to, which may be renamed without a trace at the
-table that has the key: tables with foreign keys are the metastore's to answer for, wherever these would be shown.
+table that has the key: where these would be shown, the metastore's own answer is kept, for as long as nothing happens
+to those tables either (learnable.py).
 Owner: the worker's loop.
 """
 
@@ -59,7 +60,7 @@ def get_foreign_keys(context: Context, args: Struct) -> Body:
     if request is None:
         raise Decline(Reason.ARGUMENTS)
     found = _constraints(context, request.catName, request.foreign_db_name, request.foreign_tbl_name)
-    if found.foreign_keys:
+    if found.parents:
         raise Decline(Reason.FOREIGN_KEYS)
     return wrapped_structs(0, [])
 
@@ -70,7 +71,7 @@ def get_all_table_constraints(context: Context, args: Struct) -> Body:
     if request is None or request.catName is None:
         raise Decline(Reason.ARGUMENTS)
     found = _constraints(context, request.catName, request.dbName, request.tblName)
-    if found.foreign_keys:
+    if found.parents:
         raise Decline(Reason.FOREIGN_KEYS)
     lists: list[bytes] = []
     for field in _ALL_FIELDS:
