@@ -49,8 +49,8 @@ _DOUBLES: Final = Struct(">bhdbhdbhqbhqbbb")
 _LENGTHS: Final = Struct(">bhqbhdbhqbhqbbb")
 _SINGLE: Final = Struct(">bhbhqb")
 _COUNTS: Final = Struct(">bhqbhqbbb")
-_NUMBER: Final = re.compile(rb"([+-]?\d+)(?:\.(\d*))?(?:[eE]([+-]?\d{1,9}))?")
-_MAX_SCALE: Final = 0x7FFF
+_NUMBER: Final = re.compile(rb"(?=[+-]?\.?\d)([+-]?\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,9}))?")
+_I16_SPAN: Final = 1 << 16
 
 
 class StatisticsStatements:
@@ -203,8 +203,7 @@ def decimal_struct(text: bytes) -> bytes | None:
         return None
     whole, fraction, exponent = number.groups()
     scale = len(fraction or b"") - int(exponent or 0)
-    if not -_MAX_SCALE <= scale <= _MAX_SCALE:
-        return None
+    scale = (scale + _I16_SPAN // 2) % _I16_SPAN - _I16_SPAN // 2  # as Java's (short) cuts it
     unscaled = int(whole + fraction) if fraction else int(whole)
     size = ((unscaled if unscaled >= 0 else ~unscaled).bit_length() + 8) // 8
     data = encode.string_field(1, unscaled.to_bytes(size, "big", signed=True))

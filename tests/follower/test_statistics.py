@@ -16,6 +16,7 @@ from tests.methods.analyzed import KEYS, NAMES, TYPES, Analyzed, every_type
 from tests.methods.oracle import Oracle
 from tests.methods.structs import struct
 from tests.testbed.hive import Metastore
+from tests.testbed.raw import EndOfStream
 from tests.testbed.untyped import decode_struct
 
 pytestmark = pytest.mark.real
@@ -213,3 +214,75 @@ def test_over_thrift_they_are_not_known(hms42: Metastore, follow: Follow, name: 
         followed.loaded()
         check = Checked(followed, hms, made.database)
         assert not check.table(b"flat").statistics_known and not check.table(b"part").statistics_of_partitions
+
+
+ODD = (
+    ("i", "NUM_DISTINCTS", None),
+    ("big", "COLUMN_TYPE", "void"),
+    ("small", "COLUMN_TYPE", "BigInt"),
+    ("tiny", "COLUMN_TYPE", "timestamp with local time zone"),
+    ("d", "DOUBLE_LOW_VALUE", "NaN"),
+    ("fl", "DOUBLE_HIGH_VALUE", "-Infinity"),
+    ("s", "AVG_COL_LEN", None),
+    ("vc", "MAX_COL_LEN", None),
+    ("ch", "COLUMN_TYPE", "character varying"),
+    ("bo", "NUM_TRUES", None),
+    ("bi", "NUM_NULLS", -7),
+    ("da", "LONG_HIGH_VALUE", None),
+    ("ts", "LONG_LOW_VALUE", None),
+)
+DECIMALS = (
+    "1E+3",
+    "1e-40",
+    "-0.0",
+    "+5",
+    "5.",
+    ".5",
+    "abc",
+    "",
+    " 1",
+    "1e40000",
+    "NaN",
+    "-12345678901234567890.12",
+    "0x1",
+)
+
+
+def test_rows_that_no_metastore_wrote(hms42: Metastore, follow: Follow, name: str) -> None:
+    """What the metastore makes of them is in the cache; what it cannot answer has no data there."""
+    assert hms42.database is not None
+    with Oracle("{}:{}".format(*hms42.address)) as hms:
+        made = Analyzed(hms, f"{name}_o".encode())
+        hms.do("create_database", database=struct("Database", name=made.database))
+        tables = [b"odd", *(b"dec%d" % number for number in range(len(DECIMALS)))]
+        for table in tables:
+            made.table(table)
+            made.update(table, every_type())
+        ids = [_table(hms, made.database, table).id for table in tables]
+        with hms42.database.connect() as connection, connection.cursor() as cursor:
+            where = 'WHERE "TBL_ID" = %s AND "COLUMN_NAME" = %s'
+            for column, field, value in ODD:
+                cursor.execute(f'UPDATE "TAB_COL_STATS" SET "{field}" = %s {where}', (value, ids[0], column))
+            for table_id, text in zip(ids[1:], DECIMALS, strict=True):
+                cursor.execute(
+                    f'UPDATE "TAB_COL_STATS" SET "BIG_DECIMAL_LOW_VALUE" = %s {where}', (text, table_id, "dec")
+                )
+        followed = follow(hms42, include=[f"{made.database.decode()}.*"])
+        followed.loaded()
+        check = Checked(followed, hms, made.database)
+        outcomes = set()
+        for table in tables:
+            with followed.reader.snapshot() as cache:
+                own = cache.table_statistics(check.table(table))
+            assert own is not None and len(own) == 14
+            for each in own if table == b"odd" else [each for each in own if each.column == b"dec"]:
+                place = {"db_name": made.database, "tbl_name": table, "col_name": each.column}
+                hms.reconnect()
+                try:
+                    found = hms.ask("get_table_column_statistics", **place).value.success
+                except EndOfStream:
+                    found = None
+                wanted = None if found is None else _encoded(found.statsObj)
+                outcomes.add(wanted is None)
+                assert (_decoded([each.element]) if each.data else None) == wanted, (table, each.column)
+        assert outcomes == {True, False}
