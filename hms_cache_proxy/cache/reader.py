@@ -403,16 +403,14 @@ class CacheSnapshot:
 
     def partition_statistics(
         self, entry: TableEntry, names: Iterable[bytes], columns: Container[bytes] | None, engine: bytes | None
-    ) -> Iterator[tuple[bytes, list[ColumnStatistics]]]:
+    ) -> list[tuple[bytes, list[ColumnStatistics]]]:
         """(partition, statistics) of the named partitions, those of these columns by this engine (None: all), in the
         order of `names`; what has none is left out. Only where `entry.statistics_of_partitions`."""
         assert entry.statistics_of_partitions, "statistics that are not known"
-        if entry.has_statistics:
-            decode, shared = self._reader.decoder(entry.set_number).decode, self._shared(entry)
-            for name, row in self._statistics_rows(entry, zip(names, names, strict=True)):
-                found = decode(row, columns, engine, shared)
-                if found:
-                    yield name, found
+        if not entry.has_statistics:
+            return []
+        rows = self._statistics_rows(entry, ((name, name) for name in names))
+        return list(self._reader.decoder(entry.set_number).decode(rows, columns, engine, self._shared(entry)))
 
     def gather_statistics(
         self,

@@ -13,7 +13,7 @@ Owner: the follower packs, all unpack.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from struct import Struct
 from typing import Final
 
@@ -24,6 +24,7 @@ from hms_cache_proxy.store.protocol import ColumnStatistics, Statistics, Statist
 _TABLE: Final = Struct(">HHIqI")
 _PARTITION: Final = Struct(">3sqI")
 _LENGTH: Final = Struct(">3s8xI")  # of a partition row's entry
+_ANALYZED: Final = Struct(">3xq")
 _HEAD: Final = Struct(">HH")
 _LEVEL: Final = 1  # 16 us for 20 columns, a fifth to a half of the bytes; others take longer for hardly less
 MAX_HEADS: Final = 4096  # that a process remembers of a set
@@ -91,22 +92,34 @@ class StatisticsDecoder:
         self._heads: dict[bytes, StatisticsHead] = {}
 
     def decode(
-        self, row: bytes, columns: Container[bytes] | None, engine: bytes | None, shared: Callable[[bytes], bytes]
-    ) -> list[ColumnStatistics]:
-        """Those of these columns by this engine; None: of all."""
-        found = []
-        packed = zlib.decompress(row)
-        at, end, size, unpack = 0, len(packed), _PARTITION.size, _PARTITION.unpack_from
-        while at < end:
-            index, analyzed_s, length = unpack(packed, at)
-            begin = at + size
-            at = begin + length
-            head = self._heads.get(index) or self._head(index, shared)
-            if (engine is None or head.engine == engine) and (columns is None or head.column in columns):
-                found.append(ColumnStatistics(head, analyzed_s, packed[begin:at]))
-        if at != end:
-            raise CacheError("statistics of a partition end before their lengths say")
-        return found
+        self,
+        rows: Iterable[tuple[bytes, bytes]],
+        columns: Container[bytes] | None,
+        engine: bytes | None,
+        shared: Callable[[bytes], bytes],
+    ) -> Iterator[tuple[bytes, list[ColumnStatistics]]]:
+        """Of each (partition, row) those of these columns by this engine (None: all); rows with none are left out."""
+        wanted: dict[bytes, StatisticsHead | None] = {}
+        size, unpack, analyzed = _PARTITION.size, _LENGTH.unpack_from, _ANALYZED.unpack_from
+        for key, packed in rows:
+            row = zlib.decompress(packed)
+            found: list[ColumnStatistics] = []
+            at, end = 0, len(row)
+            while at < end:
+                index, length = unpack(row, at)
+                begin = at + size
+                if index not in wanted:
+                    head = self._heads.get(index) or self._head(index, shared)
+                    asked = (engine is None or head.engine == engine) and (columns is None or head.column in columns)
+                    wanted[index] = head if asked else None
+                kept = wanted[index]
+                if kept is not None:
+                    found.append(ColumnStatistics(kept, analyzed(row, at)[0], row[begin : begin + length]))
+                at = begin + length
+            if at != end:
+                raise CacheError("statistics of a partition end before their lengths say")
+            if found:
+                yield key, found
 
     def gather(
         self,

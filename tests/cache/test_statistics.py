@@ -70,8 +70,9 @@ def test_rows(statistics: Statistics) -> None:
         return len(shared).to_bytes(3, "big")
 
     row = rows.StatisticsEncoder(intern).encode(statistics)
-    decoded = rows.StatisticsDecoder().decode(row, None, None, lambda index: shared[int.from_bytes(index, "big") - 1])
-    assert tuple(decoded) == statistics
+    decoder = rows.StatisticsDecoder()
+    decoded = decoder.decode([(b"", row)], None, None, lambda index: shared[int.from_bytes(index, "big") - 1])
+    assert [tuple(found) for _, found in decoded] == ([statistics] if statistics else [])
 
 
 def test_only_what_is_asked_for(shelf: Shelf) -> None:

@@ -14,22 +14,25 @@ Owner: the worker's loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from struct import Struct as Packer
 from typing import Final
 
 from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.cache.reader import CacheSnapshot
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import ColumnStatistics
 from hms_cache_proxy.wire.spec import Struct
 
-from .base import STOP, Body, Context, Database, Decline, utf8, wrapped_structs
+from .base import STOP, Body, Context, Database, Decline, Unfinished, started, utf8, wrapped_structs
 
 HIVE: Final = b"hive"
 """The engine where a request names none."""
-MAX_PARTITIONS: Final = 5_000
-"""Partitions of one request: 5 us each for 5 of 20 columns, and nothing else is answered meanwhile."""
+MAX_PARTITIONS: Final = 10_000
+"""Partitions of one request: with all of 20 columns a reply of 20 MB. Of more the metastore's own answer is kept."""
+SLICE: Final = 50
+"""Partitions that are looked at in one turn of the loop, about a millisecond."""
 
 _LIST: Final = Packer("!bi")
 _MAP: Final = Packer("!bbi")
@@ -53,7 +56,8 @@ def get_partition_column_statistics(context: Context, args: Struct) -> Body:
     entry = _table(context, context.split(args.db_name), args.tbl_name)
     if isinstance(entry, bytes):
         return entry
-    found = _of_partitions(context, entry, [args.part_name], [args.col_name], HIVE)
+    columns, names = _asked(context, entry, [args.part_name], [args.col_name], HIVE)
+    found = _found(context, context.snapshot, entry, names, columns, HIVE) if names else []
     return _one(entry, args.part_name, found[0][1] if found else [])
 
 
@@ -67,27 +71,45 @@ def get_table_statistics_req(context: Context, args: Struct) -> Body:
     return wrapped_structs(len(found), [each.element for each in found])
 
 
-def get_partitions_statistics_req(context: Context, args: Struct) -> Body:
+def get_partitions_statistics_req(context: Context, args: Struct) -> Body | Unfinished:
     """Of columns of partitions."""
-    request = args.request
+    return started(_of_many(context, args.request))
+
+
+def _of_many(context: Context, request: Struct | None) -> Generator[None, None, Body]:
     entry = requested(context, request)
+    assert request is not None
     if isinstance(entry, bytes):  # who asks for nothing is not told
-        return entry if request.partNames and request.colNames else _partitions([])
-    found = _of_partitions(context, entry, request.partNames, request.colNames, engine_of(request))
-    return _partitions(found)
+        return entry if request.partNames and request.colNames else b"".join((*_map_of(0), STOP, STOP))
+    engine = engine_of(request)
+    columns, names = _asked(context, entry, request.partNames, request.colNames, engine)
+    count, parts = 0, list[bytes]()
+    opened = context.snapshot.again(entry)
+    for begin in range(0, len(names), SLICE):
+        some = names[begin : begin + SLICE]
+        if not begin:
+            found = _found(context, context.snapshot, entry, some, columns, engine)
+        else:
+            yield
+            snapshot = opened()
+            if snapshot is None:  # the table has changed
+                raise Decline(Reason.STATISTICS)
+            with snapshot:
+                found = _found(context, snapshot, entry, some, columns, engine)
+        count += len(found)
+        for name, statistics in found:
+            parts += (encode.string(name), _LIST.pack(_STRUCT, len(statistics)))
+            parts += [each.element for each in statistics]
+    return b"".join((*_map_of(count), *parts, STOP, STOP))
 
 
-def _partitions(found: list[tuple[bytes, list[ColumnStatistics]]]) -> bytes:
-    parts = [_SUCCESS_STRUCT, _FIRST_MAP, _MAP.pack(_STRING, _LIST_TYPE, len(found))]
-    for name, statistics in found:
-        parts += (encode.string(name), _LIST.pack(_STRUCT, len(statistics)))
-        parts += [each.element for each in statistics]
-    return b"".join((*parts, STOP, STOP))
+def _map_of(count: int) -> tuple[bytes, ...]:
+    return _SUCCESS_STRUCT, _FIRST_MAP, _MAP.pack(_STRING, _LIST_TYPE, count)
 
 
 def columns_of(names: list[bytes] | None) -> frozenset[bytes]:
     """Columns as they are stored."""
-    if names is None or not all(name.isascii() and b"\0" not in name for name in names):
+    if names is None or not all(name is not None and name.isascii() and b"\0" not in name for name in names):
         raise Decline(Reason.ARGUMENTS)
     return frozenset(name.lower() for name in names)
 
@@ -127,21 +149,29 @@ def _of_table(context: Context, entry: TableEntry, names: list[bytes] | None, en
     return _told([each for each in found if each.engine == engine and each.column in columns])
 
 
-def _of_partitions(
-    context: Context, entry: TableEntry, names: list[bytes] | None, asked: list[bytes] | None, engine: bytes
-) -> list[tuple[bytes, list[ColumnStatistics]]]:
-    columns = columns_of(asked)
+def _asked(
+    context: Context, entry: TableEntry, names: list[bytes] | None, columns: list[bytes] | None, engine: bytes
+) -> tuple[frozenset[bytes], list[bytes]]:
+    """Columns, and partitions, of which there are none where none can have statistics."""
+    stored = columns_of(columns)
     if names is None or len(names) > MAX_PARTITIONS:
         raise Decline(Reason.ARGUMENTS)
-    comparable(context, columns, engine)
-    if not tells_partitions(context, entry, names):
-        return []
-    if not context.partitions_by_exact_name:
-        for name in names:
-            if context.snapshot.partition(entry, name) is None:
-                raise Decline(Reason.ARGUMENTS)
-    wanted = dict.fromkeys(names)
-    found = list(context.snapshot.partition_statistics(entry, wanted, columns, engine))
+    comparable(context, stored, engine)
+    return stored, list(dict.fromkeys(names)) if tells_partitions(context, entry, names) else []
+
+
+def _found(
+    context: Context,
+    snapshot: CacheSnapshot,
+    entry: TableEntry,
+    names: list[bytes],
+    columns: frozenset[bytes],
+    engine: bytes,
+) -> list[tuple[bytes, list[ColumnStatistics]]]:
+    """What these partitions have. Declines what is no partition where it may be another's name, spelt otherwise."""
+    if not context.partitions_by_exact_name and not snapshot.has_partitions(entry, names):
+        raise Decline(Reason.ARGUMENTS)
+    found = snapshot.partition_statistics(entry, names, columns, engine)
     for _, statistics in found:
         _told(statistics)
     return found

@@ -76,5 +76,3 @@ def _asked(reason: str, releases: tuple[str, ...] = ("3.1", "4.0", *NEW), **fiel
     names = {"dbName": STAT, "tblName": b"part", "colNames": PLAIN, "partNames": ONE} | fields
     request = {"request": struct("PartitionsStatsRequest", **names)}
     return Question("get_aggr_stats_for", request, reason, releases)
-
-

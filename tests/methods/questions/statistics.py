@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.methods.analyzed import NAMES, TYPES
-from tests.methods.questions.question import DB, HIT, NEW, OTHER_ID, Question
+from tests.methods.questions.question import DB, HIT, HIVE_4, NEW, OTHER_ID, Question
 from tests.methods.structs import struct
 
 STAT = b"{prefix}stat"
@@ -54,6 +54,7 @@ def _of_tables() -> Iterator[Question]:
     place = {"db_name": b"@hive#" + STAT, "tbl_name": b"flat", "col_name": b"i"}
     yield Question("get_table_column_statistics", place)
     yield Question("get_table_column_statistics", place | {"col_name": "ä".encode()}, "arguments")
+    yield Question("get_table_column_statistics", place | {"col_name": None}, "arguments", HIVE_4)  # 3.1 closes
     for name, reason in ((b"mixed", "not_cached"), (b"i", HIT)):  # a boolean's numbers are no answer for an int
         place = {"db_name": STAT, "tbl_name": b"unknown", "col_name": name}
         yield Question("get_table_column_statistics", place, reason)
@@ -100,6 +101,9 @@ def _of_partitions() -> Iterator[Question]:
         for column in (b"i", b"I", b" i", b"nope", b"dt", b"vc"):
             place = {"db_name": STAT, "tbl_name": b"part", "part_name": name, "col_name": column}
             yield Question("get_partition_column_statistics", place)
+    for odd in ({"part_name": None}, {"col_name": None}):
+        place = {"db_name": STAT, "tbl_name": b"part", "part_name": NAMES[0], "col_name": b"i", **odd}
+        yield Question("get_partition_column_statistics", place, "arguments", HIVE_4)
     for name in (b"dt=zz/h=1", b"DT=a/h=0", b"h=0/dt=a", b"dt=a", b"xx", b"", b"dt=a/h=0/"):
         place = {"db_name": STAT, "tbl_name": b"part", "part_name": name, "col_name": b"i"}
         yield Question("get_partition_column_statistics", place, HIT, NEW)
