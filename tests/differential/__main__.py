@@ -47,6 +47,13 @@ def _reads_23(world: object, seed: int) -> Iterator[Request]:
     return OldReads(world, seed, METHODS_23 - slow)  # type: ignore[arg-type]  # a World
 
 
+STORES: dict[str, dict[str, str]] = {
+    "sql": {},
+    "thrift": {"STORE": "thrift"},
+    "ttl": {"STORE": "none", "TTL_ENABLED": "true", "TTL_TTL": "1h", "TTL_CACHE_MISSING": "true"},
+}
+"""How the cache is filled. `ttl`: by what clients ask; all changes then go through the proxy."""
+
 UPSTREAMS = {
     "hive42": Upstream(Reads),
     "hive42-mariadb": Upstream(Reads, latin1=True),
@@ -70,8 +77,7 @@ def start(stack: ExitStack, flavour: str, store: str) -> tuple[Address, Address]
         metastore.database.widen()
     url = metastore.database.reader_url if store == "sql" and metastore.database is not None else None
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hms-differential-")))
-    settings = {} if url else {"STORE": "thrift"}
-    proxy = Proxy(directory=directory, upstream=metastore.uri, store_url=url, settings=settings)
+    proxy = Proxy(directory=directory, upstream=metastore.uri, store_url=url, settings=STORES[store])
     stack.callback(proxy.close)
     proxy.start()
     print(f"{flavour} at {metastore.uri}, proxy at {proxy.uri}, cache filled over {store}", flush=True)
@@ -89,7 +95,8 @@ def run(options: argparse.Namespace, direct_at: Address, proxy_at: Address) -> b
     ):
         world = fill(client, options.prefix, options.seed, kinds=upstream.kinds, latin1=upstream.latin1)
         print(f"filled {len(world.databases)} databases, {len(world.tables)} tables", flush=True)
-        changes = Changes(world, client, through, statistics_are_logged=upstream.statistics_are_logged)
+        by_time = options.store == "ttl" and options.proxy is None
+        changes = Changes(world, through if by_time else client, through, statistics_are_logged=upstream.statistics_are_logged)
         for number in range(options.rounds):
             began = time.monotonic()
             if number:
@@ -114,7 +121,7 @@ def run(options: argparse.Namespace, direct_at: Address, proxy_at: Address) -> b
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
     parser.add_argument("--upstream", choices=UPSTREAMS, default="hive42", help="what metastore it is, or is started")
-    parser.add_argument("--store", choices=("sql", "thrift"), default="sql", help="how a started proxy fills its cache")
+    parser.add_argument("--store", choices=STORES, default="sql", help="how a started proxy fills its cache")
     parser.add_argument("--direct", type=address, help="a running metastore, HOST:PORT")
     parser.add_argument("--proxy", type=address, help="the proxy before it, HOST:PORT")
     parser.add_argument("--seed", type=int, default=1)

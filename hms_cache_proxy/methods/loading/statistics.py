@@ -35,7 +35,7 @@ class StatisticsOfPartitions:
         self._args = args
         request = args.request
         self._names: list[bytes] = list(dict.fromkeys(request.partNames))
-        catalog = request.catName or names.DEFAULT_CATALOG
+        catalog = names.DEFAULT_CATALOG if request.catName is None else request.catName
         columns = b"\0".join(request.colNames)
         self._of = (catalog, request.dbName, request.tblName, columns, request.engine or b"")
         self._known: dict[bytes, bytes] = {}

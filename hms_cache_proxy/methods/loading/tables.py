@@ -70,7 +70,8 @@ def one_table(look: Look, header: Header, args: Any, arguments: bytes) -> OneTab
         request = args.req
         if request is None or not says_only(request, *PLAIN):
             return None
-        catalog, database = request.catName or names.DEFAULT_CATALOG, names.read_name(request.dbName)
+        catalog = names.DEFAULT_CATALOG if request.catName is None else request.catName
+        database = names.read_name(request.dbName)
         table = names.read_name(request.tblName)
     if not catalog or database is None or table is None:
         return None
