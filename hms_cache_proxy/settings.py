@@ -200,6 +200,9 @@ class Config(_Section):
     list_order: Literal["metastore", "name"] = Field(
         "metastore", description="Order of lists that the metastore leaves unordered: its own as seen, or by name."
     )
+    cache_absent: bool = Field(
+        True, description="Whether the cache answers for what is known not to exist; else the metastore is asked."
+    )
     include: _Patterns = Field(
         (), description="What may be cached, as `db.table` globs or `re:` patterns; empty = all."
     )

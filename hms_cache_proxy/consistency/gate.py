@@ -43,6 +43,7 @@ class Reason(StrEnum):
     SETMETACONF = "setmetaconf"  # the connection changed the metastore's settings for itself
     AUTHORIZATION = "authorization"  # the metastore filters or refuses by user
     NOT_LOADED = "not_loaded"
+    ABSENT = "absent"  # known not to exist, and the metastore is to say so itself
     EXCLUDED = "excluded"  # by include and exclude
     FULL = "full"  # no room in the cache
     TRANSACTIONAL = "transactional"  # a transactional table of another catalog than hive: write ids have none

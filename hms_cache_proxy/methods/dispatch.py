@@ -122,7 +122,12 @@ class Dispatcher:
         self._looked_s: dict[tuple[bytes, ...], float] = {}
         self._slow_since_ns = -1  # BEGAN_NS at which a read waited in vain: no patience until it moves
         self._shared = effects.Shared(
-            page, fences, self._replies, wake, int(config.upstream_options.request_timeout_s * 10**9)
+            page,
+            fences,
+            self._replies,
+            wake,
+            int(config.upstream_options.request_timeout_s * 10**9),
+            config.cache_absent,
         )
 
     def authorize(self, authorization: Authorization) -> None:
@@ -319,7 +324,8 @@ class Dispatcher:
             raise Decline(Reason.ARGUMENTS) from None
         found.bearer.show(args, call.proof)
         differ = (bool(self._page[slot]) for slot in _DIFFER)
-        context = Context(snapshot, self._default_catalog, found.method.name, self._by_name, call.proof, *differ)
+        given = snapshot, self._default_catalog, found.method.name, self._by_name, call.proof
+        context = Context(*given, self._shared.answers_absent, *differ)
         body = found.reader(context, args)
         state = depends, versions_of(snapshot, depends), snapshot.seq
         if isinstance(body, Unfinished):

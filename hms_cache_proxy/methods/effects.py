@@ -41,6 +41,9 @@ class Shared:
     request_time_ns: int
     """The longest time that a metastore may work on a request."""
 
+    answers_absent: bool = True
+    """Whether a refusal that says that something does not exist may be kept."""
+
     pid: int = field(default_factory=os.getpid)
 
     def owed(self) -> None:
@@ -96,7 +99,7 @@ class Read(Effect):
         waiting = shared.replies.peek(self.key)
         if waiting is not None and waiting.versions == self.versions and waiting.depends == self.depends:
             return  # an equal answer that came earlier can be used earlier
-        body = kept_part(self.method, reply)
+        body = kept_part(self.method, reply, not_found=shared.answers_absent)
         if body is not None:
             entry = ReplyEntry(body, self.depends, self.versions, learned_ns=now_ns, extra=self.extra)
             shared.replies.put(self.key, entry)

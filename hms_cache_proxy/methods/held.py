@@ -41,13 +41,16 @@ def said(reply: bytes | None) -> Said:
     return Said.SUCCESS if _first_field(reply, header.body) in (None, 0) else Said.REFUSED
 
 
-def kept_part(method: str, reply: bytes) -> bytes | None:
-    """The result struct of a reply that may be kept; None for failures and other refusals than NOT_FOUND."""
+def kept_part(method: str, reply: bytes, *, not_found: bool = True) -> bytes | None:
+    """The result struct of a reply that may be kept; None for failures and other refusals than NOT_FOUND, and for these
+    too without `not_found`."""
     header = _header(reply)
     if header.type is not MessageType.REPLY or header.name != method.encode():
         return None
     field_id = _first_field(reply, header.body)
     if field_id is None:
+        return None
+    if field_id and not not_found:
         return None
     if field_id and not {row.type for row in spec.METHODS[method].result if row.id == field_id} <= NOT_FOUND:
         return None

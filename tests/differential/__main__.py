@@ -95,8 +95,8 @@ def run(options: argparse.Namespace, direct_at: Address, proxy_at: Address) -> b
     ):
         world = fill(client, options.prefix, options.seed, kinds=upstream.kinds, latin1=upstream.latin1)
         print(f"filled {len(world.databases)} databases, {len(world.tables)} tables", flush=True)
-        by_time = options.store == "ttl" and options.proxy is None
-        changes = Changes(world, through if by_time else client, through, statistics_are_logged=upstream.statistics_are_logged)
+        writer = through if options.store == "ttl" else client
+        changes = Changes(world, writer, through, statistics_are_logged=upstream.statistics_are_logged)
         for number in range(options.rounds):
             began = time.monotonic()
             if number:

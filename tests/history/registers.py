@@ -101,6 +101,7 @@ class Register:
         self.key = f"{type(self).__name__} {database}.{name}"
         self.lock = threading.Lock()
         self.version = 0
+        self.old = False  # a Hive before 4
 
     def create(self, client: MetastoreClient) -> None:
         client.create_table(table(self.database, self.name, {"v": "0"}))
@@ -111,8 +112,12 @@ class Register:
     def ways(self) -> list[Way]:
         raise NotImplementedError
 
+    def usable(self) -> list[Way]:
+        """The ways that this release has."""
+        return [way for way in self.ways() if not self.old or way.__name__ not in SINCE_4]
+
     def read(self, client: MetastoreClient) -> int:
-        return random.choice(self.ways())(client)
+        return random.choice(self.usable())(client)
 
     def _table(self, client: MetastoreClient) -> Any:
         return client.get_table_req(GetTableRequest(dbName=self.database, tblName=self.name)).table
@@ -282,6 +287,9 @@ class PartitionSet(Register):
         request = GetPartitionNamesPsRequest(dbName=self.database, tblName=self.name, partValues=[""], maxParts=-1)
         return self._newest(client.get_partition_names_ps_req(request).names)
 
+    def by_old_names_ps(self, client: MetastoreClient) -> int:
+        return self._newest(client.get_partition_names_ps(self.database, self.name, [""], -1))
+
     def by_auth(self, client: MetastoreClient) -> int:
         """Learned, each user's for itself."""
         answer = client.get_partitions_with_auth(self.database, self.name, -1, f"user{moment()}", [])
@@ -293,7 +301,7 @@ class PartitionSet(Register):
         return self._newest([one.values[0] for one in answer.partitions if one.values])
 
     def ways(self) -> list[Way]:
-        return [self.by_names, self.by_names_ps, self.by_auth, self.by_partitions_req]
+        return [self.by_names, self.by_names_ps, self.by_old_names_ps, self.by_auth, self.by_partitions_req]
 
 
 class Renamed(Register):
@@ -382,6 +390,9 @@ class TableStatistics(Register):
         return [self.by_statistics_req]
 
 
+SINCE_4 = frozenset(("by_get_database_req", "by_get_partitions_by_names_req", "by_names_ps", "by_partitions_req"))
+"""Ways by methods that came with Hive 4."""
+
 KINDS: list[type[Register]] = [
     TableParameter,
     TransactionParameter,
@@ -393,13 +404,16 @@ KINDS: list[type[Register]] = [
 ]
 
 
-def build(client: MetastoreClient, prefix: str, *, copies: int = 2) -> list[Register]:
-    """Create the objects of every kind."""
+def build(client: MetastoreClient, prefix: str, *, copies: int = 2, version: str = "4.2.0") -> list[Register]:
+    """Create the objects of every kind that this version of Hive has."""
     database = f"{prefix}_db"
     client.create_database(Database(name=database))
     registers: list[Register] = [DatabaseParameter("", f"{prefix}_p{number}") for number in range(copies)]
+    old = not version.startswith("4.")
     for kind in KINDS:
-        registers += [kind(database, f"{kind.__name__.lower()}{number}") for number in range(copies)]
+        if not (old and kind is TransactionParameter):
+            registers += [kind(database, f"{kind.__name__.lower()}{number}") for number in range(copies)]
     for register in registers:
+        register.old = old
         register.create(client)
     return registers

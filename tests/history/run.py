@@ -38,15 +38,17 @@ def run_history(
     kill: bool = True,
     settle_s: float = 15.0,
     until_violation: bool = False,
+    version: str = "4.2.0",
 ) -> Outcome:
-    """`bound_s`: the proxies' max_unconfirmed_ms, and some slack, in seconds."""
+    """`bound_s`: the proxies' max_unconfirmed_ms, and some slack, in seconds; `version`: of Hive."""
     with MetastoreClient(*metastore) as client:
-        registers = build(client, prefix)
+        registers = build(client, prefix, version=version)
         counter = TableParameter(f"{prefix}_db", "counter")
         counter.create(client)
     ports = [metastore[1], *(proxy.port for proxy in proxies)]
     checker = Checker(direct=metastore[1], bound_ns=int(bound_s * 1e9))
-    workload, disturb = Workload(registers, checker, ports), Chaos(proxies, kill=kill)
+    workload = Workload(registers, checker, ports, ordered_log=not version.startswith("2."))
+    disturb = Chaos(proxies, kill=kill)
     workload.start(counter=counter)
     if chaos:
         disturb.start()
@@ -82,7 +84,7 @@ def converged(registers: list[Register], ports: list[int], checker: Checker, set
 
 def ways(register: Register, port: int) -> dict[str, int]:
     with MetastoreClient("127.0.0.1", port) as client:
-        return {way.__name__: way(client) for way in register.ways()}
+        return {way.__name__: way(client) for way in register.usable()}
 
 
 def check_counter(counter: TableParameter, metastore: tuple[str, int], workload: Workload, checker: Checker) -> None:

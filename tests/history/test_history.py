@@ -12,6 +12,8 @@ from tests.proxy import Proxy
 from tests.testbed.hive import Metastore
 
 SECONDS = float(os.environ.get("HISTORY_SECONDS", "180"))
+ELSEWHERE_SECONDS = float(os.environ.get("HISTORY_SECONDS", "20"))
+ELSEWHERE = [("hive31", "sql"), ("hive23-postgresql", "sql"), ("hive42-mariadb", "sql"), ("hive42", "thrift")]
 CAUGHT_WITHIN_S = 180.0
 SETTINGS = {"WORKERS": "2", "MAX_UNCONFIRMED_MS": "2000"}
 BOUND_S = 3.0
@@ -39,6 +41,34 @@ def test_no_violation(new_metastore: Callable[..., Metastore], new_proxy: Callab
     assert outcome.reads > 50 * SECONDS and outcome.chaos, outcome.summary()
     hits = sum(count for proxy in proxies for (_, how, _), count in proxy.requests().items() if how == "hit")
     assert hits > 1000, "the history says nothing when nothing is served from the cache"
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.flaky(reruns=0)
+@pytest.mark.timeout(ELSEWHERE_SECONDS + 400)
+@pytest.mark.parametrize(("flavour", "store"), ELSEWHERE)
+def test_no_violation_elsewhere(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], flavour: str, store: str
+) -> None:
+    """Shorter ones over every other kind of metastore and store."""
+    metastore = new_metastore(flavour)
+    over_sql = store == "sql"
+    settings = SETTINGS if over_sql else {**SETTINGS, "STORE": "thrift"}
+    proxies = [new_proxy(metastore, store=over_sql, settings=settings) for _ in range(2)]
+    outcome = run_history(
+        metastore.address,
+        proxies,
+        prefix="history",
+        seconds=ELSEWHERE_SECONDS,
+        bound_s=BOUND_S,
+        version=metastore.flavour.version,
+    )
+    print(outcome.summary())
+    assert not outcome.violations and not outcome.errors, outcome.summary()
+    assert outcome.reads > 10 * ELSEWHERE_SECONDS, outcome.summary()
+    hits = sum(count for proxy in proxies for (_, how, _), count in proxy.requests().items() if how == "hit")
+    assert hits > 2 * ELSEWHERE_SECONDS, "the history says nothing when nothing is served from the cache"
 
 
 @pytest.mark.real

@@ -35,11 +35,19 @@ class Workload(Threads):
     """Threads over `ports` (the first is the metastore's own)."""
 
     def __init__(
-        self, registers: list[Register], checker: Checker, ports: list[int], *, pause_s: float = 0.005
+        self,
+        registers: list[Register],
+        checker: Checker,
+        ports: list[int],
+        *,
+        pause_s: float = 0.005,
+        ordered_log: bool = True,
     ) -> None:
+        """`ordered_log`: a larger event id is of a later change, and every change has one."""
         super().__init__(pause_s=pause_s)
         self.registers, self.checker, self.ports = registers, checker, ports
         self.increments = 0
+        self.ordered_log = ordered_log
 
     def start(self, *, writers: int = 3, readers: int = 6, counter: Register | None = None, lockers: int = 2) -> None:
         jobs: list[Job] = [self._read_log_once]
@@ -82,7 +90,7 @@ class Workload(Threads):
         self.checker.end(write, time.monotonic_ns())
         register.version = version
         self.counts["writes"] += 1
-        if random.random() < 0.3:
+        if self.ordered_log and random.random() < 0.3:
             direct = connections.get(self.ports[0])
             write.event_id = direct.get_current_notificationEventId().eventId
 
@@ -114,7 +122,7 @@ class Workload(Threads):
                 break
             register, _ = self.pick(self.registers)
             for _ in range(random.randint(1, 4)):  # in a row: by different ways, of which some are cached
-                way = random.choice(register.ways())
+                way = random.choice(register.usable())
                 for client, before in zip(clients, seen, strict=True):
                     if not self._read(client, register, way, port, before):
                         return connections.drop(port)

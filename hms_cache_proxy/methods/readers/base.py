@@ -111,6 +111,8 @@ class Context(NamedTuple):
     """Lists without an order of their own are given in order of names; else they are the metastore's to order."""
     proof: Proof
     """With which transactional tables may be used."""
+    answers_absent: bool = True
+    """What is known not to exist is answered here."""
     lists_differ: bool = False
     """The metastore's settings make lists of partitions differ from what is stored."""
     shapes_differ: bool = False
@@ -203,6 +205,7 @@ class Context(NamedTuple):
         if entry is None:
             raise Decline(Reason.NOT_LOADED)
         if entry is ABSENT:
+            self.known_absent()
             return False
         if entry.remote:
             raise Decline(Reason.REMOTE)
@@ -225,6 +228,7 @@ class Context(NamedTuple):
         if self.proof.names_another(entry):
             raise Decline(Reason.TABLE_ID)
         if isinstance(entry, Absent):
+            self.known_absent()
             return None
         if entry.body is None:
             raise Decline(_NOT_LOADED.get(entry.reason_not_loaded, Reason.NOT_LOADED))
@@ -235,6 +239,11 @@ class Context(NamedTuple):
         if entry.materialized_view:
             raise Decline(Reason.MATERIALIZED_VIEW)
         return entry
+
+    def known_absent(self) -> None:
+        """Declines where the metastore is to say itself that something does not exist (`cache_absent`)."""
+        if not self.answers_absent:
+            raise Decline(Reason.ABSENT)
 
     def partitioned(self, database: Database, raw: bytes | None) -> TableEntry | None:
         """A table whose partitions, if it has partition keys, are all loaded; None if there is none."""

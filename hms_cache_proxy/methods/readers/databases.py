@@ -87,6 +87,7 @@ def _database(context: Context, database: Database) -> Body:
     if entry is None:
         raise Decline(Reason.NOT_LOADED)
     if entry is ABSENT:
+        context.known_absent()
         message = b"database %b.%b" % (database.raw_catalog, database.raw)
         return context.error("NoSuchObjectException", database.raw if context.before_4 else message)
     if entry.remote:

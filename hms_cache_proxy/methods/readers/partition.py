@@ -119,5 +119,6 @@ def _found(context: Context, entry: TableEntry, values: list[bytes], result: Res
         if DEFAULT_PARTITION in values and values_of(struct) != values:
             raise Decline(Reason.ARGUMENTS)  # stored with an empty value: some methods then answer with what was asked
         return result(struct)
+    context.known_absent()
     context.ordered()  # another collation may take a value for equal that is not
     return context.error("NoSuchObjectException", b"partition values=" + listed(values))

@@ -210,6 +210,8 @@ def _by_names(
 def _joined(context: Context, entry: TableEntry, names: list[bytes], variant: Variant, *, wrapped: bool) -> bytes:
     pieces: list[bytes] = []
     count = context.snapshot.join_partitions(entry, names, pieces, variant) if entry.partition_keys else 0
+    if count < len(names):
+        context.known_absent()
     return wrapped_structs(count, pieces) if wrapped else success_structs(count, pieces)
 
 
