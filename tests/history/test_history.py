@@ -68,7 +68,7 @@ def test_no_violation_elsewhere(
     assert not outcome.violations and not outcome.errors, outcome.summary()
     assert outcome.reads > 10 * ELSEWHERE_SECONDS, outcome.summary()
     hits = sum(count for proxy in proxies for (_, how, _), count in proxy.requests().items() if how == "hit")
-    assert hits > 2 * ELSEWHERE_SECONDS, "the history says nothing when nothing is served from the cache"
+    assert hits > ELSEWHERE_SECONDS / 4, "the history says nothing when nothing is served from the cache"
 
 
 @pytest.mark.real
