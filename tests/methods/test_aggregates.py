@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.methods.decision import Forward, Work
-from hms_cache_proxy.methods.readers.aggregates import SLICE
+from hms_cache_proxy.methods.readers.aggregates import ROW, SLICE
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
@@ -161,7 +161,7 @@ def same(world: World, local: Local, some: Statistics, database: bytes) -> Count
 def sliced(world42: World, local42: Local) -> spec.Struct:
     """A request that takes several turns of the loop, of a table that is in the cache."""
     database = f"{world42.prefix}stat".encode()
-    names = [b"dt=%d/h=x" % number for number in range(3 * SLICE // len(EXACT))]
+    names = [b"dt=%d/h=x" % number for number in range(3 * SLICE // (len(EXACT) + ROW))]
     with Oracle(world42.address) as hms:
         analyzed = Analyzed(hms, database)
         analyzed.table(b"sliced", keyed=True)

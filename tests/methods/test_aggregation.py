@@ -63,6 +63,12 @@ def test_a_line_through_the_smallest_and_the_largest() -> None:
     assert (found.lowValue, found.highValue, found.numNulls) == (0, 45, 5)
 
 
+def test_a_line_downwards() -> None:
+    rows = [{"low": 20 - 10 * at, "high": 25 - 10 * at, **COUNTS} for at in range(3)]
+    found = total(LONG, rows, named=4)
+    assert (found.lowValue, found.highValue) == (-10, 25)
+
+
 @pytest.mark.parametrize(
     ("number", "rows", "named"),
     [
