@@ -94,7 +94,7 @@ def test_a_long_reply_is_of_the_same_state(bench: Bench) -> None:
 
 
 def test_one_that_takes_too_much_is_relayed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filter_walk, "MOVES", 50)
+    monkeypatch.setattr(filter_walk, "MOVES", 10)
     forward, steps = ended(decided(bench, request("n = 7")))
     assert isinstance(forward, Forward) and (forward.outcome, forward.reason) == ("miss", "filter_unsupported")
     assert forward.hold_bytes and steps > 1  # the metastore's answer is learned
@@ -110,7 +110,7 @@ def test_one_that_holds_its_state_for_too_long_is_relayed(bench: Bench) -> None:
 def test_a_fence_that_came_meanwhile_is_heeded_when_it_is_given_up(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filter_walk, "MOVES", 50)
+    monkeypatch.setattr(filter_walk, "MOVES", 10)
     work = decided(bench, request("n = 7"))
     bench.step(Changes(cursor=12, partitions=[PartitionChange(TABLE_ID, [], [b"day=d30/n=7"])]))
     message = encode_call("drop_partition_by_name", DATABASE[1].decode(), TABLE[2].decode(), "day=d31/n=7", False)

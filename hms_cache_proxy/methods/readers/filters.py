@@ -42,6 +42,8 @@ SMALL = 1000
 """Partitions of a table that is looked at whole."""
 JOINED_AT_ONCE = 1000
 """Partitions that are joined in one go (about 1 ms)."""
+JOINED_IN_TURN = 200
+"""The same, in the turn of the loop in which the last of them was found."""
 _LATER = (b"`", b"==")
 """Words that are not known before Hive 4."""
 
@@ -93,6 +95,8 @@ def _by_filter(
         if len(names) > JOINED_AT_ONCE:
             before, after = around_structs(len(names), wrapped=False)
             return Slices(around(before, context.snapshot.iter_chosen(entry, names, Variant.FILTER), after))
+        if len(names) > JOINED_IN_TURN:
+            yield
         pieces: list[bytes] = []
         return success_structs(context.snapshot.join_partitions(entry, names, pieces, Variant.FILTER), pieces)
 
