@@ -1,10 +1,10 @@
 """Which partitions a filter selects.
 
 Job: the text of get_partitions_by_filter to a predicate over partitions' values; the grammar is
-methods/readers/filter_grammar.py; LIKE, which it has not, is rewritten first. Must not know: rows. The rules are of
-methods/readers/filter_match.py, found by asking Hive 4: strings as bytes; `=` on integer keys with the literal's
-decimal form, else numbers; LIKE as in SQL (`%`, `_`); dates as dates; the default partition is in no comparison of a
-typed key, but may be named.
+methods/readers/filter_grammar.py; IN and LIKE, which it has not, are rewritten first. Must not know: rows. The rules
+are of methods/readers/filter_match.py, found by asking Hive 4: strings as bytes; `=` on integer keys with the
+literal's decimal form, else numbers; LIKE as in SQL (`%`, `_`); dates as dates; the default partition is in no
+comparison of a typed key, but may be named.
 Owner: any thread; no state.
 """
 
@@ -14,6 +14,8 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import structlog
 
 from hms_cache_proxy.embedded.failures import meta
 from hms_cache_proxy.embedded.names import DEFAULT_PARTITION
@@ -29,8 +31,11 @@ from hms_cache_proxy.methods.readers.filter_grammar import (
 )
 from hms_cache_proxy.wire.spec import Struct
 
+log = structlog.get_logger()
+
 Predicate = Callable[[Sequence[str]], bool]
 _TOKEN = re.compile(r""""[^"]*"|'[^']*'|`[^`]*`|[\w.:-]+|<=|>=|!=|<>|==|[^\s\w]""")
+_MEMBER = re.compile(r"\( \S+ \) (?P<no>not )?in \(", re.IGNORECASE)
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _OPERATORS: dict[Op, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -50,19 +55,28 @@ def selects(text: str, keys: Sequence[Struct]) -> Predicate:
     patterns: dict[str, Predicate] = {}
     node = parse(_rewritten(text, positions, patterns).encode())
     if node is None:
+        log.warning("a partition filter is not understood", filter=text)
         raise meta(f"Error parsing partition filter: {text!r} is not understood")
     return _compiled(node, positions, patterns)
 
 
 def _rewritten(text: str, keys: dict[str, tuple[int, str]], patterns: dict[str, Predicate]) -> str:
-    """`k LIKE p` as a comparison with a name that stands for a predicate in `patterns`."""
+    """`(k) IN (a, b)` as comparisons, `k LIKE p` as one with a name that stands for a predicate in `patterns`."""
     tokens = _TOKEN.findall(text)
     out: list[str] = []
     at = 0
     while at < len(tokens):
         negated = at + 1 < len(tokens) and tokens[at + 1].lower() == "not"
         like, pattern = at + 1 + negated, at + 2 + negated
-        if pattern < len(tokens) and tokens[like].lower() == "like":
+        found = _MEMBER.match(" ".join(tokens[at : at + 6])) if tokens[at] == "(" else None
+        if found is not None and ")" in tokens[at + 5 :]:
+            start = at + 5 + bool(found["no"])
+            end = tokens.index(")", start)
+            op, joined = ("!=", " and ") if found["no"] else ("=", " or ")
+            values = [token for token in tokens[start:end] if token != ","]
+            out.append("(" + joined.join(f"{tokens[at + 1]} {op} {value}" for value in values) + ")")
+            at = end + 1
+        elif pattern < len(tokens) and tokens[like].lower() == "like":
             name = f"like{len(patterns)}pattern"
             key = _position(tokens[at].strip("`").lower(), keys)[0]
             patterns[name] = _like(key, tokens[pattern][1:-1], negated)

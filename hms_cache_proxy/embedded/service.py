@@ -55,6 +55,7 @@ class Service:
             value = self._run(session, method, arguments(text, decoded))
             result = spec.result(text)(success=value)
         except Failure as failure:
+            log.debug("refused", method=text, failure=str(failure))
             field = _declared(text, failure.kind)
             if field is not None:
                 declared = spec.struct(failure.kind)(message=failure.message)
