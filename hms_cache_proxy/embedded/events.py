@@ -160,9 +160,21 @@ def alter_partitions(
     _of_table(call, "ALTER_PARTITIONS", table, **fields)
 
 
-def _of_table(call: Call, kind: str, table: Struct, **fields: Any) -> None:
+def insert_files(call: Call, table: Struct, partition: Struct | None, data: Struct) -> int:
+    """INSERT: files that a writer says it added; the id. Without a change manager, a file is `URI###`."""
+    files = [f"{uri}###" for uri in data.filesAdded]
+    fields = {
+        "tableObjJson": as_json(table),
+        "ptnObjJson": None if partition is None else as_json(partition),
+        "replace": "false" if data.replace is False else "true",
+        "files": files,
+    }
+    return _of_table(call, "INSERT", table, **fields)
+
+
+def _of_table(call: Call, kind: str, table: Struct, **fields: Any) -> int:
     common = {"db": table.dbName, "table": table.tableName, "tableType": table.tableType}
-    log(call, kind, {**common, **fields}, catalog=table.catName, database=table.dbName, table=table.tableName)
+    return log(call, kind, {**common, **fields}, catalog=table.catName, database=table.dbName, table=table.tableName)
 
 
 def _pairs(table: Struct, partition: Struct) -> dict[str, str]:

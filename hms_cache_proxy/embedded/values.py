@@ -109,8 +109,11 @@ def _converter(type_name: str) -> Convert | None:
     if type_name.endswith(">"):
         return _list(type_name.partition("<")[2][:-1])
 
+    union = facts.is_union(type_name)
+
     def convert(value: Struct) -> Struct:  # the plan is made on first use: some structs contain themselves
-        _fill(value, _plan(facts.fields(type_name)))
+        converted, filled = _plan(facts.fields(type_name))
+        _fill(value, (converted, () if union else filled))
         return value
 
     return convert

@@ -69,6 +69,11 @@ def fields(struct_name: str) -> tuple[FieldFact, ...]:
     return _rows(_facts.STRUCTS[struct_name][2])
 
 
+def is_union(struct_name: str) -> bool:
+    """Whether at most one of its fields is set."""
+    return bool(_facts.STRUCTS[struct_name][0] == "union")
+
+
 def struct_versions(struct_name: str) -> tuple[str, ...]:
     """The versions that have this struct."""
     return _versions(_facts.STRUCTS[struct_name][1])

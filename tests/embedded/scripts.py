@@ -89,6 +89,11 @@ def tables(db: str) -> list[Step]:
     view = {"tableType": "VIRTUAL_VIEW", "viewOriginalText": "x", "viewExpandedText": "y"}
     keys = [field("p"), field("q", "int")]
     elsewhere = descriptor([field("a", "string")], "file:/tmp/elsewhere")
+
+    def inserted(name: str, **fields: Any) -> dict[str, Any]:
+        data = struct("FireEventRequestData", insertData=struct("InsertEventRequestData", **fields))
+        return {"rqst": struct("FireEventRequest", successful=True, data=data, dbName=db, tableName=name)}
+
     able = {"processorCapabilities": ["EXTREAD"], "processorIdentifier": "x"}
     external = {"EXTERNAL": "TRUE"}
     return [
@@ -122,6 +127,9 @@ def tables(db: str) -> list[Step]:
         ),
         ("truncate_table", {"dbName": db, "tableName": "t9", "partNames": []}),
         ("truncate_table", {"dbName": db, "tableName": "nope", "partNames": []}),
+        ("fire_listener_event", inserted("t9", filesAdded=["file:/x"])),
+        ("fire_listener_event", inserted("t9", filesAdded=["file:/x"], filesAddedChecksum=["1"], replace=False)),
+        ("fire_listener_event", inserted("nope", filesAdded=[])),
         ("truncate_table", {"dbName": db, "tableName": "p1", "partNames": ["p=nope/q=1"]}),
         ("get_tables", {"db_name": db, "pattern": "*"}),
         ("get_tables", {"db_name": db, "pattern": "t*|v1"}),

@@ -10,8 +10,11 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from hms_cache_proxy.embedded import names
-from hms_cache_proxy.embedded.call import Call, reads
+from hms_cache_proxy.embedded import events, names
+from hms_cache_proxy.embedded.call import Call, reads, writes
+from hms_cache_proxy.embedded.failures import Failure
+from hms_cache_proxy.embedded.handlers.partitions import one
+from hms_cache_proxy.embedded.handlers.tables import found
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.spec import Struct
@@ -45,8 +48,8 @@ def get_next_notification(call: Call, args: Struct) -> Struct:
     if request.tableNames:
         query = query.where(columns.TBL_NAME.in_([names.fold(name) for name in request.tableNames]))
     limit = request.maxEvents if request.maxEvents is not None and request.maxEvents > 0 else MAX_EVENTS
-    found = call.rows(query.limit(min(limit, MAX_EVENTS)))
-    return new("NotificationEventResponse", events=[_event(row) for row in found])
+    rows = call.rows(query.limit(min(limit, MAX_EVENTS)))
+    return new("NotificationEventResponse", events=[_event(row) for row in rows])
 
 
 def _event(row: Any) -> Struct:
@@ -81,8 +84,25 @@ def get_notification_events_count(call: Call, args: Struct) -> Struct:
     return new("NotificationEventsCountResponse", eventsCount=count)
 
 
-METHODS = reads(
+def fire_listener_event(call: Call, args: Struct) -> Struct:
+    """A writer tells of files that it added to a table or partition."""
+    request = args.rqst
+    catalog, database = names.both(request.dbName, request.catName)
+    row = found(call, catalog, database, request.tableName)
+    if request.data.refreshEvent is not None:
+        raise Failure("InvalidOperationException", "events of refreshes are not written")
+    ids = []
+    for data in request.data.insertDatas or [request.data.insertData]:
+        values = data.partitionVal or request.partitionVals
+        part = one(call, row, values).partition if values else None
+        ids.append(events.insert_files(call, row.table, part, data))
+    return new("FireEventResponse", eventIds=ids)
+
+
+_READS = reads(
     get_current_notificationEventId=get_current_notificationEventId,
     get_next_notification=get_next_notification,
     get_notification_events_count=get_notification_events_count,
 )
+
+METHODS = {**_READS, **writes(fire_listener_event=fire_listener_event)}
