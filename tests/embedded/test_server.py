@@ -15,6 +15,7 @@ from hms_cache_proxy.wire import facts
 from hms_cache_proxy.wire.message import MessageType
 from tests.embedded.differential import struct
 from tests.embedded.process import Embedded
+from tests.embedded.scripts import table as described
 from tests.methods.oracle import Oracle
 from tests.testbed.client import MetastoreClient
 from tests.testbed.hive import Metastore
@@ -127,24 +128,23 @@ def test_write_ids_of_open_committed_and_aborted_transactions(metastore: Embedde
 
 
 def test_a_failed_call_leaves_nothing_behind(metastore: Embedded) -> None:
-    """Neither rows nor an event nor the directory that was made for it."""
+    """A table whose last constraint is wrong: neither rows nor an event nor the directory that was made for it."""
     with MetastoreClient(*metastore.address) as client:
         create_database(client, "whole")
         before = client.get_current_notificationEventId().eventId
-        new = table("whole", "t", partition_keys=[("p", "string")])
-        client.create_table(new)
-        made = client.get_table("whole", "t")
+    key = struct("SQLPrimaryKey", table_db="whole", table_name="t", column_name="nope", key_seq=1, pk_name="k")
+    new = described("whole", "t", parameters={"EXTERNAL": "TRUE"})
+    given = struct("CreateTableRequest", table=new, primaryKeys=[key])
     with oracle(metastore) as connection:
-        sd = struct("StorageDescriptor", cols=[], serdeInfo=struct("SerDeInfo"), numBuckets=-1, compressed=False)
-        parts = [struct("Partition", values=[v], dbName="whole", tableName="t", sd=sd) for v in ("1", "2")]
-        wrong = struct("Partition", values=["3", "4"], dbName="whole", tableName="t", sd=sd)
-        reply = connection.ask("add_partitions", new_parts=[*parts, wrong])
-        assert "o3" in reply.plain[1]
-    directory = metastore.warehouse / "external" / "whole.db" / "t"
-    assert made.sd.location.endswith(str(directory)) and directory.is_dir() and not list(directory.iterdir())
+        reply = connection.ask("create_table_req", request=given)
+        assert reply.plain[1]["o2"][0] == "InvalidObjectException"
+    directory = metastore.warehouse / "external" / "whole.db"
+    assert directory.is_dir() and not list(directory.iterdir())
     with MetastoreClient(*metastore.address) as client:
-        assert client.get_partition_names("whole", "t", -1) == []
-        assert client.get_current_notificationEventId().eventId == before + 1
+        assert client.get_all_tables("whole") == []
+        assert client.get_current_notificationEventId().eventId == before
+        client.create_table(table("whole", "t"))
+    assert [path.name for path in directory.iterdir()] == ["t"]
 
 
 def test_an_orderly_end(new_embedded: NewEmbedded) -> None:
