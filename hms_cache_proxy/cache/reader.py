@@ -454,13 +454,16 @@ class CacheSnapshot:
         version = self.version(target)
 
         def opened() -> CacheSnapshot | None:
+            same = False
             snapshot = reader.snapshot()
-            found = snapshot.table(*name)
-            same = isinstance(found, TableEntry) and found.set_number == entry.set_number
-            if same and snapshot.version(target) == version:
-                return snapshot
-            snapshot.close()
-            return None
+            try:
+                found = snapshot.table(*name)
+                same = isinstance(found, TableEntry) and found.set_number == entry.set_number
+                same = same and snapshot.version(target) == version
+            finally:
+                if not same:
+                    snapshot.close()
+            return snapshot if same else None
 
         return opened
 

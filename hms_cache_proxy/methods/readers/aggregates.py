@@ -4,9 +4,9 @@ Job: arguments and a snapshot in, result struct out; see base.py for what is dec
 finds statistics, aggregation.py for how it adds them up. Columns come in order of their names: the metastore gives them
 in the order of its database's plan, and a reader finds a column by its name. Must not know: sessions, fences.
 
-Work is cut into slices of SLICE statistics, about 3 ms, each of a snapshot of its own: the table must be the same in
-all of them. Not answered here: transactional tables and requests with a
-ValidWriteIdList, as what counts then depends on parameters of the partitions. Owner: the worker's loop.
+Work is cut into slices of about 3 ms, each of a snapshot of its own: the table must be the same in all of them. Not
+answered here: transactional tables and requests with a ValidWriteIdList, as what counts then depends on parameters of
+the partitions. Owner: the worker's loop.
 """
 
 from __future__ import annotations
