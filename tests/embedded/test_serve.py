@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from hms_cache_proxy.config import Address, load
 from tests.clients.test_pyiceberg import pyiceberg_sources, run_suite  # noqa: F401  # a fixture
 from tests.clients.test_spark import JOB_S, run_job
+from tests.embedded.conftest import new_database
 from tests.embedded.process import Embedded
 from tests.proxy import Proxy
+from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.objects import add_partitions, create_database, create_table, table
 
@@ -64,6 +67,31 @@ def test_the_metastore_is_an_upstream_like_any_other(embedded_proxy: Proxy) -> N
     found = sqlite3.connect(proxy.directory / "data" / "metastore" / "metastore.db")
     assert found.execute('SELECT COUNT(*), MAX(EVENT_ID) FROM "NOTIFICATION_LOG"').fetchone() == (4, 4)
     found.close()
+
+
+@pytest.mark.real
+def test_on_postgresql_its_database_is_read_by_sql(bed: Bed, tmp_path: Path) -> None:
+    """The tables are Hive's, so the cache is filled by SQL, without another setting."""
+    settings = {"EMBEDDED": "true", "METASTORE_URL": new_database(bed)}
+    config = load(None, {f"HMS_CACHE_PROXY_{key}": value for key, value in settings.items()}, {})
+    assert config.with_embedded(Address("127.0.0.1", 1)).source == "sql"
+    proxy = Proxy(tmp_path / "proxy", "", settings=settings).start(prewarmed=True)
+    try:
+        with MetastoreClient(*proxy.address) as client:
+            create_database(client, "d")
+            made = create_table(client, table("d", "t", partition_keys=[("p", "string")]))
+            add_partitions(client, made, [["1"], ["2"]])
+            proxy.wait_event(client.get_current_notificationEventId().eventId)
+
+            def answered_from_the_cache() -> bool:
+                found = client.get_partitions("d", "t", -1)
+                assert [partition.values for partition in found] == [["1"], ["2"]]
+                return any(outcome == "hit" for _, outcome, _ in proxy.requests())
+
+            proxy.wait(answered_from_the_cache, "answered from the cache")
+        assert proxy.status()["mode"] == "cache"
+    finally:
+        proxy.close()
 
 
 @pytest.mark.real
