@@ -21,6 +21,7 @@ from tests.testbed.postgres import LocalPostgres, MetastoreDatabase, Postgres, S
     [
         ("3.1.0", "3.1"),
         ("3.1.3000.7.1.8", "3.1"),
+        ("2.3.0", "2.3"),
         ("4.0.0", "4.0"),
         ("4.0.1", "4.0"),
         ("4.1.0", "4.1"),
@@ -33,9 +34,9 @@ def test_versions(version: str, line: str) -> None:
     assert hive_line(version) == line
 
 
-@pytest.mark.parametrize("version", ["3.0.0", "2.3.0", "1.2.0", "4.20.0", "5.0.0", "", "x"])
+@pytest.mark.parametrize("version", ["3.0.0", "2.2.0", "1.2.0", "4.20.0", "5.0.0", "", "x"])
 def test_other_versions_are_refused(version: str) -> None:
-    with pytest.raises(StoreError, match="can be read from the database are 3.1, 4.0, 4.1, 4.2"):
+    with pytest.raises(StoreError, match="can be read from the database are 2.3, 3.1, 4.0, 4.1, 4.2"):
         hive_line(version)
 
 
