@@ -12,6 +12,7 @@ Must not know: what a request is, whether an answer may be served. Owner: one th
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +46,8 @@ _Place = TypeVar("_Place", int, bytes)
 _MAX_KEYS_REMEMBERED: Final = 4096
 _KEPT_DECODERS: Final = 256  # sets of whose statistics a process remembers the columns
 _TAGS: Final = (b"d", b"n", b"t", b"s", b"c", b"w", b"k", b"a")
+_DAMAGE: Final = (lmdb.Error, StructError, zlib.error)
+"""What reading a damaged row raises."""
 
 
 class CacheReader:
@@ -193,7 +196,7 @@ class CacheSnapshot:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-        if isinstance(error, lmdb.Error | StructError):
+        if isinstance(error, _DAMAGE):
             raise _damaged(error) from error
 
     @staticmethod
@@ -202,7 +205,7 @@ class CacheSnapshot:
         """Around what goes on with a walk when its snapshot is closed: the same CacheError."""
         try:
             yield
-        except (lmdb.Error, StructError) as error:
+        except _DAMAGE as error:
             raise _damaged(error) from error
 
     def version(self, target: Target) -> int:
