@@ -1,0 +1,72 @@
+"""Spark and PyIceberg on metastores without a log, behind TTL mode: they work, and most reads are answered here.
+
+PyIceberg on Hive 4: the test bed's 2.3 runs with `hive.in.test`, which refuses the locks that PyIceberg asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.clients.test_pyiceberg import SUITE_S, append, catalog, pyiceberg_sources, run_suite  # noqa: F401
+from tests.clients.test_spark import JOB_S, run_job
+from tests.proxy import Proxy
+from tests.testbed.hive import Metastore
+from tests.ttl.conftest import ALWAYS
+
+APPENDS = 60
+TABLES = 4
+
+
+def hit_share(proxy: Proxy) -> float:
+    """Of the reads that TTL mode knows, those that it answered."""
+    rows = proxy.samples("hms_proxy_ttl_lookups_total")
+    hits = sum(value for labels, value in rows if labels["result"] != "miss")
+    return hits / sum(value for _, value in rows)
+
+
+@pytest.mark.real
+@pytest.mark.timeout(JOB_S + 100)
+def test_spark(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path) -> None:
+    proxy = new_proxy(new_metastore("hive23-silent"), store=False, settings={**ALWAYS, "WORKERS": "2"})
+    results = run_job(proxy.uri, tmp_path / "spark")
+    assert all(text == "ok" for text in results.values()), results
+    assert hit_share(proxy) > 0.6, proxy.requests()
+
+
+@pytest.mark.real
+@pytest.mark.timeout(SUITE_S + 100)
+def test_pyiceberg(
+    new_metastore: Callable[..., Metastore],
+    new_proxy: Callable[..., Proxy],
+    pyiceberg_sources: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    proxy = new_proxy(new_metastore("hive42-silent"), store=False, settings={**ALWAYS, "WORKERS": "2"})
+    passed, failed, output = run_suite(pyiceberg_sources, proxy.uri, tmp_path)
+    assert (passed, failed) == (32, 0), output
+    assert hit_share(proxy) > 0.2, proxy.requests()
+
+
+@pytest.mark.real
+@pytest.mark.flaky(reruns=0)
+@pytest.mark.timeout(600)
+def test_no_lost_commits(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path
+) -> None:
+    """Concurrent appends: who holds the lock reads the metastore's table, not one that is kept."""
+    proxy = new_proxy(new_metastore("hive42-silent"), store=False, settings={**ALWAYS, "WORKERS": "2"})
+    first = catalog(proxy.uri, tmp_path)
+    first.create_namespace("lost")
+    for index in range(TABLES):
+        first.create_table(("lost", f"t{index}"), pa.schema([pa.field("n", pa.int64())]))
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda number: append([proxy.uri], tmp_path, number), range(APPENDS)))
+    found: list[int] = []
+    for index in range(TABLES):
+        found += catalog(proxy.uri, tmp_path).load_table(("lost", f"t{index}")).scan().to_arrow()["n"].to_pylist()
+    assert sorted(found) == list(range(APPENDS))
