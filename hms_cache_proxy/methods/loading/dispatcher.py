@@ -31,7 +31,7 @@ from ..table import OTHER_LABEL
 from ..table import Kind as Calls
 from . import filters, partitions, statistics, tables
 from .kinds import KINDS, OF_ROLES, ROLE_WRITES, ROLES
-from .looking import HOLD_BYTES, Conversation, Look, Maker, Shared
+from .looking import Conversation, Look, Maker, Shared
 from .refreshing import Due
 from .whole import Whole
 
@@ -85,6 +85,7 @@ class LoadingDispatcher:
         self.due = Due(wake)
         self._cache = cache
         self._metrics = metrics
+        self._max_bytes = config.replies.max_entry_bytes
         self._per_user = config.ttl.impersonation == "on"
         request_time_ns = int(config.upstream_options.request_timeout_s * 1e9)
         self._shared = Shared(cache, config.ttl, metrics, request_time_ns)
@@ -214,7 +215,7 @@ class LoadingDispatcher:
         self._metrics.ttl_looked_up(kind.label, "miss")
         pending = _Reading(conversation, monotonic_ns())
         ask = conversation.ask()
-        return Forward(label, "miss", "not_loaded", HOLD_BYTES, retry=True, pending=pending, ask=ask)
+        return Forward(label, "miss", "not_loaded", self._max_bytes, retry=True, pending=pending, ask=ask)
 
     def _look(self, session: Session, found: Plan, kind: Kind, header: Header, message: bytes) -> Look:
         depends = found.targets(message, header.body, DEFAULT_CATALOG)
