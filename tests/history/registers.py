@@ -384,7 +384,8 @@ class TableStatistics(Register):
     def by_statistics_req(self, client: MetastoreClient) -> int:
         request = TableStatsRequest(dbName=self.database, tblName=self.name, colNames=["id"], engine="hive")
         found = client.get_table_statistics_req(request).tableStats
-        return int(found[0].statsData.longStats.highValue)
+        # None: from before version 0, which a cache may be for a moment after the start; later that is a violation.
+        return int(found[0].statsData.longStats.highValue) if found else 0
 
     def ways(self) -> list[Way]:
         return [self.by_statistics_req]
