@@ -30,7 +30,10 @@ def compare(direct: RawConnection, proxied: RawConnection, requests: Iterable[Re
     report = Report()
     for seqid, (method, arguments) in enumerate(requests, start=1):
         message = encode_call(method, seqid=seqid, **arguments)
-        expected, answered = answer(direct, message), answer(proxied, message)
+        try:
+            expected, answered = answer(direct, message), answer(proxied, message)
+        except EndOfStream as closed:
+            raise AssertionError(f"{method}({arguments}): {closed}") from closed
         report.requests += 1
         report.methods[method] += 1
         if expected == answered:
