@@ -25,18 +25,22 @@ class Report:
         return f"{self.requests} reads of {len(self.methods)} methods, {found}"
 
 
+BROKEN_OFF = b"(broken off)"
+
+
 def compare(direct: RawConnection, proxied: RawConnection, requests: Iterable[Request], *, keep: int = 50) -> Report:
     """Equal bytes are equal answers; else the decoded replies decide (order of map entries is free)."""
     report = Report()
     for seqid, (method, arguments) in enumerate(requests, start=1):
         message = encode_call(method, seqid=seqid, **arguments)
-        try:
-            expected, answered = answer(direct, message), answer(proxied, message)
-        except EndOfStream as closed:
-            raise AssertionError(f"{method}({arguments}): {closed}") from closed
+        expected, answered = answer(direct, message), answer(proxied, message)
         report.requests += 1
         report.methods[method] += 1
         if expected == answered:
+            continue
+        if BROKEN_OFF in (expected, answered):
+            report.by_method[method] += 1
+            report.differences.append(f"{method}({arguments}): a reply that breaks off, of one of them only")
             continue
         if _without_null_detail(expected) == _without_null_detail(answered):
             continue
@@ -52,14 +56,13 @@ def compare(direct: RawConnection, proxied: RawConnection, requests: Iterable[Re
 
 
 def answer(connection: RawConnection, message: bytes) -> bytes:
-    """The reply; b"" when the server closed instead, and the connection is made anew."""
+    """The reply; b"" when the server closed instead, BROKEN_OFF when it closed in the middle of it, and the connection
+    is made anew. (4.2 does both to some requests for column statistics.)"""
     try:
         return connection.call(message)
     except EndOfStream as closed:
-        if closed.received:
-            raise
         connection.reconnect()
-        return b""
+        return BROKEN_OFF if closed.received else b""
 
 
 UNORDERED = {
