@@ -38,6 +38,8 @@ def compare(direct: RawConnection, proxied: RawConnection, requests: Iterable[Re
         report.methods[method] += 1
         if expected == answered:
             continue
+        if expected == BROKEN_OFF and _refuses(answered):
+            continue  # the proxy has seen that the reply ends too early before it passed any of it on
         if BROKEN_OFF in (expected, answered):
             report.by_method[method] += 1
             report.differences.append(f"{method}({arguments}): a reply that breaks off, of one of them only")
@@ -63,6 +65,11 @@ def answer(connection: RawConnection, message: bytes) -> bytes:
     except EndOfStream as closed:
         connection.reconnect()
         return BROKEN_OFF if closed.received else b""
+
+
+def _refuses(reply: bytes) -> bool:
+    """Is it a TApplicationException?"""
+    return reply[3:4] == b"\x03"
 
 
 UNORDERED = {
