@@ -59,11 +59,7 @@ class Slot(IntEnum):
     PARTITIONS = 23
     TRANSACTIONAL_TABLES = 26  # of TABLES, with write ids
     TABLES_BEING_WRITTEN = 27  # of those: an open transaction has changed them
-    LISTS_DIFFER = 25  # 1: the metastore's settings make lists of partitions differ from what is stored
-    SHAPES_DIFFER = 28  # 1: the metastore has another transformer of metadata than Hive's own
-    STATISTICS_DIFFER = 29  # 1: ... make column statistics differ from what is stored of them
-    COLUMNS_DIFFER = 30  # 1: ... make tables of the usual serdes have other columns than are stored
-    AGGREGATES_DIFFER = 31  # 1: ... make aggregates of column statistics differ from what their defaults give
+    DIFFERS = 25  # upstream.checks.Differs: where the metastore's settings make answers differ from what is stored
     EXPECTED_EVENT = 24  # workers raise it: the log must have reached this id, as a write that logs has succeeded
 
 

@@ -16,12 +16,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Literal, Protocol, TypeAlias
 
 from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.upstream import checks as upstream
 from hms_cache_proxy.upstream.checks import UpstreamFacts
+from hms_cache_proxy.upstream.differs import Differs
 
 Authorization: TypeAlias = Literal["auto", "none", "per_user", "relay"]
 Level: TypeAlias = Literal["warning", "refusal"]
@@ -119,20 +122,15 @@ def duration_s(text: str | None) -> float | None:
 class Verdict:
     """May the cache be served, and why not; everything that was found, and who could not be asked.
 
-    `identified`: a metastore has just made the uuid of its database, which the store has not seen yet. `lists_differ`:
-    lists of partitions are not what the store alone says (UpstreamFacts.lists_differ). `shapes_differ`,
-    `statistics_differ`, `columns_differ`, `aggregates_differ`: see there.
+    `identified`: a metastore has just made the uuid of its database, which the store has not seen yet. `differs`: what
+    any of them does not answer as the store alone says.
     """
 
     reason: ModeReason
     findings: tuple[Finding, ...]
     unreachable: tuple[tuple[str, str], ...]
     identified: bool = False
-    lists_differ: bool = False
-    shapes_differ: bool = False
-    statistics_differ: bool = False
-    columns_differ: bool = False
-    aggregates_differ: bool = False
+    differs: Differs = Differs(0)
 
 
 class Examination:
@@ -143,7 +141,7 @@ class Examination:
     def __init__(self, authorization: Authorization) -> None:
         self._authorization: Authorization = authorization
         self._known: dict[str, list[Finding]] = {}
-        self._differs: dict[str, tuple[bool, ...]] = {}
+        self._differs: dict[str, Differs] = {}
         self._looked_again = False
 
     def examine(self, metastores: Sequence[Asks], database_uuid: str) -> Verdict:
@@ -158,13 +156,7 @@ class Examination:
                 unreachable.append((metastore.uri, str(error)))
             else:
                 self._known[metastore.uri] = judge(facts, store, self._authorization)
-                self._differs[metastore.uri] = (
-                    facts.lists_differ,
-                    facts.shapes_differ,
-                    facts.statistics_differ,
-                    facts.columns_differ,
-                    facts.aggregates_differ,
-                )
+                self._differs[metastore.uri] = facts.differs
                 uuids.add(facts.database_uuid or "")
         if not database_uuid and uuids - {""} and not self._looked_again:
             self._looked_again = True
@@ -173,15 +165,5 @@ class Examination:
         refusals = [finding.reason for finding in findings if finding.level == "refusal"]
         good = ModeReason.SERVING if self._known else ModeReason.UNCHECKED
         reason = refusals[0] if refusals else good
-        differ = [any(each[at] for each in self._differs.values()) for at in range(5)]
-        lists, shapes, statistics, columns, aggregates = differ
-        return Verdict(
-            reason,
-            findings,
-            tuple(unreachable),
-            lists_differ=lists,
-            shapes_differ=shapes,
-            statistics_differ=statistics,
-            columns_differ=columns,
-            aggregates_differ=aggregates,
-        )
+        differs = reduce(or_, self._differs.values(), Differs(0))
+        return Verdict(reason, findings, tuple(unreachable), differs=differs)

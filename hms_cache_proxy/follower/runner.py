@@ -187,17 +187,9 @@ class Runner:
         verdict = self._examiner.take()
         if verdict is not None:
             self._report.verdict(verdict)
-            found = {
-                Slot.LISTS_DIFFER: verdict.lists_differ,
-                Slot.SHAPES_DIFFER: verdict.shapes_differ,
-                Slot.STATISTICS_DIFFER: verdict.statistics_differ,
-                Slot.COLUMNS_DIFFER: verdict.columns_differ,
-                Slot.AGGREGATES_DIFFER: verdict.aggregates_differ,
-            }
-            for slot, differ in found.items():
-                if self._page[slot] != differ:
-                    self._page[slot] = int(differ)
-                    self._mode.answers_changed()
+            if self._page[Slot.DIFFERS] != verdict.differs:
+                self._page[Slot.DIFFERS] = int(verdict.differs)
+                self._mode.answers_changed()
             if verdict.identified:  # the first question made the database's uuid: the store has to look again
                 self._close(keep_cache=True)
         cycle = self._opened()

@@ -57,13 +57,6 @@ LOOK_AGAIN_S = 10.0
 LOOKS_REMEMBERED = 10_000
 
 _WAITS_FOR_FOLLOWER = frozenset({Reason.FENCE, Reason.FLOOR, Reason.EVENTS_FLOOR, Reason.UNCONFIRMED, Reason.BOUNDED})
-_DIFFER = (
-    Slot.LISTS_DIFFER,
-    Slot.SHAPES_DIFFER,
-    Slot.STATISTICS_DIFFER,
-    Slot.COLUMNS_DIFFER,
-    Slot.AGGREGATES_DIFFER,
-)
 _SEQID = 4
 
 
@@ -323,9 +316,8 @@ class Dispatcher:
         except WireError:
             raise Decline(Reason.ARGUMENTS) from None
         found.bearer.show(args, call.proof)
-        differ = (bool(self._page[slot]) for slot in _DIFFER)
         given = snapshot, self._default_catalog, found.method.name, self._by_name, call.proof
-        context = Context(*given, self._shared.answers_absent, *differ)
+        context = Context(*given, self._shared.answers_absent, self._page[Slot.DIFFERS])
         body = found.reader(context, args)
         state = depends, versions_of(snapshot, depends), snapshot.seq
         if isinstance(body, Unfinished):

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hms_cache_proxy.errors import UpstreamError
+from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.upstream.serdes import with_stored_columns
 from hms_cache_proxy.upstream.service import Declared, ServiceConnection, UnknownMethod
 
@@ -100,6 +101,18 @@ class UpstreamFacts:
         """Aggregates are estimated otherwise, of some partitions at a time, or come from a cache of the metastore."""
         names = (DENSITIES, TUNER, AGGREGATES_CACHE, BATCHES)
         return self.statistics_differ or any(self.settings[name] not in _DEFAULTS[name] for name in names)
+
+    @property
+    def differs(self) -> Differs:
+        """All of the above."""
+        found = {
+            Differs.LISTS: self.lists_differ,
+            Differs.SHAPES: self.shapes_differ,
+            Differs.STATISTICS: self.statistics_differ,
+            Differs.COLUMNS: self.columns_differ,
+            Differs.AGGREGATES: self.aggregates_differ,
+        }
+        return Differs(sum(flag for flag, differs in found.items() if differs))
 
     @property
     def logs_in_transaction(self) -> bool:

@@ -18,6 +18,7 @@ from typing import Final
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.reader import CacheSnapshot
 from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire.spec import Struct
 
 from .aggregation import Total
@@ -45,8 +46,7 @@ def _aggregated(context: Context, request: Struct) -> Generator[None, None, Body
     entry = requested(context, request)
     if isinstance(entry, bytes):
         return entry
-    if context.aggregates_differ:
-        raise Decline(Reason.SETTINGS)
+    context.as_usual(Differs.AGGREGATES)
     unless(request.validWriteIdList is not None, request.partNames is None)
     columns = columns_of(request.colNames)
     engine = engine_of(request)

@@ -23,6 +23,7 @@ from hms_cache_proxy.consistency import names
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.methods.proof import Proof
 from hms_cache_proxy.store.protocol import HiveLine
+from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire import spec
 
 _COUNT = Packer("!i")
@@ -113,20 +114,12 @@ class Context(NamedTuple):
     """With which transactional tables may be used."""
     answers_absent: bool = True
     """What is known not to exist is answered here."""
-    lists_differ: bool = False
-    """The metastore's settings make lists of partitions differ from what is stored."""
-    shapes_differ: bool = False
-    """The metastore has another transformer of metadata than Hive's own."""
-    statistics_differ: bool = False
-    """The metastore's settings make column statistics differ from what is stored without bit vectors."""
-    columns_differ: bool = False
-    """The metastore's settings make it ask the usual serdes for their tables' columns."""
-    aggregates_differ: bool = False
-    """The metastore's settings make aggregates of column statistics differ from what its defaults give."""
+    differs: int = 0
+    """Where the metastore's settings make answers differ from what is stored (Differs)."""
 
-    def list_of_partitions(self) -> None:
-        """Declines a list of partitions where it is not what the store says."""
-        if self.lists_differ:
+    def as_usual(self, what: Differs) -> None:
+        """Declines what the metastore's settings make differ from what the store says."""
+        if self.differs & what:
             raise Decline(Reason.SETTINGS)
 
     def capable(self, request: spec.Struct, database: Database) -> bool:
@@ -138,8 +131,7 @@ class Context(NamedTuple):
         everything = bool(words) and HIVESERVER2 <= set(words) <= HIVESERVER2 | _OF_CONNECTORS
         if not everything or database.catalog != names.DEFAULT_CATALOG:
             raise Decline(Reason.CAPABILITIES)
-        if self.shapes_differ:
-            raise Decline(Reason.SETTINGS)
+        self.as_usual(Differs.SHAPES)
         self.only_hive4()
         return True
 

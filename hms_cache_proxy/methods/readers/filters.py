@@ -15,6 +15,7 @@ from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.segments import Variant
 from hms_cache_proxy.cache.walk import NameWalk
 from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire.spec import Struct
 
 from .base import (
@@ -105,7 +106,7 @@ def _asked(
     context: Context, database: Database, table: bytes | None, text: bytes | None
 ) -> tuple[TableEntry | None, Node | None]:
     """The table, None if there is none, and the filter, None if it is empty."""
-    context.list_of_partitions()
+    context.as_usual(Differs.LISTS)
     entry = context.partitioned(database, table)
     if context.before_4 and text and any(word in text for word in _LATER):
         raise Decline(Reason.FILTER)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.segments import Variant
 from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire.spec import Struct
 
 from .base import (
@@ -99,7 +100,7 @@ def get_partition_names_req(context: Context, args: Struct) -> Body:
     its place. An order of its own (by values, NULL at an end, ties as they come) is left to the metastore."""
     request = args.req
     unless(request is None or request.expr is None)
-    context.list_of_partitions()
+    context.as_usual(Differs.LISTS)
     if request.expr != _NO_EXPRESSION:
         raise Decline(Reason.FILTER)
     if request.order:
@@ -169,7 +170,7 @@ def _names(context: Context, entry: TableEntry | None, max_parts: int | None) ->
 
 
 def _all(context: Context, entry: TableEntry | None, max_parts: int | None, *, wrapped: bool) -> Body:
-    context.list_of_partitions()
+    context.as_usual(Differs.LISTS)
     limit = _limit(max_parts)
     count = 0 if entry is None or not entry.partition_keys else entry.partition_count
     count = count if limit is None else min(count, limit)
@@ -192,7 +193,7 @@ def _by_names(
     wrapped: bool,
     capable: bool = False,
 ) -> Body:
-    context.list_of_partitions()
+    context.as_usual(Differs.LISTS)
     entry = context.partitioned(database, table)
     if capable and entry is not None and entry.body is not None:
         as_stored(entry.body)
@@ -243,7 +244,7 @@ def _some(
     wrapped: bool,
     auth: bool = False,
 ) -> Body:
-    context.list_of_partitions()
+    context.as_usual(Differs.LISTS)
     entry = context.partitioned(database, table)
     if entry is None:
         return context.no_table(database, table)

@@ -23,6 +23,7 @@ from hms_cache_proxy.cache.reader import CacheSnapshot
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import ColumnStatistics
+from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire.spec import Struct
 
 from .base import STOP, Body, Context, Database, Decline, Unfinished, started, utf8, wrapped_structs
@@ -131,8 +132,7 @@ def _table(context: Context, database: Database, raw: bytes | None) -> TableEntr
     """The table, or the result that says that there is none."""
     entry = context.table(database, raw)
     context.only_hive4()
-    if context.statistics_differ:
-        raise Decline(Reason.SETTINGS)
+    context.as_usual(Differs.STATISTICS)
     if entry is None:
         return context.error("NoSuchObjectException", _NO_TABLE + context.stored(database, raw))
     if entry.transactional or not entry.statistics_known:
