@@ -56,7 +56,6 @@ _SIZES: Final = Struct(">QQQ")
 _NUMBER: Final = Struct(">Q")
 _ABSENT: Final = 1
 _DATABASES: Final = (b"entries", b"places", b"order", b"invalid", b"holds", b"claims", b"meta")
-_PAGE_BYTES: Final = 4096
 ENTRY_OVERHEAD_BYTES: Final = 150
 """Keys, numbers and free room in pages, roughly, for each entry."""
 INVALIDATIONS: Final = 100_000

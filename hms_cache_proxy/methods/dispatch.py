@@ -43,10 +43,8 @@ from .proof import UNPROVED, Proof, Rejected
 from .readers import Body, Context, Decline, Slices, Unfinished
 from .table import OTHER_LABEL, Kind
 
-HELD_WRITE_BYTES = 1 << 20
-"""Replies of writes, locks and session calls are held up to this size, to see how they ended."""
 HELD_EVENTS_BYTES = 8 << 20
-"""The same for lists of events; over it, everything is fenced until the cache has caught up."""
+"""HELD_WRITE_BYTES for lists of events; over it, everything is fenced until the cache has caught up."""
 
 PATIENCE_NS = 25_000_000
 """How long a read may wait for the follower's next step (some milliseconds) rather than cost the metastore a call.
@@ -164,13 +162,13 @@ class Dispatcher:
             return self._write(label, targets, "", logs=method.logs)
         if method.kind is Kind.LOCK:
             return Forward(
-                label, "relay", "lock", HELD_WRITE_BYTES, pending=self._lock(found, header, message, complete)
+                label, "relay", "lock", effects.HELD_WRITE_BYTES, pending=self._lock(found, header, message, complete)
             )
         if method.kind is Kind.EVENTS:
             pending = effects.EventIds(label)
             return Forward(label, "relay", "events", HELD_EVENTS_BYTES, retry=True, pending=pending)
         if method.kind is Kind.SESSION:
-            return self._session(session, label, header, message)
+            return effects.session_call(session, label, header, message)
         return Forward(label, "relay", method.kind.value)
 
     def sending(self, session: Session, forward: Forward) -> None:
@@ -197,26 +195,17 @@ class Dispatcher:
         """Nothing is asked in place of a request."""
 
     def _targets(self, found: Plan, header: Header, message: bytes, complete: bool) -> tuple[bytes, ...]:
-        name = found.targets if complete else found.targets_of_beginning
-        return name(message, header.body, self._default_catalog)
+        return found.named(message, header.body, self._default_catalog, complete=complete)
 
     def _write(self, label: str, targets: tuple[bytes, ...], reason: str, *, logs: bool = False) -> Forward:
         pending = effects.Write(targets, logs) if targets else None
-        return Forward(label, "write", reason, HELD_WRITE_BYTES if pending else 0, pending=pending)
+        return Forward(label, "write", reason, effects.HELD_WRITE_BYTES if pending else 0, pending=pending)
 
     def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> effects.Effect:
         if found.method.rules:
             return effects.Lock(self._targets(found, header, message, complete))
         lock_id = effects.lock_id_of(found.args, message, header.body)
         return (effects.Unlock if found.method.name == "unlock" else effects.CheckLock)(lock_id)
-
-    def _session(self, session: Session, label: str, header: Header, message: bytes) -> Forward:
-        identity: bytes | None = None
-        if label == "setMetaConf":
-            session.relay_for_good = True
-        else:
-            identity = message[header.body :]
-        return Forward(label, "relay", "session", HELD_WRITE_BYTES, replay=True, pending=effects.SessionCall(identity))
 
     # Reads
 

@@ -23,9 +23,13 @@ from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import Header
 
-from .decision import Session
+from .decision import Forward, Session
 from .held import LOCK_WAITING, Said, event_id_of, kept_part, lock_of, said
+
+HELD_WRITE_BYTES = 1 << 20
+"""Replies of writes, locks and session calls are held up to this size, to see how they ended."""
 
 
 @dataclass(slots=True)
@@ -210,6 +214,16 @@ class SessionCall(Effect):
             session.identity = self.identity
         elif outcome is Said.UNREAD:  # nobody has looked at who the client is now
             session.relay_for_good = True
+
+
+def session_call(session: Session, label: str, header: Header, message: bytes) -> Forward:
+    """How a call about the session is passed on."""
+    identity: bytes | None = None
+    if label == "setMetaConf":
+        session.relay_for_good = True
+    else:
+        identity = message[header.body :]
+    return Forward(label, "relay", "session", HELD_WRITE_BYTES, replay=True, pending=SessionCall(identity))
 
 
 @dataclass(frozen=True, slots=True)

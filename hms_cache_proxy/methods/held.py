@@ -12,6 +12,7 @@ from typing import Any
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import ApplicationError, Header, MessageType, parse_exception, parse_header
+from hms_cache_proxy.wire.spans import fields_of
 
 from . import shapes
 
@@ -34,7 +35,7 @@ def said(reply: bytes | None) -> Said:
     """How the call of a held reply ended."""
     if reply is None:
         return Said.UNREAD
-    header = _header(reply)
+    header = reply_header(reply)
     if header.type is MessageType.EXCEPTION:
         unknown = parse_exception(reply, header.body).type == ApplicationError.UNKNOWN_METHOD
         return Said.UNKNOWN_METHOD if unknown else Said.REFUSED
@@ -44,7 +45,7 @@ def said(reply: bytes | None) -> Said:
 def kept_part(method: str, reply: bytes, *, not_found: bool = True) -> bytes | None:
     """The result struct of a reply that may be kept; None for failures and other refusals than NOT_FOUND, and for these
     too without `not_found`."""
-    header = _header(reply)
+    header = reply_header(reply)
     if header.type is not MessageType.REPLY or header.name != method.encode():
         return None
     field_id = _first_field(reply, header.body)
@@ -55,6 +56,18 @@ def kept_part(method: str, reply: bytes, *, not_found: bool = True) -> bytes | N
     if field_id and not {row.type for row in spec.METHODS[method].result if row.id == field_id} <= NOT_FOUND:
         return None
     return reply[header.body :]
+
+
+def returned_at(reply: bytes, *, wrapped: bool = False) -> tuple[int, int] | None:
+    """Where in a reply the value lies that the call returns, or, `wrapped`, field 1 of the response struct that it
+    returns; None for a refusal, and for a response that says more than that field."""
+    header = reply_header(reply)
+    if header.type is not MessageType.REPLY:
+        return None
+    spans, wanted = fields_of(reply, header.body), 0
+    if wrapped and [span[0] for span in spans] == [0]:
+        spans, wanted = fields_of(reply, spans[0][2]), 1
+    return spans[0][2:] if [span[0] for span in spans] == [wanted] else None
 
 
 def lock_of(method: str, reply: bytes | None) -> tuple[int | None, int | None]:
@@ -76,7 +89,8 @@ def event_id_of(method: str, reply: bytes) -> int | None:
     return None
 
 
-def _header(reply: bytes) -> Header:
+def reply_header(reply: bytes) -> Header:
+    """The header of a held reply."""
     header = parse_header(reply)
     assert isinstance(header, Header), "a held reply is whole"
     return header
@@ -93,7 +107,7 @@ def _returned(cls: type[spec.Struct], reply: bytes | None) -> Any:
     """What a held reply returns; None if it was not held, failed or cannot be read."""
     if reply is None:
         return None
-    header = _header(reply)
+    header = reply_header(reply)
     if header.type is not MessageType.REPLY:
         return None
     try:

@@ -34,6 +34,11 @@ class Plan:
         paths = dict.fromkeys(path for rule in method.rules for path in rule.paths())
         self._cls = shapes.projection(method.name, tuple(paths))
 
+    def named(self, message: bytes, offset: int, default_catalog: bytes, *, complete: bool) -> tuple[bytes, ...]:
+        """The targets of a request, of which only the beginning may be there."""
+        name = self.targets if complete else self.targets_of_beginning
+        return name(message, offset, default_catalog)
+
     def targets(self, message: bytes, offset: int, default_catalog: bytes) -> tuple[bytes, ...]:
         """The targets of the arguments that begin at offset: what a write touches, what a read depends on."""
         if not self.method.rules:

@@ -35,9 +35,6 @@ from .looking import Conversation, Look, Maker, Shared
 from .refreshing import Due
 from .whole import Whole
 
-HELD_BYTES = 1 << 20
-"""Replies of writes and session calls are held up to this size, to see how they ended."""
-
 LOCKS = 10_000
 """Locks that are waited for whose tables are remembered; others lock anything."""
 
@@ -131,30 +128,26 @@ class LoadingDispatcher:
         if kind is not None:
             return self._read(session, found, kind, header, message, now_ns, complete=complete, patient=patient)
         if calls is Calls.WRITE or calls is Calls.TRANSACTION:
-            name = found.targets if complete else found.targets_of_beginning
-            targets = name(message, header.body, DEFAULT_CATALOG)
+            targets = found.named(message, header.body, DEFAULT_CATALOG, complete=complete)
             targets += (ROLES,) if label in ROLE_WRITES else ()
             if not targets:
                 return Forward(label, "relay" if calls is Calls.TRANSACTION else "write", calls.value)
             return self._write(label, targets, "")
         if calls is Calls.LOCK and label != "unlock":
-            return Forward(label, "relay", "lock", HELD_BYTES, pending=self._lock(found, header, message, complete))
+            return Forward(
+                label, "relay", "lock", effects.HELD_WRITE_BYTES, pending=self._lock(found, header, message, complete)
+            )
         if calls is Calls.SESSION:
-            if label == "setMetaConf":
-                session.relay_for_good = True
-            identity = None if label == "setMetaConf" else message[header.body :]
-            pending = effects.SessionCall(identity)
-            return Forward(label, "relay", "session", HELD_BYTES, replay=True, pending=pending)
+            return effects.session_call(session, label, header, message)
         return Forward(label, "relay", calls.value, retry=calls is Calls.READ)
 
     def _write(self, label: str, targets: tuple[Target, ...], reason: str) -> Forward:
         wide = (ALL,) if UNKNOWN in targets or ALL in targets else targets
-        return Forward(label, "write", reason, HELD_BYTES, pending=_Writing(wide))
+        return Forward(label, "write", reason, effects.HELD_WRITE_BYTES, pending=_Writing(wide))
 
     def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> _Locking:
         if found.method.rules:
-            name = found.targets if complete else found.targets_of_beginning
-            return _Locking(name(message, header.body, DEFAULT_CATALOG))
+            return _Locking(found.named(message, header.body, DEFAULT_CATALOG, complete=complete))
         return _Locking((), effects.lock_id_of(found.args, message, header.body))
 
     # Reads

@@ -17,17 +17,18 @@ from typing import Any
 from hms_cache_proxy.cache.ttl import Kind
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire import spec
-from hms_cache_proxy.wire.message import Header, MessageType, parse_header
+from hms_cache_proxy.wire.message import Header
 
 from .. import shapes
 from ..decision import Ask
+from ..held import reply_header, returned_at
 from ..readers import filter_spans
 from ..readers.base import success_structs
 from ..readers.filter_grammar import Between, Compare, LikeFilter, Node, keys_of, parse
 from ..readers.filter_match import Match, Unsure
 from ..readers.part_names import DEFAULT_PARTITION, split_name
-from .looking import Look, question
-from .partitions import ASKED_AT_ONCE, LIST, Name, PartitionEntries, partitions_in, table_of
+from .looking import Conversation, Look, question
+from .partitions import ASKED_AT_ONCE, LIST, Name, PartitionEntries, by_values, partitions_in, table_of
 from .tables import table_key
 from .whole import Whole
 
@@ -36,7 +37,7 @@ _KEYS = ("success.partitionKeys.name", "success.partitionKeys.type", "success.pa
 _TRANSACTIONAL = b"transactional"
 
 
-class ByFilter:
+class ByFilter(Conversation):
     """One get_partitions_by_filter."""
 
     def __init__(
@@ -145,9 +146,9 @@ class ByFilter:
         if shown is None:
             self._give_up()
             return None
-        by_values = {tuple((split_name(name) or {}).values()): name for name in self._missing}
-        self.look.publish(self._entries.items(shown, by_values))
-        there = {by_values.get(partition.values): partition.body for partition in shown}
+        asked = by_values(self._missing)
+        self.look.publish(self._entries.items(shown, asked))
+        there = {asked.get(partition.values): partition.body for partition in shown}
         if set(there) != set(self._missing):
             return None  # one was dropped meanwhile, or has another name: the metastore says what there is now
         self._known.update((name, body) for name, body in there.items() if name is not None)
@@ -220,12 +221,11 @@ def _unstored(name: bytes) -> list[bytes]:
 
 
 def _names_in(reply: bytes) -> list[bytes] | None:
-    header = parse_header(reply)
-    assert isinstance(header, Header), "a held reply is whole"
-    if header.type is not MessageType.REPLY:
+    """The names of a reply that is a list of them; None for a refusal."""
+    if returned_at(reply) is None:
         return None
+    header = reply_header(reply)
     try:
-        names = spec.decode(spec.result(header.name.decode()), reply, header.body)[0].success
+        return list(spec.decode(spec.result(header.name.decode()), reply, header.body)[0].success)
     except WireError:
         return None
-    return None if names is None else list(names)

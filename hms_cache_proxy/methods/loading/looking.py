@@ -119,7 +119,8 @@ class Reload:
 
 
 class Conversation(Protocol):
-    """How one request is answered from objects: first from the cache alone, then by questions."""
+    """How one request is answered from objects: first from the cache alone, then by questions, or, where a class says
+    nothing of them, by the client's own request."""
 
     look: Look
     kind: Kind
@@ -130,12 +131,12 @@ class Conversation(Protocol):
 
     def ask(self) -> Ask | None:
         """The question for what is missing, None if it is the client's own request. After `wanted`."""
-        ...
+        return None
 
     def answered(self, reply: bytes | None) -> Ask | bytes | None:
         """A reply, None if it was too long: the next question, the result struct, or None: it has to be the client's
         own request after all."""
-        ...
+        raise AssertionError("no question was asked")
 
     def learn(self, reply: bytes) -> None:
         """The reply to the client's own request: publish what it has."""

@@ -19,14 +19,15 @@ from hms_cache_proxy.cache.ttl import Found, Item, Kind
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire import spec
-from hms_cache_proxy.wire.message import Header, MessageType, parse_header
-from hms_cache_proxy.wire.spans import fields_of, list_spans
+from hms_cache_proxy.wire.message import Header
+from hms_cache_proxy.wire.spans import list_spans
 
 from .. import shapes
 from ..decision import Ask
+from ..held import reply_header, returned_at
 from ..readers.base import success_struct, success_structs, wrapped_structs
 from ..readers.part_names import make_name, split_name
-from .looking import Look, question, says_only
+from .looking import Conversation, Look, question, says_only
 
 PLAIN, LIST, SINGLE = b"p", b"l", b"s"
 _SHOWN = ("values", "catName", "sd.cols.name")
@@ -52,42 +53,34 @@ class Shown:
 
 def partitions_in(method: str, reply: bytes, *, wrapped: bool) -> list[Shown] | None:
     """The partitions of a reply that is a list of them; None for anything else."""
-    header = parse_header(reply)
-    assert isinstance(header, Header), "a held reply is whole"
-    if header.type is not MessageType.REPLY:
+    span = returned_at(reply, wrapped=wrapped)
+    if span is None:
         return None
-    paths = [("success.partitions." if wrapped else "success.") + path for path in _SHOWN]
-    spans = fields_of(reply, header.body)
-    if [span[0] for span in spans] != [0]:
-        return None
-    start = spans[0][2]
-    if wrapped:
-        inside = fields_of(reply, start)
-        if [span[0] for span in inside] != [1]:
-            return None
-        start = inside[0][2]
     try:
-        result = spec.decode(shapes.result_projection(method, tuple(paths)), reply, header.body)[0].success
+        result = _shown(method, reply, "success.partitions." if wrapped else "success.")
     except WireError:
         return None
     decoded = result.partitions if wrapped else result
-    elements = list_spans(reply, start)
+    elements = list_spans(reply, span[0])
     return [Shown(reply[a:b], row, LIST) for (a, b), row in zip(elements, decoded, strict=True)]
 
 
 def partition_in(method: str, reply: bytes) -> Shown | None:
     """The partition of a reply that is one; None for anything else."""
-    header = parse_header(reply)
-    assert isinstance(header, Header), "a held reply is whole"
-    if header.type is not MessageType.REPLY:
-        return None
-    spans = fields_of(reply, header.body)
-    if [span[0] for span in spans] != [0]:
-        return None
-    decoded = spec.decode(
-        shapes.result_projection(method, tuple(f"success.{path}" for path in _SHOWN)), reply, header.body
-    )
-    return Shown(reply[spans[0][2] : spans[0][3]], decoded[0].success, SINGLE)
+    span = returned_at(reply)
+    return None if span is None else Shown(reply[slice(*span)], _shown(method, reply, "success."), SINGLE)
+
+
+def _shown(method: str, reply: bytes, prefix: str) -> Any:
+    """What a call returns, decoded as far as Shown looks at it."""
+    projection = shapes.result_projection(method, tuple(prefix + path for path in _SHOWN))
+    return spec.decode(projection, reply, reply_header(reply).body)[0].success
+
+
+def by_values(wanted: list[bytes]) -> dict[tuple[bytes, ...], bytes]:
+    """The names by the values that they tell."""
+    split = ((split_name(name), name) for name in wanted)
+    return {tuple(parts.values()): name for parts, name in split if parts is not None}
 
 
 class PartitionEntries:
@@ -111,12 +104,12 @@ class PartitionEntries:
                 plain[number] = found
         return plain
 
-    def items(self, shown: list[Shown], by_values: dict[tuple[bytes, ...], bytes]) -> list[Item]:
+    def items(self, shown: list[Shown], asked: dict[tuple[bytes, ...], bytes]) -> list[Item]:
         """Entries for partitions whose names are known; not of those with too many columns."""
         limit = self.look.shared.section.partition_column_limit
         items = []
         for partition in shown:
-            name = by_values.get(partition.values)
+            name = asked.get(partition.values)
             if name is None:
                 continue
             if limit and partition.columns > limit:
@@ -135,7 +128,7 @@ class PartitionEntries:
             known[self.table] = tuple(parts)
 
 
-class PartitionsByNames:
+class PartitionsByNames(Conversation):
     """get_partitions_by_names, and its _req twin without more than names."""
 
     def __init__(self, look: Look, header: Header, table: Name, args: Any, wanted: list[bytes]) -> None:
@@ -162,7 +155,7 @@ class PartitionsByNames:
             self._compared, self._known, self._missing = self._known, {}, self._names
         if self._missing:
             return None, [self._entries.key(LIST, name) for name in self._missing]
-        return self._result(self._known), []
+        return self._result(), []
 
     def ask(self) -> Ask | None:
         """A question for those that are missing; the client's own request where that is all, or too many."""
@@ -189,7 +182,7 @@ class PartitionsByNames:
             return None
         if not self._publish(shown):
             return None
-        return self._result(self._known)
+        return self._result()
 
     def learn(self, reply: bytes) -> None:
         """The reply to the client's own request."""
@@ -201,13 +194,9 @@ class PartitionsByNames:
 
     def _publish(self, shown: list[Shown]) -> bool:
         """Keep what was shown; False if it is not known which name one of them has."""
-        by_values: dict[tuple[bytes, ...], bytes] = {}
-        for wanted in self._missing:
-            parts = split_name(wanted)
-            if parts is not None:
-                by_values[tuple(parts.values())] = wanted
-        items = self._entries.items(shown, by_values)
-        there = {by_values.get(partition.values): partition.body for partition in shown}
+        asked = by_values(self._missing)
+        items = self._entries.items(shown, asked)
+        there = {asked.get(partition.values): partition.body for partition in shown}
         self._compare(there)
         if None not in there and self.look.policy(Kind.PARTITION).cache_missing:
             absent = [name for name in self._missing if name not in there]
@@ -233,8 +222,8 @@ class PartitionsByNames:
         for name, body in self._compared.items():
             self.look.shared.metrics.ttl_compared(same=there.get(name) == body)
 
-    def _result(self, known: dict[bytes, bytes]) -> bytes:
-        pieces = [known[name] for name in sorted(known)]
+    def _result(self) -> bytes:
+        pieces = [self._known[name] for name in sorted(self._known)]
         return (wrapped_structs if self._wrapped else success_structs)(len(pieces), pieces)
 
 
@@ -252,7 +241,7 @@ def by_names(look: Look, header: Header, args: Any, arguments: bytes) -> Partiti
     return PartitionsByNames(look, header, table, args, request.names)
 
 
-class OnePartition:
+class OnePartition(Conversation):
     """get_partition_by_name, and get_partition where the names of the table's partition keys are known."""
 
     def __init__(self, look: Look, header: Header, table: Name, name: bytes) -> None:
@@ -268,14 +257,6 @@ class OnePartition:
         if found is None or found.absent:
             return None, [self._entries.key(SINGLE, self._name)]
         return success_struct(found.body), []
-
-    def ask(self) -> Ask | None:
-        """The client's own request."""
-        return None
-
-    def answered(self, reply: bytes | None) -> Ask | bytes | None:
-        """Nothing else is asked."""
-        raise AssertionError("no question was asked")
 
     def learn(self, reply: bytes) -> None:
         """Keep the partition."""

@@ -12,12 +12,14 @@ from typing import Any
 
 from hms_cache_proxy.cache.ttl import Item, Kind
 from hms_cache_proxy.consistency import names
-from hms_cache_proxy.wire.message import Header, MessageType, parse_header
-from hms_cache_proxy.wire.spans import end_of_value, fields_of
+from hms_cache_proxy.wire.message import Header
+from hms_cache_proxy.wire.spans import end_of_value
 from hms_cache_proxy.wire.spec import TType
 
 from ..decision import Ask
-from .looking import Look, question, says_only
+from ..held import returned_at
+from ..readers.base import success_struct
+from .looking import Conversation, Look, question, says_only
 
 _PLAIN = ("dbName", "tblName", "colNames", "partNames", "catName", "engine")
 _MAP = Packer("!BBi")
@@ -25,7 +27,7 @@ _LENGTH = Packer("!i")
 _FIELD = b"\x0d\x00\x01"
 
 
-class StatisticsOfPartitions:
+class StatisticsOfPartitions(Conversation):
     """get_partitions_statistics_req without a ValidWriteIdList."""
 
     def __init__(self, look: Look, header: Header, args: Any) -> None:
@@ -89,12 +91,7 @@ class StatisticsOfPartitions:
         parts = [_FIELD, _MAP.pack(TType.STRING, TType.LIST, len(there))]
         for name, body in there:
             parts += (_LENGTH.pack(len(name)), name, body)
-        return wrapped_result(b"".join((*parts, b"\0")))
-
-
-def wrapped_result(response: bytes) -> bytes:
-    """A result whose success is this response struct."""
-    return b"\x0c\x00\x00" + response + b"\0"
+        return success_struct(b"".join((*parts, b"\0")))
 
 
 def of_partitions(look: Look, header: Header, args: Any, arguments: bytes) -> StatisticsOfPartitions | None:
@@ -109,17 +106,10 @@ def of_partitions(look: Look, header: Header, args: Any, arguments: bytes) -> St
 
 def _by_name(reply: bytes) -> dict[bytes, bytes] | None:
     """The map's values, as they lie in the reply, by partition; None for anything else than such a map alone."""
-    header = parse_header(reply)
-    assert isinstance(header, Header), "a held reply is whole"
-    if header.type is not MessageType.REPLY:
+    span = returned_at(reply, wrapped=True)
+    if span is None:
         return None
-    spans = fields_of(reply, header.body)
-    if [span[0] for span in spans] != [0]:
-        return None
-    inside = fields_of(reply, spans[0][2])
-    if [span[0] for span in inside] != [1]:
-        return None
-    at = inside[0][2]
+    at = span[0]
     _, _, count = _MAP.unpack_from(reply, at)
     at += _MAP.size
     found: dict[bytes, bytes] = {}

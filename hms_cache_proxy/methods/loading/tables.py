@@ -11,19 +11,18 @@ from typing import Any
 
 from hms_cache_proxy.cache.ttl import Kind
 from hms_cache_proxy.consistency import names
-from hms_cache_proxy.wire.message import Header, MessageType, parse_header
-from hms_cache_proxy.wire.spans import fields_of
+from hms_cache_proxy.wire.message import Header
 
-from ..decision import Ask
+from ..held import returned_at
 from ..readers.base import success_struct, wrapped_struct
-from .looking import Look, says_only
+from .looking import Conversation, Look, says_only
 from .whole import Whole
 
 PLAIN = ("dbName", "tblName", "catName", "engine")
 """Fields of a GetTableRequest that only name the table."""
 
 
-class OneTable:
+class OneTable(Conversation):
     """get_table, and get_table_req without more than names."""
 
     def __init__(self, look: Look, header: Header, name: tuple[bytes, bytes, bytes], arguments: bytes) -> None:
@@ -31,7 +30,6 @@ class OneTable:
         self.kind = Kind.TABLE
         self._wrapped = header.name == b"get_table_req"
         self._key = table_key(look, name)
-        self._name = name
         self._whole = Whole(look, header.name.decode(), arguments, Kind.TABLE)
 
     def wanted(self) -> tuple[bytes | None, list[bytes]]:
@@ -42,21 +40,13 @@ class OneTable:
         missing = self._whole.wanted()[0] if self.look.policy(Kind.TABLE).cache_missing else None
         return missing, [] if missing is not None else [self._key]
 
-    def ask(self) -> Ask | None:
-        """The client's own request."""
-        return None
-
-    def answered(self, reply: bytes | None) -> Ask | bytes | None:
-        """Nothing else is asked."""
-        raise AssertionError("no question was asked")
-
     def learn(self, reply: bytes) -> None:
         """Keep the Table struct; what says more than a Table is kept whole."""
-        body = table_in(reply, wrapped=self._wrapped)
-        if body is None:
+        span = returned_at(reply, wrapped=self._wrapped)
+        if span is None:
             self._whole.learn(reply)
         else:
-            self.look.publish([self.look.item(Kind.TABLE, self._key, body)])
+            self.look.publish([self.look.item(Kind.TABLE, self._key, reply[slice(*span)])])
 
 
 def one_table(look: Look, header: Header, args: Any, arguments: bytes) -> OneTable | None:
@@ -81,20 +71,3 @@ def one_table(look: Look, header: Header, args: Any, arguments: bytes) -> OneTab
 def table_key(look: Look, name: tuple[bytes, bytes, bytes]) -> bytes:
     """The key of a table's entry: catalog, database, table."""
     return look.key(Kind.TABLE, *name)
-
-
-def table_in(reply: bytes, *, wrapped: bool) -> bytes | None:
-    """The Table struct of a reply; None if it has none, or more than that."""
-    header = parse_header(reply)
-    assert isinstance(header, Header), "a held reply is whole"
-    if header.type is not MessageType.REPLY:
-        return None
-    for field_id, _, start, end in fields_of(reply, header.body):
-        if field_id != 0:
-            return None
-        if not wrapped:
-            return reply[start:end]
-        inside = fields_of(reply, start)
-        if [span[0] for span in inside] == [1]:
-            return reply[inside[0][2] : inside[0][3]]
-    return None

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from hms_cache_proxy.cache.ttl import Kind
 
-from ..decision import Ask
 from ..held import kept_part
-from .looking import Look
+from .looking import Conversation, Look
 
 
-class Whole:
+class Whole(Conversation):
     """One request and its whole reply, by its arguments as they were sent."""
 
     def __init__(self, look: Look, method: str, arguments: bytes, kind: Kind) -> None:
@@ -26,14 +25,6 @@ class Whole:
         """The result, or its key."""
         found = self.look.get(self.kind, [self._key])[0]
         return (None, [self._key]) if found is None else (found.body, [])
-
-    def ask(self) -> Ask | None:
-        """The client's own request."""
-        return None
-
-    def answered(self, reply: bytes | None) -> Ask | bytes | None:
-        """Nothing else is asked."""
-        raise AssertionError("no question was asked")
 
     def learn(self, reply: bytes) -> None:
         """Keep it, unless it is a refusal."""
