@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,6 @@ from pathlib import Path
 from hive_metastore.ttypes import GetTableRequest
 
 from benchmarks import contents, single
-from benchmarks.freshness import METRICS_S
 from benchmarks.measure import Result, Server, build_load_generator
 from benchmarks.servers import HIT, HIVE, server_of, stage
 from tests.proxy import Proxy
@@ -101,7 +99,6 @@ def _calls(row: Row, count: int) -> Iterator[bytes]:
 
 
 def _hits(proxy: Proxy) -> int:
-    time.sleep(METRICS_S)
     counts = proxy.requests().items()
     return int(sum(count for (method, outcome, _), count in counts if (method, outcome) == (METHOD, "hit")))
 

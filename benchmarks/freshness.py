@@ -30,7 +30,6 @@ UNRELATED = [f"t{number:02d}" for number in range(4, 14)]
 POLL_METHOD, READ_METHOD = "get_table_objects_by_name_req", "get_table_req"  # told apart in the metrics
 POLL_PAUSE_S = 0.001
 READ_PAUSE_S = 0.005
-METRICS_S = 1.2  # until a worker's counts are in /metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,6 @@ def freshness(
     finally:
         reader.stop.set()
         thread.join()
-    time.sleep(METRICS_S)
     after = proxy.requests()
     return Freshness(
         delays_ms=delays,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from benchmarks.contents import get_table
-from benchmarks.freshness import METRICS_S
 from benchmarks.measure import cpu_seconds, private_bytes
+from hms_cache_proxy.metrics import FLUSH_INTERVAL_S
 from tests.proxy import Proxy
 from tests.testbed.raw import RawConnection
 
@@ -108,7 +108,7 @@ def prewarm(proxy: Proxy, postgres: int, *, timeout_s: float) -> Prewarm:
             memory.append((status["prewarm"]["partitions_done"], private_bytes(follower)))
             time.sleep(SAMPLE_PAUSE_S)
     database_cpu_s = cpu_seconds((postgres,)) - database_before
-    time.sleep(METRICS_S)
+    time.sleep(1.5 * FLUSH_INTERVAL_S)
     status = proxy.status()
     memory.append((status["objects"]["partitions"], private_bytes(follower)))
     took = sorted(1000 * seconds for _, seconds in client.times)
@@ -137,7 +137,6 @@ def restart(proxy: Proxy) -> Restart:
     with _asking(proxy) as client:
         proxy.start()
         time.sleep(3)
-    time.sleep(METRICS_S)
     hits = _hits(proxy)
     if not hits:
         raise AssertionError(f"no hit within 3 s of a warm start: {proxy.requests()}")

@@ -113,7 +113,6 @@ def measure(directory: Path, seconds: float) -> tuple[Trace, dict[tuple[str, str
             stop.set()
             for thread in threads:
                 thread.join()
-            time.sleep(1.5)  # the workers' counts reach /metrics once a second
             counts = proxy.requests().items()
             return trace, {(how, why): n for (method, how, why), n in counts if method == "get_table_req"}
         finally:

@@ -22,6 +22,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from hms_cache_proxy.metrics import FLUSH_INTERVAL_S
 from tests.testbed.processes import free_port
 
 PLANTED = Path(__file__).parent / "history" / "planted"
@@ -141,7 +142,9 @@ class Proxy:
         return sum(value for found, value in self.samples(name) if labels.items() <= found.items())
 
     def requests(self) -> dict[tuple[str, str, str], float]:
-        """hms_proxy_requests_total by (method, outcome, reason)."""
+        """hms_proxy_requests_total by (method, outcome, reason), with all that was answered before this call: workers
+        count apart and add up once in FLUSH_INTERVAL_S."""
+        time.sleep(1.5 * FLUSH_INTERVAL_S)
         rows = self.samples("hms_proxy_requests_total")
         return {(labels["method"], labels["outcome"], labels["reason"]): value for labels, value in rows}
 

@@ -160,7 +160,7 @@ class Examination:
                 uuids.add(facts.database_uuid or "")
         if not database_uuid and uuids - {""} and not self._looked_again:
             self._looked_again = True
-            return Verdict(ModeReason.UNCHECKED, (), tuple(unreachable), identified=True)
+            return Verdict(ModeReason.STARTING, (), tuple(unreachable), identified=True)
         findings = tuple(finding for known in self._known.values() for finding in known)
         refusals = [finding.reason for finding in findings if finding.level == "refusal"]
         good = ModeReason.SERVING if self._known else ModeReason.UNCHECKED

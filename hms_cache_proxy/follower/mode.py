@@ -21,7 +21,7 @@ from hms_cache_proxy.follower.checks import Verdict
 from hms_cache_proxy.follower.cycle import Look, Outcome
 from hms_cache_proxy.follower.step import ResetReason
 
-_FOLLOWED = frozenset({ModeReason.SERVING, ModeReason.UNCHECKED})
+_FOLLOWED = frozenset({ModeReason.STARTING, ModeReason.SERVING, ModeReason.UNCHECKED})
 
 
 class Mode:

@@ -56,7 +56,7 @@ class ProxyView:
             return "draining"
         if not self.accepting:
             return "no worker accepts connections yet"
-        if self._config.ready_when == "prewarmed" and not self._page[Slot.PREWARM_DONE]:
+        if self._config.ready_when == "prewarmed" and not self._prewarmed():
             return "prewarm is not done"
         return None
 
@@ -76,7 +76,7 @@ class ProxyView:
             "upstream_event_id": page[Slot.UPSTREAM_EVENT],
             "confirmed_ms_ago": _ms_ago(page[Slot.BEGAN_NS]),
             "prewarm": {
-                "done": bool(page[Slot.PREWARM_DONE]),
+                "done": self._prewarmed(),
                 "tables_done": page[Slot.PREWARM_TABLES_DONE],
                 "tables_total": page[Slot.PREWARM_TABLES_TOTAL],
                 "partitions_done": page[Slot.PREWARM_PARTITIONS_DONE],
@@ -102,6 +102,10 @@ class ProxyView:
 
     def flush(self, catalog: str, database: str | None, table: str | None) -> dict[str, object]:
         return self._flusher.flush(catalog, database, table)
+
+    def _prewarmed(self) -> bool:
+        """Everything is loaded, and it is decided whether it may be served."""
+        return bool(self._page[Slot.PREWARM_DONE]) and self._mode_reason() is not ModeReason.STARTING
 
     def _running(self, role: str) -> dict[str, int]:
         children = [child for child in self._children if child.role == role]

@@ -110,7 +110,7 @@ def test_examination_remembers_who_is_away() -> None:
 def test_examination_has_the_store_look_again_for_a_new_uuid() -> None:
     examination = Examination("auto")
     first = examination.examine([Answers("a", facts())], "")
-    assert first.identified and first.reason is ModeReason.UNCHECKED
+    assert first.identified and first.reason is ModeReason.STARTING
     assert examination.examine([Answers("a", facts())], "u").reason is ModeReason.SERVING
     assert examination.examine([Answers("a", facts())], "").reason is ModeReason.OTHER_DATABASE
 

@@ -135,7 +135,8 @@ def test_no_worker_dies_and_no_neighbour_notices(
     with RawConnection(*proxy.address, timeout_s=30) as connection:
 
         def served() -> bool:
-            connection.call(requests[0])
+            for _ in range(11):
+                connection.call(requests[0])
             return hits(proxy) > hits_before + 10
 
         assert wait_until(served, 30), proxy.requests()

@@ -29,8 +29,6 @@ KINDS: list[type[Written]] = [
     Renamed,
     Recreated,
 ]
-FLUSHED_S = 1.5
-"""After that long all that workers have counted is in the metrics."""
 
 
 def build(client: MetastoreClient, database: str) -> list[Written]:
@@ -129,7 +127,6 @@ def served(tables: list[Written], proxies: list[Proxy], checker: WriteIdChecker,
                     scope = table.scope(client, hive.valid_transactions(client))
                     for way in table.ways():
                         way.ask(client, scope)
-        time.sleep(FLUSHED_S)
         missed = {
             key: count - earlier.get(key, 0)
             for proxy, earlier in zip(proxies, before, strict=True)
