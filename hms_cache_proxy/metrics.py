@@ -28,6 +28,7 @@ MULTIPROCESS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client
 FLUSH_INTERVAL_S = 1.0  # what a scrape may miss; a flush of 500 busy slots takes a few ms
 
 Outcome = Literal["hit", "miss", "relay", "write", "error"]
+Failure = Literal["connect", "closed", "timeout", "protocol"]
 
 # 20 us (a hit) to 60 s (a listing of everything); upper bounds in seconds.
 _FINE_BOUNDS = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
@@ -273,7 +274,7 @@ class WorkerMetrics:
         """A client broke the limit with this key, e.g. max_message_bytes."""
         self._limits.labels(limit).inc()
 
-    def upstream_failed(self, kind: Literal["connect", "closed", "timeout", "protocol"]) -> None:
+    def upstream_failed(self, kind: Failure) -> None:
         self._failures.labels(kind).inc()
 
     def internal_error(self, where: str) -> None:

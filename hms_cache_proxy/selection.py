@@ -11,8 +11,10 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 
+@lru_cache(maxsize=1024)
 def check_pattern(pattern: str) -> re.Pattern[str]:
     """The compiled pattern; ValueError with one line if it is none."""
     if not pattern.startswith("re:"):

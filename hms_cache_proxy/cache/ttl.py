@@ -11,7 +11,7 @@ Must not know: methods, replies, sockets, the clock (callers say what time it is
     holds      target \\0 u64 id     until when nothing may be published that depends on the target (a write in flight)
     claims     key                  who loads it: pid, start of that process, deadline
     meta       b"n"                 seq, next order, next hold, floor of all targets
-               b"k" kind            entries, bytes, evicted
+               b"k" kind            entries, bytes
 
 Invariants
 - **A load that began before an invalidation is never seen.** A load notes `seq` before its request leaves; an
@@ -52,7 +52,7 @@ _PLACE: Final = Struct(">BQI")
 _ORDER: Final = Struct(">BQ")
 _CLAIM: Final = Struct(">IQQ")
 _COUNTERS: Final = Struct(">QQQQ")
-_SIZES: Final = Struct(">QQQ")
+_SIZES: Final = Struct(">QQ")
 _NUMBER: Final = Struct(">Q")
 _ABSENT: Final = 1
 _DATABASES: Final = (b"entries", b"places", b"order", b"invalid", b"holds", b"claims", b"meta")
@@ -95,11 +95,10 @@ class Bounds(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """What a kind has: entries, bytes; how many were evicted for room since the start."""
+    """What a kind has: entries, bytes."""
 
     entries: int
     bytes: int
-    evicted: int
 
 
 class Found(NamedTuple):
@@ -166,7 +165,7 @@ class TtlSnapshot:
         return Found(row[_ENTRY.size :], loaded_ns, bool(flags & _ABSENT))
 
     def _invalidated(self, depends: Iterable[Target]) -> int:
-        return _invalidated(self._txn, self._databases, depends)
+        return _invalidated(self._txn, self._databases, depends, self.seq)
 
 
 class TtlCache:
@@ -224,68 +223,65 @@ class TtlCache:
         """A load of these keys begins, before its request leaves. `alone`: only if no other is after any of them."""
         claimed: list[bytes] = []
         theirs: list[bytes] = []
-        with self._change() as txn:
+        with self._change() as change:
             for key in dict.fromkeys(keys):
-                (theirs if self._is_claimed(txn, key, now_ns) else claimed).append(key)
+                (theirs if self._is_claimed(change.txn, key, now_ns) else claimed).append(key)
             if alone and theirs:
                 claimed = []
             for key in claimed:
-                txn.put(key, _CLAIM.pack(self._pid, self._start, deadline_ns), db=self._dbs[b"claims"])
-            seq = _counters(txn, self._dbs)[0]
-        return Load(seq, now_ns, tuple(claimed), tuple(theirs))
+                change.txn.put(key, _CLAIM.pack(self._pid, self._start, deadline_ns), db=self._dbs[b"claims"])
+        return Load(change.seq, now_ns, tuple(claimed), tuple(theirs))
 
     def publish(self, load: Load, items: Iterable[Item], now_ns: int) -> int:
         """What a load found. Gives the number of entries that were put: not those that a write in flight may change."""
         put = 0
-        with self._change() as txn:
+        with self._change() as change:
             for item in items:
-                if not self._held(txn, item.depends, now_ns):
-                    put += self._put(txn, load, item)
-            self._unclaim(txn, load.claimed)
+                if not self._held(change.txn, item.depends, now_ns):
+                    put += self._put(change, load, item)
+            self._unclaim(change.txn, load.claimed)
         return put
 
     def release(self, load: Load) -> None:
         """A load found nothing that may be kept."""
         if load.claimed:
-            with self._change() as txn:
-                self._unclaim(txn, load.claimed)
+            with self._change() as change:
+                self._unclaim(change.txn, load.claimed)
 
     def touch(self, keys: Iterable[bytes]) -> None:
         """These were used: they go last."""
-        with self._change() as txn:
-            places, order = self._dbs[b"places"], self._dbs[b"order"]
+        with self._change() as change:
             for key in keys:
-                row = txn.get(key, db=places)
+                row = change.txn.get(key, db=self._dbs[b"places"])
                 if row is not None:
                     kind, number, size = _PLACE.unpack(row)
-                    txn.delete(_ORDER.pack(kind, number), db=order)
-                    self._place(txn, key, kind, size)
+                    change.txn.delete(_ORDER.pack(kind, number), db=self._dbs[b"order"])
+                    change.place(key, kind, size)
 
     # Writes of clients
 
     def hold(self, targets: Sequence[Target], until_ns: int) -> tuple[bytes, ...]:
         """A write is about to leave: what it touches is invalidated, and nothing that depends on it is published before
         `release_hold`, or until_ns. Gives the holds."""
-        with self._change() as txn:
-            self._invalidate(txn, targets)
-            seq, order, number, floor = _counters(txn, self._dbs)
-            _put_counters(txn, self._dbs, seq, order, number + 1, floor)
-            keys = tuple(_hold_prefix(target) + _NUMBER.pack(number) for target in targets)
+        with self._change() as change:
+            change.invalidate(targets)
+            number = _NUMBER.pack(change.next_hold())
+            keys = tuple(_hold_prefix(target) + number for target in targets)
             for key in keys:
-                txn.put(key, _NUMBER.pack(until_ns), db=self._dbs[b"holds"])
+                change.txn.put(key, _NUMBER.pack(until_ns), db=self._dbs[b"holds"])
         return keys
 
     def end_hold(self, holds: Iterable[bytes], targets: Sequence[Target]) -> None:
         """The write is over, however it ended: what it touched is invalidated again."""
-        with self._change() as txn:
+        with self._change() as change:
             for key in holds:
-                txn.delete(key, db=self._dbs[b"holds"])
-            self._invalidate(txn, targets)
+                change.txn.delete(key, db=self._dbs[b"holds"])
+            change.invalidate(targets)
 
     def invalidate(self, targets: Sequence[Target]) -> None:
         """Nothing that was loaded before counts for these targets any more."""
-        with self._change() as txn:
-            self._invalidate(txn, targets)
+        with self._change() as change:
+            change.invalidate(targets)
 
     # Figures
 
@@ -303,9 +299,11 @@ class TtlCache:
     # inside a transaction
 
     @contextmanager
-    def _change(self) -> Iterator[Any]:
+    def _change(self) -> Iterator[_Change]:
         with translated(self._path), self._env.begin(write=True) as txn:
-            yield txn
+            change = _Change(txn, self._dbs)
+            yield change
+            change.write()
 
     def _is_claimed(self, txn: Any, key: bytes, now_ns: int) -> bool:
         row = txn.get(key, db=self._dbs[b"claims"])
@@ -335,70 +333,98 @@ class TtlCache:
                     found = cursor.next()
         return False
 
-    def _put(self, txn: Any, load: Load, item: Item) -> bool:
+    def _put(self, change: _Change, load: Load, item: Item) -> bool:
         """False if it is older than what is there, invalidated already, or larger than its kind may be."""
         size = len(item.body) + ENTRY_OVERHEAD_BYTES
         bound = self._bounds[item.kind]
         if size > bound.bytes or not bound.entries:
             return False
-        if load.seq < max(_counters(txn, self._dbs)[3], _invalidated(txn, self._dbs, item.depends)):
+        if load.seq < max(change.floor, change.invalidated(item.depends)):
             return False
         entries = self._dbs[b"entries"]
-        known = txn.get(item.key, db=entries)
+        known = change.txn.get(item.key, db=entries)
         if known is not None and _ENTRY.unpack_from(known)[1] > load.began_ns:
             return False
-        self._drop(txn, item.key)
+        change.drop(item.key)
         flags = _ABSENT if item.absent else 0
-        txn.put(item.key, _ENTRY.pack(load.seq, load.began_ns, flags) + item.body, db=entries)
-        self._place(txn, item.key, item.kind, size)
-        self._count(txn, item.kind, 1, size)
-        self._make_room(txn, item.kind, bound)
+        change.txn.put(item.key, _ENTRY.pack(load.seq, load.began_ns, flags) + item.body, db=entries)
+        change.place(item.key, item.kind, size)
+        change.count(item.kind, 1, size)
+        evicted = change.make_room(item.kind, bound)
+        if evicted:
+            self._evicted[item.kind] = self._evicted.get(item.kind, 0) + evicted
         return True
 
-    def _place(self, txn: Any, key: bytes, kind: int, size: int) -> None:
-        seq, number, hold, floor = _counters(txn, self._dbs)
-        _put_counters(txn, self._dbs, seq, number + 1, hold, floor)
-        txn.put(key, _PLACE.pack(kind, number, size), db=self._dbs[b"places"])
-        txn.put(_ORDER.pack(kind, number), key, db=self._dbs[b"order"])
 
-    def _drop(self, txn: Any, key: bytes, evicted: int = 0) -> None:
-        row = txn.pop(key, db=self._dbs[b"places"])
+class _Change:
+    """One write transaction: its counters are read at the beginning and written once, by `write`, at the end."""
+
+    __slots__ = ("_dbs", "_hold", "_order", "_sizes", "floor", "seq", "txn")
+
+    def __init__(self, txn: Any, databases: Mapping[bytes, Any]) -> None:
+        self.txn = txn
+        self._dbs = databases
+        self.seq, self._order, self._hold, self.floor = _counters(txn, databases)
+        self._sizes: dict[int, Sizes] = {}
+
+    def write(self) -> None:
+        """Put the counters that changed."""
+        counters = (self.seq, self._order, self._hold, self.floor)
+        if counters != _counters(self.txn, self._dbs):
+            self.txn.put(b"n", _COUNTERS.pack(*counters), db=self._dbs[b"meta"])
+        for kind, sizes in self._sizes.items():
+            self.txn.put(b"k" + bytes((kind,)), _SIZES.pack(*sizes), db=self._dbs[b"meta"])
+
+    def next_hold(self) -> int:
+        self._hold += 1
+        return self._hold - 1
+
+    def place(self, key: bytes, kind: int, size: int) -> None:
+        """The key goes last."""
+        self.txn.put(key, _PLACE.pack(kind, self._order, size), db=self._dbs[b"places"])
+        self.txn.put(_ORDER.pack(kind, self._order), key, db=self._dbs[b"order"])
+        self._order += 1
+
+    def drop(self, key: bytes) -> None:
+        """The entry goes, if there is one."""
+        row = self.txn.pop(key, db=self._dbs[b"places"])
         if row is None:
             return
         kind, number, size = _PLACE.unpack(row)
-        txn.delete(_ORDER.pack(kind, number), db=self._dbs[b"order"])
-        txn.delete(key, db=self._dbs[b"entries"])
-        self._count(txn, kind, -1, -size, evicted)
+        self.txn.delete(_ORDER.pack(kind, number), db=self._dbs[b"order"])
+        self.txn.delete(key, db=self._dbs[b"entries"])
+        self.count(kind, -1, -size)
 
-    def _count(self, txn: Any, kind: int, entries: int, size: int, evicted: int = 0) -> None:
-        known = _sizes(txn, self._dbs, kind)
-        row = _SIZES.pack(known.entries + entries, known.bytes + size, known.evicted + evicted)
-        txn.put(b"k" + bytes((kind,)), row, db=self._dbs[b"meta"])
+    def count(self, kind: int, entries: int, size: int) -> None:
+        known = self._sizes.get(kind) or _sizes(self.txn, self._dbs, kind)
+        self._sizes[kind] = Sizes(known.entries + entries, known.bytes + size)
 
-    def _make_room(self, txn: Any, kind: int, bound: Bounds) -> None:
-        while True:
-            sizes = _sizes(txn, self._dbs, kind)
-            if sizes.entries <= bound.entries and sizes.bytes <= bound.bytes:
-                return
-            with txn.cursor(self._dbs[b"order"]) as cursor:
+    def make_room(self, kind: int, bound: Bounds) -> int:
+        """Drop what was not used for longest until the kind is within its bounds; gives how many were dropped."""
+        dropped = 0
+        while (sizes := self._sizes[kind]).entries > bound.entries or sizes.bytes > bound.bytes:
+            with self.txn.cursor(self._dbs[b"order"]) as cursor:
                 there = cursor.set_range(_ORDER.pack(kind, 0)) and cursor.key()[0] == kind
                 key = cursor.value() if there else None
             if key is None:
-                return
-            self._drop(txn, key, evicted=1)
-            self._evicted[Kind(kind)] = self._evicted.get(Kind(kind), 0) + 1
+                break
+            self.drop(key)
+            dropped += 1
+        return dropped
 
-    def _invalidate(self, txn: Any, targets: Iterable[Target]) -> None:
-        seq, order, hold, floor = _counters(txn, self._dbs)
-        seq += 1
+    def invalidated(self, depends: Iterable[Target]) -> int:
+        """The last invalidation of any of these; of what depends on everything, the last of all."""
+        return _invalidated(self.txn, self._dbs, depends, self.seq)
+
+    def invalidate(self, targets: Iterable[Target]) -> None:
+        self.seq += 1
         invalid = self._dbs[b"invalid"]
         for target in targets:
-            if target == ALL or txn.stat(invalid)["entries"] >= INVALIDATIONS:
-                txn.drop(invalid, delete=False)
-                floor = seq
+            if target == ALL or self.txn.stat(invalid)["entries"] >= INVALIDATIONS:
+                self.txn.drop(invalid, delete=False)
+                self.floor = self.seq
                 break
-            txn.put(_target_key(target), _NUMBER.pack(seq), db=invalid)
-        _put_counters(txn, self._dbs, seq, order, hold, floor)
+            self.txn.put(_target_key(target), _NUMBER.pack(self.seq), db=invalid)
 
 
 def _counters(txn: Any, databases: Mapping[bytes, Any]) -> tuple[int, int, int, int]:
@@ -407,21 +433,17 @@ def _counters(txn: Any, databases: Mapping[bytes, Any]) -> tuple[int, int, int, 
     return (1, 1, 1, 0) if row is None else _COUNTERS.unpack(row)
 
 
-def _put_counters(txn: Any, databases: Mapping[bytes, Any], seq: int, order: int, hold: int, floor: int) -> None:
-    txn.put(b"n", _COUNTERS.pack(seq, order, hold, floor), db=databases[b"meta"])
-
-
 def _sizes(txn: Any, databases: Mapping[bytes, Any], kind: int) -> Sizes:
     row = txn.get(b"k" + bytes((kind,)), db=databases[b"meta"])
-    return Sizes(0, 0, 0) if row is None else Sizes(*_SIZES.unpack(row))
+    return Sizes(0, 0) if row is None else Sizes(*_SIZES.unpack(row))
 
 
-def _invalidated(txn: Any, databases: Mapping[bytes, Any], depends: Iterable[Target]) -> int:
-    """The last invalidation of any of these; of what depends on everything, the last of all."""
+def _invalidated(txn: Any, databases: Mapping[bytes, Any], depends: Iterable[Target], seq: int) -> int:
+    """The last invalidation of any of these; of what depends on everything, the last of all (`seq`)."""
     last = 0
     for target in depends:
         if target == ALL:
-            return _counters(txn, databases)[0]
+            return seq
         row = txn.get(_target_key(target), db=databases[b"invalid"])
         if row is not None:
             last = max(last, _NUMBER.unpack(row)[0])

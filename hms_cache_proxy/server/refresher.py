@@ -11,11 +11,12 @@ from time import monotonic_ns
 
 import structlog
 
-from hms_cache_proxy.errors import UpstreamError, WireError
+from hms_cache_proxy.errors import CacheError, UpstreamError, WireError
 from hms_cache_proxy.methods import held
 from hms_cache_proxy.methods.loading.looking import Reload
 from hms_cache_proxy.methods.loading.refreshing import Due
-from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.metrics import Failure, WorkerMetrics
+from hms_cache_proxy.upstream import replay
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 from hms_cache_proxy.wire.scan import MessageScanner
@@ -23,6 +24,9 @@ from hms_cache_proxy.wire.scan import MessageScanner
 TOGETHER_S = 0.02  # what comes due within this time is asked for together
 AT_ONCE = 4  # connections
 _READ_BYTES = 1 << 16
+
+_SET_UGI = Header(b"set_ugi", MessageType.CALL, 0, 0)
+_SET_UGI_BEGINS = message_header(b"set_ugi", MessageType.CALL, 0)
 
 log = structlog.get_logger()
 
@@ -52,8 +56,12 @@ class Refresher:
                 await asyncio.sleep(TOGETHER_S)
                 self._woken.clear()
                 by_user: dict[bytes, list[Reload]] = {}
-                for reload in due.take():
-                    by_user.setdefault(reload.identity, []).append(reload)
+                try:
+                    for reload in due.take():
+                        by_user.setdefault(reload.identity, []).append(reload)
+                except CacheError as error:
+                    self._metrics.internal_error("ttl")
+                    log.error("the cache failed; what is due is asked for when it is read again", error=str(error))
                 for identity, reloads in by_user.items():
                     tasks.create_task(self._reload(identity, reloads), name="reload")
 
@@ -64,20 +72,30 @@ class Refresher:
                 reader, writer = await self._connect()
                 try:
                     if identity:
-                        header = Header(b"set_ugi", MessageType.CALL, 0, 0)
-                        await _ask(reader, writer, header, message_header(b"set_ugi", MessageType.CALL, 0) + identity)
+                        said = await _ask(reader, writer, _SET_UGI, _SET_UGI_BEGINS + identity)
+                        if not replay.succeeded(said):
+                            raise WireError("the metastore refused set_ugi: nothing is asked as somebody else")
                     while left:
                         reply = await _ask(reader, writer, left[0].ask.header, left[0].ask.message)
                         self._learn(left.pop(0), reply)
                 finally:
                     writer.close()
-        except (OSError, TimeoutError, UpstreamError, WireError) as error:
-            self._metrics.upstream_failed("connect")
-            log.warning("a refresh failed; what is cached is given until it expires", error=str(error))
+        except TimeoutError:
+            self._failed("timeout", f"no reply within {self._request_timeout_s} s")
+        except WireError as error:
+            self._failed("protocol", str(error))
+        except OSError as error:
+            self._failed("closed", str(error))
+        except UpstreamError as error:
+            self._failed("connect", str(error))
         finally:
             for reload in left:
                 reload.release()
                 self._metrics.ttl_refreshed(reload.kind.label, "failed")
+
+    def _failed(self, kind: Failure, error: str) -> None:
+        self._metrics.upstream_failed(kind)
+        log.warning("a refresh failed; what is cached is given until it expires", error=error)
 
     def _learn(self, reload: Reload, reply: bytes) -> None:
         well = held.said(reply) is held.Said.SUCCESS
@@ -110,7 +128,12 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked
     while True:
         piece = await reader.read(_READ_BYTES)
         if not piece:
-            raise UpstreamError("the metastore closed the connection")
+            raise ConnectionResetError("the metastore closed the connection")
         received += piece
         if isinstance(scanner.feed(piece), int):
-            return bytes(received)
+            break
+    reply = bytes(received)
+    header = held.reply_header(reply)
+    if (header.name, header.seqid) != (asked.name, asked.seqid) or header.type is MessageType.CALL:
+        raise WireError(f"a reply to another call: {header.name!r} {header.seqid}, not {asked.name!r} {asked.seqid}")
+    return reply

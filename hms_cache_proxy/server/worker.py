@@ -113,7 +113,11 @@ class _Ttl:
             tasks.create_task(self.refresher.run(self.dispatcher.due), name="refresh")
             while True:
                 await asyncio.sleep(FLUSH_INTERVAL_S)
-                self.dispatcher.tend(tell=by_time())
+                for piece in self.dispatcher.used():
+                    self.dispatcher.touch(piece)
+                    await asyncio.sleep(0)
+                if by_time():
+                    self.dispatcher.tell()
 
     def close(self) -> None:
         self.cache.close()

@@ -121,7 +121,8 @@ def test_least_recently_used_go_first(cache: TtlCache) -> None:
     cache.touch([_key(b"1"), b"of nothing"])
     _load(cache, b"5")
     assert [_body(cache, name) is not None for name in (b"1", b"2", b"5")] == [True, False, True]
-    assert cache.sizes()[Kind.TABLE] == (4, 4 * (1 + ENTRY_OVERHEAD_BYTES), 1)
+    assert cache.sizes()[Kind.TABLE] == (4, 4 * (1 + ENTRY_OVERHEAD_BYTES))
+    assert cache.take_evicted() == {Kind.TABLE: 1}
 
 
 def test_bytes_are_bounded_and_too_large_entries_left_out(cache: TtlCache) -> None:

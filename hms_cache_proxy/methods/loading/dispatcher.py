@@ -10,8 +10,9 @@ Owner: one per worker, on its loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from time import monotonic_ns
 from typing import Any
 
@@ -34,6 +35,9 @@ from .kinds import KINDS, OF_ROLES, ROLE_WRITES, ROLES
 from .looking import Conversation, Look, Maker, Shared
 from .refreshing import Due
 from .whole import Whole
+
+USED_AT_ONCE = 500
+"""Entries that `used` tells the cache of in one go (about 4 ms)."""
 
 LOCKS = 10_000
 """Locks that are waited for whose tables are remembered; others lock anything."""
@@ -96,13 +100,21 @@ class LoadingDispatcher:
         """Changes with each load that ends."""
         return self._cache.moved()
 
-    def tend(self, *, tell: bool) -> None:
-        """Tell the cache what was used, and the metrics what it has if `tell`; to be called every second or so."""
-        if self._shared.touched:
-            used, self._shared.touched = self._shared.touched, set()
+    def used(self) -> Iterator[Sequence[bytes]]:
+        """What was used since the last time, in pieces to `touch` the cache with; to be taken every second or so."""
+        used, self._shared.touched = iter(self._shared.touched), set()
+        while piece := tuple(islice(used, USED_AT_ONCE)):
+            yield piece
+
+    def touch(self, used: Sequence[bytes]) -> None:
+        """Tell the cache what was used."""
+        try:
             self._cache.touch(used)
-        if not tell:
-            return
+        except CacheError as error:
+            self._shared.troubled(error)
+
+    def tell(self) -> None:
+        """Tell the metrics what the cache has; to be called every second or so."""
         evicted = self._cache.take_evicted()
         sizes = self._cache.sizes()
         for kind, size in sizes.items():
@@ -178,11 +190,11 @@ class LoadingDispatcher:
         look = self._look(session, found, kind, header, message)
         if not look.policy(kind).cached:
             return Forward(label, "miss", "ttl_off", retry=True)
-        conversation = self._conversation(look, label, kind, header, args, message[header.body :])
         try:
+            conversation = self._conversation(look, label, kind, header, args, message[header.body :])
             return self._answer(session, conversation, header, message, now_ns, patient=patient)
-        except CacheError:
-            self._metrics.internal_error("ttl")
+        except CacheError as error:
+            self._shared.troubled(error)
             return Forward(label, "miss", "cache", retry=True)
 
     def _answer(
@@ -257,10 +269,14 @@ class LoadingDispatcher:
             self._loaded(pending, held.said(reply) is held.Said.SUCCESS)
 
     def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> Ask | bytes | None:
-        """The reply to a question."""
+        """The reply to a question. None: the metastore is to say it all itself."""
         pending = forward.pending
         assert isinstance(pending, _Reading), "only reads are put together"
-        step = pending.conversation.answered(reply)
+        try:
+            step = pending.conversation.answered(reply)
+        except CacheError as error:
+            self._shared.troubled(error)
+            return None
         if not isinstance(step, bytes):
             return step
         self._loaded(pending, True)

@@ -11,14 +11,19 @@ from dataclasses import dataclass, field
 from time import monotonic_ns
 from typing import Any, Protocol
 
+import structlog
+
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.cache.ttl import Found, Item, Kind, Load, TtlCache, key_of
+from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.ttl_settings import Policy, TtlSection
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from ..decision import Ask
+
+log = structlog.get_logger()
 
 HOLD_BYTES = 64 << 20
 """Of a reply that is taken apart. A longer one is relayed as it comes, and not kept."""
@@ -39,6 +44,11 @@ class Shared:
     def ends_ns(self) -> int:
         """Until when a call that begins now may take."""
         return monotonic_ns() + self.request_time_ns
+
+    def troubled(self, error: CacheError) -> None:
+        """The cache could not be read or written: readers lose nothing by it but time."""
+        self.metrics.internal_error("ttl")
+        log.error("the cache failed; the metastore answers", error=str(error))
 
 
 @dataclass(slots=True)
@@ -91,16 +101,22 @@ class Look:
         return True
 
     def publish(self, items: Sequence[Item]) -> None:
-        """What the load found."""
-        if self.load is not None:
-            self.shared.cache.publish(self.load, items, monotonic_ns())
-            self.load = None
+        """What the load found. If the cache fails, the claims last until their deadline."""
+        load, self.load = self.load, None
+        if load is not None:
+            try:
+                self.shared.cache.publish(load, items, monotonic_ns())
+            except CacheError as error:
+                self.shared.troubled(error)
 
     def release(self) -> None:
         """The load has ended without anything to keep."""
-        if self.load is not None:
-            self.shared.cache.release(self.load)
-            self.load = None
+        load, self.load = self.load, None
+        if load is not None:
+            try:
+                self.shared.cache.release(load)
+            except CacheError as error:
+                self.shared.troubled(error)
 
     def item(self, kind: Kind, key: bytes, body: bytes, *, absent: bool = False) -> Item:
         """An entry of this request's object."""

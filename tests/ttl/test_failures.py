@@ -1,0 +1,149 @@
+"""A cache that cannot be written, and a metastore that refuses to know a user: readers lose time, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic_ns
+
+import pytest
+
+from hms_cache_proxy.cache.ttl import Kind, TtlCache, bounds_of
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.consistency.processes import started
+from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.methods.decision import Ask, Forward, Serve, Session
+from hms_cache_proxy.methods.loading.dispatcher import LoadingDispatcher
+from hms_cache_proxy.methods.loading.looking import Reload
+from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.server.refresher import Refresher
+from hms_cache_proxy.upstream.endpoints import Endpoints
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import Header, MessageType, message_header, parse_header
+from tests.server.scripted import STOP, Call, ScriptedMetastore, string_field
+
+PAGE_BYTES = 4096
+
+
+def _call(method: str, **arguments: object) -> tuple[Header, bytes]:
+    message = message_header(method.encode(), MessageType.CALL, 7) + spec.encode(spec.args(method)(**arguments))
+    header = parse_header(message)
+    assert isinstance(header, Header)
+    return header, message
+
+
+def _reply(names: list[bytes]) -> bytes:
+    result = spec.result("get_all_tables")(success=names)
+    return message_header(b"get_all_tables", MessageType.REPLY, 7) + spec.encode(result)
+
+
+@dataclass
+class Bench:
+    """A dispatcher without a server."""
+
+    cache: TtlCache
+    metrics: WorkerMetrics
+    dispatcher: LoadingDispatcher
+    session: Session = field(default_factory=Session)
+
+    def decide(self) -> object:
+        header, message = _call("get_all_tables", db_name=b"d")
+        return self.dispatcher.decide(self.session, header, message, monotonic_ns())
+
+    def fill_the_disk(self) -> None:
+        """LMDB has no room for another page."""
+        env = self.cache._env
+        env.set_mapsize((env.info()["last_pgno"] + 1) * PAGE_BYTES)
+
+    @property
+    def errors(self) -> float:
+        return self.metrics.registry.get_sample_value("hms_proxy_internal_errors_total", {"where": "ttl"}) or 0
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    config = Config.model_validate({"store": "none", "ttl": {"enabled": True, "ttl": "1h"}})
+    cache = TtlCache.create(tmp_path / "ttl", bounds_of(config.ttl), started)
+    metrics = WorkerMetrics()
+    yield Bench(cache, metrics, LoadingDispatcher(config, cache, metrics, lambda: None))
+    cache.close()
+
+
+def test_a_reply_that_cannot_be_kept_is_passed_on(bench: Bench) -> None:
+    forward = bench.decide()
+    assert isinstance(forward, Forward) and forward.pending is not None
+    bench.fill_the_disk()
+    bench.dispatcher.reply_done(bench.session, forward, _reply([b"t" * 100] * 10_000), monotonic_ns())
+    assert bench.errors == 1
+    forward = bench.decide()
+    assert isinstance(forward, Forward) and forward.ask is None, "the metastore answers"
+
+
+def test_what_was_used_is_told_in_pieces_and_may_fail(bench: Bench) -> None:
+    forward = bench.decide()
+    assert isinstance(forward, Forward)
+    bench.dispatcher.reply_done(bench.session, forward, _reply([b"t"]), monotonic_ns())
+    assert isinstance(bench.decide(), Serve)
+    assert [len(piece) for piece in bench.dispatcher.used()] == [1]
+    assert not list(bench.dispatcher.used()), "once"
+    bench.cache.close()
+    bench.dispatcher.touch([b"k" * 16])
+    assert bench.errors == 1
+
+
+def test_a_write_without_its_hold_does_not_leave(bench: Bench) -> None:
+    header, message = _call("drop_table", dbname=b"d", name=b"t", deleteData=True)
+    forward = bench.dispatcher.decide(bench.session, header, message, monotonic_ns())
+    assert isinstance(forward, Forward)
+    bench.fill_the_disk()
+    with pytest.raises(CacheError):
+        for _ in range(1000):
+            bench.dispatcher.sending(bench.session, forward)
+            forward = bench.dispatcher.decide(bench.session, header, message, monotonic_ns())
+            assert isinstance(forward, Forward)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_nothing_is_asked_as_somebody_else(known: bool) -> None:
+    learned: list[bytes] = []
+    released: list[None] = []
+    metrics = WorkerMetrics()
+
+    def set_ugi(message: bytes, call: Call) -> Iterator[bytes]:
+        yield call.reply(STOP) if known else call.reply(b"\x0c\x00\x01" + string_field(1, b"who?") + STOP + STOP)
+
+    async def reload(refresher: Refresher) -> None:
+        header, message = _call("get_all_tables", db_name=b"d")
+        identity = spec.encode(spec.args("set_ugi")(user_name=b"anna", group_names=[]))
+        ask = Ask(header, message, 1 << 20)
+        asked = Reload(Kind.TABLE_NAMES, identity, ask, learned.append, lambda: released.append(None))
+        await refresher._reload(identity, [asked])
+
+    with ScriptedMetastore() as metastore:
+        metastore.answers["set_ugi"] = set_ugi
+        metastore.answers["get_all_tables"] = lambda message, call: iter([_reply([b"t"])])
+        endpoints = Endpoints([metastore.address])
+        asyncio.run(reload(Refresher(endpoints, metrics, connect_timeout_s=5, request_timeout_s=5)))
+        assert [call.name for _, call in metastore.calls] == ["set_ugi", "get_all_tables"][: 1 + known]
+    failures = metrics.registry.get_sample_value("hms_proxy_upstream_failures_total", {"kind": "protocol"})
+    assert (len(learned), len(released), failures or 0) == ((1, 0, 0) if known else (0, 1, 1))
+
+
+def test_a_reply_to_another_call_is_not_learned() -> None:
+    learned: list[bytes] = []
+    metrics = WorkerMetrics()
+
+    async def reload(refresher: Refresher) -> None:
+        header, message = _call("get_all_tables", db_name=b"d")
+        asked = Reload(Kind.TABLE_NAMES, b"", Ask(header, message, 1 << 20), learned.append, lambda: None)
+        await refresher._reload(b"", [asked])
+
+    with ScriptedMetastore() as metastore:
+        metastore.answers["get_all_tables"] = lambda message, call: iter([call.reply(STOP, seqid=8)])
+        endpoints = Endpoints([metastore.address])
+        asyncio.run(reload(Refresher(endpoints, metrics, connect_timeout_s=5, request_timeout_s=5)))
+    assert not learned
+    assert metrics.registry.get_sample_value("hms_proxy_upstream_failures_total", {"kind": "protocol"}) == 1
+
