@@ -35,6 +35,9 @@ def main(arguments: list[str]) -> None:
     end_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Imported only now: until here the child could be orphaned.
+    from hms_cache_proxy.lean import import_structlog
+
+    import_structlog()
     import structlog
 
     from hms_cache_proxy import log, metrics, paths

@@ -19,6 +19,7 @@ import click
 from hms_cache_proxy import __version__
 from hms_cache_proxy.config import ADMIN_URL_VARIABLE, CONFIG_FILE_VARIABLE, HTTP_URL_VARIABLE, Config, load
 from hms_cache_proxy.errors import ConfigError, ProxyError
+from hms_cache_proxy.lean import import_structlog
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,6 +89,7 @@ def serve(file: str | None, **options: object) -> None:
     config = _load(file, options)
     if not config.upstream and not config.embedded:
         raise ConfigError(NO_UPSTREAM, key="upstream")
+    import_structlog()
     from hms_cache_proxy import log, supervisor
 
     log.setup(config, "supervisor")
@@ -209,6 +211,7 @@ def metastore(file: str | None, **options: object) -> None:
     See docs/metastore.md for what it can do. `serve --embedded` runs it behind the proxy.
     """
     config = _load(file, {key.replace("metastore_", "metastore."): value for key, value in options.items()})
+    import_structlog()
     from hms_cache_proxy import log
     from hms_cache_proxy.embedded import runner
 

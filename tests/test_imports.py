@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "hms_cache_proxy"
 
 # From the bottom to the top; a module may import from its own layer and from those below.
 LAYERS = (
-    {"errors", "selection", "ttl_settings", "settings", "config", "metrics", "log", "paths", "__init__"},
+    {"errors", "selection", "ttl_settings", "settings", "config", "metrics", "lean", "log", "paths", "__init__"},
     {"wire"},
     {"upstream"},
     {"cache", "store"},

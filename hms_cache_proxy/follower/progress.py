@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, MODE_SERVE, Slot, StatePage
@@ -239,6 +237,9 @@ class _Bar:
     """The prewarm on a terminal."""
 
     def __init__(self) -> None:
+        from rich.console import Console  # 4 MB: not where there is no terminal
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
         self._progress = Progress(
             TextColumn("prewarm"),
             BarColumn(),

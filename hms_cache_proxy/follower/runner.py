@@ -36,7 +36,6 @@ from hms_cache_proxy.follower.pace import Chunks, Pace, Retry
 from hms_cache_proxy.follower.progress import Report
 from hms_cache_proxy.metrics import FollowerMetrics
 from hms_cache_proxy.store.protocol import RawStore, StoreIdentity
-from hms_cache_proxy.store.sql import open_sql_store
 from hms_cache_proxy.store.thrift import open_thrift_store
 
 GAP_S = 0.002
@@ -247,6 +246,8 @@ class Runner:
         config = self._config
         patience_s = config.follower.hung_after_s / 2  # for one answer: who waits for it does not hang
         if config.source == "sql":
+            from hms_cache_proxy.store.sql import open_sql_store  # SQLAlchemy is 12 MB: not where there is no database
+
             store = open_sql_store(config.store_url, statement_timeout_s=patience_s, answered=self._report.heartbeat)
             if config.store == "auto" and not store.identity.ordered_log and store.database.under_way() is None:
                 store.close()
