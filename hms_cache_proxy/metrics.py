@@ -92,6 +92,14 @@ TABLE: tuple[Metric, ...] = (
         "worker",
         "Errors of this program that were contained: a connection was closed, or a step tried again.",
     ),
+    Metric(
+        "hms_proxy_access_log_lines_total",
+        "counter",
+        ("result",),
+        "worker",
+        "Lines of the access log: written, left out as more came than could be written (overflow), or not written as"
+        " the file could not be (failed).",
+    ),
     Metric("hms_proxy_cache_objects", "gauge", ("kind",), "follower", "Objects in the cache."),
     Metric("hms_proxy_cache_bytes", "gauge", (), "follower", "Bytes of the cache file that are in use."),
     Metric("hms_proxy_cursor_event_id", "gauge", (), "follower", "The event that the cache is as of."),
@@ -247,6 +255,7 @@ class WorkerMetrics:
         self._limits = _counter("hms_proxy_limits_broken_total", registry)
         self._failures = _counter("hms_proxy_upstream_failures_total", registry)
         self._internal = _counter("hms_proxy_internal_errors_total", registry)
+        self._logged = _counter("hms_proxy_access_log_lines_total", registry)
         self._ttl_lookups = _counter("hms_proxy_ttl_lookups_total", registry)
         self._ttl_loads = _counter("hms_proxy_ttl_loads_total", registry)
         self._ttl_seconds = _counter("hms_proxy_ttl_load_seconds_total", registry)
@@ -279,6 +288,10 @@ class WorkerMetrics:
 
     def internal_error(self, where: str) -> None:
         self._internal.labels(where).inc()
+
+    def access_logged(self, result: Literal["written", "overflow", "failed"], lines: int) -> None:
+        """What became of lines of the access log."""
+        self._logged.labels(result).inc(lines)
 
     def ttl_looked_up(self, kind: str, result: Literal["hit", "refresh_due", "miss"]) -> None:
         """TTL mode: a request found, or did not find, what it wants."""

@@ -57,6 +57,11 @@ def not_followed(config: Config) -> Path:
     return Path(config.data_dir) / "not_followed"
 
 
+def access_log(config: Config, worker: int) -> Path:
+    """The file that a worker writes its calls to; older ones have a number behind."""
+    return Path(config.access_log.directory) / f"access-{worker}.jsonl"
+
+
 def embedded_database(config: Config) -> Path:
     """The embedded metastore's SQLite file, where no other database is set."""
     return Path(config.data_dir).absolute() / "metastore" / "metastore.db"

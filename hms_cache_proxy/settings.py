@@ -157,6 +157,15 @@ class AdminSection(_Section):
     token_file: str = Field("", description="A file with the token, instead of `admin.token`.")
 
 
+class AccessLogSection(_Section):
+    directory: str = Field(
+        "", description="Where each worker writes one line for each call (access-N.jsonl); empty: nowhere."
+    )
+    sample: float = Field(1.0, gt=0, le=1, description="Share of the calls that get a line.")
+    max_bytes: Bytes = Field(256 << 20, ge=1 << 20, description="Size at which a worker begins a new file.")
+    files: int = Field(4, ge=1, le=1000, description="Files that are kept of each worker, with the one being written.")
+
+
 class LogSection(_Section):
     level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")
     format: Literal["text", "json"] = Field("text", description="Lines for people, or one JSON object a line.")
@@ -217,6 +226,7 @@ class Config(_Section):
     upstream_options: UpstreamOptionsSection = UpstreamOptionsSection()
     admin: AdminSection = AdminSection()
     metastore: MetastoreSection = MetastoreSection()
+    access_log: AccessLogSection = AccessLogSection()
     log: LogSection = LogSection()
 
     @model_validator(mode="after")

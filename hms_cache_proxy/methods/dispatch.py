@@ -36,7 +36,7 @@ from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from . import effects
 from .decision import Forward, Serve, Session, Wait, Work
-from .hot import HotPath, Known
+from .hot import HotPath, Known, Told
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
 from .plan import EVERYTHING, Plan, plan
 from .proof import UNPROVED, Proof, Rejected
@@ -127,6 +127,10 @@ class Dispatcher:
             self._replies.clear()
             self._gate.authorization = authorization
             self._hot.forget()
+
+    def tell_hits(self, told: Told) -> None:
+        """Have what the short way answers told."""
+        self._hot.tell(told)
 
     # The long way
 
@@ -364,7 +368,7 @@ class Dispatcher:
 
     def _known(self, label: str, header: Header, reason: str) -> Known:
         head = message_header(header.name, MessageType.REPLY, 0)[:-_SEQID]
-        return Known(head, self._metrics.slot(label, "hit", reason), reason)
+        return Known(head, self._metrics.slot(label, "hit", reason), label, reason)
 
     def _missed(self, found: Plan, depends: tuple[bytes, ...], reason: Reason) -> Forward:
         method = found.method

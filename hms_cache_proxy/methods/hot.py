@@ -23,6 +23,7 @@ Owner: one per worker, on its loop.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from mmap import mmap
 from struct import Struct
@@ -48,13 +49,19 @@ _SEQID = 4
 _QUICK_NS: Final = int(BOUNDS[0] * 1e9)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """What is needed of a kept reply besides its bytes: its beginning, where it is counted, why it is a hit."""
+    """What is needed of a kept reply besides its bytes: its beginning, where it is counted, what it is counted as."""
 
     head: bytes
     metrics: MetricsSlot
+    label: str
     reason: str
+
+
+Told = Callable[[int, int, int, Session, bytes, Known], None]
+"""Is told of each answer: when its request arrived and how long it took (ns), bytes of the reply, who asked, the
+request, what it is."""
 
 
 class HotPath:
@@ -71,6 +78,7 @@ class HotPath:
         "_replies",
         "_seen_seq",
         "_state",
+        "_tell",
         "_token",
         "_unchanging",
         "_until_ns",
@@ -84,7 +92,12 @@ class HotPath:
         self._replies = replies
         self._lookup = replies.lookup
         self._gate = gate
+        self._tell: Told | None = None
         self.forget()
+
+    def tell(self, told: Told) -> None:
+        """Have every answer told, from now on."""
+        self._tell = told
 
     def forget(self) -> None:
         """What was approved must be looked at again: the rules have changed."""
@@ -134,6 +147,8 @@ class HotPath:
             slot.quick_ns += took_ns
         else:
             slot.observe(took_ns * 1e-9)
+        if self._tell is not None:
+            self._tell(now_ns, took_ns, len(reply), session, data, known)
         return reply
 
     def _below_floor(self, floors: object, entry: ReplyEntry) -> bool:

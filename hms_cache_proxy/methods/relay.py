@@ -6,9 +6,13 @@ there is neither a store nor anything else to follow. Must not know the cache or
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hms_cache_proxy.methods.decision import Forward, Serve, Session
 from hms_cache_proxy.wire.message import Header
 from hms_cache_proxy.wire.spec import METHODS
+
+from . import effects
 
 OTHER = "other"  # label of methods that no known Hive has: a peer's bytes must not become labels
 SESSION_CALLS = frozenset({b"set_ugi", b"setMetaConf"})
@@ -32,7 +36,6 @@ class RelayDispatcher:
                 outcome="relay",
                 reason=reason,
                 retry=encoded.startswith(b"get") and encoded not in _NOT_READS,
-                replay=encoded in SESSION_CALLS,
             )
 
     def hot(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
@@ -54,6 +57,9 @@ class RelayDispatcher:
         patient: bool = False,
     ) -> Serve | Forward:
         """Forward."""
+        if header.name in SESSION_CALLS:
+            call = effects.session_call(session, header.name.decode(), header, message)
+            return replace(call, reason=self._reason)
         return self._known.get(header.name, self._other)
 
     def sending(self, session: Session, forward: Forward) -> None:
@@ -63,7 +69,9 @@ class RelayDispatcher:
         """Nothing is cached."""
 
     def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
-        """Nothing is learned."""
+        """Nothing is learned but who the client is."""
+        if isinstance(forward.pending, effects.SessionCall):
+            forward.pending.ended(session, reply)
 
     def failed(self, session: Session, forward: Forward, sent: bool) -> None:
         """Nothing is fenced."""

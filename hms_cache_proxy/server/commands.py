@@ -6,11 +6,12 @@ events. Must not know how.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
 from hms_cache_proxy.metrics import Outcome
+from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.upstream.endpoints import Endpoint
 
 Trouble = Literal["connect", "closed", "timeout", "protocol"]
@@ -90,6 +91,10 @@ class Observe:
     outcome: Outcome
     reason: str
     began_ns: int
+    reply_bytes: int
+    """What the client gets, without its frame."""
+
+    request: Request = field(compare=False)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ Owner: the worker's event loop.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 
 from hms_cache_proxy.errors import CacheError, LimitError, WireError
@@ -36,7 +36,7 @@ from hms_cache_proxy.server.inbox import Inbox, Request, TransportRefused
 from hms_cache_proxy.server.outbox import Outbox
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.framing import Transport
-from hms_cache_proxy.wire.message import ApplicationError, Header, Limits, exception_message
+from hms_cache_proxy.wire.message import ApplicationError, Limits, exception_message
 
 PIPELINE_BYTES = 1 << 18  # of requests that wait while one is answered
 REQUESTS_PER_TURN = 32  # of one packet; other connections come between
@@ -87,7 +87,7 @@ class ClientConnection:
         self._phase = Phase.READING
         self._slices: Iterator[bytes] = iter(())
         self._serve: Serve | None = None
-        self._header: Header | None = None  # of the request that is being served
+        self._served: Request | None = None  # the request that is being served in slices
         self._waiting: Request | None = None
         self._work: Work | None = None
         self._wait_until_ns = 0
@@ -322,16 +322,16 @@ class ClientConnection:
         assert request.spool is None, "a request that was not looked at cannot be answered here"
         if isinstance(decision.chunks, bytes):
             self._outbox.whole(decision.chunks)
-            self._observe(decision, arrived_ns)
+            self._observe(decision, request, arrived_ns)
             return
         self._phase = Phase.SERVING
-        self._serve, self._header = decision, request.header
+        self._serve, self._served = decision, request
         self._began_ns, self._slices = arrived_ns, decision.chunks
         self._outbox.begin()
         self._next_slice(now_ns)
 
     def _next_slice(self, now_ns: int) -> None:
-        assert self._serve is not None
+        assert self._serve is not None and self._served is not None
         try:
             part = next(self._slices, None)
             if part is not None:
@@ -339,36 +339,37 @@ class ClientConnection:
                 self._commands.append(Again())
                 return
         except (CacheError, LimitError) as error:
-            self._break_off(self._serve, str(error), now_ns)
+            self._break_off(replace(self._serve, outcome="error", reason="cache"), self._served, str(error), now_ns)
             return
         self._outbox.end()
-        self._observe(self._serve, self._began_ns)
+        self._observe(self._serve, self._served, self._began_ns)
         self._finished(now_ns)
 
-    def _break_off(self, serve: Serve, problem: str, now_ns: int) -> None:
+    def _break_off(self, failed: Serve, request: Request, problem: str, now_ns: int) -> None:
         """A reply cannot be finished: what has not begun to leave becomes an exception."""
-        assert self._header is not None
-        self._commands.append(Observe(serve.label, "error", "cache", self._began_ns))
         if self._outbox.passed_on:
+            self._observe(failed, request, self._began_ns)
             self._close(Why.CACHE, problem)
             return
         self._outbox.drop()
-        name, seqid = self._header.name, self._header.seqid
+        name, seqid = request.header.name, request.header.seqid
         self._outbox.whole(exception_message(name, seqid, ApplicationError.INTERNAL_ERROR, problem))
+        self._observe(failed, request, self._began_ns)
         self._finished(now_ns)
 
     def _finished(self, now_ns: int) -> None:
         """The request is over."""
         self.last_ns = now_ns
         self._phase = Phase.READING
-        self._serve = None
+        self._serve = self._served = None
         self._slices = iter(())
         if self._gone:
             self._phase = Phase.CLOSED
             self._exchange.abort()
 
-    def _observe(self, serve: Serve, began_ns: int) -> None:
-        self._commands.append(Observe(serve.label, serve.outcome, serve.reason, began_ns))
+    def _observe(self, serve: Serve, request: Request, began_ns: int) -> None:
+        size = self._outbox.size
+        self._commands.append(Observe(serve.label, serve.outcome, serve.reason, began_ns, size, request))
 
     # the end
 

@@ -18,6 +18,7 @@ import structlog
 from hms_cache_proxy.errors import ProxyError
 from hms_cache_proxy.methods.decision import Decider
 from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.commands import (
     Again,
     Await,
@@ -61,7 +62,9 @@ class Hub:
         metrics: WorkerMetrics,
         max_connections: int,
         connect_timeout_s: float,
+        access_log: AccessLog | None = None,
     ) -> None:
+        self.access_log = access_log
         self.decider = decider
         self.endpoints = endpoints
         self.settings = settings
@@ -370,7 +373,10 @@ class Client(asyncio.Protocol):
 
     def _observe(self, command: Observe) -> None:
         slot = self._hub.metrics.slot(command.label, command.outcome, command.reason)
-        slot.observe((monotonic_ns() - command.began_ns) / 1e9)
+        took_ns = monotonic_ns() - command.began_ns
+        slot.observe(took_ns / 1e9)
+        if self._hub.access_log is not None:
+            self._hub.access_log.observed(self._session, took_ns, command)
 
     def _upstream_trouble(self, command: UpstreamTrouble) -> None:
         self._hub.metrics.upstream_failed(command.kind)

@@ -113,6 +113,7 @@ class Exchange:
         self._problem = ""
         self._streamed = self._tried_both = False
         self._refusal = None
+        self._outbox.size = 0
         if self.link is Link.IDLE:
             self._ask()
         elif request.header.name == GOODBYE:
@@ -421,8 +422,10 @@ class Exchange:
         self.over = True
 
     def _observe(self, outcome: Outcome, reason: str) -> None:
-        assert self._forward is not None
-        self._commands.append(Observe(self._forward.label, outcome, reason, self._began_ns))
+        request, forward = self._request, self._forward
+        assert request is not None and forward is not None
+        size = self._outbox.size
+        self._commands.append(Observe(forward.label, outcome, reason, self._began_ns, size, request))
 
     def _forget(self) -> None:
         if self._request is not None:

@@ -18,7 +18,7 @@ MAX_REPLY_BYTES = 2**31 - 1  # what a frame's length can say; for a spool also a
 class Outbox:
     """Replies to one client, one after the other."""
 
-    __slots__ = ("_commands", "_ended", "_spool", "_spool_directory", "blocked", "framed", "passed_on")
+    __slots__ = ("_commands", "_ended", "_spool", "_spool_directory", "blocked", "framed", "passed_on", "size")
 
     def __init__(self, commands: list[Command], spool_directory: str | None = None) -> None:
         self._commands = commands
@@ -28,6 +28,7 @@ class Outbox:
         self.framed = False
         self.blocked = False  # the transport's buffer is above its high water
         self.passed_on = False  # bytes of the current reply have gone to the client
+        self.size = 0  # bytes of the current reply so far
 
     @property
     def busy(self) -> bool:
@@ -37,6 +38,7 @@ class Outbox:
     def whole(self, reply: bytes) -> None:
         """A reply that is complete."""
         assert self._spool is None
+        self.size = len(reply)
         self._commands.append(Send(frame_header(len(reply)) + reply if self.framed else reply))
 
     def begin(self) -> None:
@@ -44,9 +46,11 @@ class Outbox:
         assert self._spool is None
         self._ended = False
         self.passed_on = False
+        self.size = 0
 
     def stream(self, part: bytes) -> None:
         """The next part of a reply whose source can be paused: it is passed on though the client is slow."""
+        self.size += len(part)
         if self.framed:
             self._keep(part)
         else:
@@ -54,6 +58,7 @@ class Outbox:
 
     def write(self, part: bytes) -> None:
         """The next part of a reply whose source must not wait for the client; LimitError if it cannot be kept."""
+        self.size += len(part)
         if self._spool is None and not self.framed and not self.blocked:
             self._send(part)
         else:

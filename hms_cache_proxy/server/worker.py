@@ -32,9 +32,11 @@ from hms_cache_proxy.methods.loading.dispatcher import LoadingDispatcher
 from hms_cache_proxy.methods.loading.switch import Switch
 from hms_cache_proxy.methods.relay import RelayDispatcher
 from hms_cache_proxy.metrics import FLUSH_INTERVAL_S, WorkerMetrics
+from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.bell import Bell
 from hms_cache_proxy.server.connection import Settings
 from hms_cache_proxy.server.driver import Client, Hub
+from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.message import Limits
@@ -59,7 +61,7 @@ def run(config: Config, index: int) -> None:
     cache = _Cache(config, metrics) if config.source != "none" else None
     ttl = _Ttl(config, metrics) if config.ttl.enabled else None
     try:
-        uvloop.run(_serve(config, index, cache, ttl, metrics))
+        uvloop.run(_serve(config, index, cache, ttl, metrics, _access_log(config, index, metrics)))
     finally:
         metrics.flush()
         for opened in (cache, ttl):
@@ -147,7 +149,15 @@ def _return_large_blocks() -> None:
         libc.mallopt(M_TRIM_THRESHOLD, FREE_HEAP_BYTES)
 
 
-def _hub(config: Config, decider: Decider, metrics: WorkerMetrics) -> Hub:
+def _access_log(config: Config, index: int, metrics: WorkerMetrics) -> AccessLog | None:
+    settings = config.access_log
+    if not settings.directory:
+        return None
+    file = LogFile(paths.access_log(config, index), max_bytes=settings.max_bytes, files=settings.files)
+    return AccessLog(file, settings.sample, metrics)
+
+
+def _hub(config: Config, decider: Decider, metrics: WorkerMetrics, access_log: AccessLog | None) -> Hub:
     limits, options = config.limits, config.upstream_options
     return Hub(
         decider=decider,
@@ -161,6 +171,7 @@ def _hub(config: Config, decider: Decider, metrics: WorkerMetrics) -> Hub:
         metrics=metrics,
         max_connections=limits.max_connections,
         connect_timeout_s=options.connect_timeout_s,
+        access_log=access_log,
     )
 
 
@@ -171,12 +182,21 @@ def _decider(cache: _Cache | None, ttl: _Ttl | None) -> Decider:
     return RelayDispatcher(NO_STORE) if opened is None else opened.dispatcher
 
 
-async def _serve(config: Config, index: int, cache: _Cache | None, ttl: _Ttl | None, metrics: WorkerMetrics) -> None:
+async def _serve(
+    config: Config,
+    index: int,
+    cache: _Cache | None,
+    ttl: _Ttl | None,
+    metrics: WorkerMetrics,
+    access_log: AccessLog | None,
+) -> None:
     loop = asyncio.get_running_loop()
     decider = _decider(cache, ttl)
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    hub = _hub(config, decider, metrics)
+    hub = _hub(config, decider, metrics, access_log)
+    if access_log is not None and cache is not None:
+        cache.dispatcher.tell_hits(access_log.hit)
     host, port = config.listen
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, reuse_port=True, backlog=BACKLOG)
@@ -186,6 +206,8 @@ async def _serve(config: Config, index: int, cache: _Cache | None, ttl: _Ttl | N
     log.info("worker listens", worker=index, listen=str(config.listen))
     hub.spawn(hub.sweep(_sweep_interval_s(config)), "sweep")
     hub.spawn(_flush(metrics), "flush metrics")
+    if access_log is not None:
+        hub.spawn(_flush_log(access_log), "flush access log")
     if cache is not None:
         hub.spawn(cache.tend(), "tend streams")
     if ttl is not None:
@@ -194,6 +216,8 @@ async def _serve(config: Config, index: int, cache: _Cache | None, ttl: _Ttl | N
     log.info("worker drains", worker=index, connections=len(hub.clients))
     server.close()
     await hub.drain(config.drain_timeout_s)
+    if access_log is not None:
+        await access_log.flush()
     log.info("worker ends", worker=index)
 
 
@@ -206,3 +230,9 @@ async def _flush(metrics: WorkerMetrics) -> None:
     while True:
         await asyncio.sleep(FLUSH_INTERVAL_S)
         metrics.flush()
+
+
+async def _flush_log(access_log: AccessLog) -> None:
+    while True:
+        await asyncio.sleep(FLUSH_INTERVAL_S)
+        await access_log.flush()

@@ -5,92 +5,25 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes
-from hms_cache_proxy.cache.reader import CacheReader
-from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, MODE_SERVE, Slot, StatePage
-from hms_cache_proxy.cache.writer import CacheWriter
-from hms_cache_proxy.config import Config
-from hms_cache_proxy.consistency.fences import FenceStore
+from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, Slot
 from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.methods.decision import Serve, Session
-from hms_cache_proxy.methods.dispatch import Dispatcher
-from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.methods.hot import Known
 from hms_cache_proxy.wire.message import Header, parse_header
-from tests.cache.records import DATABASE, IDENTITY, TABLE, database, table
-from tests.testbed.raw import encode_call
-
-TARGET = targets.table(*TABLE)
-
-
-def request(seqid: int = 7) -> bytes:
-    return encode_call("get_table", DATABASE[1].decode(), TABLE[2].decode(), seqid=seqid)
-
-
-@dataclass
-class Bench:
-    """A cache with one table, its fences, and a dispatcher."""
-
-    page: StatePage
-    writer: CacheWriter
-    reader: CacheReader
-    fences: FenceStore
-    dispatcher: Dispatcher
-    session: Session = field(default_factory=Session)
-    cursor: int = 10
-
-    def step(self, changes: Changes | None = None, *, tickets: bool = True) -> None:
-        """What the follower does: take tickets, commit, publish."""
-        began_ns = time.monotonic_ns()
-        last, _ = self.fences.pending_tickets()
-        if changes is not None or last > self.writer.meta.done_ticket:
-            new = changes or Changes(cursor=self.cursor)
-            self.cursor = new.cursor
-            if tickets:
-                new.done_ticket = last
-            self.writer.commit(new)
-        self.page[Slot.BEGAN_NS] = began_ns
-        if tickets:
-            self.fences.done(last)
-
-    def hot(self, message: bytes | None = None) -> bytes | None:
-        return self.dispatcher.hot(self.session, message or request(), time.monotonic_ns())
-
-    def decide(self, message: bytes | None = None, session: Session | None = None) -> bytes:
-        """The long way, which must answer from the cache."""
-        whole = message or request()
-        header = parse_header(whole)
-        assert isinstance(header, Header)
-        decision = self.dispatcher.decide(session or self.session, header, whole, time.monotonic_ns())
-        assert isinstance(decision, Serve) and isinstance(decision.chunks, bytes), decision
-        return decision.chunks
-
-
-def _bench(tmp_path: Path, **settings: object) -> Iterator[Bench]:
-    config = Config.model_validate({"data_dir": str(tmp_path), "upstream": "thrift://127.0.0.1:1", **settings})
-    with StatePage(tmp_path / "state", create=True) as page:
-        writer = CacheWriter.open(tmp_path / "cache", page, IDENTITY)
-        reader = CacheReader(tmp_path / "cache", page)
-        fences = FenceStore(tmp_path / "fences", page)
-        dispatcher = Dispatcher(config, reader, fences, page, WorkerMetrics(), lambda: None)
-        bench = Bench(page, writer, reader, fences, dispatcher)
-        complete = {targets.databases(b"hive"), targets.tables(*DATABASE)}
-        bench.step(Changes(cursor=10, databases={DATABASE: database()}, tables={TABLE: table()}, complete=complete))
-        page[Slot.SERVE_MODE] = MODE_SERVE
-        yield bench
-        fences.close()
-        reader.close()
-        writer.close()
+from tests.cache.records import TABLE
+from tests.methods.warm import TARGET, Bench, opened, request
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    yield from _bench(tmp_path)
+    with opened(tmp_path) as bench:
+        yield bench
 
 
 @pytest.fixture
@@ -213,7 +146,7 @@ def test_new_rules_stop_it(warm: Bench) -> None:
 
 
 def test_strict_answers_nothing_by_an_earlier_confirmation(tmp_path: Path) -> None:
-    for bench in _bench(tmp_path, consistency="strict"):
+    with opened(tmp_path, consistency="strict") as bench:
         arrived_ns = time.monotonic_ns()
         bench.step()
         whole, header = request(), parse_header(request())
@@ -224,7 +157,7 @@ def test_strict_answers_nothing_by_an_earlier_confirmation(tmp_path: Path) -> No
 
 
 def test_eventual_needs_only_a_cache_that_serves(tmp_path: Path) -> None:
-    for bench in _bench(tmp_path, consistency="eventual"):
+    with opened(tmp_path, consistency="eventual") as bench:
         bench.decide()
         floors = bench.session.floors = Floors()
         floors.lift([TARGET], time.monotonic_ns())
@@ -233,3 +166,17 @@ def test_eventual_needs_only_a_cache_that_serves(tmp_path: Path) -> None:
         assert bench.hot() is not None
         bench.page[Slot.SERVE_MODE] = MODE_RELAY_ONLY
         assert bench.hot() is None
+
+
+def test_answers_are_told_and_counted_all_the_same(warm: Bench) -> None:
+    told: list[tuple[object, ...]] = []
+    before = warm.metrics.slot("get_table", "hit").count
+    warm.dispatcher.tell_hits(lambda *answer: told.append(answer))
+    expected = warm.hot()
+    assert expected is not None and warm.hot(request()[:-1]) is None
+    assert warm.metrics.slot("get_table", "hit").count == before + 1
+    ((arrived_ns, took_ns, size, session, message, known),) = told
+    assert isinstance(arrived_ns, int) and isinstance(took_ns, int) and isinstance(known, Known)
+    assert 0 < took_ns < time.monotonic_ns() - arrived_ns + 1
+    assert (size, session, message) == (len(expected), warm.session, request())
+    assert (known.label, known.reason) == ("get_table", "")

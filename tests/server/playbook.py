@@ -6,20 +6,30 @@ import struct
 
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.methods.decision import Forward, Serve, Session, Wait, Work
+from hms_cache_proxy.metrics import Outcome
 from hms_cache_proxy.server.commands import (
     Command,
+    Observe,
     OpenUpstream,
     Send,
     SendUpstream,
 )
 from hms_cache_proxy.server.connection import ClientConnection, Settings
+from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.upstream.endpoints import Endpoints
-from hms_cache_proxy.wire.message import Header, Limits
+from hms_cache_proxy.wire.message import Header, Limits, parse_header
 from tests.testbed.raw import encode_call
 
 SECOND = 1_000_000_000
 READ = encode_call("get_all_databases", seqid=5)
 RELAY = Forward(label="get_all_databases", outcome="relay")
+
+
+def over(label: str, outcome: Outcome, reason: str, reply_bytes: int) -> Observe:
+    """What is told of a call that began when the book did. (Which request it was does not count when compared.)"""
+    header = parse_header(READ)
+    assert isinstance(header, Header)
+    return Observe(label, outcome, reason, SECOND, reply_bytes, Request(header, READ))
 
 
 class Recorder:

@@ -28,6 +28,7 @@ from tests.server.playbook import (
     Playbook,
     framed,
     kinds,
+    over,
     reply_to,
     sent,
 )
@@ -40,7 +41,7 @@ def test_a_relayed_call() -> None:
     assert book.decider.hooks == []
     assert book.opened() == [SendUpstream(READ)]
     assert book.decider.hooks == [("sending",)]
-    assert book.upstream(REPLY) == [Send(REPLY), Observe("get_all_databases", "relay", "", SECOND)]
+    assert book.upstream(REPLY) == [Send(REPLY), over("get_all_databases", "relay", "", len(REPLY))]
     assert book.decider.hooks == [("sending",), ("began",), ("done", None)]
     assert book.core.mode == Mode.HOT
     assert book.received(READ) == [SendUpstream(READ)]

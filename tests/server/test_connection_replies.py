@@ -8,7 +8,6 @@ from dataclasses import replace
 from hms_cache_proxy.methods.decision import Serve
 from hms_cache_proxy.server.commands import (
     Again,
-    Observe,
     ReadingUpstream,
     Send,
 )
@@ -16,9 +15,9 @@ from tests.server.playbook import (
     READ,
     RELAY,
     REPLY,
-    SECOND,
     Playbook,
     framed,
+    over,
     reply_to,
     sent,
 )
@@ -98,7 +97,7 @@ def test_slices_one_a_turn() -> None:
     assert turns == [0]
     assert book.core.turn(book.now) == [Send(b"b"), Again()]
     assert book.core.turn(book.now) == [Send(b"c"), Again()]
-    assert book.core.turn(book.now) == [Observe("get_partitions", "hit", "", SECOND)]
+    assert book.core.turn(book.now) == [over("get_partitions", "hit", "", 3)]
 
 
 def test_slices_are_finished_into_the_spool_while_the_client_is_slow() -> None:

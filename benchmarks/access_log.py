@@ -1,0 +1,121 @@
+"""`python -m benchmarks.access_log [--load]`: what the access log costs a worker.
+
+In this process: the short way's answers without it and with it, making lines of them, and the longest slice that this
+holds the loop. With --load: CPU time of a worker for a call, off, a hundredth of the calls, all of them, in turn, under
+the load generator. Must not know: what a line says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from benchmarks import contents
+from benchmarks.measure import Result, build_load_generator, measure, middle
+from benchmarks.servers import server_of, stage
+from hms_cache_proxy.server.access_log import AccessLog
+from hms_cache_proxy.server.log_file import LogFile
+from tests.methods.warm import Bench, opened, request
+from tests.testbed.client import MetastoreClient
+
+CALLS = 50_000
+ROUNDS = 7
+LOADS = {"off": None, "sample = 0.01": 0.01, "sample = 1": 1.0}
+
+
+def answers(bench: Bench, calls: int = CALLS) -> float:
+    """CPU us of one answer of the short way."""
+    hot, session, message, now = bench.dispatcher.hot, bench.session, request(), time.monotonic_ns
+    began = time.process_time()
+    for _ in range(calls):
+        hot(session, message, now())
+    return (time.process_time() - began) / calls * 1e6
+
+
+def flush(log: AccessLog, calls: int = CALLS) -> tuple[float, float]:
+    """CPU us to make and write one line; the most CPU ms of the loop's thread between two turns of others."""
+    longest = 0.0
+
+    async def flushing() -> None:
+        nonlocal longest
+        task = asyncio.create_task(log.flush())
+        before = time.thread_time()
+        while not task.done():
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            longest = max(longest, now - before)
+            before = now
+
+    began = time.process_time()
+    asyncio.run(flushing())
+    return (time.process_time() - began) / calls * 1e6, longest * 1e3
+
+
+@contextmanager
+def warm(directory: Path) -> Iterator[Bench]:
+    directory.mkdir()
+    with opened(directory, max_unconfirmed_ms=3_600_000) as bench:
+        bench.decide()
+        gc.collect()
+        gc.freeze()  # as a worker does
+        yield bench
+
+
+def in_process(directory: Path) -> None:
+    off: list[float] = []
+    on: list[float] = []
+    lines: list[tuple[float, float]] = []
+    with warm(directory / "off") as without, warm(directory / "on") as with_log:
+        file = LogFile(directory / "access.jsonl", max_bytes=1 << 30, files=1)
+        log = AccessLog(file, 1.0, with_log.metrics)
+        with_log.dispatcher.tell_hits(log.hit)
+        for _ in range(ROUNDS):
+            off.append(answers(without))
+            on.append(answers(with_log))
+            lines.append(flush(log))
+    print(f"answer of the short way            {median(off):6.2f} us")
+    print(f"... told to the access log         {median(on):6.2f} us   (+{median(on) - median(off):.2f})")
+    print(f"its line, made and written         {median(one for one, _ in lines):6.2f} us")
+    print(f"longest slice of the loop          {median(slice_ms for _, slice_ms in lines):6.2f} ms")
+
+
+def under_load(directory: Path) -> None:
+    generator = build_load_generator()
+    message = next(case.message for case in contents.CASES if case.key == "get_table")
+    found: dict[str, list[Result]] = {name: [] for name in LOADS}
+    with stage(directory) as bench:
+        with MetastoreClient(*bench.metastore.address) as client:
+            contents.fill(client)
+        for _ in range(3):
+            for name, sample in LOADS.items():
+                proxy = bench.proxy(f"{name}{len(found[name])}")
+                if sample is not None:
+                    where = {"ACCESS_LOG_DIRECTORY": str(directory / "log"), "ACCESS_LOG_SAMPLE": str(sample)}
+                    proxy.settings = {**proxy.settings, **where}
+                proxy.start(prewarmed=True)
+                found[name].append(measure(generator, server_of(name, proxy), message, connections=16, seconds=3))
+                proxy.stop()
+    for name, results in found.items():
+        one = middle(results)
+        print(f"{name:16} {one.rps:9.0f}/s   {one.cpu_us:6.2f} us CPU   p99 {one.p99_ms:.2f} ms")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.access_log", description=__doc__)
+    parser.add_argument("--load", action="store_true", help="a proxy under load, too (a minute)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="hms-bench-") as directory:
+        runs: list[Callable[[Path], None]] = [in_process, *([under_load] if options.load else [])]
+        for run in runs:
+            run(Path(directory))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""One line of the access log: what it says of a call.
+
+Job: the call as the hot path left it, into JSON. What it is about is read from the beginning of the request, by the
+rules of the method table. Must not know: files, the loop, replies.
+
+    {"time":"2026-11-22T16:28:18.012Z","method":"get_table","object":"hive.sales.orders","outcome":"hit",
+     "reason":"","bytes":2931,"us":14,"client":"10.0.0.7:51022","user":"etl"}
+
+`time` is when the request was complete, `us` how long its reply took from then on, `bytes` the length of the reply
+without a frame. `object` is `catalog.database.table`, `catalog.database` or `catalog`, null where the call is about
+nothing of that kind or it cannot be told; of calls about several tables it is their database, with their number in
+`tables`. `user` is the name that the client gave with set_ugi. `sample` is there where it is not 1: such a line stands
+for 1/sample calls. No argument but these names gets into a line.
+Owner: the worker's event loop.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from time import gmtime, monotonic_ns, strftime, time_ns
+from typing import NamedTuple
+
+from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.methods.hot import Known
+from hms_cache_proxy.methods.plan import plan
+from hms_cache_proxy.wire import spec
+
+HEAD_BYTES = 512  # of a request: the names that its rules look at come first
+USER_CHARACTERS = 128
+REMEMBERED = 10_000  # clients whose part of a line is not made anew
+_FIXED = 8  # of a message's header, before the name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """What was counted, and where the arguments begin; `complete`: the request is no longer than HEAD_BYTES."""
+
+    label: str
+    outcome: str
+    reason: str
+    body: int
+    complete: bool
+
+
+class Waiting(NamedTuple):
+    """A call whose line is still to be made. (A plain tuple of this order is as good, and quicker made.)"""
+
+    arrived_ns: int
+    took_ns: int
+    reply_bytes: int
+    peer: str
+    identity: bytes | None
+    head: bytes
+    """The first HEAD_BYTES of the request."""
+
+    what: Known | Call
+
+
+class Lines:
+    """Makes lines. What many have in common is made once: half a microsecond is left for a hit."""
+
+    def __init__(self, sample: float) -> None:
+        self._end = "}\n" if sample == 1 else f',"sample":{sample:g}}}\n'
+        self._whats: dict[Known, str] = {}
+        self._whos: dict[tuple[str, bytes | None], str] = {}
+        self._offset_ns = 0
+        self._ms = -1
+        self._when = ""
+
+    def begin(self) -> None:
+        """Lines of about now follow: look at the clock, forget what may be of no more use."""
+        self._offset_ns = time_ns() - monotonic_ns()
+        self._whats.clear()  # they keep replies' objects alive
+        if len(self._whos) > REMEMBERED:
+            self._whos.clear()
+
+    def line(self, waiting: Waiting) -> str:
+        """The line, with its end."""
+        arrived_ns, took_ns, size, peer, identity, head, what = waiting
+        ms = (arrived_ns + self._offset_ns) // 1_000_000
+        if ms != self._ms:
+            self._ms, self._when = ms, _say_when(ms)
+        if isinstance(what, Known):
+            said = self._whats.get(what) or self._say_known(what, head, size)
+        else:
+            said = _say(what, head, size)
+        who = self._whos.get((peer, identity)) or self._say_who(peer, identity)
+        return f"{self._when}{said}{took_ns // 1000}{who}"
+
+    def _say_known(self, known: Known, head: bytes, size: int) -> str:
+        call = Call(known.label, "hit", known.reason, _FIXED + head[7] + 4, len(head) < HEAD_BYTES)
+        said = self._whats[known] = _say(call, head, size)
+        return said
+
+    def _say_who(self, peer: str, identity: bytes | None) -> str:
+        said = f',"client":{json.dumps(peer)},"user":{json.dumps(user_of(identity))}{self._end}'
+        self._whos[peer, identity] = said
+        return said
+
+
+def _say_when(ms: int) -> str:
+    second, rest = divmod(ms, 1000)
+    return f'{{"time":"{strftime("%Y-%m-%dT%H:%M:%S", gmtime(second))}.{rest:03d}Z",'
+
+
+def _say(call: Call, head: bytes, size: int) -> str:
+    name, tables = object_of(call.label, head, call.body, complete=call.complete)
+    several = f',"tables":{tables}' if tables > 1 else ""
+    return (
+        f'"method":"{call.label}","object":{json.dumps(name)}{several},"outcome":"{call.outcome}"'
+        f',"reason":"{call.reason}","bytes":{size},"us":'
+    )
+
+
+def user_of(identity: bytes | None) -> str | None:
+    """The name in the arguments of set_ugi."""
+    if identity is None:
+        return None
+    try:
+        row, _ = spec.decode(spec.args("set_ugi"), identity, 0)
+    except WireError:
+        return None
+    name: bytes | None = row.user_name
+    return None if name is None else name.decode("utf-8", "replace")[:USER_CHARACTERS]
+
+
+def object_of(method: str, message: bytes, body: int, *, complete: bool) -> tuple[str | None, int]:
+    """What a request is about, and how many tables it names (0: not known, or none)."""
+    found = plan(method.encode())
+    if found is None:
+        return None, 0
+    tables: list[list[bytes]] = []
+    others: list[list[bytes]] = []
+    for target in found.named(message, body, DEFAULT_CATALOG, complete=complete):
+        kind = target[:1]
+        if kind == b"t":
+            tables.append(target[1:].split(b"\0"))
+        elif kind in (b"d", b"l", b"D"):
+            others.append(target[1:].split(b"\0"))
+    if len(tables) == 1:
+        return _joined(tables[0]), 1
+    deepest = max(map(len, others), default=0)
+    above = {tuple(table[:2]) for table in tables} or {tuple(other) for other in others if len(other) == deepest}
+    return (_joined(above.pop()) if len(above) == 1 else None), len(tables)
+
+
+def _joined(parts: Iterable[bytes]) -> str:
+    return ".".join(part.decode("utf-8", "replace") for part in parts)
