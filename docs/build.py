@@ -6,6 +6,7 @@ hand. `tests/test_docs.py` fails when a page is not what this would write.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
@@ -22,6 +23,8 @@ from hms_cache_proxy.metrics import TABLE
 from hms_cache_proxy.wire import facts
 
 DIRECTORY = Path(__file__).resolve().parent
+ROOT = DIRECTORY.parent
+sys.path.insert(0, str(ROOT))  # tests/ is not installed
 
 
 def settings_table() -> str:
@@ -94,6 +97,26 @@ def embedded_table() -> str:
     return "\n".join(text)
 
 
+def compatibility_table() -> str:
+    """What the tests with the mark `covers` run on what. They start no metastores but those that the mark names."""
+    from tests.testbed.hive import FLAVOURS
+
+    rows: set[tuple[str, str, str, str, str]] = set()
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            for mark in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.covers":
+                    what, *flavours = (ast.literal_eval(argument) for argument in mark.args)
+                    (cache,) = (ast.literal_eval(word.value) for word in mark.keywords if word.arg == "cache")
+                    for flavour in flavours:
+                        on = FLAVOURS[flavour]
+                        database = "MariaDB" if on.on_mariadb else "Derby" if on.schema is None else "PostgreSQL"
+                        rows.add((what, on.version, database, cache, f"{path.relative_to(ROOT)}"))
+    table = ["| What | Hive | Its database | Cache | Test |", "|---|---|---|---|---|"]
+    table += [f"| {' | '.join(row[:-1])} | `{row[-1]}` |" for row in sorted(rows)]
+    return "\n".join(table)
+
+
 def grant_block() -> str:
     """The script that the doctor prints, for a database whose name it does not know."""
     return f"```sql\n{grant_script()}```"
@@ -109,6 +132,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "metrics": metrics_table,
     "methods": methods_table,
     "embedded": embedded_table,
+    "compatibility": compatibility_table,
     "grant": grant_block,
     "mysql grant": mysql_grant_block,
 }

@@ -108,11 +108,14 @@ def hms23_sql(bed: Bed) -> Metastore:
 
 
 @pytest.fixture
-def new_metastore(bed: Bed) -> Iterator[Callable[..., Metastore]]:
+def new_metastore(bed: Bed, request: pytest.FixtureRequest) -> Iterator[Callable[..., Metastore]]:
     """new_metastore(flavour="hive42", **options of Bed.private_metastore): one of the test's own, started."""
+    marks = list(request.node.iter_markers("covers"))
+    covered = {flavour for mark in marks for flavour in (*mark.args[1:], mark.kwargs.get("oracle"))}
     with ExitStack() as stack:
 
         def make(flavour: str = "hive42", **options: object) -> Metastore:
+            assert not covered or flavour in covered, f"docs/compatibility.md would not say that it runs on {flavour}"
             metastore = bed.private_metastore(flavour, **options)  # type: ignore[arg-type]  # passed on as given
             stack.callback(bed.release, metastore)
             return metastore

@@ -63,6 +63,7 @@ def trino(client: MetastoreClient, database: str) -> list[Any]:
     return found
 
 
+@pytest.mark.covers("Trino's sequence of calls", "hive42", "hive31", cache="SQL")
 def test_trino(metastore: Metastore, new_proxy: Callable[..., Proxy], unique_name: str) -> None:
     """It tries one form of a call, and the next where the metastore does not know that."""
     with MetastoreClient(*metastore.address) as direct:
@@ -86,6 +87,7 @@ def test_trino(metastore: Metastore, new_proxy: Callable[..., Proxy], unique_nam
         assert {"get_table_statistics_req", "get_partitions_statistics_req", "get_table_meta"} <= hits
 
 
+@pytest.mark.covers("Impala's polling of events", "hive42", "hive31", cache="SQL")
 def test_impala(metastore: Metastore, new_proxy: Callable[..., Proxy], unique_name: str) -> None:
     """It polls the log, and reads at once what the events name: that must not be older than they are."""
     with MetastoreClient(*metastore.address) as direct:

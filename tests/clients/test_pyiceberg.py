@@ -65,6 +65,7 @@ def run_suite(sources: Path, uri: str, warehouse: Path) -> tuple[int, int, str]:
 
 @pytest.mark.real
 @pytest.mark.timeout(3 * SUITE_S)
+@pytest.mark.covers("PyIceberg's own catalog tests", "hive42", cache="SQL")
 def test_own_catalog_tests_cold_and_warm(
     new_metastore: Callable[..., Metastore],
     new_proxy: Callable[..., Proxy],
@@ -109,6 +110,7 @@ def followed(metastore: Metastore, proxies: Sequence[Proxy]) -> None:
 @pytest.mark.slow
 @pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(1500)
+@pytest.mark.covers("PyIceberg: concurrent appends through two proxies, none lost", "hive42", cache="SQL")
 def test_no_lost_commits(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path
 ) -> None:

@@ -74,6 +74,7 @@ def compare(calls: dict[str, Call], direct: Any, proxied: Any) -> None:
                 assert comparable(got) == comparable(own), name
 
 
+@pytest.mark.covers("hmsclient's usual calls", "hive42", "hive31", cache="SQL")
 def test_hmsclient(metastore: Metastore, database: str, proxy: Proxy) -> None:
     calls: dict[str, Call] = {
         "databases": lambda c: c.get_all_databases(),
@@ -109,6 +110,7 @@ def test_hmsclient(metastore: Metastore, database: str, proxy: Proxy) -> None:
     )
 
 
+@pytest.mark.covers("pymetastore's usual calls", "hive42", "hive31", cache="SQL")
 def test_pymetastore(metastore: Metastore, database: str, proxy: Proxy) -> None:
     calls: dict[str, Call] = {
         "databases": lambda c: c.list_databases(),

@@ -40,6 +40,7 @@ def outcomes(results: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.real
 @pytest.mark.timeout(2 * JOB_S + 100)
+@pytest.mark.covers("Spark's job of 60 steps", "hive42", cache="SQL", oracle="hive40")
 def test_job_through_the_proxy_on_hive_4(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path
 ) -> None:
@@ -61,6 +62,7 @@ def test_job_through_the_proxy_on_hive_4(
 
 @pytest.mark.real
 @pytest.mark.timeout(2 * JOB_S + 100)
+@pytest.mark.covers("Spark's job of 60 steps", "hive23-silent", cache="none: relayed")
 def test_job_on_hive_2_is_the_same_through_the_proxy(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path
 ) -> None:

@@ -71,6 +71,8 @@ SETUPS = {
 @pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("setup", SETUPS.values(), ids=SETUPS.keys())
+@pytest.mark.covers("Generated reads compared with the metastore's", "hive42", "hive42-mariadb", cache="SQL")
+@pytest.mark.covers("Generated reads compared with the metastore's", "hive42", cache="Thrift")
 def test_reads_are_equal(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], setup: Setup
 ) -> None:
@@ -105,6 +107,8 @@ def test_reads_are_equal(
 @pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("store", ["sql", "thrift"])
+@pytest.mark.covers("Generated reads compared with the metastore's", "hive23-postgresql", cache="SQL")
+@pytest.mark.covers("Generated reads compared with the metastore's", "hive23", cache="Thrift")
 def test_hive_23(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], store: str) -> None:
     """Its log comes late and out of order; some patterns cost it 20 s of retries, so those methods are left out."""
     over_sql = store == "sql"
@@ -134,6 +138,8 @@ def test_hive_23(new_metastore: Callable[..., Metastore], new_proxy: Callable[..
 @pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("store", ["sql", "thrift"])
+@pytest.mark.covers("Generated reads compared with the metastore's", "hive31", cache="SQL")
+@pytest.mark.covers("Generated reads compared with the metastore's", "hive31", cache="Thrift")
 def test_hive_31(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], store: str) -> None:
     """A short run; `make differential UPSTREAM=hive31` is the long one. Its log has no events of statistics."""
     metastore = new_metastore("hive31")

@@ -31,6 +31,7 @@ def hit_share(proxy: Proxy) -> float:
 
 @pytest.mark.real
 @pytest.mark.timeout(JOB_S + 100)
+@pytest.mark.covers("Spark's job of 60 steps", "hive23-silent", cache="TTL mode")
 def test_spark(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path) -> None:
     proxy = new_proxy(new_metastore("hive23-silent"), store=False, settings={**ALWAYS, "WORKERS": "2"})
     results = run_job(proxy.uri, tmp_path / "spark")
@@ -40,6 +41,7 @@ def test_spark(new_metastore: Callable[..., Metastore], new_proxy: Callable[...,
 
 @pytest.mark.real
 @pytest.mark.timeout(SUITE_S + 100)
+@pytest.mark.covers("PyIceberg's own catalog tests", "hive42-silent", cache="TTL mode")
 def test_pyiceberg(
     new_metastore: Callable[..., Metastore],
     new_proxy: Callable[..., Proxy],
@@ -56,6 +58,7 @@ def test_pyiceberg(
 @pytest.mark.real
 @pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(600)
+@pytest.mark.covers("PyIceberg: concurrent appends through two proxies, none lost", "hive42-silent", cache="TTL mode")
 def test_no_lost_commits(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path
 ) -> None:

@@ -30,6 +30,8 @@ SETTINGS = {
 @pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.covers("Generated reads of transactional tables compared", "hive42", cache="SQL")
+@pytest.mark.covers("Generated reads of transactional tables compared", "hive42", cache="Thrift")
 def test_reads_are_equal(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], name: str) -> None:
     metastore = new_metastore("hive42")
     settings = SETTINGS[name]

@@ -29,6 +29,7 @@ PLANTED = [
 @pytest.mark.slow
 @pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(SECONDS + 400)
+@pytest.mark.covers("A history of transactional tables, read with ValidWriteIdLists", "hive42", cache="SQL")
 def test_no_violation(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]) -> None:
     metastore = new_metastore("hive42")
     proxies = [new_proxy(metastore, settings=SETTINGS) for _ in range(2)]
