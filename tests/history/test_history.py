@@ -33,7 +33,7 @@ PLANTED = [
 @pytest.mark.slow
 @pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(SECONDS + 400)
-@pytest.mark.covers("A history under writes, stops, kills", "hive42", cache="SQL")
+@pytest.mark.covers("A history under writes, stops and kills", "hive42", cache="SQL")
 def test_no_violation(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]) -> None:
     metastore = new_metastore("hive42")
     proxies = [new_proxy(metastore, settings=SETTINGS) for _ in range(2)]
@@ -49,8 +49,9 @@ def test_no_violation(new_metastore: Callable[..., Metastore], new_proxy: Callab
 @pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(ELSEWHERE_SECONDS + 400)
 @pytest.mark.parametrize(("flavour", "store"), ELSEWHERE)
-@pytest.mark.covers("A history under writes, stops, kills", "hive31", "hive23-postgresql", "hive42-mariadb", cache="SQL")
-@pytest.mark.covers("A history under writes, stops, kills", "hive42", cache="Thrift")
+@pytest.mark.covers("A history under writes, stops and kills", "hive31", "hive23-postgresql", cache="SQL")
+@pytest.mark.covers("A history under writes, stops and kills", "hive42-mariadb", cache="SQL")
+@pytest.mark.covers("A history under writes, stops and kills", "hive42", cache="Thrift")
 def test_no_violation_elsewhere(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], flavour: str, store: str
 ) -> None:
