@@ -20,6 +20,7 @@ from hms_cache_proxy.embedded.handlers import METHODS as SERVED
 from hms_cache_proxy.embedded.schema import VERSION as EMBEDDED_VERSION
 from hms_cache_proxy.methods.table import METHODS, Kind, Method
 from hms_cache_proxy.metrics import TABLE
+from hms_cache_proxy.recording.allowed import ALLOWED
 from hms_cache_proxy.wire import facts
 
 DIRECTORY = Path(__file__).resolve().parent
@@ -117,6 +118,12 @@ def compatibility_table() -> str:
     return "\n".join(table)
 
 
+def recorded_table() -> str:
+    """Whose results a recording holds."""
+    names = sorted(name.decode() for name in ALLOWED)
+    return f"## All {len(names)} methods that are recorded\n\n" + ", ".join(f"`{name}`" for name in names)
+
+
 def grant_block() -> str:
     """The script that the doctor prints, for a database whose name it does not know."""
     return f"```sql\n{grant_script()}```"
@@ -133,6 +140,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "methods": methods_table,
     "embedded": embedded_table,
     "compatibility": compatibility_table,
+    "recorded": recorded_table,
     "grant": grant_block,
     "mysql grant": mysql_grant_block,
 }

@@ -27,7 +27,7 @@ DEFAULT_URL = "http://127.0.0.1:9084"
 DEFAULT_ADMIN_URL = "http://127.0.0.1:9085"
 NO_UPSTREAM = (
     "upstream: is not set: give --upstream thrift://HOST:PORT, or the key `upstream` in a --config file, "
-    "or HMS_CACHE_PROXY_UPSTREAM; or --embedded for a metastore of its own"
+    "or HMS_CACHE_PROXY_UPSTREAM; or --embedded for a metastore of its own, or --replay for a recording"
 )
 
 
@@ -69,6 +69,9 @@ _SETTINGS: tuple[Callable[[F], F], ...] = (
     click.option("--workers", metavar="N", help="Worker processes. [usable cores]"),
     click.option("--consistency", metavar="MODE", help="eventual, session, bounded or strict. [session]"),
     click.option("--max-staleness-ms", metavar="N", help="For bounded: the oldest answer that is served."),
+    click.option("--record", metavar="FILE", help="Keep every read's result, with its request, in this file."),
+    click.option("--record-for", metavar="TIME", help="Such as 30m or 8h. [until it is stopped]"),
+    click.option("--replay", metavar="FILE", help="Answer from this recording alone: no metastore, no writes."),
 )
 
 
@@ -76,6 +79,11 @@ def _settings_options(command: F) -> F:
     for option in reversed(_SETTINGS):
         command = option(command)
     return command
+
+
+def _needs_something_to_answer_from(config: Config) -> None:
+    if not config.upstream and not config.embedded and not config.replay:
+        raise ConfigError(NO_UPSTREAM, key="upstream")
 
 
 def _load(file: str | None, options: dict[str, object]) -> Config:
@@ -87,8 +95,7 @@ def _load(file: str | None, options: dict[str, object]) -> Config:
 def serve(file: str | None, **options: object) -> None:
     """Run the proxy until SIGTERM or Ctrl-C; a second one ends it at once."""
     config = _load(file, options)
-    if not config.upstream and not config.embedded:
-        raise ConfigError(NO_UPSTREAM, key="upstream")
+    _needs_something_to_answer_from(config)
     import_structlog()
     from hms_cache_proxy import log, supervisor
 
@@ -102,8 +109,7 @@ def serve(file: str | None, **options: object) -> None:
 def check_config(file: str | None, as_json: bool, **options: object) -> None:
     """Read the settings as `serve` would, and print them, secrets masked."""
     config = _load(file, options)
-    if not config.upstream and not config.embedded:
-        raise ConfigError(NO_UPSTREAM, key="upstream")
+    _needs_something_to_answer_from(config)
     if as_json:
         click.echo(json.dumps(config.shown(), indent=2))
         return

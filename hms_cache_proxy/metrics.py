@@ -178,6 +178,13 @@ TABLE: tuple[Metric, ...] = (
         "worker",
         "TTL mode: cached partitions compared with the metastore's answer (same, different).",
     ),
+    Metric(
+        "hms_proxy_recorded_total",
+        "counter",
+        ("result",),
+        "worker",
+        "Results for the recording: kept, too_large (over 64 MiB), lost (the file is full, or cannot be written).",
+    ),
     Metric("hms_proxy_children", "gauge", ("child",), "supervisor", "Children that run now."),
     Metric("hms_proxy_info", "gauge", ("version",), "supervisor", "1, with the version of this program."),
 )
@@ -256,6 +263,7 @@ class WorkerMetrics:
         self._failures = _counter("hms_proxy_upstream_failures_total", registry)
         self._internal = _counter("hms_proxy_internal_errors_total", registry)
         self._logged = _counter("hms_proxy_access_log_lines_total", registry)
+        self._recorded = _counter("hms_proxy_recorded_total", registry)
         self._ttl_lookups = _counter("hms_proxy_ttl_lookups_total", registry)
         self._ttl_loads = _counter("hms_proxy_ttl_loads_total", registry)
         self._ttl_seconds = _counter("hms_proxy_ttl_load_seconds_total", registry)
@@ -292,6 +300,10 @@ class WorkerMetrics:
     def access_logged(self, result: Literal["written", "overflow", "failed"], lines: int) -> None:
         """What became of lines of the access log."""
         self._logged.labels(result).inc(lines)
+
+    def recorded(self, result: Literal["kept", "too_large", "lost"], number: int = 1) -> None:
+        """Results that are, or are not, in the recording."""
+        self._recorded.labels(result).inc(number)
 
     def ttl_looked_up(self, kind: str, result: Literal["hit", "refresh_due", "miss"]) -> None:
         """TTL mode: a request found, or did not find, what it wants."""

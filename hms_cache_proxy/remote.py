@@ -71,10 +71,11 @@ def _rows(answer: Mapping[str, Any]) -> list[tuple[str, Any]]:
     workers, confirmed = answer["workers"], answer["confirmed_ms_ago"]
     total = prewarm["tables_total"]
     reachable = {True: "reachable", False: "NOT reachable", None: "not asked yet"}[upstream["reachable"]]
+    asked = f"{upstream['uri']} version {upstream['version'] or '?'}, {reachable}"
     rows: list[tuple[str, Any]] = [
         ("ready", "yes" if answer["ready"] else f"NO, {answer['not_ready']}"),
         ("mode", f"{answer['mode']} ({answer['mode_text']})"),
-        ("metastore", f"{upstream['uri']} version {upstream['version'] or '?'}, {reachable}"),
+        ("recording", upstream["uri"]) if answer["mode"] == "replay" else ("metastore", asked),
         ("event", f"{answer['cursor_event_id']} of {answer['upstream_event_id']}"),
         ("confirmed", "never" if confirmed is None else f"{confirmed} ms ago"),
         (
@@ -86,7 +87,16 @@ def _rows(answer: Mapping[str, Any]) -> list[tuple[str, Any]]:
         rows.append(("", ProgressBar(total=total, completed=prewarm["tables_done"], width=40)))
     return [
         *rows,
+        *_recording_rows(answer["recording"]),
         ("objects", ", ".join(f"{number:,} {kind}" for kind, number in objects.items())),
         ("cache", f"{answer['cache_bytes'] / (1 << 20):,.1f} MiB"),
         ("workers", f"{workers['running']} of {workers['wanted']}, {workers['restarts']} restarts"),
     ]
+
+
+def _recording_rows(recording: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
+    if recording is None:
+        return []
+    left = "until it is stopped" if recording["left_s"] is None else f"for {recording['left_s']:,.0f} s more"
+    size = f"{recording['results']:,} results, {recording['bytes'] / (1 << 20):,.1f} MiB"
+    return [("recording", f"{recording['file']}: {size}, {left if recording['active'] else 'has stopped'}")]

@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.selection import Selection, check_pattern
-from hms_cache_proxy.ttl_settings import Bytes, TtlSection
+from hms_cache_proxy.ttl_settings import Bytes, Seconds, TtlSection
 
 ENV_PREFIX = "HMS_CACHE_PROXY_"
 
@@ -216,6 +216,12 @@ class Config(_Section):
         (), description="What may be cached, as `db.table` globs or `re:` patterns; empty = all."
     )
     exclude: _Patterns = Field((), description="What is never cached but relayed; wins over `include`.")
+    record: str = Field("", description="Keep every read's result, with its request, in this file: docs/recording.md.")
+    record_for: Seconds = Field(0, description="How long, from the start of the proxy; 0 = until it is stopped.")
+    record_max_bytes: Bytes = Field(1 << 30, ge=1 << 16, description="Size of the file at which recording stops.")
+    replay: str = Field(
+        "", description="Answer from this recording alone: no upstream, store or TTL mode is used, writes are refused."
+    )
     ready_when: Literal["relay", "prewarmed"] = Field("relay", description="When /readyz says 200.")
     drain_timeout_s: float = Field(30, ge=0, description="Time for running calls to end after SIGTERM.")
     cache: CacheSection = CacheSection()
@@ -238,6 +244,8 @@ class Config(_Section):
     @property
     def source(self) -> Literal["sql", "thrift", "none"]:
         """Where the cache is read from, `auto` decided."""
+        if self.replay:
+            return "none"
         if self.store == "auto":
             return "sql" if self.store_url else "thrift"
         return self.store
@@ -251,6 +259,10 @@ class Config(_Section):
         if self.store == "auto" and not self.store_url and self.metastore.url.startswith("postgresql"):
             changed["store_url"] = self.metastore.url
         return self.model_copy(update=changed)
+
+    def with_replay(self) -> Config:
+        """These settings without all that a replay does not use."""
+        return self.model_copy(update={"upstream": (), "ttl": TtlSection(), "ready_when": "relay"})
 
     @property
     def selection(self) -> Selection:
@@ -273,6 +285,10 @@ def _disagreements(config: Config) -> Iterator[tuple[str, str]]:
         yield "max_staleness_ms", "may not be larger than max_unconfirmed_ms"
     if config.embedded and config.upstream:
         yield "upstream", "means nothing with embedded = true: the embedded metastore is the upstream"
+    if config.replay and config.record:
+        yield "record", "means nothing with replay: what is replayed was recorded"
+    if config.replay and config.embedded:
+        yield "replay", "means nothing with embedded = true: it is answered from a file, not from a metastore"
     if config.store == "sql" and not (config.store_url or config.store_url_file):
         yield "store_url", "is needed with store = sql"
     if config.follower.poll_interval_min_ms > config.follower.poll_interval_max_ms:

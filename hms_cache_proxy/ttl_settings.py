@@ -77,7 +77,7 @@ def _shown(seconds: float | None) -> object:
 
 
 Bytes = Annotated[int, BeforeValidator(parse_size)]
-_Seconds = Annotated[float, BeforeValidator(parse_duration), PlainSerializer(_shown), Field(ge=0)]
+Seconds = Annotated[float, BeforeValidator(parse_duration), PlainSerializer(_shown), Field(ge=0)]
 
 
 class _Model(BaseModel):
@@ -87,8 +87,8 @@ class _Model(BaseModel):
 class KindRule(_Model):
     """What one kind has in place of what the section says."""
 
-    ttl: _Seconds | None = None
-    refresh_interval: _Seconds | None = None
+    ttl: Seconds | None = None
+    refresh_interval: Seconds | None = None
     maximum_size: int | None = Field(None, ge=0)
     maximum_bytes: Bytes | None = Field(None, ge=0)
     cache_missing: bool | None = None
@@ -98,8 +98,8 @@ class TableRule(_Model):
     """What tables that match a pattern have in place of what their kind says."""
 
     pattern: str
-    ttl: _Seconds | None = None
-    refresh_interval: _Seconds | None = None
+    ttl: Seconds | None = None
+    refresh_interval: Seconds | None = None
 
     @field_validator("pattern")
     @classmethod
@@ -125,8 +125,8 @@ class TtlSection(_Model):
     """`[ttl]`."""
 
     enabled: bool = Field(False, description="Cache by time where no notification log is followed; docs/ttl.md.")
-    ttl: _Seconds = Field(300.0, description="An entry older than this is loaded anew before it is given; 0s = none.")
-    refresh_interval: _Seconds = Field(
+    ttl: Seconds = Field(300.0, description="An entry older than this is loaded anew before it is given; 0s = none.")
+    refresh_interval: Seconds = Field(
         NEVER, description="An entry older than this is given, and loaded anew behind it; counts if below `ttl.ttl`."
     )
     maximum_size: int = Field(100_000, ge=0, description="Entries of each kind; the least recently used go first.")

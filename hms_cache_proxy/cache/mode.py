@@ -21,6 +21,7 @@ class ModeReason(IntEnum):
     CACHED_STORE = 6
     REPLICA = 7
     UNCHECKED = 8
+    REPLAY = 9
 
     @property
     def label(self) -> str:
@@ -42,6 +43,7 @@ _TEXTS = {
     ModeReason.CACHED_STORE: "the metastore answers from a cache of its own",
     ModeReason.REPLICA: "store_url is a read-only replica, which may lag behind the metastore",
     ModeReason.UNCHECKED: "no metastore could be asked whether it may be cached",
+    ModeReason.REPLAY: "answers come from a recording alone, and writes are refused",
 }
 
 BY_TIME = frozenset({ModeReason.NO_STORE, ModeReason.NO_LOG})

@@ -319,7 +319,8 @@ class ClientConnection:
             self._exchange.start(request, decision, now_ns)
             self._heed_exchange(now_ns)
             return
-        assert request.spool is None, "a request that was not looked at cannot be answered here"
+        assert request.spool is None or decision.outcome == "error", "what was not looked at cannot be answered here"
+        request.close()
         if isinstance(decision.chunks, bytes):
             self._outbox.whole(decision.chunks)
             self._observe(decision, request, arrived_ns)

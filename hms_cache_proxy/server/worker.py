@@ -32,6 +32,9 @@ from hms_cache_proxy.methods.loading.dispatcher import LoadingDispatcher
 from hms_cache_proxy.methods.loading.switch import Switch
 from hms_cache_proxy.methods.relay import RelayDispatcher
 from hms_cache_proxy.metrics import FLUSH_INTERVAL_S, WorkerMetrics
+from hms_cache_proxy.recording import writer as recording
+from hms_cache_proxy.recording.recorder import Recorder
+from hms_cache_proxy.recording.replay import Recorded, ReplayDispatcher
 from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.bell import Bell
 from hms_cache_proxy.server.connection import Settings
@@ -60,13 +63,14 @@ def run(config: Config, index: int) -> None:
     metrics = WorkerMetrics()
     cache = _Cache(config, metrics) if config.source != "none" else None
     ttl = _Ttl(config, metrics) if config.ttl.enabled else None
+    writer = recording.Writer(config.record, config.record_max_bytes, metrics) if config.record else None
     try:
-        uvloop.run(_serve(config, index, cache, ttl, metrics, _access_log(config, index, metrics)))
+        uvloop.run(_serve(config, index, cache, ttl, writer, metrics, _access_log(config, index, metrics)))
     finally:
-        metrics.flush()
-        for opened in (cache, ttl):
+        for opened in (cache, ttl, writer):
             if opened is not None:
                 opened.close()
+        metrics.flush()
 
 
 class _Cache:
@@ -175,7 +179,9 @@ def _hub(config: Config, decider: Decider, metrics: WorkerMetrics, access_log: A
     )
 
 
-def _decider(cache: _Cache | None, ttl: _Ttl | None) -> Decider:
+def _decider(config: Config, cache: _Cache | None, ttl: _Ttl | None) -> Decider:
+    if config.replay:
+        return ReplayDispatcher(Recorded(config.replay))
     if cache is not None and ttl is not None:
         return Switch(cache.dispatcher, ttl.dispatcher, cache.page)
     opened = cache or ttl
@@ -187,14 +193,15 @@ async def _serve(
     index: int,
     cache: _Cache | None,
     ttl: _Ttl | None,
+    writer: recording.Writer | None,
     metrics: WorkerMetrics,
     access_log: AccessLog | None,
 ) -> None:
     loop = asyncio.get_running_loop()
-    decider = _decider(cache, ttl)
+    decider = _decider(config, cache, ttl)
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    hub = _hub(config, decider, metrics, access_log)
+    hub = _hub(config, decider if writer is None else Recorder(decider, writer), metrics, access_log)
     if access_log is not None and cache is not None:
         cache.dispatcher.tell_hits(access_log.hit)
     host, port = config.listen
@@ -212,6 +219,8 @@ async def _serve(
         hub.spawn(cache.tend(), "tend streams")
     if ttl is not None:
         hub.spawn(ttl.tend(decider.by_time if isinstance(decider, Switch) else lambda: True), "tend TTL cache")
+    if writer is not None:
+        hub.spawn(_write_out(writer), "write the recording")
     await stop.wait()
     log.info("worker drains", worker=index, connections=len(hub.clients))
     server.close()
@@ -224,6 +233,12 @@ async def _serve(
 def _sweep_interval_s(config: Config) -> float:
     times = [config.upstream_options.request_timeout_s, config.limits.idle_timeout_s or SWEEP_INTERVAL_S * 4]
     return max(0.02, min(SWEEP_INTERVAL_S, *(time / 4 for time in times)))
+
+
+async def _write_out(writer: recording.Writer) -> None:
+    while writer.active:
+        await asyncio.sleep(recording.FLUSH_INTERVAL_S)
+        await asyncio.to_thread(writer.write_out)
 
 
 async def _flush(metrics: WorkerMetrics) -> None:

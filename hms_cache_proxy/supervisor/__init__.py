@@ -34,6 +34,7 @@ from hms_cache_proxy.config import Address, Config
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.metrics import SupervisorMetrics
+from hms_cache_proxy.recording import start as recordings
 from hms_cache_proxy.supervisor import datadir, ports
 from hms_cache_proxy.supervisor.children import Child
 from hms_cache_proxy.supervisor.cores import usable_cores
@@ -61,6 +62,9 @@ def run(config: Config) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with datadir.claimed(config) as directory, ports.reserved(config.listen) as listen:
         config = config.model_copy(update={"listen": listen, "workers": config.workers or usable_cores()})
+        if config.replay:
+            recordings.examine(config.replay)
+            config = config.with_replay()
         http = ports.bound(config.http, "http")
         admin = ports.bound(config.admin.listen, "admin.listen")
         if not config.embedded:
@@ -90,6 +94,7 @@ class Supervisor:
         self._page = StatePage(paths.state(config), create=True)
         self._fences = self._recover_fences() if config.source != "none" else None
         self._ttl = self._new_ttl_cache() if config.ttl.enabled else None
+        self._recording = recordings.begin(config) if config.record else None
         self._workers = [self._child("worker", index) for index in range(config.workers)]
         self._follower = self._child("follower", 0) if config.source != "none" else None
         self._metastore = self._embedded(own) if own is not None else None
@@ -102,6 +107,7 @@ class Supervisor:
             metrics=self._metrics,
             probe=self._probe,
             flusher=Flusher(config, self._page, self._fences, self._ttl),
+            recording=self._recording,
         )
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -145,8 +151,9 @@ class Supervisor:
             await asyncio.wait([*watchers, *keepers.values()])
         if self._fences is not None:
             self._fences.close(clean=True)
-        if self._ttl is not None:
-            self._ttl.close()
+        for opened in (self._ttl, self._recording):
+            if opened is not None:
+                opened.close()
         if self._broken is not None:
             raise self._broken
         log.info("stopped", in_time=in_time)

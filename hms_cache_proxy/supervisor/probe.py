@@ -25,6 +25,7 @@ class UpstreamProbe:
 
     def __init__(self, config: Config) -> None:
         self._addresses = config.upstream
+        self._replay = config.replay
         timeout_s = min(config.upstream_options.connect_timeout_s, INTERVAL_S)
         self._connections = [ServiceConnection(a.host, a.port, timeout_s=timeout_s) for a in config.upstream]
         self._found: Address | None = None
@@ -32,13 +33,15 @@ class UpstreamProbe:
         self._reachable: bool | None = None  # None: not asked yet
 
     def facts(self) -> dict[str, object]:
-        """uri, version (None until it answered once), reachable (None until it was asked)."""
+        """uri (of a replay: its file), version (None until it answered once), reachable (None until it was asked)."""
+        if not self._addresses:
+            return {"uri": self._replay, "version": None, "reachable": None}
         address = self._found or self._addresses[0]
         return {"uri": address.uri, "version": self._version, "reachable": self._reachable}
 
     async def watch(self) -> None:
-        """Ask for ever."""
-        while True:
+        """Ask for ever, if there is anybody to ask."""
+        while self._addresses:
             await self._look()
             await asyncio.sleep(INTERVAL_S)
 

@@ -16,6 +16,8 @@ from hms_cache_proxy.cache.mode import BY_TIME, ModeReason
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.metrics import SupervisorMetrics
+from hms_cache_proxy.recording.file import RecordingFile
+from hms_cache_proxy.recording.format import State
 from hms_cache_proxy.supervisor.children import Child
 from hms_cache_proxy.supervisor.flush import Flusher
 from hms_cache_proxy.supervisor.probe import UpstreamProbe
@@ -40,6 +42,7 @@ class ProxyView:
         metrics: SupervisorMetrics,
         probe: UpstreamProbe,
         flusher: Flusher,
+        recording: RecordingFile | None = None,
     ) -> None:
         self._config = config
         self._page = page
@@ -47,6 +50,7 @@ class ProxyView:
         self._metrics = metrics
         self._probe = probe
         self._flusher = flusher
+        self._recording = recording
         self._started_s = time.monotonic()
         self.stage = Stage.RUNNING
         self.accepting = False  # a worker listens
@@ -89,6 +93,7 @@ class ProxyView:
                 "tables_being_written": page[Slot.TABLES_BEING_WRITTEN],
             },
             "cache_bytes": page[Slot.CACHE_BYTES],
+            "recording": self._recording_facts(),
             "upstream": self._probe.facts(),
             "workers": self._running("worker"),
             "follower": self._running("follower"),
@@ -115,12 +120,30 @@ class ProxyView:
             "restarts": sum(child.restarts for child in children),
         }
 
+    def _recording_facts(self) -> dict[str, object] | None:
+        if self._recording is None:
+            return None
+        header = self._recording.header()
+        left_s = max(0.0, header.until_ms / 1000 - time.time()) if header.until_ms else None
+        active = header.state is State.OPEN and left_s != 0
+        return {
+            "file": self._recording.path,
+            "active": active,
+            "results": header.records,
+            "bytes": header.end,
+            "left_s": None if left_s is None else round(left_s, 1),
+        }
+
     def _mode(self) -> str:
+        if self._config.replay:
+            return "replay"
         if self._page[Slot.SERVE_MODE] == MODE_SERVE:
             return "cache"
         return "ttl" if self._config.ttl.enabled and self._mode_reason() in BY_TIME else "relay"
 
     def _mode_reason(self) -> ModeReason:
+        if self._config.replay:
+            return ModeReason.REPLAY
         if self._config.source == "none":
             return ModeReason.NO_STORE  # there is no follower to say so
         return ModeReason(self._page[Slot.MODE_REASON])

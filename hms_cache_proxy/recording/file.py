@@ -1,0 +1,192 @@
+"""A recording as a file: begun or taken up again, appended to by several processes, read from its beginning.
+
+Job: locks, sizes, where the whole part ends, file mode. Must not know: methods, what is worth recording.
+
+Invariants
+- Only whole records lie before `end`, which is moved after they are written, under an exclusive lock (flock) of the
+  file: a process that is killed while it writes leaves nothing that is read later, and no gap.
+- What is not a recording of this version is never written to. The mode is 0600 whatever the umask allows.
+- Reading stops where a checksum is wrong or the file ends too early, and says so (`Damage`); what comes before counts.
+- The file is never larger than the bound that its writers were given. A disk that is full costs what did not fit.
+
+Owner: the supervisor begins it, every worker appends (each with a descriptor of its own), anybody reads.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from hms_cache_proxy.errors import ConfigError
+from hms_cache_proxy.recording.format import (
+    HEADER_BYTES,
+    PREFIX_BYTES,
+    VERSION,
+    FileHeader,
+    Record,
+    State,
+    decode,
+    parse_header,
+    payload_bytes,
+)
+
+MODE = 0o600
+_SCAN_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Where the whole part of a recording ends, and what is wrong there. `lost_bytes`: of the file's, not read."""
+
+    at: int
+    lost_bytes: int
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.problem} at byte {self.at}; the {self.lost_bytes} bytes from there on are not used"
+
+
+class Placed(NamedTuple):
+    """A record and where its result lies in the file."""
+
+    record: Record
+    result_at: int
+
+
+class RecordingFile:
+    """One open descriptor of a recording."""
+
+    def __init__(self, path: str, key: str, flags: int) -> None:
+        """Opens it. ConfigError, naming the setting `key`, if that cannot be done."""
+        self.path = path
+        self._key = key
+        try:
+            self._fd = os.open(path, flags | os.O_CLOEXEC, MODE)
+        except OSError as error:
+            raise ConfigError(f"{key}: cannot open {path}: {error.strerror}", key=key) from error
+
+    @classmethod
+    def to_read(cls, path: str) -> RecordingFile:
+        """An existing one, for `replay`. ConfigError if it is none."""
+        file = cls(path, "replay", os.O_RDONLY)
+        file.header()
+        return file
+
+    @classmethod
+    def to_append(cls, path: str) -> RecordingFile:
+        """One that was begun."""
+        return cls(path, "record", os.O_RDWR)
+
+    def close(self) -> None:
+        """The object cannot be used any more."""
+        os.close(self._fd)
+
+    def header(self) -> FileHeader:
+        """As it is now. ConfigError if this is no recording that can be read."""
+        found = parse_header(os.pread(self._fd, HEADER_BYTES, 0))
+        if found is None:
+            raise ConfigError(f"{self._key}: {self.path} is not a recording", key=self._key)
+        if found.version != VERSION:
+            problem = f"{self.path} is a recording of format {found.version}; this program has format {VERSION}"
+            raise ConfigError(f"{self._key}: {problem}", key=self._key)
+        return found
+
+    def append(self, records: Sequence[bytes], max_bytes: int) -> int:
+        """How many of these encoded records were written: all, or those that keep the file within `max_bytes`; then it
+        says that it is full. OSError if the disk does not take them: none is there then."""
+        with self._locked():
+            header = self.header()
+            written, size = [], 0
+            for record in records:
+                if header.end + size + len(record) > max_bytes:
+                    break
+                written.append(record)
+                size += len(record)
+            if len(written) < len(records):
+                header = replace(header, state=State.FULL)
+            self._write(b"".join(written), header.end)
+            self._write(header.grown(size, len(written)).encoded(), 0)
+        return len(written)
+
+    def records(self, end: int, start: int = HEADER_BYTES) -> Iterator[Placed | Damage]:
+        """Everything from `start` (where a record begins) to `end` (a header's), in order; a Damage comes last."""
+        with open(self._fd, "rb", buffering=_SCAN_BYTES, closefd=False) as stream:
+            stream.seek(start)
+            at = start
+            while at < end:
+                prefix = stream.read(PREFIX_BYTES)
+                length = payload_bytes(prefix) if len(prefix) == PREFIX_BYTES else None
+                payload = b"" if length is None else stream.read(length)
+                found = None if length is None else decode(prefix, payload)
+                if found is None:
+                    yield self._damage(at, end)
+                    return
+                at += PREFIX_BYTES + len(payload)
+                yield Placed(found, at - len(found.result))
+
+    def read(self, size: int, at: int) -> bytes:
+        """Bytes of it; fewer if it has become shorter."""
+        return os.pread(self._fd, size, at)
+
+    def _damage(self, at: int, end: int) -> Damage:
+        size = os.fstat(self._fd).st_size
+        problem = f"it ends {end - size} bytes too early: a record is torn" if size < end else "a record is damaged"
+        return Damage(at, max(0, size - at), problem)
+
+    def _write(self, data: bytes, at: int) -> None:
+        view = memoryview(data)
+        while view:
+            count = os.pwrite(self._fd, view, at)
+            view, at = view[count:], at + count
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    # what the first process of a start does
+
+    @classmethod
+    def begin(cls, path: str, now_ms: int, until_ms: int) -> tuple[RecordingFile, Damage | None]:
+        """A new recording, or one that goes on where it ended: what a crash has left there is cut off, and told.
+
+        ConfigError if the file is there and is no recording.
+        """
+        file = cls(path, "record", os.O_RDWR | os.O_CREAT)
+        try:
+            with file._locked():
+                return file, file._begin(now_ms, until_ms)
+        except OSError as error:
+            file.close()
+            raise ConfigError(f"record: cannot write {path}: {error.strerror}", key="record") from error
+        except ConfigError:
+            file.close()
+            raise
+
+    def _begin(self, now_ms: int, until_ms: int) -> Damage | None:
+        size = os.fstat(self._fd).st_size
+        if size == 0:
+            os.fchmod(self._fd, MODE)
+            self._write(FileHeader(now_ms, until_ms).encoded(), 0)
+            return None
+        header = self.header()
+        os.fchmod(self._fd, MODE)
+        end, count, damage = HEADER_BYTES, 0, None
+        for found in self.records(header.end):
+            if isinstance(found, Damage):
+                damage = found
+            else:
+                end, count = found.result_at + len(found.record.result), count + 1
+        if damage is None and size > end:
+            damage = Damage(end, size - end, "a record was not finished")
+        os.ftruncate(self._fd, end)
+        renewed = replace(header, until_ms=until_ms, end=end, records=count, state=State.OPEN)
+        self._write(renewed.encoded(), 0)
+        return damage

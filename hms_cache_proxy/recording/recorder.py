@@ -1,0 +1,185 @@
+"""A Decider that gives every read's result to the recording, whoever answered it: a cache or the metastore.
+
+Job: stand before the dispatcher, pass everything on, look at the answers of the calls that are allowed (allowed.py).
+Must not know: how answers are found, the file.
+
+Invariants
+- What clients get and what the dispatcher is told is the same as without it. To see a relayed reply it is held up to
+  HOLD_BYTES, where it would have been passed on as it came.
+- Only whole results are recorded: replies, and that the metastore does not know the method. Other
+  TApplicationExceptions say that something broke; what this proxy refuses by itself is no result either.
+- A connection that has called setMetaConf sees settings of its own: it is not recorded.
+Owner: one per worker, on its loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.methods.decision import Ask, Decider, Forward, Serve, Session, Wait, Work
+from hms_cache_proxy.recording.allowed import ALLOWED
+from hms_cache_proxy.recording.writer import Writer
+from hms_cache_proxy.wire.message import (
+    NEED_MORE,
+    ApplicationError,
+    Header,
+    MessageType,
+    parse_exception,
+    parse_header,
+)
+
+HOLD_BYTES: Final = 64 << 20
+"""A longer result is not recorded."""
+_TOO_LARGE = "a request or a result is too large"
+_CHANGES_SETTINGS = b"setMetaConf"
+_NAME = 8
+_SEQID_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A request whose result is wanted."""
+
+    method: bytes
+    arguments: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """What the dispatcher forwards, and the request that it belongs to."""
+
+    inner: Forward
+    call: _Call
+
+
+class Recorder:
+    """Decides as `inner` does."""
+
+    def __init__(self, inner: Decider, writer: Writer) -> None:
+        self._inner = inner
+        self._writer = writer
+        self._hot = inner.hot
+        self.moved = inner.moved
+
+    def hot(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
+        """The dispatcher's reply to a request that it knows by heart."""
+        reply = self._hot(session, data, now_ns)
+        if reply is not None and self._writer.active:
+            end = _NAME + data[_NAME - 1]  # kept replies have names of less than 256 bytes
+            method, body = data[_NAME:end], end + _SEQID_BYTES
+            if method in ALLOWED:
+                self._writer.put(method, data[body:], reply[3], reply[body:])
+        return reply
+
+    def decide(
+        self,
+        session: Session,
+        header: Header,
+        message: bytes,
+        now_ns: int,
+        *,
+        complete: bool = True,
+        patient: bool = False,
+    ) -> Serve | Forward | Wait | Work:
+        """The dispatcher's decision."""
+        decision = self._inner.decide(session, header, message, now_ns, complete=complete, patient=patient)
+        if header.name == _CHANGES_SETTINGS:
+            session.relay_for_good = True
+        wanted = self._writer.active and header.name in ALLOWED and not session.relay_for_good
+        if not wanted or header.type is not MessageType.CALL:
+            return decision
+        if not complete:
+            self._writer.left_out("too_large", _TOO_LARGE)
+            return decision
+        return self._watch(_Call(header.name, message[header.body :]), decision)
+
+    def _watch(self, call: _Call, decision: Serve | Forward | Wait | Work) -> Serve | Forward | Wait | Work:
+        if isinstance(decision, Forward):
+            hold_bytes = max(decision.hold_bytes, HOLD_BYTES)
+            return replace(decision, hold_bytes=hold_bytes, pending=_Watched(decision, call))
+        if isinstance(decision, Work):
+            return Work(partial(self._step, call, decision))
+        if isinstance(decision, Serve) and decision.outcome == "hit":
+            if isinstance(decision.chunks, bytes):
+                self._answered(call, decision.chunks)
+            else:
+                return replace(decision, chunks=self._passing(call, decision.chunks))
+        return decision
+
+    def _step(self, call: _Call, work: Work) -> Serve | Forward | None:
+        found = work.step()
+        watched = None if found is None else self._watch(call, found)
+        assert not isinstance(watched, Wait | Work), "a step gives an answer"
+        return watched
+
+    def _passing(self, call: _Call, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """The slices of an answer; recorded once the last has been taken."""
+        parts: list[bytes] = []
+        left = HOLD_BYTES
+        for chunk in chunks:
+            left -= len(chunk)
+            if left >= 0:
+                parts.append(chunk)
+            else:
+                parts.clear()
+            yield chunk
+        if left >= 0:
+            self._answered(call, b"".join(parts))
+        else:
+            self._writer.left_out("too_large", _TOO_LARGE)
+
+    def _answered(self, call: _Call, reply: bytes) -> None:
+        """A whole reply message."""
+        header = parse_header(reply)
+        assert header is not NEED_MORE, "a reply is whole"
+        if header.type is MessageType.EXCEPTION and not _is_unknown_method(reply, header.body):
+            return
+        self._writer.put(call.method, call.arguments, header.type, reply[header.body :])
+
+    # What becomes of a Forward
+
+    def sending(self, session: Session, forward: Forward) -> None:
+        """The request is about to leave."""
+        self._inner.sending(session, _inner(forward))
+
+    def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
+        """The first bytes of the reply are here."""
+        self._inner.reply_began(session, _inner(forward), now_ns)
+
+    def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
+        """The reply is here: whole if it was held. The dispatcher is shown what it has asked for."""
+        inner = _inner(forward)
+        shown = reply is not None and (inner is forward or len(reply) <= inner.hold_bytes)
+        self._inner.reply_done(session, inner, reply if shown else None, now_ns)
+        if isinstance(forward.pending, _Watched):
+            if reply is None:
+                self._writer.left_out("too_large", _TOO_LARGE)
+            else:
+                self._answered(forward.pending.call, reply)
+
+    def failed(self, session: Session, forward: Forward, sent: bool) -> None:
+        """There will be no reply."""
+        self._inner.failed(session, _inner(forward), sent)
+
+    def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> Ask | bytes | None:
+        """The reply to a question."""
+        step = self._inner.answered(session, _inner(forward), reply, now_ns)
+        if isinstance(step, bytes) and isinstance(forward.pending, _Watched):
+            self._answered(forward.pending.call, step)
+        return step
+
+
+def _inner(forward: Forward) -> Forward:
+    """A Forward as the dispatcher made it."""
+    return forward.pending.inner if isinstance(forward.pending, _Watched) else forward
+
+
+def _is_unknown_method(reply: bytes, body: int) -> bool:
+    try:
+        return parse_exception(reply, body).type == ApplicationError.UNKNOWN_METHOD
+    except WireError:
+        return False

@@ -1,0 +1,231 @@
+"""Answers from a recording alone: a metastore in a file, which refuses writes and says what it does not hold.
+
+Job: an index of the recording by request, the dispatcher that answers from it. Must not know: sockets, caches.
+
+- A request is answered by the latest result that was recorded for its very arguments. Failing that, for methods whose
+  requests may say which transactions the caller sees (ValidWriteIdList, ValidTxnList), by the latest result for the
+  same arguments but for these lists and the table's id: a planner's lists are its own, and there is one state here.
+- A call about the session succeeds, and changes nothing. What changes something is refused. What was not recorded is an
+  error that says so. Errors are MetaExceptions where the method declares them, as clients show these to people.
+
+Owner: one per worker, on its loop. The index has 100 bytes or so for each request; results are read when asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from hms_cache_proxy.errors import CacheError, WireError
+from hms_cache_proxy.methods.decision import Forward, Serve, Session
+from hms_cache_proxy.methods.table import METHODS, OTHER_LABEL, Kind
+from hms_cache_proxy.recording.allowed import ALLOWED, LISTS, TABLE_IDS, bears_lists
+from hms_cache_proxy.recording.file import Damage, RecordingFile
+from hms_cache_proxy.recording.format import digest
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.facts import METHODS as FACTS
+from hms_cache_proxy.wire.message import ApplicationError, Header, MessageType, exception_message, message_header
+
+SLICE_BYTES: Final = 1 << 20
+NOT_RECORDED, READ_ONLY, OTHER_LIST = "not_recorded", "read_only", "other_list"
+"""Reasons of the metrics."""
+
+_CHANGE = frozenset({Kind.WRITE, Kind.LOCK, Kind.TRANSACTION})
+
+
+class Place(NamedTuple):
+    """Where a result lies: offset, length; the type of its reply message; when it was recorded."""
+
+    at: int
+    size: int
+    type: MessageType
+    recorded_ms: int
+
+
+class Recorded:
+    """A recording with its index."""
+
+    def __init__(self, path: str) -> None:
+        """Reads all of it. ConfigError if there is no recording."""
+        self.file = RecordingFile.to_read(path)
+        header = self.file.header()
+        self.created_ms = header.created_ms
+        self.damage: Damage | None = None
+        self.methods: Counter[bytes] = Counter()
+        self._exact: dict[bytes, Place] = {}
+        self._without_lists: dict[bytes, Place] = {}
+        for found in self.file.records(header.end):
+            if isinstance(found, Damage):
+                self.damage = found
+                break
+            record = found.record
+            place = Place(found.result_at, len(record.result), MessageType(record.type), record.recorded_ms)
+            key = digest(record.method, record.arguments)
+            self.methods[record.method] += key not in self._exact
+            _keep_latest(self._exact, key, place)
+            alike = without_lists(record.method, record.arguments)
+            if alike is not None:
+                _keep_latest(self._without_lists, digest(record.method, alike), place)
+
+    def find(self, method: bytes, arguments: bytes) -> tuple[Place | None, bool]:
+        """The result for a request, None if there is none; whether it was recorded for these very arguments."""
+        place = self._exact.get(digest(method, arguments))
+        if place is not None:
+            return place, True
+        alike = without_lists(method, arguments)
+        return (None if alike is None else self._without_lists.get(digest(method, alike))), False
+
+
+def _keep_latest(index: dict[bytes, Place], key: bytes, place: Place) -> None:
+    """Workers write a moment after they have answered: the order in the file is not that of the answers."""
+    known = index.get(key)
+    if known is None or place.recorded_ms >= known.recorded_ms:
+        index[key] = place
+
+
+def without_lists(method: bytes, arguments: bytes) -> bytes | None:
+    """Arguments without lists of transactions and write ids, and without the table id that comes with them; None for
+    methods that have none, and for arguments that cannot be read."""
+    name = method.decode("ascii", "replace")
+    bearers = bears_lists(name) if name in METHODS else ()
+    if not bearers:
+        return None
+    try:
+        args, _ = spec.decode(spec.args(name), arguments)
+    except WireError:
+        return None
+    for bearer in bearers:
+        value = getattr(args, bearer)
+        if isinstance(value, spec.Struct):
+            for field in (*LISTS, *TABLE_IDS):
+                if hasattr(value, field):
+                    setattr(value, field, None)
+        else:
+            setattr(args, bearer, None)
+    return spec.encode(args)
+
+
+class ReplayDispatcher:
+    """Decides what each request means: an answer from the recording, or an error."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        self._recorded = recorded
+        self._path = recorded.file.path
+
+    def hot(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
+        """Never."""
+        return None
+
+    def moved(self) -> int:
+        """Nothing moves."""
+        return 0
+
+    def decide(
+        self,
+        session: Session,
+        header: Header,
+        message: bytes,
+        now_ns: int,
+        *,
+        complete: bool = True,
+        patient: bool = False,
+    ) -> Serve | Forward:
+        """The answer."""
+        name = header.name.decode("utf-8", "replace")
+        row = METHODS.get(name)
+        if header.type is MessageType.ONEWAY or (row is not None and FACTS[name].oneway):
+            return Forward(name if row is not None else OTHER_LABEL, "relay", "oneway")  # there is nobody to tell
+        if row is None:
+            text = f"Invalid method name: '{name}'"
+            return Serve(
+                exception_message(header.name, header.seqid, ApplicationError.UNKNOWN_METHOD, text),
+                OTHER_LABEL,
+                "error",
+                "unknown_method",
+            )
+        if row.kind is Kind.SESSION:
+            return Serve(_agreement(name, header, message), name, "relay", "session")
+        if header.name not in ALLOWED:
+            return self._refused(name, header, row.kind)
+        place, exact = self._recorded.find(header.name, message[header.body :]) if complete else (None, False)
+        if place is None:
+            return self._error(name, header, NOT_RECORDED, self._what_is_missing(name, header.name))
+        try:
+            return Serve(self._reply(header, place), name, reason="" if exact else OTHER_LIST)
+        except CacheError as error:
+            return self._error(name, header, NOT_RECORDED, f"{name}: {error}")
+
+    def _reply(self, header: Header, place: Place) -> bytes | Iterator[bytes]:
+        head = message_header(header.name, place.type, header.seqid)
+        if place.size > SLICE_BYTES:
+            return self._slices(head, place)
+        return head + self._read(place.at, place.size)
+
+    def _slices(self, head: bytes, place: Place) -> Iterator[bytes]:
+        yield head
+        end = place.at + place.size
+        for at in range(place.at, end, SLICE_BYTES):
+            yield self._read(at, min(SLICE_BYTES, end - at))
+
+    def _read(self, at: int, size: int) -> bytes:
+        data = self._recorded.file.read(size, at)
+        if len(data) < size:
+            raise CacheError(f"the recording {self._path} has become shorter while it is replayed: start again")
+        return data
+
+    def _what_is_missing(self, name: str, method: bytes) -> str:
+        others = self._recorded.methods[method]
+        held = f"it holds {others} with other arguments" if others else f"it holds no call of {name}"
+        return (
+            f"{name}: the recording {self._path} does not hold this call ({held}). Record it: run the client against"
+            f" hms-cache-proxy serve --record {self._path} with the metastore as upstream, then replay again"
+        )
+
+    def _refused(self, name: str, header: Header, kind: Kind) -> Serve:
+        if kind in _CHANGE:
+            why = "it would change something, and a recording is replayed read-only"
+        else:
+            why = "such calls are never recorded"
+        return self._error(name, header, READ_ONLY, f"{name} is refused: this is a replay of {self._path}; {why}")
+
+    def _error(self, name: str, header: Header, reason: str, text: str) -> Serve:
+        return Serve(_failure(name, header, text), name, "error", reason)
+
+    # Nothing is ever forwarded but messages that nobody answers.
+
+    def sending(self, session: Session, forward: Forward) -> None:
+        """There is nowhere to send to."""
+
+    def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
+        """Nobody replies."""
+
+    def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
+        """Nobody replies."""
+
+    def failed(self, session: Session, forward: Forward, sent: bool) -> None:
+        """Nobody is told."""
+
+    def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
+        """Nothing is asked."""
+
+
+def _agreement(name: str, header: Header, message: bytes) -> bytes:
+    """A session call has succeeded: set_ugi gives the groups that it was told, as a metastore does."""
+    result = spec.result(name)()
+    if name == "set_ugi":
+        try:
+            result.success = spec.decode(spec.args(name), message, header.body)[0].group_names or []
+        except WireError:
+            result.success = []
+    return message_header(header.name, MessageType.REPLY, header.seqid) + spec.encode(result)
+
+
+def _failure(name: str, header: Header, text: str) -> bytes:
+    """A MetaException if the method declares one, else a TApplicationException."""
+    row = next((row for row in FACTS[name].result if row.type == "MetaException"), None)
+    if row is None:
+        return exception_message(header.name, header.seqid, ApplicationError.INTERNAL_ERROR, text)
+    result = spec.result(name)()
+    setattr(result, row.name, spec.struct("MetaException")(message=text))
+    return message_header(header.name, MessageType.REPLY, header.seqid) + spec.encode(result)

@@ -1,0 +1,48 @@
+"""What the supervisor does with recordings before its workers start.
+
+Job: begin or take up the file of `record`, look at that of `replay`, so that what is wrong with either is said once and
+ends the start. Must not know: requests. Owner: the supervisor.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import structlog
+
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.recording.file import Damage, RecordingFile
+
+log = structlog.get_logger()
+
+
+def begin(config: Config) -> RecordingFile:
+    """The recording of this run: a new one, or one that goes on. ConfigError if the file is none, or cannot be had."""
+    now_ms = time.time_ns() // 1_000_000
+    until_ms = now_ms + int(config.record_for * 1000) if config.record_for not in (0, float("inf")) else 0
+    file, damage = RecordingFile.begin(config.record, now_ms, until_ms)
+    if damage is not None:
+        log.warning("the recording's end was cut off", file=file.path, why=str(damage))
+    header = file.header()
+    results, size = header.records, header.end
+    log.info("recording", file=file.path, results=results, bytes=size, seconds=config.record_for or "until stopped")
+    return file
+
+
+def examine(path: str) -> None:
+    """Say what a recording holds that is to be replayed. ConfigError if it is none."""
+    file = RecordingFile.to_read(path)
+    header = file.header()
+    methods: Counter[str] = Counter()
+    damage: Damage | None = None
+    for found in file.records(header.end):
+        if isinstance(found, Damage):
+            damage = found
+        else:
+            methods[found.record.method.decode("ascii", "replace")] += 1
+    file.close()
+    if damage is not None:
+        log.warning("the recording is damaged: what comes before is replayed", file=path, why=str(damage))
+    recorded = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(header.created_ms / 1000))
+    log.info("replaying", file=path, since=recorded, results=methods.total(), methods=dict(sorted(methods.items())))

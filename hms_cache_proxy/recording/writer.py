@@ -1,0 +1,122 @@
+"""Results on their way into the recording: what is new is queued on the loop and written by a thread.
+
+Job: leave out what is there already, whichever worker wrote it, bound the memory that waits, stop at the set time, at
+the set size, or when the disk refuses; count. Must not know: which calls are recorded, sessions.
+
+Invariants: `put` never waits (a result costs a hash of its request and of itself); at most QUEUE_BYTES wait; a result
+that is not written is counted, with a log line for the first of its cause. What waits when the process is killed is
+lost: FLUSH_INTERVAL_S of it. Owner: one per worker; `put` on its loop, `write_out` in one thread at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Final, Literal
+
+import structlog
+
+from hms_cache_proxy.errors import ProxyError
+from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.recording.file import Damage, RecordingFile
+from hms_cache_proxy.recording.format import Record, State, digest, encode
+
+QUEUE_BYTES: Final = 128 << 20
+FLUSH_INTERVAL_S: Final = 0.1
+REMEMBERED: Final = 200_000
+"""Requests whose last result is known to be in the file; beyond that all are forgotten, and written once more."""
+
+log = structlog.get_logger()
+
+
+class Writer:
+    """`active`: results are wanted."""
+
+    def __init__(self, path: str, max_bytes: int, metrics: WorkerMetrics) -> None:
+        """Of a recording that was begun. ConfigError if it is none."""
+        self._path = path
+        self._max_bytes = max_bytes
+        self._metrics = metrics
+        self._file = RecordingFile.to_append(path)
+        header = self._file.header()
+        self._until_ms = header.until_ms
+        self._read_to = header.end
+        self._written: dict[bytes, int] = {}
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._said: set[str] = set()
+        self.active = header.state is State.OPEN
+        self._heed_time()
+
+    def put(self, method: bytes, arguments: bytes, kind: int, result: bytes) -> None:
+        """A result of a call, `kind` the type of its reply message."""
+        if not self.active:
+            return
+        request, value = digest(method, arguments), hash(result)
+        if self._written.get(request) == value:
+            return
+        size = len(arguments) + len(result)
+        if self._waiting_bytes + size > QUEUE_BYTES:
+            self.left_out("lost", "the disk is slower than what is asked")
+            return
+        if len(self._written) >= REMEMBERED:
+            self._written.clear()
+        self._written[request] = value
+        self._waiting.append(encode(Record(time.time_ns() // 1_000_000, kind, method, arguments, result)))
+        self._waiting_bytes += size
+
+    def left_out(self, how: Literal["too_large", "lost"], why: str) -> None:
+        """A result that is not in the recording, and why."""
+        self._metrics.recorded(how)
+        if why not in self._said:
+            self._said.add(why)
+            log.warning("a result was not recorded", file=self._path, why=why, later="only counted")
+
+    def write_out(self) -> None:
+        """Write what waits, and see whether recording goes on."""
+        waiting, self._waiting = self._waiting, []
+        self._waiting_bytes = 0
+        if waiting and self.active:
+            self._append(waiting)
+        if self.active:
+            self._learn()
+        self._heed_time()
+
+    def close(self) -> None:
+        """Write what waits; the object cannot be used any more."""
+        self.write_out()
+        self._file.close()
+
+    def _append(self, records: list[bytes]) -> None:
+        try:
+            written = self._file.append(records, self._max_bytes)
+        except (OSError, ProxyError) as error:
+            reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+            self._stop(f"it cannot be written: {reason}")
+            written = 0
+        self._metrics.recorded("kept", written)
+        self._metrics.recorded("lost", len(records) - written)
+        if self.active and written < len(records):
+            self._stop("it has reached record_max_bytes")
+
+    def _learn(self) -> None:
+        """What others have written need not be written again, nor may an earlier result be taken for the last one."""
+        end = self._file.header().end
+        for found in self._file.records(end, self._read_to):
+            if isinstance(found, Damage):
+                self._stop(str(found))
+                return
+            record = found.record
+            request, value = digest(record.method, record.arguments), hash(record.result)
+            if self._written.setdefault(request, value) != value:
+                self._written.pop(request, None)
+        self._read_to = end
+
+    def _heed_time(self) -> None:
+        if self.active and self._until_ms and time.time_ns() // 1_000_000 >= self._until_ms:
+            self._stop("record_for is over")
+
+    def _stop(self, why: str) -> None:
+        self.active = False
+        self._written.clear()
+        log.warning("recording has stopped", file=self._path, why=why)

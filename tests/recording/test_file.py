@@ -1,0 +1,199 @@
+"""Recordings as files: what is written is read, what is torn is cut, and nothing else is ever written to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hms_cache_proxy.errors import ConfigError
+from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.recording.file import Damage, RecordingFile
+from hms_cache_proxy.recording.format import HEADER_BYTES, Record, State, encode
+from hms_cache_proxy.recording.writer import Writer
+
+MIB = 1 << 20
+
+
+def record(number: int, size: int = 10) -> Record:
+    """A made-up one."""
+    return Record(number, 2, b"get_table", b"arguments %d" % number, b"r" * size)
+
+
+def begun(path: Path) -> Damage | None:
+    """Begin or take up a recording."""
+    file, damage = RecordingFile.begin(str(path), now_ms=1, until_ms=0)
+    file.close()
+    return damage
+
+
+def append(path: Path, *numbers: int, max_bytes: int = MIB, size: int = 10) -> int:
+    """How many of these were written."""
+    file = RecordingFile.to_append(str(path))
+    written = file.append([encode(record(number, size)) for number in numbers], max_bytes)
+    file.close()
+    return written
+
+
+def content(path: Path) -> tuple[list[Record], Damage | None]:
+    """All records, and what stops them."""
+    file = RecordingFile.to_read(str(path))
+    found = list(file.records(file.header().end))
+    file.close()
+    damage = found.pop() if found and isinstance(found[-1], Damage) else None
+    return [one.record for one in found if not isinstance(one, Damage)], damage if isinstance(damage, Damage) else None
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    assert begun(path) is None
+    assert append(path, 1, 2) == 2 and append(path, 3, size=3 * MIB, max_bytes=8 * MIB) == 1
+    records, damage = content(path)
+    assert records == [record(1), record(2), record(3, 3 * MIB)] and damage is None
+    assert begun(path) is None, "it goes on where it ended"
+    append(path, 4, max_bytes=8 * MIB)
+    assert len(content(path)[0]) == 4
+
+
+def test_mode(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    before = os.umask(0)
+    try:
+        begun(path)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_a_torn_end_is_told_and_cut(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "r"
+    begun(path)
+    append(path, 1, 2, 3)
+    last = len(encode(record(3)))
+    size = path.stat().st_size
+    os.truncate(path, size - cut)
+    whole = [record(1), record(2)] if cut <= last else [record(1)]
+    records, damage = content(path)
+    assert records == whole
+    assert damage is not None and f"ends {cut} bytes too early" in str(damage)
+    told = begun(path)
+    assert told is not None and told.at == path.stat().st_size == HEADER_BYTES + len(whole) * last
+    append(path, 4)
+    assert content(path) == ([*whole, record(4)], None)
+
+
+def test_what_a_killed_process_left_is_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    begun(path)
+    append(path, 1)
+    with path.open("ab") as file:
+        file.write(encode(record(2))[:-3])
+    assert content(path) == ([record(1)], None), "it is not read"
+    append(path, 3)
+    assert content(path) == ([record(1), record(3)], None), "nor is there a gap"
+    with path.open("ab") as file:
+        file.write(b"more")
+    told = begun(path)
+    assert told is not None and "not finished" in str(told) and "4 bytes" in str(told)
+    assert content(path) == ([record(1), record(3)], None)
+
+
+@pytest.mark.parametrize("place", [0, 5, 30, -1])
+def test_a_changed_byte_is_noticed(tmp_path: Path, place: int) -> None:
+    path = tmp_path / "r"
+    begun(path)
+    append(path, 1, 2, 3)
+    length = len(encode(record(1)))
+    data = bytearray(path.read_bytes())
+    data[HEADER_BYTES + length + place % length] ^= 0x40
+    path.write_bytes(data)
+    records, damage = content(path)
+    assert records == [record(1)]
+    assert damage is not None and (damage.at, damage.lost_bytes) == (HEADER_BYTES + length, 2 * length)
+
+
+@pytest.mark.parametrize("foreign", [b"x", b"HMSREC\n" + b"\0" * 100, b"SQLite format 3\0" + b"\0" * 100])
+def test_another_file_is_refused_and_left_alone(tmp_path: Path, foreign: bytes) -> None:
+    path = tmp_path / "r"
+    path.write_bytes(foreign)
+    with pytest.raises(ConfigError, match="record: .* is not a recording"):
+        begun(path)
+    with pytest.raises(ConfigError, match="replay: .* is not a recording"):
+        RecordingFile.to_read(str(path))
+    assert path.read_bytes() == foreign
+
+
+def test_a_recording_of_another_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    begun(path)
+    data = bytearray(path.read_bytes())
+    data[9] = 7
+    path.write_bytes(data)
+    with pytest.raises(ConfigError, match="recording of format 7; this program has format 1"):
+        begun(path)
+
+
+def test_it_stays_within_its_size(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    begun(path)
+    one = len(encode(record(1)))
+    assert append(path, 1, 2, 3, max_bytes=HEADER_BYTES + 2 * one) == 2
+    file = RecordingFile.to_read(str(path))
+    assert file.header().state is State.FULL and path.stat().st_size == HEADER_BYTES + 2 * one
+    file.close()
+
+
+def test_the_writer_stops_at_its_size_and_at_its_time(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    begun(path)
+    writer = Writer(str(path), HEADER_BYTES + 60, WorkerMetrics())
+    for number in range(3):
+        writer.put(b"m", b"%d" % number, 2, b"r" * 20)
+    writer.write_out()
+    assert not writer.active, "it is full"
+    writer.put(b"m", b"9", 2, b"r")
+    writer.close()
+    assert len(content(path)[0]) == 1
+    file, _ = RecordingFile.begin(str(path), now_ms=1, until_ms=2)
+    file.close()
+    assert not Writer(str(path), MIB, WorkerMetrics()).active, "its time is over"
+
+
+def test_the_writer_leaves_out_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    begun(path)
+    writer = Writer(str(path), MIB, WorkerMetrics())
+    for result in (b"a", b"a", b"b", b"b", b"a"):
+        writer.put(b"m", b"same", 2, result)
+    writer.close()
+    assert [one.result for one in content(path)[0]] == [b"a", b"b", b"a"]
+
+
+_APPENDER = """
+import sys
+from hms_cache_proxy.recording.file import RecordingFile
+from hms_cache_proxy.recording.format import Record, encode
+file = RecordingFile.to_append(sys.argv[1])
+for number in range(400):
+    records = [encode(Record(int(sys.argv[2]), 2, b"m", b"%d" % number, bytes([number % 251]) * (number * 37 % 9000)))]
+    assert file.append(records, 1 << 30) == 1
+"""
+
+
+def test_several_processes_append(tmp_path: Path) -> None:
+    """One of them is killed in the middle of it."""
+    path = tmp_path / "r"
+    begun(path)
+    started = [subprocess.Popen([sys.executable, "-c", _APPENDER, str(path), str(n)]) for n in range(3)]
+    while not content(path)[0]:
+        pass
+    started[0].kill()
+    assert [process.wait(60) for process in started][1:] == [0, 0]
+    records, damage = content(path)
+    assert damage is None
+    for number in (1, 2):
+        assert [one.arguments for one in records if one.recorded_ms == number] == [b"%d" % n for n in range(400)]
