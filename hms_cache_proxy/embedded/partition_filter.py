@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -34,6 +34,7 @@ from hms_cache_proxy.wire.spec import Struct
 log = structlog.get_logger()
 
 Predicate = Callable[[Sequence[str]], bool]
+Like = TypeVar("Like")
 _TOKEN = re.compile(r""""[^"]*"|'[^']*'|`[^`]*`|[\w.:-]+|<=|>=|!=|<>|==|[^\s\w]""")
 _MEMBER = re.compile(r"\( \S+ \) (?P<no>not )?in \(", re.IGNORECASE)
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -52,16 +53,27 @@ def selects(text: str, keys: Sequence[Struct]) -> Predicate:
     if not text.strip():
         return lambda values: True
     positions = {key.name.lower(): (at, key.type.lower()) for at, key in enumerate(keys)}
-    patterns: dict[str, Predicate] = {}
-    node = parse(_rewritten(text, positions, patterns).encode())
-    if node is None:
-        log.warning("a partition filter is not understood", filter=text)
-        raise meta(f"Error parsing partition filter: {text!r} is not understood")
+
+    def like(name: str, pattern: str, negated: bool) -> Predicate:
+        return _like(_position(name, positions)[0], pattern, negated)
+
+    node, patterns = understood(text, like)
     return _compiled(node, positions, patterns)
 
 
-def _rewritten(text: str, keys: dict[str, tuple[int, str]], patterns: dict[str, Predicate]) -> str:
-    """`(k) IN (a, b)` as comparisons, `k LIKE p` as one with a name that stands for a predicate in `patterns`."""
+def understood(text: str, like: Callable[[str, str, bool], Like]) -> tuple[Node, dict[str, Like]]:
+    """The tree of a filter. `like(key, pattern, negated)` makes what a LIKE means; a comparison with one of the keys of
+    the second result stands for it. MetaException for what is no filter."""
+    patterns: dict[str, Like] = {}
+    node = parse(_rewritten(text, like, patterns).encode())
+    if node is None:
+        log.warning("a filter is not understood", filter=text)
+        raise meta(f"Error parsing partition filter: {text!r} is not understood")
+    return node, patterns
+
+
+def _rewritten(text: str, like_of: Callable[[str, str, bool], Like], patterns: dict[str, Like]) -> str:
+    """`(k) IN (a, b)` as comparisons, `k LIKE p` as one with a name that stands for what it means in `patterns`."""
     tokens = _TOKEN.findall(text)
     out: list[str] = []
     at = 0
@@ -78,8 +90,7 @@ def _rewritten(text: str, keys: dict[str, tuple[int, str]], patterns: dict[str, 
             at = end + 1
         elif pattern < len(tokens) and tokens[like].lower() == "like":
             name = f"like{len(patterns)}pattern"
-            key = _position(tokens[at].strip("`").lower(), keys)[0]
-            patterns[name] = _like(key, tokens[pattern][1:-1], negated)
+            patterns[name] = like_of(tokens[at].strip("`").lower(), tokens[pattern][1:-1], negated)
             out.append(f'{name} = "1"')
             at = pattern + 1
         else:

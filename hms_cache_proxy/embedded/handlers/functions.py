@@ -97,6 +97,17 @@ def get_functions(call: Call, args: Struct) -> list[str]:
     return [name for name in found if matches(name)]
 
 
+def get_functions_req(call: Call, args: Struct) -> Struct:
+    """Functions of a database that a pattern matches, or only their names."""
+    request = args.request
+    catalog, database = names.both(request.dbName, request.catalogName)
+    matches = matcher(request.pattern)
+    found = [function for _, function in rows.find_functions(call, catalog, database) if matches(function.functionName)]
+    if request.returnNames is False:
+        return new("GetFunctionsResponse", functions=found)
+    return new("GetFunctionsResponse", function_names=[function.functionName for function in found])
+
+
 def get_all_functions(call: Call, _args: Struct) -> Struct:
     """Of the default catalog."""
     found = [function for _, function in rows.find_functions(call, names.DEFAULT_CATALOG)]
@@ -104,6 +115,11 @@ def get_all_functions(call: Call, _args: Struct) -> Struct:
 
 
 METHODS = {
-    **reads(get_function=get_function, get_functions=get_functions, get_all_functions=get_all_functions),
+    **reads(
+        get_function=get_function,
+        get_functions=get_functions,
+        get_functions_req=get_functions_req,
+        get_all_functions=get_all_functions,
+    ),
     **writes(create_function=create_function, alter_function=alter_function, drop_function=drop_function),
 }

@@ -23,6 +23,7 @@ from hms_cache_proxy.embedded.handlers import partitions as reading
 from hms_cache_proxy.embedded.handlers.table_changes import owns_data
 from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
+from hms_cache_proxy.embedded.rows.privileges import copy_to_partitions
 from hms_cache_proxy.embedded.values import copy, new
 from hms_cache_proxy.embedded.warehouse import path_text
 from hms_cache_proxy.wire.spec import Struct
@@ -30,17 +31,17 @@ from hms_cache_proxy.wire.spec import Struct
 
 def add_partition(call: Call, args: Struct) -> Struct:
     """One; what it became."""
-    return _add(call, [args.new_part], {})[0]
+    return add(call, [args.new_part], {})[0]
 
 
 def add_partition_with_environment_context(call: Call, args: Struct) -> Struct:
     """The same with properties."""
-    return _add(call, [args.new_part], quick_stats.context(args.environment_context))[0]
+    return add(call, [args.new_part], quick_stats.context(args.environment_context))[0]
 
 
 def add_partitions(call: Call, args: Struct) -> int:
     """Several of one table, all or none; their number."""
-    return len(_add(call, args.new_parts, {})) if args.new_parts else 0
+    return len(add(call, args.new_parts, {})) if args.new_parts else 0
 
 
 def add_partitions_req(call: Call, args: Struct) -> Struct:
@@ -54,13 +55,13 @@ def add_partitions_req(call: Call, args: Struct) -> Struct:
     for partition in request.parts:
         if not partition.catName:
             partition.catName = place[0]
-    added = _add(call, request.parts, properties, place=(*place, request.tblName), if_not_exists=request.ifNotExists)
+    added = add(call, request.parts, properties, place=(*place, request.tblName), if_not_exists=request.ifNotExists)
     if request.needResult is not False:
         result.partitions = added
     return result
 
 
-def _add(
+def add(
     call: Call,
     partitions: Sequence[Struct],
     properties: dict[str, str],
@@ -68,6 +69,7 @@ def _add(
     place: tuple[str, str, str] | None = None,
     if_not_exists: bool = False,
 ) -> list[Struct]:
+    """Add partitions of one table (`place`: catalog, database, table), all or none; those that were added."""
     first = partitions[0]
     if place is None:
         place = (*names.both(first.dbName, first.catName), first.tableName or "")
@@ -155,7 +157,9 @@ def _store(call: Call, row: table_rows.Row, added: Sequence[Struct]) -> None:
         one = copy(partition)
         one.dbName, one.tableName = row.table.dbName, row.table.tableName
         stored.append(one)
-    rows.insert_partitions(call, row, stored)
+    ids = rows.insert_partitions(call, row, stored)
+    if reading.has_privileges(row.table):
+        copy_to_partitions(call, row.table_id, ids)
     events.add_partition(call, row.table, stored)
 
 
@@ -442,15 +446,12 @@ def drop_partitions_req(call: Call, args: Struct) -> Struct:
 
 
 def _of_expressions(call: Call, row: table_rows.Row, request: Struct) -> list[str]:
-    """Names that expressions select: Hive's own are Java objects, which only Hive can read; a filter's text is text."""
+    """Names that expressions select."""
     found: list[str] = []
     for expression in (request.parts.exprs if request.parts is not None else None) or ():
-        text = expression.expr.decode("utf-8", "replace")
-        if not text.isprintable():
-            raise meta("partition expressions of Hive's own (Kryo) cannot be read by this metastore; name partitions")
-        chosen = reading.chosen_names(call, row, text)
+        chosen = reading.chosen_by_expression(call, row, expression.expr)
         if not chosen and request.ifExists is False:
-            raise no_such_object(f"No partitions match {text}")
+            raise no_such_object(f"No partitions match {expression.expr.decode('utf-8', 'replace')}")
         found += chosen
     return found
 

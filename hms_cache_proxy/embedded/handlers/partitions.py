@@ -8,17 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hms_cache_proxy.embedded import names, partition_filter
+from hms_cache_proxy.embedded import names, part_groups, partition_filter
 from hms_cache_proxy.embedded.call import Call, neither, reads
 from hms_cache_proxy.embedded.failures import Failure, invalid_object, meta, no_such_object
 from hms_cache_proxy.embedded.handlers.tables import found
 from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
+from hms_cache_proxy.embedded.rows.privileges import Scope, privilege_set
 from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.spec import Struct
 
+NO_EXPRESSION = b"\xff"
+"""In place of an expression: all partitions."""
+_PRIVATE = "PARTITION_LEVEL_PRIVILEGE"
 
-def _limit(number: int | None) -> int | None:
+
+def limit_of(number: int | None) -> int | None:
+    """How many at most; None for no limit."""
     return None if number is None or number < 0 else number
 
 
@@ -79,8 +85,31 @@ def get_partition_req(call: Call, args: Struct) -> Struct:
 
 
 def get_partition_with_auth(call: Call, args: Struct) -> Struct:
-    """By values; there are no privileges of partitions."""
-    return get_partition(call, args)
+    """By values, with the privileges of a user and its groups where the table's parameters ask for these."""
+    row = of_one(call, args.db_name, args.tbl_name)
+    part = one(call, row, args.part_vals)
+    if has_privileges(row.table):
+        _add_privileges(call, [part], args.user_name, args.group_names)
+    return part.partition
+
+
+def has_privileges(table: Struct) -> bool:
+    """Have its partitions privileges of their own?"""
+    return bool((table.parameters or {}).get(_PRIVATE, "").upper() == "TRUE")
+
+
+def _add_privileges(call: Call, parts: Sequence[rows.Part], user: str | None, groups: Sequence[str] | None) -> None:
+    for part in parts:
+        part.partition.privileges = privilege_set(call, Scope.PARTITION, part.partition_id, None, user, groups)
+
+
+def _with_auth(
+    call: Call, row: table_rows.Row, parts: list[rows.Part], user: str | None, groups: Sequence[str] | None
+) -> list[Struct]:
+    """Partitions of a listing; with privileges if it names a user and groups."""
+    if user is not None and groups is not None and has_privileges(row.table):
+        _add_privileges(call, parts, user, groups)
+    return _bare(parts)
 
 
 def get_partition_by_name(call: Call, args: Struct) -> Struct:
@@ -96,33 +125,35 @@ def get_partition_by_name(call: Call, args: Struct) -> Struct:
 def get_partition_names(call: Call, args: Struct) -> list[str]:
     """Of a table; none where there is no table."""
     row = _table(call, args.db_name, args.tbl_name)
-    return [] if row is None else rows.partition_names(call, row.table_id, _limit(args.max_parts))
+    return [] if row is None else rows.partition_names(call, row.table_id, limit_of(args.max_parts))
 
 
 def fetch_partition_names_req(call: Call, args: Struct) -> list[str]:
     """The same by request."""
     request = args.partitionReq
     row = _table(call, request.dbName, request.tblName, request.catName)
-    return [] if row is None else rows.partition_names(call, row.table_id, _limit(request.maxParts))
+    return [] if row is None else rows.partition_names(call, row.table_id, limit_of(request.maxParts))
 
 
 def get_partitions(call: Call, args: Struct) -> list[Struct]:
     """Of a table; none where there is no table."""
     row = _table(call, args.db_name, args.tbl_name)
-    return [] if row is None else _bare(rows.find(call, row, limit=_limit(args.max_parts)))
+    return [] if row is None else _bare(rows.find(call, row, limit=limit_of(args.max_parts)))
 
 
 def get_partitions_req(call: Call, args: Struct) -> Struct:
     """The same by request."""
     request = args.req
     row = _table(call, request.dbName, request.tblName, request.catName)
-    parts = [] if row is None else _bare(rows.find(call, row, limit=_limit(request.maxParts)))
+    parts = [] if row is None else _bare(rows.find(call, row, limit=limit_of(request.maxParts)))
     return new("PartitionsResponse", partitions=_without_columns(parts, request))
 
 
 def get_partitions_with_auth(call: Call, args: Struct) -> list[Struct]:
-    """As get_partitions."""
-    return get_partitions(call, args)
+    """As get_partitions, with privileges."""
+    row = _found(call, args.db_name, args.tbl_name)
+    parts = rows.find(call, row, limit=limit_of(args.max_parts))
+    return _with_auth(call, row, parts, args.user_name, args.group_names)
 
 
 def _bare(parts: Sequence[rows.Part]) -> list[Struct]:
@@ -141,25 +172,27 @@ def _without_columns(partitions: list[Struct], request: Struct) -> list[Struct]:
 def get_partition_names_ps(call: Call, args: Struct) -> list[str]:
     """Names of the partitions with these first values; an empty one matches any."""
     row = _found(call, args.db_name, args.tbl_name)
-    return _names_like(call, row, args.part_vals, args.max_parts)
+    return names_like(call, row, args.part_vals, args.max_parts)
 
 
 def get_partition_names_ps_req(call: Call, args: Struct) -> Struct:
     """The same by request."""
     request = args.req
     row = _found(call, request.dbName, request.tblName, request.catName)
-    return new("GetPartitionNamesPsResponse", names=_names_like(call, row, request.partValues or [], request.maxParts))
+    return new("GetPartitionNamesPsResponse", names=names_like(call, row, request.partValues or [], request.maxParts))
 
 
 def get_partitions_ps(call: Call, args: Struct) -> list[Struct]:
     """Partitions with these first values."""
     row = _found(call, args.db_name, args.tbl_name)
-    return _bare(rows.find(call, row, names=_names_like(call, row, args.part_vals, args.max_parts)))
+    return _bare(rows.find(call, row, names=names_like(call, row, args.part_vals, args.max_parts)))
 
 
 def get_partitions_ps_with_auth(call: Call, args: Struct) -> list[Struct]:
-    """The same; there are no privileges of partitions."""
-    return get_partitions_ps(call, args)
+    """The same with privileges."""
+    row = _found(call, args.db_name, args.tbl_name)
+    parts = rows.find(call, row, names=names_like(call, row, args.part_vals, args.max_parts))
+    return _with_auth(call, row, parts, args.user_name, args.group_names)
 
 
 def get_partitions_ps_with_auth_req(call: Call, args: Struct) -> Struct:
@@ -169,12 +202,13 @@ def get_partitions_ps_with_auth_req(call: Call, args: Struct) -> Struct:
     if request.partNames is not None:
         wanted = request.partNames
     else:
-        wanted = _names_like(call, row, request.partVals or [], request.maxParts)
-    parts = _bare(rows.find(call, row, names=wanted))
+        wanted = names_like(call, row, request.partVals or [], request.maxParts)
+    parts = _with_auth(call, row, rows.find(call, row, names=wanted), request.userName, request.groupNames)
     return new("GetPartitionsPsWithAuthResponse", partitions=_without_columns(parts, request))
 
 
-def _names_like(call: Call, row: table_rows.Row, values: Sequence[str], limit: int | None) -> list[str]:
+def names_like(call: Call, row: table_rows.Row, values: Sequence[str], limit: int | None) -> list[str]:
+    """Names of the partitions with these first values; an empty one matches any."""
     keys = row.table.partitionKeys
     if len(values) > len(keys):
         raise meta(
@@ -189,7 +223,7 @@ def _names_like(call: Call, row: table_rows.Row, values: Sequence[str], limit: i
         pieces = name.split("/")
         if all(each is None or each == piece for each, piece in zip(wanted, pieces, strict=False)):
             found_ones.append(name)
-    number = _limit(limit)
+    number = limit_of(limit)
     return found_ones if number is None else found_ones[:number]
 
 
@@ -215,13 +249,13 @@ def _by_names(call: Call, database: str, table: str, wanted: Sequence[str]) -> l
 
 def get_partitions_by_filter(call: Call, args: Struct) -> list[Struct]:
     """Those that a filter selects, in order of their names."""
-    return _by_filter(call, args.db_name, None, args.tbl_name, args.filter, args.max_parts)
+    return by_filter(call, args.db_name, None, args.tbl_name, args.filter, args.max_parts)
 
 
 def get_partitions_by_filter_req(call: Call, args: Struct) -> list[Struct]:
     """The same by request."""
     request = args.req
-    parts = _by_filter(call, request.dbName, request.catName, request.tblName, request.filter, request.maxParts)
+    parts = by_filter(call, request.dbName, request.catName, request.tblName, request.filter, request.maxParts)
     return _without_columns(parts, request)
 
 
@@ -230,11 +264,12 @@ def get_num_partitions_by_filter(call: Call, args: Struct) -> int:
     return len(chosen_names(call, _of_filter(call, args.db_name, None, args.tbl_name), args.filter))
 
 
-def _by_filter(
+def by_filter(
     call: Call, database: str, catalog: str | None, table: str, text: str | None, limit: int | None
 ) -> list[Struct]:
+    """Partitions that a filter selects, at most so many."""
     row = _of_filter(call, database, catalog, table)
-    number = _limit(limit)
+    number = limit_of(limit)
     chosen = chosen_names(call, row, text)
     return _bare(rows.find(call, row, names=chosen if number is None else chosen[:number]))
 
@@ -254,6 +289,44 @@ def chosen_names(call: Call, row: table_rows.Row, text: str | None) -> list[str]
     return [name for name in every if chosen(names.partition_values(name))]
 
 
+def chosen_by_expression(call: Call, row: table_rows.Row, expression: bytes) -> list[str]:
+    """Names of the partitions that an expression selects: Hive's own are Java objects (Kryo), which only Hive can read;
+    the text of a filter is text, the one byte ff is no condition. MetaException."""
+    if expression == NO_EXPRESSION:
+        return rows.partition_names(call, row.table_id)
+    text = expression.decode("utf-8", "replace")
+    if not text.isprintable():
+        raise meta("partition expressions of Hive's own (Kryo) cannot be read by this metastore; name partitions")
+    return chosen_names(call, row, text)
+
+
+def get_partition_names_req(call: Call, args: Struct) -> list[str]:
+    """Names of the partitions that an expression selects."""
+    return _by_expression(call, args.req)[1]
+
+
+def get_partitions_by_expr(call: Call, args: Struct) -> Struct:
+    """The partitions."""
+    row, chosen = _by_expression(call, args.req)
+    partitions = _without_columns(_bare(rows.find(call, row, names=chosen)), args.req)
+    return new("PartitionsByExprResult", partitions=partitions, hasUnknownPartitions=False)
+
+
+def get_partitions_spec_by_expr(call: Call, args: Struct) -> Struct:
+    """The partitions in groups."""
+    row, chosen = _by_expression(call, args.req)
+    partitions = _without_columns(_bare(rows.find(call, row, names=chosen)), args.req)
+    specs = part_groups.grouped(row.table, partitions)
+    return new("PartitionsSpecByExprResult", partitionsSpec=specs, hasUnknownPartitions=False)
+
+
+def _by_expression(call: Call, request: Struct) -> tuple[table_rows.Row, list[str]]:
+    row = _of_filter(call, request.dbName, request.catName, request.tblName)
+    chosen = chosen_by_expression(call, row, request.expr)
+    number = limit_of(request.maxParts)
+    return row, chosen if number is None else chosen[:number]
+
+
 def get_partition_values(call: Call, args: Struct) -> Struct:
     """The values of some keys, of all partitions."""
     request = args.request
@@ -266,7 +339,7 @@ def get_partition_values(call: Call, args: Struct) -> Struct:
         found_ones = [list(each) for each in dict.fromkeys(map(tuple, found_ones))]
     if request.ascending is False:
         found_ones.reverse()
-    number = _limit(request.maxParts)
+    number = limit_of(request.maxParts)
     found_ones = found_ones if number is None else found_ones[:number]
     return new("PartitionValuesResponse", partitionValues=[new("PartitionValuesRow", row=each) for each in found_ones])
 
@@ -310,6 +383,9 @@ METHODS = {
         get_partitions_by_filter_req=get_partitions_by_filter_req,
         get_num_partitions_by_filter=get_num_partitions_by_filter,
         get_partition_values=get_partition_values,
+        get_partition_names_req=get_partition_names_req,
+        get_partitions_by_expr=get_partitions_by_expr,
+        get_partitions_spec_by_expr=get_partitions_spec_by_expr,
     ),
     **neither(
         partition_name_to_vals=partition_name_to_vals,

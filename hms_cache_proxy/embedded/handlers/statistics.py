@@ -22,7 +22,8 @@ from hms_cache_proxy.wire.spec import Struct
 ENGINE = "hive"
 
 
-def _found(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
+def named_table(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
+    """A table. NoSuchObjectException in the words of these calls."""
     found_catalog, found_database = names.both(database, catalog)
     row = table_rows.find_table(call, found_catalog, found_database, names.fold(table))
     if row is None:
@@ -68,7 +69,7 @@ def set_aggr_stats_for(call: Call, args: Struct) -> bool:
 
 def _update(call: Call, given: Struct, engine: str | None, *, basic: bool, write_id: int | None = None) -> bool:
     description = given.statsDesc
-    row = _found(call, description.dbName, description.tableName, description.catName)
+    row = named_table(call, description.dbName, description.tableName, description.catName)
     given.engine = engine or given.engine or ENGINE
     description.catName, description.dbName = row.table.catName, row.table.dbName
     description.tableName = row.table.tableName
@@ -121,20 +122,20 @@ def _accurate(parameters: dict[str, str] | None, columns: Sequence[str], *, basi
 
 def get_table_column_statistics(call: Call, args: Struct) -> Struct | None:
     """Of one column; nothing where there are none."""
-    row = _found(call, args.db_name, args.tbl_name)
-    found = rows.read(call, [row.table_id], [names.fold(args.col_name)], ENGINE, partition=False)
-    return _one(row, found.get(row.table_id), None)
+    row = named_table(call, args.db_name, args.tbl_name)
+    stored = rows.read(call, [row.table_id], [names.fold(args.col_name)], ENGINE, partition=False)
+    return _one(row, stored.get(row.table_id), None)
 
 
 def get_partition_column_statistics(call: Call, args: Struct) -> Struct | None:
     """Of one column; nothing where there are none."""
-    row = _found(call, args.db_name, args.tbl_name)
+    row = named_table(call, args.db_name, args.tbl_name)
     parts = partition_rows.find(call, row, names=[args.part_name])
     if not parts:
         return None
     id_ = parts[0].partition_id
-    found = rows.read(call, [id_], [names.fold(args.col_name)], ENGINE, partition=True)
-    return _one(row, found.get(id_), args.part_name)
+    stored = rows.read(call, [id_], [names.fold(args.col_name)], ENGINE, partition=True)
+    return _one(row, stored.get(id_), args.part_name)
 
 
 def _one(row: table_rows.Row, found: list[tuple[int, Struct]] | None, partition: str | None) -> Struct | None:
@@ -155,20 +156,20 @@ def _one(row: table_rows.Row, found: list[tuple[int, Struct]] | None, partition:
 def get_table_statistics_req(call: Call, args: Struct) -> Struct:
     """Of several columns of a table."""
     request = args.request
-    row = _found(call, request.dbName, request.tblName, request.catName)
+    row = named_table(call, request.dbName, request.tblName, request.catName)
     wanted = [names.fold(name) for name in request.colNames]
-    found = rows.read(call, [row.table_id], wanted, request.engine or ENGINE, partition=False)
-    return new("TableStatsResult", tableStats=[each for _, each in found.get(row.table_id, [])])
+    stored = rows.read(call, [row.table_id], wanted, request.engine or ENGINE, partition=False)
+    return new("TableStatsResult", tableStats=[each for _, each in stored.get(row.table_id, [])])
 
 
 def get_partitions_statistics_req(call: Call, args: Struct) -> Struct:
     """Of several columns of several partitions; those without any are left out."""
     request = args.request
-    row = _found(call, request.dbName, request.tblName, request.catName)
+    row = named_table(call, request.dbName, request.tblName, request.catName)
     parts = {part.partition_id: part.name for part in partition_rows.find(call, row, names=request.partNames)}
     wanted = [names.fold(name) for name in request.colNames]
-    found = rows.read(call, parts, wanted, request.engine or ENGINE, partition=True)
-    told = {parts[id_]: [each for _, each in some] for id_, some in found.items()}
+    stored = rows.read(call, parts, wanted, request.engine or ENGINE, partition=True)
+    told = {parts[id_]: [each for _, each in some] for id_, some in stored.items()}
     return new("PartitionsStatsResult", partStats=told)
 
 
@@ -190,6 +191,37 @@ def delete_partition_column_statistics(call: Call, args: Struct) -> bool:
     fields = {"colName": column, "partName": part.name, "partValues": part.partition.values}
     _deleted(call, "DELETE_PART_COL_STAT_EVENT", row, fields)
     return True
+
+
+def delete_column_statistics_req(call: Call, args: Struct) -> bool:
+    """Of some columns or all, of a table, of some partitions or of all of them."""
+    request = args.req
+    row = named_table(call, request.db_name, request.tbl_name, request.cat_name)
+    wanted = [names.fold(name) for name in request.col_names] if request.col_names else None
+    told: Sequence[str | None] = wanted or [None]
+    if request.tableLevel:
+        rows.remove(call, row.table_id, wanted, request.engine, partition=False)
+        for column in told:
+            _deleted(call, "DELETE_TBL_COL_STAT_EVENT", row, {"colName": column})
+        return True
+    for part in partition_rows.find(call, row, names=request.part_names or None):
+        rows.remove(call, part.partition_id, wanted, request.engine, partition=True)
+        fields = {"partName": part.name, "partValues": part.partition.values}
+        for column in told:
+            _deleted(call, "DELETE_PART_COL_STAT_EVENT", row, {"colName": column, **fields})
+    return True
+
+
+def find_columns_with_stats(call: Call, args: Struct) -> list[str]:
+    """Columns of a table or partition that have statistics; none where it is not there."""
+    asked = args.cr
+    row = table_rows.find_table(call, names.DEFAULT_CATALOG, names.fold(asked.dbname), names.fold(asked.tablename))
+    if row is None:
+        return []
+    if asked.partitionname is None:
+        return rows.analyzed_columns(call, row.table_id, partition=False)
+    parts = partition_rows.find(call, row, names=[asked.partitionname])
+    return rows.analyzed_columns(call, parts[0].partition_id, partition=True) if parts else []
 
 
 def _of_delete(call: Call, args: Struct) -> table_rows.Row:
@@ -214,6 +246,7 @@ METHODS = {
         get_partition_column_statistics=get_partition_column_statistics,
         get_table_statistics_req=get_table_statistics_req,
         get_partitions_statistics_req=get_partitions_statistics_req,
+        find_columns_with_stats=find_columns_with_stats,
     ),
     **writes(
         update_table_column_statistics=update_table_column_statistics,
@@ -223,5 +256,6 @@ METHODS = {
         set_aggr_stats_for=set_aggr_stats_for,
         delete_table_column_statistics=delete_table_column_statistics,
         delete_partition_column_statistics=delete_partition_column_statistics,
+        delete_column_statistics_req=delete_column_statistics_req,
     ),
 }

@@ -24,6 +24,7 @@ from hms_cache_proxy.embedded.rows import partitions as partition_rows
 from hms_cache_proxy.embedded.rows import tables as rows
 from hms_cache_proxy.embedded.rows import transactions
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES
+from hms_cache_proxy.embedded.rows.privileges import Scope, insert_set
 from hms_cache_proxy.embedded.values import copy, new
 from hms_cache_proxy.embedded.warehouse import path_text
 from hms_cache_proxy.wire.spec import Struct
@@ -71,6 +72,7 @@ def create(
     quick_stats.stamp(table, call.now)
     stored = stored_form(table)
     table_id = rows.insert_table(call, database[0], stored)
+    insert_set(call, Scope.TABLE, table_id, table.privileges)
     table.tableName, table.id = stored.tableName, table_id
     if table.ownerType is None:
         table.ownerType = OWNER_TYPES["USER"]

@@ -11,9 +11,16 @@ from collections.abc import Sequence
 
 from sqlalchemy import select
 
-from hms_cache_proxy.embedded import names, transformer
+from hms_cache_proxy.embedded import names, table_filter, transformer
 from hms_cache_proxy.embedded.call import Call, reads
-from hms_cache_proxy.embedded.failures import Failure, meta, no_such_object, unknown_db, unknown_table
+from hms_cache_proxy.embedded.failures import (
+    Failure,
+    invalid_operation,
+    meta,
+    no_such_object,
+    unknown_db,
+    unknown_table,
+)
 from hms_cache_proxy.embedded.patterns import matcher
 from hms_cache_proxy.embedded.rows import databases as database_rows
 from hms_cache_proxy.embedded.rows import tables as rows
@@ -202,6 +209,18 @@ def _of_fields(call: Call, database: str, catalog: str | None, name: str) -> Str
         raise unknown_table(failure.message or "") from failure
 
 
+def get_table_names_by_filter(call: Call, args: Struct) -> list[str]:
+    """Names of the tables that a filter (table_filter.py) selects."""
+    catalog, database = names.split(args.dbname)
+    if not catalog or not database:
+        raise unknown_db("DB name is null or empty")
+    if args.filter is None:
+        raise invalid_operation("null cannot apply null filter")
+    chosen = table_filter.selects(args.filter)
+    found_ones = [each.name for each in rows.filtered_tables(call, catalog, database) if chosen(each)]
+    return found_ones if args.max_tables < 0 else found_ones[: args.max_tables]
+
+
 def get_materialized_views_for_rewriting(call: Call, args: Struct) -> list[str]:
     """Names of materialized views that may be used for rewriting."""
     catalog, database = names.both(args.db_name)
@@ -230,5 +249,8 @@ METHODS = reads(
     get_schema=get_schema,
     get_fields_req=get_fields_req,
     get_schema_req=get_schema_req,
+    get_fields_with_environment_context=get_fields,
+    get_schema_with_environment_context=get_schema,
+    get_table_names_by_filter=get_table_names_by_filter,
     get_materialized_views_for_rewriting=get_materialized_views_for_rewriting,
 )

@@ -102,10 +102,10 @@ def _parts(call: Call, table: Struct, found: Sequence[Any], *, whole: bool) -> l
     return parts
 
 
-def insert_partitions(call: Call, row: table_rows.Row, partitions: Sequence[Struct]) -> None:
-    """New rows; a partition whose columns are the table's shares its column descriptor."""
+def insert_partitions(call: Call, row: table_rows.Row, partitions: Sequence[Struct]) -> list[int]:
+    """New rows, and their ids; a partition whose columns are the table's shares its column descriptor."""
     if not partitions:
-        return
+        return []
     first = new_ids(call.connection, "MPartition", len(partitions))
     shared = _table_columns(call, row)
     mine = _columns(row.table.sd)
@@ -133,6 +133,7 @@ def insert_partitions(call: Call, row: table_rows.Row, partitions: Sequence[Stru
     write(call, T.PARTITIONS, rows)
     write(call, T.PARTITION_KEY_VALS, values)
     write_maps(call, T.PARTITION_PARAMS.c.PART_ID, {first + n: p.parameters for n, p in enumerate(partitions)})
+    return list(range(first, first + len(partitions)))
 
 
 def _table_columns(call: Call, row: table_rows.Row) -> int | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import delete, insert
+from sqlalchemy import delete, insert, select
 
 from hms_cache_proxy.embedded.call import Call
 from hms_cache_proxy.embedded.database import new_ids
@@ -145,6 +145,14 @@ def remove(call: Call, owner_id: int, names: Sequence[str] | None, engine: str |
         statement = statement.where(columns.ENGINE == engine)
     for some in [None] if names is None else batches(names):
         call.execute(statement if some is None else statement.where(columns.COLUMN_NAME.in_(some)))
+
+
+def analyzed_columns(call: Call, owner_id: int, *, partition: bool) -> list[str]:
+    """Names of the columns of a table or partition that have statistics."""
+    column, _ = _PARTITION if partition else _TABLE
+    columns = column.table.c
+    query = select(columns.COLUMN_NAME).where(column == owner_id).order_by(columns.CS_ID)
+    return [row[0] for row in call.execute(query)]
 
 
 def read(

@@ -19,6 +19,7 @@ from hms_cache_proxy.embedded.rows import descriptors
 from hms_cache_proxy.embedded.rows.common import batches, delete_of, read_maps, rows_of, write, write_maps
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES, owner_type_name
 from hms_cache_proxy.embedded.schema import T
+from hms_cache_proxy.embedded.table_filter import Named
 from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.spec import Struct
 
@@ -52,6 +53,18 @@ def table_names(call: Call, database_id: int) -> list[Name]:
     wanted = (columns.TBL_ID, columns.TBL_NAME, columns.TBL_TYPE, columns.OWNER, columns.OWNER_TYPE)
     query = select(*wanted).where(columns.DB_ID == database_id).order_by(columns.TBL_NAME)
     return [Name(*row) for row in call.execute(query)]
+
+
+def filtered_tables(call: Call, catalog: str, database: str) -> list[Named]:
+    """All tables of a database, as filters see them, in the order in which they were made."""
+    tables, dbs = T.TBLS.c, T.DBS.c
+    query = _placed().where(dbs.NAME == database, dbs.CTLG_NAME == catalog).order_by(tables.TBL_ID)
+    found = call.rows(query)
+    parameters = read_maps(call, T.TABLE_PARAMS.c.TBL_ID, [row.TBL_ID for row in found])
+    return [
+        Named(row.TBL_NAME, row.TBL_TYPE, row.OWNER, row.LAST_ACCESS_TIME, parameters.get(row.TBL_ID, {}))
+        for row in found
+    ]
 
 
 def place(call: Call, database_id: int) -> tuple[str, str]:

@@ -1,0 +1,200 @@
+"""Partitions in groups (PartitionSpec), added and read, and parts of partitions (get_partitions_with_specs).
+
+Job: what the calls mean. Must not know: rows. A group shares a storage descriptor, or is a list of whole partitions.
+Source: HMSHandler, MetaStoreServerUtils.getPartitionspecsGroupedByStorageDescriptor and PartitionProjectionEvaluator of
+4.0. Owner: the thread of a call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from hms_cache_proxy.embedded import names
+from hms_cache_proxy.embedded.call import Call, reads, writes
+from hms_cache_proxy.embedded.failures import meta
+from hms_cache_proxy.embedded.handlers import partition_changes
+from hms_cache_proxy.embedded.handlers import partitions as reading
+from hms_cache_proxy.embedded.handlers.tables import found
+from hms_cache_proxy.embedded.part_groups import grouped
+from hms_cache_proxy.embedded.rows import partitions as rows
+from hms_cache_proxy.embedded.rows import tables as table_rows
+from hms_cache_proxy.embedded.values import copy, new
+from hms_cache_proxy.wire.facts import enum
+from hms_cache_proxy.wire.spec import Struct
+
+_GROUPED = "hive.hcatalog.partition.spec.grouping.enabled"
+_BY_NAMES, _BY_VALUES, _BY_EXPR = (
+    int(enum("PartitionFilterMode")[name]) for name in ("BY_NAMES", "BY_VALUES", "BY_EXPR")
+)
+
+
+def add_partitions_pspec(call: Call, args: Struct) -> int:
+    """All partitions of some groups, all or none; their number."""
+    specs = args.new_parts
+    if not specs:
+        return 0
+    first = specs[0]
+    catalog = first.catName or names.DEFAULT_CATALOG
+    if first.dbName is None or first.tableName is None:
+        raise meta("The database and table name cannot be null.")
+    partitions = [partition for spec in specs for partition in _partitions(spec, catalog)]
+    if any(partition.dbName is None or partition.tableName is None for partition in partitions):
+        raise meta("The database and table name must be set in the partition.")
+    place = (catalog, names.fold(first.dbName), names.fold(first.tableName))
+    return len(partition_changes.add(call, partitions, {}, place=place))
+
+
+def _partitions(spec: Struct, catalog: str) -> Iterable[Struct]:
+    """The partitions of a group (PartitionSpecProxy)."""
+    if spec.partitionList is not None:
+        if spec.partitionList.partitions is None:
+            raise meta("The partition list cannot be null.")
+        for partition in spec.partitionList.partitions:
+            if not partition.values:
+                raise meta("The partition value list cannot be null or empty.")
+            partition.catName = partition.catName or catalog
+            yield partition
+        return
+    shared = spec.sharedSDPartitionSpec
+    if shared is None:
+        raise meta("java.lang.NullPointerException: a group of partitions is empty")
+    if shared.sd is None:
+        raise meta("The shared storage descriptor must be set.")
+    if shared.partitions is None:
+        raise meta("java.lang.NullPointerException: a group of partitions is empty")
+    for each in shared.partitions:
+        sd = copy(shared.sd)
+        sd.location = f"{_java(sd.location)}{_java(each.relativePath)}"
+        yield new(
+            "Partition",
+            values=each.values,
+            dbName=spec.dbName,
+            tableName=spec.tableName,
+            createTime=each.createTime,
+            lastAccessTime=each.lastAccessTime,
+            sd=sd,
+            parameters=each.parameters,
+            catName=spec.catName or catalog,
+        )
+
+
+def _java(text: str | None) -> str:
+    return "null" if text is None else text
+
+
+def get_partitions_pspec(call: Call, args: Struct) -> list[Struct]:
+    """A table's partitions as one group, or grouped where the table's parameters ask for it."""
+    row = _found(call, args.db_name, args.tbl_name)
+    limit = reading.limit_of(args.max_parts)
+    return _groups(row.table, [part.partition for part in rows.find(call, row, limit=limit)])
+
+
+def get_part_specs_by_filter(call: Call, args: Struct) -> list[Struct]:
+    """The same of those that a filter selects."""
+    row = _found(call, args.db_name, args.tbl_name)
+    return _groups(row.table, reading.by_filter(call, args.db_name, None, args.tbl_name, args.filter, args.max_parts))
+
+
+def _found(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
+    found_catalog, found_database = names.both(database, catalog)
+    return found(call, found_catalog, found_database, table)
+
+
+def _groups(table: Struct, partitions: list[Struct]) -> list[Struct]:
+    if (table.parameters or {}).get(_GROUPED, "").lower() == "true":
+        return grouped(table, partitions)
+    listed = new("PartitionListComposingSpec", partitions=partitions)
+    place = {"catName": table.catName, "dbName": table.dbName, "tableName": table.tableName}
+    return [new("PartitionSpec", **place, rootPath=table.sd.location, partitionList=listed)]
+
+
+def get_partitions_with_specs(call: Call, args: Struct) -> Struct:
+    """Some fields of some partitions, in groups."""
+    request = args.request
+    row = _found(call, request.dbName, request.tblName, request.catName)
+    projection, chosen = request.projectionSpec, request.filterSpec
+    fields = [] if projection is None else projection.fieldList or []
+    if not fields:  # as in Hive, which then heeds no filter
+        partitions = [part.partition for part in rows.find(call, row)]
+    else:
+        partitions = [part.partition for part in _chosen(call, row, chosen)]
+    if projection is not None:
+        for partition in partitions:
+            partition.parameters = _parameters(
+                partition.parameters, projection.includeParamKeyPattern, projection.excludeParamKeyPattern
+            )
+    for path in fields:
+        if not _known(path):
+            raise meta(f"Invalid field name {path}")
+    if fields:
+        partitions = [_projected(partition, fields) for partition in partitions]
+    return new("GetPartitionsResponse", partitionSpec=grouped(row.table, partitions))
+
+
+def _chosen(call: Call, row: table_rows.Row, chosen: Struct | None) -> list[rows.Part]:
+    if chosen is None or chosen.filterMode is None:
+        return rows.find(call, row)
+    if not chosen.filters:
+        raise meta("Invalid filter expressions in the filter spec")
+    if chosen.filterMode == _BY_NAMES:
+        return rows.find(call, row, names=chosen.filters)
+    if chosen.filterMode == _BY_VALUES:
+        return rows.find(call, row, names=reading.names_like(call, row, chosen.filters, None))
+    if chosen.filterMode == _BY_EXPR:
+        text = " AND ".join(f"({each})" for each in chosen.filters)
+        return rows.find(call, row, names=reading.chosen_names(call, row, text))
+    raise meta(f"Unsupported filter mode {chosen.filterMode}")
+
+
+def _parameters(parameters: dict[str, str], include: str | None, exclude: str | None) -> dict[str, str]:
+    """Those whose keys are like one pattern of SQL and not like the other."""
+    if include:
+        parameters = {key: value for key, value in parameters.items() if _like(include, key)}
+    if exclude:
+        parameters = {key: value for key, value in parameters.items() if not _like(exclude, key)}
+    return parameters
+
+
+def _like(pattern: str, key: str) -> bool:
+    parts = ({"%": ".*", "_": "."}.get(char) or re.escape(char) for char in pattern)
+    return re.fullmatch("".join(parts), key, re.DOTALL) is not None
+
+
+def _known(path: str) -> bool:
+    """Is there such a field of a partition? `sd.serdeInfo.name` is one."""
+    kind: str | None = "Partition"
+    for name in path.split("."):
+        if kind is None or name not in new(kind)._names:
+            return False
+        kind = _NESTED.get((kind, name))
+    return True
+
+
+_NESTED = {
+    ("Partition", "sd"): "StorageDescriptor",
+    ("StorageDescriptor", "serdeInfo"): "SerDeInfo",
+    ("StorageDescriptor", "skewedInfo"): "SkewedInfo",
+}
+
+
+def _projected(value: Struct, paths: Sequence[str], at: str = "") -> Struct:
+    """A copy with the fields that these paths name, whole or in part."""
+    taken = {}
+    for name in value._names:
+        path, field = at + name, getattr(value, name)
+        if path in paths:
+            taken[name] = field
+        elif isinstance(field, Struct) and any(each.startswith(f"{path}.") for each in paths):
+            taken[name] = _projected(field, paths, f"{path}.")
+    return type(value)(**taken)
+
+
+METHODS = {
+    **reads(
+        get_partitions_pspec=get_partitions_pspec,
+        get_part_specs_by_filter=get_part_specs_by_filter,
+        get_partitions_with_specs=get_partitions_with_specs,
+    ),
+    **writes(add_partitions_pspec=add_partitions_pspec),
+}
