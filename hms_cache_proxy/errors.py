@@ -10,6 +10,7 @@
     |   +-- Unfit        ... or has an object in a form that a cache cannot hold without loss
     +-- CacheError       the shared cache cannot be used (another upstream's, damaged, locked)
     |   +-- CacheFull    ... or has no room left
+    +-- SnapshotError    a snapshot of a catalog cannot be made or used (not there, damaged, of something else)
     +-- ConfigError      a setting is wrong; the message names its key
 
 Declared Hive exceptions are reply values, not exceptions here. A bug is an AssertionError. Low-level exceptions are
@@ -88,6 +89,10 @@ class CacheFull(CacheError):
     def __init__(self, message: str, *, limit: int | None = None) -> None:
         super().__init__(message)
         self.limit = limit
+
+
+class SnapshotError(ProxyError):
+    """A snapshot of a catalog in files cannot be made, or must not be used."""
 
 
 class ConfigError(ProxyError):

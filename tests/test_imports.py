@@ -15,12 +15,13 @@ LAYERS = (
     {"wire"},
     {"upstream"},
     {"cache", "store"},
+    {"snapshots"},
     {"consistency"},
     {"methods"},
     {"recording"},
     {"server", "follower", "embedded"},
     {"child", "supervisor"},
-    {"doctor", "remote"},
+    {"doctor", "remote", "pipeline"},
     {"cli"},
     {"__main__"},
 )
@@ -75,7 +76,16 @@ def test_imports_point_down(name: str) -> None:
         assert layer(target) <= layer(name), f"{name} imports {target}, which lies above it"
         if layer(target) == layer(name):
             tops = {name.split(".")[0], target.split(".")[0]}
-            assert len(tops) == 1 or layer(name) in (0, 3, 8, 9), f"{name} imports its neighbour {target}"
+            assert len(tops) == 1 or layer(name) in (0, 3, 9, 10), f"{name} imports its neighbour {target}"
+
+
+def test_only_the_command_line_knows_the_pipeline() -> None:
+    importers = {
+        name.split(".")[0]
+        for name, path in modules().items()
+        if any(imported.startswith("hms_cache_proxy.pipeline") for imported in imports(name, path))
+    }
+    assert importers <= {"cli", "pipeline"}
 
 
 @pytest.mark.parametrize("name", modules())
