@@ -161,7 +161,7 @@ def status(url: str, as_json: bool) -> None:
 @click.option("--catalog", metavar="NAME", help="[hive]")
 @click.option("--db", metavar="NAME", help="Reload this database and all its tables.")
 @click.option("--table", metavar="NAME", help="Reload this table of --db, with its partitions.")
-@click.option("--partition", metavar="NAME", help="Reload this partition (its whole table is reloaded).")
+@click.option("--partition", metavar="NAME", help="Reload this partition (its whole table, but in TTL mode).")
 @click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
 def flush(url: str, everything: bool, as_json: bool, **selection: str | None) -> None:
     """Have a running proxy read objects anew from the metastore's database, also ones that do not exist.

@@ -164,6 +164,7 @@ TABLE: tuple[Metric, ...] = (
         "worker",
         "TTL mode: loads behind an answer that was given, by kind and how they ended (loaded, failed).",
     ),
+    Metric("hms_proxy_ttl_bytes", "gauge", ("kind",), "worker", "TTL mode: bytes of the entries of each kind."),
     Metric(
         "hms_proxy_ttl_over_column_limit_total",
         "counter",
@@ -273,6 +274,7 @@ class WorkerMetrics:
         self._objects = _gauge("hms_proxy_cache_objects", registry, "mostrecent")
         self._bytes = _gauge("hms_proxy_cache_bytes", registry, "mostrecent")
         self._evictions = _counter("hms_proxy_evictions_total", registry)
+        self._ttl_bytes = _gauge("hms_proxy_ttl_bytes", registry, "mostrecent")
         self._looked_up: dict[tuple[str, str], int] = {}
 
     def slot(self, method: str, outcome: Outcome, reason: str = "") -> Slot:
@@ -322,9 +324,11 @@ class WorkerMetrics:
         """TTL mode: a cached partition was compared with what the metastore says."""
         self._ttl_validations.labels("same" if same else "different").inc()
 
-    def ttl_sizes(self, kind: str, entries: int, evicted: int) -> None:
-        """TTL mode: what the cache has of a kind, and how many this worker has evicted since the last time."""
+    def ttl_sizes(self, kind: str, entries: int, size: int, evicted: int) -> None:
+        """TTL mode: what the cache has of a kind (`size` in bytes), and how many this worker has evicted since the last
+        time."""
         self._objects.labels(kind).set(entries)
+        self._ttl_bytes.labels(kind).set(size)
         if evicted:
             self._evictions.labels(kind).inc(evicted)
 

@@ -88,6 +88,7 @@ def _rows(answer: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [
         *rows,
         *_recording_rows(answer["recording"]),
+        *_ttl_rows(answer["ttl"]),
         ("objects", ", ".join(f"{number:,} {kind}" for kind, number in objects.items())),
         ("cache", f"{answer['cache_bytes'] / (1 << 20):,.1f} MiB"),
         ("workers", f"{workers['running']} of {workers['wanted']}, {workers['restarts']} restarts"),
@@ -100,3 +101,9 @@ def _recording_rows(recording: Mapping[str, Any] | None) -> list[tuple[str, Any]
     left = "until it is stopped" if recording["left_s"] is None else f"for {recording['left_s']:,.0f} s more"
     size = f"{recording['results']:,} results, {recording['bytes'] / (1 << 20):,.1f} MiB"
     return [("recording", f"{recording['file']}: {size}, {left if recording['active'] else 'has stopped'}")]
+
+
+def _ttl_rows(kinds: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
+    sizes = [(kind, size["entries"], size["bytes"]) for kind, size in (kinds or {}).items() if size["entries"]]
+    text = ", ".join(f"{entries:,} {kind} ({count / 1024:,.1f} KiB)" for kind, entries, count in sizes)
+    return [("ttl cache", text or "nothing")] if kinds is not None else []

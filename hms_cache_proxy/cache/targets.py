@@ -11,6 +11,8 @@
     b"B"                       only with a mark: what the rows of all databases say
     b"K"                       constraints were dropped somewhere: only a version
     b"p" cat \\0 db \\0 table    only in tickets: all partitions of a table, for writes that log nothing
+    b"q" cat \\0 db \\0 table \\0 partition    only in TTL mode: one partition
+    b"Q" cat \\0 db \\0 table    only in TTL mode: what lists say of a table's partitions
 
 Job: the one vocabulary of versions (cache/), fences and floors (consistency/) and the method table (methods/).
 Must not know: how names are normalised; callers pass stored names. A target equals another or it is `ALL`: there is no
@@ -59,3 +61,13 @@ def table(catalog: bytes, database_name: bytes, name: bytes) -> Target:
 def partitions(catalog: bytes, database_name: bytes, name: bytes) -> Target:
     """A request to reload all partitions of a table; nothing depends on it."""
     return b"p%b\0%b\0%b" % (catalog, database_name, name)
+
+
+def partition(catalog: bytes, database_name: bytes, name: bytes, values: bytes) -> Target:
+    """One partition of a table; `values` tells it from the others."""
+    return b"q%b\0%b\0%b\0%b" % (catalog, database_name, name, values)
+
+
+def partition_lists(catalog: bytes, database_name: bytes, name: bytes) -> Target:
+    """What lists, filters and aggregates say of a table's partitions."""
+    return b"Q%b\0%b\0%b" % (catalog, database_name, name)

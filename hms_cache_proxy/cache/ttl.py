@@ -156,16 +156,30 @@ class TtlSnapshot:
 
     def get(self, key: bytes, depends: Iterable[Target]) -> Found | None:
         """The entry; None if there is none, or if anything that it depends on was invalidated since its load began."""
+        return self.since(key, self.invalidated(depends))
+
+    def since(self, key: bytes, seq: int) -> Found | None:
+        """The entry, if its load began at this number or later."""
         row = self._txn.get(key, db=self._databases[b"entries"])
         if row is None:
             return None
-        seq, loaded_ns, flags = _ENTRY.unpack_from(row)
-        if seq < self._floor or self._invalidated(depends) > seq:
-            return None
-        return Found(row[_ENTRY.size :], loaded_ns, bool(flags & _ABSENT))
+        began_seq, loaded_ns, flags = _ENTRY.unpack_from(row)
+        return Found(row[_ENTRY.size :], loaded_ns, bool(flags & _ABSENT)) if began_seq >= seq else None
 
-    def _invalidated(self, depends: Iterable[Target]) -> int:
-        return _invalidated(self._txn, self._databases, depends, self.seq)
+    def invalidated(self, depends: Iterable[Target]) -> int:
+        """The number of the last invalidation of any of these."""
+        return max(self._floor, _invalidated(self._txn, self._databases, depends, self.seq))
+
+    def invalidated_below(self, prefix: Target) -> dict[bytes, int]:
+        """Numbers of the last invalidations of targets that begin so, by `target_key`."""
+        found: dict[bytes, int] = {}
+        prefix = target_key(prefix)
+        with self._txn.cursor(self._databases[b"invalid"]) as cursor:
+            there = cursor.set_range(prefix)
+            while there and cursor.key().startswith(prefix):
+                found[cursor.key()] = _NUMBER.unpack(cursor.value())[0]
+                there = cursor.next()
+        return found
 
 
 class TtlCache:
@@ -424,7 +438,7 @@ class _Change:
                 self.txn.drop(invalid, delete=False)
                 self.floor = self.seq
                 break
-            self.txn.put(_target_key(target), _NUMBER.pack(self.seq), db=invalid)
+            self.txn.put(target_key(target), _NUMBER.pack(self.seq), db=invalid)
 
 
 def _counters(txn: Any, databases: Mapping[bytes, Any]) -> tuple[int, int, int, int]:
@@ -444,13 +458,13 @@ def _invalidated(txn: Any, databases: Mapping[bytes, Any], depends: Iterable[Tar
     for target in depends:
         if target == ALL:
             return seq
-        row = txn.get(_target_key(target), db=databases[b"invalid"])
+        row = txn.get(target_key(target), db=databases[b"invalid"])
         if row is not None:
             last = max(last, _NUMBER.unpack(row)[0])
     return last
 
 
-def _target_key(target: Target) -> bytes:
+def target_key(target: Target) -> bytes:
     """Keys of LMDB are short: a long name shares the fate of those that begin alike."""
     return target[:400]
 

@@ -39,7 +39,9 @@ class View(Protocol):
     def metrics(self) -> bytes:
         """/metrics in the text format."""
 
-    def flush(self, catalog: str, database: str | None, table: str | None) -> dict[str, object]:
+    def flush(
+        self, catalog: str, database: str | None, table: str | None, partition: str | None
+    ) -> dict[str, object]:
         """Have the named objects reloaded (None = all); until that is done, reads of them go upstream."""
 
 
@@ -123,9 +125,8 @@ class HttpServer:
         if problem:
             return web.json_response({"error": problem}, status=400)
         try:
-            result = await asyncio.to_thread(
-                self._view.flush, query.get("catalog", "hive"), query.get("db"), query.get("table")
-            )
+            named = query.get("catalog", "hive"), query.get("db"), query.get("table"), query.get("partition")
+            result = await asyncio.to_thread(self._view.flush, *named)
         except CacheError as error:
             return web.json_response({"error": str(error)}, status=503)
         return web.json_response(result)

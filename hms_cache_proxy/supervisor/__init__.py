@@ -107,6 +107,7 @@ class Supervisor:
             metrics=self._metrics,
             probe=self._probe,
             flusher=Flusher(config, self._page, self._fences, self._ttl),
+            ttl=self._ttl,
             recording=self._recording,
         )
         self._stop = asyncio.Event()

@@ -2,8 +2,9 @@
 
 A flush is a fence that is born finite: from the moment it is answered, calls about the objects go to the
 metastore, until a step of the follower that began later has read them. It works on objects that do not
-exist: a table that was created behind the log's back is found by it. It is as coarse as targets are: a
-partition's flush reads its whole table. Owner: threads of the supervisor; a lock keeps flushes apart.
+exist: a table that was created behind the log's back is found by it. Where the log is followed it is as coarse
+as targets are: a partition's flush reads its whole table. In TTL mode it forgets that partition, and what lists
+say of it. Owner: threads of the supervisor; a lock keeps flushes apart.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.names import write_name
 from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.methods.loading.members import flushed
 
 WAIT_S = 5.0  # how long the answer waits for the reload; the fence holds however long that takes
 _POLL_S = 0.005
@@ -37,17 +39,21 @@ class Flusher:
         self._ttl = ttl
         self._lock = threading.Lock()
 
-    def flush(self, catalog: str, database: str | None, table: str | None) -> dict[str, object]:
+    def flush(
+        self, catalog: str, database: str | None, table: str | None, partition: str | None
+    ) -> dict[str, object]:
         """Targets, ticket, and whether the reload is done; CacheError if nothing is cached here at all."""
         if self._fences is None and self._ttl is None:
             raise CacheError("nothing is cached: store = none")
-        names = self._targets(
-            write_name(catalog.encode()) or b"",
-            write_name(database.encode()) if database is not None else None,
-            write_name(table.encode()) if table is not None else None,
-        )
+        owner = write_name(catalog.encode()) or b""
+        where = write_name(database.encode()) if database is not None else None
+        which = write_name(table.encode()) if table is not None else None
+        names = self._targets(owner, where, which)
         if self._ttl is not None:
-            self._ttl.invalidate(names)
+            if partition is not None and where is not None and which is not None:
+                self._ttl.invalidate(flushed((owner, where, which), partition.encode()))
+            else:
+                self._ttl.invalidate(names)
         if self._fences is None:
             return {"targets": len(set(names)), "ticket": 0, "done": True}
         with self._lock:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from hms_cache_proxy import __version__
 from hms_cache_proxy.cache.mode import BY_TIME, ModeReason
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
+from hms_cache_proxy.cache.ttl import TtlCache
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.recording.file import RecordingFile
@@ -42,7 +43,8 @@ class ProxyView:
         metrics: SupervisorMetrics,
         probe: UpstreamProbe,
         flusher: Flusher,
-        recording: RecordingFile | None = None,
+        ttl: TtlCache | None,
+        recording: RecordingFile | None,
     ) -> None:
         self._config = config
         self._page = page
@@ -50,6 +52,7 @@ class ProxyView:
         self._metrics = metrics
         self._probe = probe
         self._flusher = flusher
+        self._ttl = ttl
         self._recording = recording
         self._started_s = time.monotonic()
         self.stage = Stage.RUNNING
@@ -93,6 +96,7 @@ class ProxyView:
                 "tables_being_written": page[Slot.TABLES_BEING_WRITTEN],
             },
             "cache_bytes": page[Slot.CACHE_BYTES],
+            "ttl": None if self._ttl is None else _sizes(self._ttl),
             "recording": self._recording_facts(),
             "upstream": self._probe.facts(),
             "workers": self._running("worker"),
@@ -105,8 +109,10 @@ class ProxyView:
             self._metrics.running.labels(role).set(running)
         return self._metrics.render()
 
-    def flush(self, catalog: str, database: str | None, table: str | None) -> dict[str, object]:
-        return self._flusher.flush(catalog, database, table)
+    def flush(
+        self, catalog: str, database: str | None, table: str | None, partition: str | None
+    ) -> dict[str, object]:
+        return self._flusher.flush(catalog, database, table, partition)
 
     def _prewarmed(self) -> bool:
         """Everything is loaded, and it is decided whether it may be served."""
@@ -147,6 +153,11 @@ class ProxyView:
         if self._config.source == "none":
             return ModeReason.NO_STORE  # there is no follower to say so
         return ModeReason(self._page[Slot.MODE_REASON])
+
+
+def _sizes(cache: TtlCache) -> dict[str, dict[str, int]]:
+    """What TTL mode has, by kind."""
+    return {kind.label: {"entries": size.entries, "bytes": size.bytes} for kind, size in cache.sizes().items()}
 
 
 def _ms_ago(then_ns: int) -> int | None:

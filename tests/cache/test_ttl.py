@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from hms_cache_proxy.cache.targets import ALL
-from hms_cache_proxy.cache.ttl import ENTRY_OVERHEAD_BYTES, Bounds, Item, Kind, Load, TtlCache, key_of
+from hms_cache_proxy.cache.ttl import ENTRY_OVERHEAD_BYTES, Bounds, Item, Kind, Load, TtlCache, key_of, target_key
 from hms_cache_proxy.consistency.processes import started
 
 BOUNDS = {kind: Bounds(4, 8 * (ENTRY_OVERHEAD_BYTES + 10)) for kind in Kind}
@@ -54,6 +54,17 @@ def test_load_before_invalidation_is_never_seen(cache: TtlCache) -> None:
     assert _body(cache, b"1") is None
     _load(cache, b"1", b"new", 30)
     assert _body(cache, b"1") == b"new"
+
+
+def test_invalidations_below_a_prefix(cache: TtlCache) -> None:
+    long = b"qlong\0" + b"x" * 500
+    cache.invalidate([b"qa\0b\0" + b"1", b"qa\0b\0" + b"2", b"qa\0bc\0" + b"3", b"p", b"r"])
+    cache.invalidate([b"qa\0b\0" + b"2", long + b"1"])
+    with cache.snapshot() as snapshot:
+        found = snapshot.invalidated_below(b"qa\0b\0")
+        assert found == {b"qa\0b\0" + b"1": snapshot.seq - 1, b"qa\0b\0" + b"2": snapshot.seq}
+        assert snapshot.invalidated_below(long) == {target_key(long + b"2"): snapshot.seq}, "cut alike, one fate"
+        assert snapshot.invalidated_below(b"qz") == {}
 
 
 @pytest.mark.parametrize("target", [b"ta", b"dx", ALL])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hive_metastore import ttypes  # type: ignore[import-untyped]  # generated
@@ -148,6 +149,62 @@ def test_flush_of_a_table_and_of_everything(recorded: Callable[..., Recorded], u
         world.proxy.flush(arguments)
         world.client.get_table(unique_name, "t")
         assert [one.method for one in world.asked.take()] == ["get_table"], arguments
+
+
+def test_sizes_by_kind(recorded: Callable[..., Recorded], unique_name: str) -> None:
+    world = recorded()
+    create_table(world.direct, unique_name)
+    add_partitions(world.direct, unique_name, VALUES)
+    world.client.get_partitions_by_names(unique_name, "t", NAMES[:2])
+    world.client.get_table(unique_name, "t")
+    sizes = world.proxy.status()["ttl"]
+    assert {kind: size["entries"] for kind, size in sizes.items() if size["entries"]} == {
+        "database_names": 1,
+        "partition": 2,
+        "table": 1,
+    }
+    assert sizes["partition"]["bytes"] > 2 * 150 and sizes["functions"] == {"entries": 0, "bytes": 0}
+    _until(lambda: world.proxy.metric("hms_proxy_ttl_bytes", kind="partition") == sizes["partition"]["bytes"])
+    assert world.proxy.metric("hms_proxy_cache_objects", kind="partition") == 2
+
+
+def test_flush_of_one_partition(recorded: Callable[..., Recorded], unique_name: str) -> None:
+    """What is asked anew: this partition, and what may speak of it; nothing of the others and of the table."""
+    world = recorded()
+    create_table(world.direct, unique_name)
+    add_partitions(world.direct, unique_name, VALUES[:2])
+    client, where = world.client, (unique_name, "t")
+    statistics = ttypes.PartitionsStatsRequest(dbName=where[0], tblName="t", colNames=["c"], partNames=NAMES)
+    asks: dict[str, Callable[[], Any]] = {
+        "get_table": lambda: client.get_table(*where),
+        "get_partitions_by_names": lambda: client.get_partitions_by_names(*where, NAMES),
+        "get_partitions_statistics_req": lambda: client.get_partitions_statistics_req(statistics),
+        "get_partition_names": lambda: client.get_partition_names(*where, -1),
+        "get_partitions": lambda: client.get_partitions(*where, -1),
+        "get_partition_names_ps": lambda: client.get_partition_names_ps(*where, ["d1", ""], -1),
+        "get_partitions_by_filter": lambda: client.get_partitions_by_filter(*where, "dt like 'd%'", -1),
+    }
+
+    def asked() -> dict[str, Any]:
+        world.asked.take()
+        for ask in asks.values():
+            ask()
+        return {one.method: one.args for one in world.asked.take()}
+
+    assert asked().keys() == asks.keys()
+    assert asked().keys() == {"get_partitions_by_names"}, "the third one is not there, which is not remembered"
+    add_partitions(world.direct, unique_name, VALUES[2:])
+    asked()
+    assert asked() == {}
+    for name in (NAMES[1], "DT=d2/region=%72"):
+        world.proxy.flush(f"db={where[0]}&table=t&partition={quote(name)}")
+        again = asked()
+        assert again.keys() == asks.keys() - {"get_table"}
+        assert again["get_partitions_by_names"].names == [NAMES[1].encode()]
+        assert again["get_partitions_statistics_req"].request.partNames == [NAMES[1].encode()]
+        assert asked() == {}
+    world.proxy.flush(f"db={where[0]}&table=t&partition={quote('dt=of/region=none')}")
+    assert asked().keys() == asks.keys() - {"get_table", "get_partitions_by_names", "get_partitions_statistics_req"}
 
 
 def test_it_steps_in_where_the_log_is_silent(

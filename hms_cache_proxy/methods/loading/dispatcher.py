@@ -16,7 +16,7 @@ from itertools import islice
 from time import monotonic_ns
 from typing import Any
 
-from hms_cache_proxy.cache.targets import ALL, UNKNOWN, Target
+from hms_cache_proxy.cache.targets import ALL, UNKNOWN, Target, partition_lists
 from hms_cache_proxy.cache.ttl import Kind, TtlCache
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
@@ -118,7 +118,7 @@ class LoadingDispatcher:
         evicted = self._cache.take_evicted()
         sizes = self._cache.sizes()
         for kind, size in sizes.items():
-            self._metrics.ttl_sizes(kind.label, size.entries, evicted.get(kind, 0))
+            self._metrics.ttl_sizes(kind.label, size.entries, size.bytes, evicted.get(kind, 0))
         self._metrics.ttl_bytes(sum(size.bytes for size in sizes.values()))
 
     def decide(
@@ -232,6 +232,7 @@ class LoadingDispatcher:
             parts = target[1:].split(b"\0")
             if target[:1] == b"t" and len(parts) == 3:
                 look.database, look.table = parts[1], parts[2]
+                look.lists = (partition_lists(parts[0], parts[1], parts[2]),)
         return look
 
     def _conversation(

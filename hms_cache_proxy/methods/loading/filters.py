@@ -28,7 +28,8 @@ from ..readers.filter_grammar import Between, Compare, LikeFilter, Node, keys_of
 from ..readers.filter_match import Match, Unsure
 from ..readers.part_names import DEFAULT_PARTITION, split_name
 from .looking import Conversation, Look, question
-from .partitions import ASKED_AT_ONCE, LIST, Name, PartitionEntries, by_values, partitions_in, table_of
+from .members import Name
+from .partitions import ASKED_AT_ONCE, LIST, PartitionEntries, by_values, partitions_in, table_of
 from .tables import table_key
 from .whole import Whole
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import structlog
 
 from hms_cache_proxy.cache.targets import Target
-from hms_cache_proxy.cache.ttl import Found, Item, Kind, Load, TtlCache, key_of
+from hms_cache_proxy.cache.ttl import Found, Item, Kind, Load, TtlCache, key_of, target_key
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.ttl_settings import Policy, TtlSection
@@ -22,6 +22,7 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from ..decision import Ask
+from .members import OF_PARTITIONS, Members
 
 log = structlog.get_logger()
 
@@ -53,13 +54,15 @@ class Shared:
 
 @dataclass(slots=True)
 class Look:
-    """One request's view. `user`: whose eyes; empty where all see the same."""
+    """One request's view. `user`: whose eyes; empty where all see the same. `lists`: what entries about partitions
+    depend on beside `depends`, unless they are of one partition."""
 
     shared: Shared
     user: bytes
     depends: tuple[Target, ...]
     database: bytes | None = None
     table: bytes | None = None
+    lists: tuple[Target, ...] = ()
     due: list[bytes] = field(default_factory=list)
     load: Load | None = None
 
@@ -71,8 +74,9 @@ class Look:
         """The key of an object."""
         return key_of(kind, self.user, *parts)
 
-    def get(self, kind: Kind, keys: Sequence[bytes]) -> list[Found | None]:
-        """Entries that are young enough, in order. Those due for a refresh are noted in `due`."""
+    def get(self, kind: Kind, keys: Sequence[bytes], members: Members | None = None) -> list[Found | None]:
+        """Entries that are young enough, in order. Those due for a refresh are noted in `due`. `members`: of which
+        partitions they are, if each is of one."""
         policy = self.policy(kind)
         if not policy.cached:
             return [None] * len(keys)
@@ -80,8 +84,11 @@ class Look:
         oldest, due = now_ns - policy.ttl_s * 1e9, now_ns - policy.refresh_s * 1e9
         found: list[Found | None] = []
         with self.shared.cache.snapshot() as snapshot:
-            for key in keys:
-                entry = snapshot.get(key, self.depends)
+            since = snapshot.invalidated(self.depends if members else self._depends(kind))
+            flushed = snapshot.invalidated_below(members.prefix) if members else {}
+            for number, key in enumerate(keys):
+                own = flushed.get(target_key(members.target(number)), 0) if members and flushed else 0
+                entry = snapshot.since(key, max(since, own))
                 if entry is not None and entry.loaded_ns <= oldest:
                     entry = None
                 if entry is not None:
@@ -118,9 +125,15 @@ class Look:
             except CacheError as error:
                 self.shared.troubled(error)
 
-    def item(self, kind: Kind, key: bytes, body: bytes, *, absent: bool = False) -> Item:
-        """An entry of this request's object."""
-        return Item(kind, key, self.depends, body, absent)
+    def item(
+        self, kind: Kind, key: bytes, body: bytes, *, absent: bool = False, member: Target | None = None
+    ) -> Item:
+        """An entry of this request's object. `member`: the target of the partition that it is of, if it is of one."""
+        depends = self._depends(kind) if member is None else (*self.depends, member)
+        return Item(kind, key, depends, body, absent)
+
+    def _depends(self, kind: Kind) -> tuple[Target, ...]:
+        return self.depends + self.lists if kind in OF_PARTITIONS else self.depends
 
 
 @dataclass(slots=True)

@@ -28,16 +28,13 @@ from ..held import reply_header, returned_at
 from ..readers.base import success_struct, success_structs, wrapped_structs
 from ..readers.part_names import make_name, split_name
 from .looking import Conversation, Look, question, says_only
+from .members import Members, Name, target_of
 
 PLAIN, LIST, SINGLE = b"p", b"l", b"s"
 _SHOWN = ("values", "catName", "sd.cols.name")
 _BY_NAMES = ("db_name", "tbl_name", "names", "engine")
 ASKED_AT_ONCE = 20_000
 """More missing partitions than this are the metastore's to answer as a whole."""
-
-Name = tuple[bytes, bytes, bytes]
-"""Catalog, database, table."""
-
 
 class Shown:
     """One partition of a reply: its bytes, its values, which way it was shown, how many columns it has."""
@@ -96,10 +93,15 @@ class PartitionEntries:
 
     def get(self, way: bytes, wanted: list[bytes]) -> list[Found | None]:
         """Entries by name, whichever way they were shown where that makes no difference."""
-        plain = self.look.get(Kind.PARTITION, [self.key(PLAIN, name) for name in wanted])
+        plain = self.look.get(
+            Kind.PARTITION, [self.key(PLAIN, name) for name in wanted], Members(self.table, wanted)
+        )
         missing = [number for number, found in enumerate(plain) if found is None]
         if missing:
-            others = self.look.get(Kind.PARTITION, [self.key(way, wanted[number]) for number in missing])
+            names = [wanted[number] for number in missing]
+            others = self.look.get(
+                Kind.PARTITION, [self.key(way, name) for name in names], Members(self.table, names)
+            )
             for number, found in zip(missing, others, strict=True):
                 plain[number] = found
         return plain
@@ -115,8 +117,13 @@ class PartitionEntries:
             if limit and partition.columns > limit:
                 self.look.shared.metrics.ttl_over_limit.inc()
                 continue
-            items.append(self.look.item(Kind.PARTITION, self.key(partition.shape, name), partition.body))
+            items.append(self.item(partition.shape, name, partition.body))
         return items
+
+    def item(self, shape: bytes, name: bytes, body: bytes, *, absent: bool = False) -> Item:
+        """An entry of one of them."""
+        member = target_of(self.table, name)
+        return self.look.item(Kind.PARTITION, self.key(shape, name), body, absent=absent, member=member)
 
     def remember_keys(self, name: bytes) -> None:
         """A name that the metastore has shows the table's partition keys."""
@@ -201,7 +208,7 @@ class PartitionsByNames(Conversation):
         if None not in there and self.look.policy(Kind.PARTITION).cache_missing:
             absent = [name for name in self._missing if name not in there]
             items += [
-                self.look.item(Kind.PARTITION, self._entries.key(shape, name), b"", absent=True)
+                self._entries.item(shape, name, b"", absent=True)
                 for name in absent
                 for shape in (PLAIN, LIST)
             ]

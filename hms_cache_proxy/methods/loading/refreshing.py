@@ -16,7 +16,8 @@ from hms_cache_proxy.wire.message import Header
 
 from ..decision import Ask
 from .looking import HOLD_BYTES, Conversation, Look, Reload
-from .partitions import LIST, Name, PartitionsByNames
+from .members import Name
+from .partitions import LIST, PartitionsByNames
 
 NAMES_AT_ONCE = 1000
 """Partitions that one call asks for."""
@@ -75,7 +76,12 @@ class Due:
 
 def _of_partitions(table: _Table, names: list[bytes]) -> Iterator[Reload]:
     look = Look(
-        table.look.shared, table.look.user, table.look.depends, database=table.look.database, table=table.look.table
+        table.look.shared,
+        table.look.user,
+        table.look.depends,
+        database=table.look.database,
+        table=table.look.table,
+        lists=table.look.lists,
     )
     again = PartitionsByNames(look, table.header, table.table, table.args, names)
     keys = {again.key(LIST, name): name for name in names}

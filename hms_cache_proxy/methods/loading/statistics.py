@@ -20,6 +20,7 @@ from ..decision import Ask
 from ..held import returned_at
 from ..readers.base import success_struct
 from .looking import Conversation, Look, question, says_only
+from .members import Members, Name, target_of
 
 _PLAIN = ("dbName", "tblName", "colNames", "partNames", "catName", "engine")
 _MAP = Packer("!BBi")
@@ -30,16 +31,16 @@ _FIELD = b"\x0d\x00\x01"
 class StatisticsOfPartitions(Conversation):
     """get_partitions_statistics_req without a ValidWriteIdList."""
 
-    def __init__(self, look: Look, header: Header, args: Any) -> None:
+    def __init__(self, look: Look, header: Header, table: Name, args: Any) -> None:
         self.look = look
         self.kind = Kind.PARTITION_STATISTICS
         self._header = header
         self._args = args
         request = args.request
         self._names: list[bytes] = list(dict.fromkeys(request.partNames))
-        catalog = names.DEFAULT_CATALOG if request.catName is None else request.catName
+        self._table = table
         columns = b"\0".join(request.colNames)
-        self._of = (catalog, request.dbName, request.tblName, columns, request.engine or b"")
+        self._of = (*table, columns, request.engine or b"")
         self._known: dict[bytes, bytes] = {}
         self._missing: list[bytes] = []
 
@@ -48,7 +49,8 @@ class StatisticsOfPartitions(Conversation):
 
     def wanted(self) -> tuple[bytes | None, list[bytes]]:
         """The result, or the keys of what is missing."""
-        found = self.look.get(self.kind, [self._key(name) for name in self._names])
+        members = Members(self._table, self._names)
+        found = self.look.get(self.kind, [self._key(name) for name in self._names], members)
         self._known = {n: f.body for n, f in zip(self._names, found, strict=True) if f is not None}
         self._missing = [n for n, f in zip(self._names, found, strict=True) if f is None]
         if self._missing:
@@ -83,7 +85,8 @@ class StatisticsOfPartitions(Conversation):
         items: list[Item] = []
         for name in self._missing:
             self._known[name] = body = found.get(name, b"")
-            items.append(self.look.item(self.kind, self._key(name), body))
+            member = target_of(self._table, name)
+            items.append(self.look.item(self.kind, self._key(name), body, member=member))
         self.look.publish(items)
 
     def _result(self) -> bytes:
@@ -99,9 +102,11 @@ def of_partitions(look: Look, header: Header, args: Any, arguments: bytes) -> St
     request = args.request
     if request is None or not says_only(request, *_PLAIN):
         return None
-    if not request.partNames or not request.colNames or request.dbName is None or request.tblName is None:
+    catalog = names.DEFAULT_CATALOG if request.catName is None else request.catName
+    database, table = names.read_name(request.dbName), names.read_name(request.tblName)
+    if not request.partNames or not request.colNames or database is None or table is None:
         return None
-    return StatisticsOfPartitions(look, header, args)
+    return StatisticsOfPartitions(look, header, (catalog.lower(), database, table), args)
 
 
 def _by_name(reply: bytes) -> dict[bytes, bytes] | None:

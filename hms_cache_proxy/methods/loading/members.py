@@ -1,0 +1,54 @@
+"""Partitions as things that can be invalidated one by one.
+
+Job: the targets of single partitions and of what lists say, and which kinds of entries are about partitions. An entry
+of one partition depends on its table and on the partition's own target; every other entry of these kinds (lists, names,
+filters, aggregates) depends on its table and on the target of the table's lists. Flushing a partition invalidates its
+own target and that of the lists. Must not know: entries, requests. Owner: any process; no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.cache.ttl import Kind
+
+from ..readers.part_names import split_name
+
+OF_PARTITIONS: Final = frozenset(
+    {Kind.PARTITION, Kind.PARTITION_NAMES, Kind.PARTITION_FILTER, Kind.PARTITION_STATISTICS}
+)
+
+Name = tuple[bytes, bytes, bytes]
+"""Catalog, database, table."""
+
+
+class Members(NamedTuple):
+    """Partitions of a table, by the names that a request has for them."""
+
+    table: Name
+    names: Sequence[bytes]
+
+    @property
+    def prefix(self) -> Target:
+        """What their targets begin with."""
+        return targets.partition(*self.table, b"")
+
+    def target(self, number: int) -> Target:
+        """Of one of them."""
+        return target_of(self.table, self.names[number])
+
+
+def target_of(table: Name, name: bytes) -> Target:
+    """The target of a partition: however its name is spelled, it has these values."""
+    parts = split_name(name)
+    if parts is None:
+        return targets.partition(*table, name)
+    return targets.partition(*table, b"\0".join(b"%b=%b" % (key.lower(), value) for key, value in parts.items()))
+
+
+def flushed(table: Name, name: bytes) -> tuple[Target, ...]:
+    """What to invalidate so that nothing is left of what was known of a partition."""
+    return target_of(table, name), targets.partition_lists(*table)
