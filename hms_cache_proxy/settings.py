@@ -146,6 +146,22 @@ class MetastoreSection(_Section):
     external_dir: str = Field(
         "", description="URI of the external warehouse (all other tables); empty: warehouse/external in data_dir."
     )
+    trash: str = Field(
+        "",
+        description="Directory that the files of dropped tables and partitions are moved to (`Current/PATH` in it, as"
+        " Hadoop's trash) unless they are purged; empty: they are removed. Nothing empties it.",
+    )
+    transformer: bool = Field(
+        True,
+        description="Create and show tables as Hive 4's default transformer does, which makes plain managed ones"
+        " external; false: as they are given.",
+    )
+    partition_limit: int = Field(
+        -1,
+        ge=-1,
+        description="Partitions that one listing may have; more are refused (`metastore.limit.partition.request`);"
+        " -1: any number.",
+    )
     foreign_database: bool = Field(
         False, description="Use `metastore.url` also where Hive made the database, and its metastore may write to it."
     )

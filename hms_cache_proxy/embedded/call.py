@@ -20,6 +20,9 @@ from sqlalchemy import Connection
 from hms_cache_proxy.embedded.warehouse import Warehouse
 from hms_cache_proxy.wire.spec import Struct
 
+PARTITION_LIMIT = "metastore.limit.partition.request"
+TRANSFORMER_CLASS = "metastore.metadata.transformer.class"
+
 
 class Access(Enum):
     """What a method needs of the database."""
@@ -55,6 +58,16 @@ class Call:
     def user(self) -> str:
         """Who calls: of set_ugi, else this process's account."""
         return self.session.user or getpass.getuser()
+
+    @property
+    def transforms(self) -> bool:
+        """Are tables changed as Hive's default transformer does?"""
+        return bool(self.settings.get(TRANSFORMER_CLASS, "default").strip())
+
+    @property
+    def partition_limit(self) -> int:
+        """How many partitions a listing may have; below 0 any number."""
+        return int(self.settings.get(PARTITION_LIMIT, "-1"))
 
     def execute(self, statement: Any, parameters: Any = None) -> Any:
         """Run a statement in the call's transaction. Any: Core's results are typed by their statements only."""

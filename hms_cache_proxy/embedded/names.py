@@ -20,8 +20,10 @@ _NAME = re.compile(r"[\w_]+", re.ASCII)
 _SPECIAL_TABLE_NAME = re.compile(r"""[\w_ !"#$%&'()*+,\-./:;<=>?\[\]^|{}~]+""", re.ASCII)
 
 
-def fold(name: str) -> str:
-    """Lower case and trimmed."""
+def fold(name: str | None) -> str:
+    """Lower case and trimmed. MetaException where there is none (a NullPointerException in Hive)."""
+    if name is None:
+        raise meta('java.lang.NullPointerException: Cannot invoke "String.trim()" because "identifier" is null')
     return name.strip().lower()
 
 
@@ -40,9 +42,9 @@ def split(name: str | None, catalog: str | None = None) -> tuple[str, str | None
 
 
 def both(name: str | None, catalog: str | None = None) -> tuple[str, str]:
-    """As split, of a database that has to be named."""
+    """As split, of a database that has to be named; MetaException if there is no name."""
     found, database = split(name, catalog)
-    return found, database or ""
+    return found, fold(database)
 
 
 def valid(name: str | None) -> bool:

@@ -1,11 +1,12 @@
 """Partitions by what their storage descriptors have in common, as Hive 4 sends many of them.
 
-Job: partitions to PartitionSpecs (MetaStoreServerUtils.getPartitionspecsGroupedByStorageDescriptor of 4.0). Must not
-know: calls, the database. Owner: any thread; no state.
+Job: partitions to PartitionSpecs (MetaStoreServerUtils.getPartitionspecsGroupedByStorageDescriptor of 4.0), and which
+of their parameters are sent. Must not know: calls, the database. Owner: any thread; no state.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,3 +68,17 @@ def _alike(sd: Struct, base: str | None) -> tuple[Any, ...]:
     library = None if sd.serdeInfo is None else sd.serdeInfo.serializationLib
     columns = None if sd.cols is None else tuple(as_json(column) for column in sd.cols)
     return base, library, sd.inputFormat, sd.outputFormat, columns
+
+
+def parameters_like(parameters: dict[str, str], include: str | None, exclude: str | None) -> dict[str, str]:
+    """Those whose keys are like one pattern of SQL, and not like the other."""
+    if include:
+        parameters = {key: value for key, value in parameters.items() if _like(include, key)}
+    if exclude:
+        parameters = {key: value for key, value in parameters.items() if not _like(exclude, key)}
+    return parameters
+
+
+def _like(pattern: str, key: str) -> bool:
+    parts = ({"%": ".*", "_": "."}.get(char) or re.escape(char) for char in pattern)
+    return re.fullmatch("".join(parts), key, re.DOTALL) is not None

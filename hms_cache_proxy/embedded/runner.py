@@ -18,6 +18,7 @@ import structlog
 
 from hms_cache_proxy import paths
 from hms_cache_proxy.config import Config
+from hms_cache_proxy.embedded.call import PARTITION_LIMIT, TRANSFORMER_CLASS
 from hms_cache_proxy.embedded.database import Database
 from hms_cache_proxy.embedded.handlers import METHODS
 from hms_cache_proxy.embedded.server import Server
@@ -57,6 +58,7 @@ def _serve(config: Config, listener: socket.socket) -> bool:
     warehouse = Warehouse(
         config.metastore.warehouse_dir or paths.embedded_warehouse(config, "managed").as_uri(),
         config.metastore.external_dir or paths.embedded_warehouse(config, "external").as_uri(),
+        config.metastore.trash,
     )
     made = database.prepare(
         warehouse=warehouse.managed, external=warehouse.external, foreign=config.metastore.foreign_database
@@ -108,9 +110,9 @@ def told(config: Config, warehouse: Warehouse) -> dict[str, str]:
         "metastore.filter.hook": FILTER_HOOK,
         "metastore.server.filter.enabled": "false",
         "metastore.rawstore.impl": RAW_STORE,
-        "metastore.limit.partition.request": "-1",
+        PARTITION_LIMIT: str(config.metastore.partition_limit),
         "metastore.try.direct.sql": "true",
-        "metastore.metadata.transformer.class": TRANSFORMER,
+        TRANSFORMER_CLASS: TRANSFORMER if config.metastore.transformer else " ",
         "metastore.event.db.listener.timetolive": "86400s",
         "metastore.event.message.factory": MESSAGES,
         "metastore.thrift.uris": config.listen.uri,

@@ -6,6 +6,8 @@ of the default catalog are transformed. Owner: any thread; no state.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hms_cache_proxy.embedded.failures import meta
 from hms_cache_proxy.embedded.names import DEFAULT_CATALOG
 from hms_cache_proxy.embedded.rows.tables import is_transactional
@@ -19,7 +21,7 @@ _INSERT_WRITES = ["HIVEMANAGEDINSERTWRITE", *_COMMON_WRITES]
 CAPABILITIES = "OBJCAPABILITIES"
 
 
-def shown(table: Struct, capabilities: list[str] | None) -> Struct:
+def shown(table: Struct, capabilities: Sequence[str] | None) -> Struct:
     """A table as a processor sees it; changed in place. No capabilities given: as it is."""
     if capabilities is None or "MANAGERAWMETADATA" in capabilities or table.catName != DEFAULT_CATALOG:
         return table

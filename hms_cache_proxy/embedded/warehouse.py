@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -47,9 +48,10 @@ def without_scheme(uri: str) -> str:
 class Warehouse:
     """Where what nobody gave a location lies."""
 
-    def __init__(self, managed: str, external: str) -> None:
+    def __init__(self, managed: str, external: str, trash: str = "") -> None:
         self.managed = path_text(managed)
         self.external = path_text(external)
+        self._trash = Path(without_scheme(trash)) / "Current" if trash else None
         self._warned: set[str] = set()
 
     def database_path(self, name: str, *, external: bool = True, catalog_location: str | None = None) -> str:
@@ -82,11 +84,33 @@ class Warehouse:
             raise meta(f"{location} is not a directory or unable to create one: {error.strerror}") from error
         return True
 
-    def remove(self, location: str) -> None:
-        """Remove a directory and what is in it; one that is gone is gone."""
+    def remove(self, location: str, *, purge: bool = False) -> None:
+        """Remove a directory and what is in it, or move it to the trash; one that is gone is gone."""
         path = self.local(location)
-        if path is not None and path.is_dir() and len(path.parts) > 2:
+        if path is None or not path.exists() or len(path.parts) <= 2:
+            return
+        if self._trash is not None and not purge and not path.is_relative_to(self._trash.parent):
+            self._throw_away(path, self._trash)
+        elif path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+    def _throw_away(self, path: Path, trash: Path) -> None:
+        """To `Current/PATH`, with the time behind its name if there is one already (Hadoop's TrashPolicyDefault)."""
+        target = trash / path.relative_to(path.anchor)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists():
+            target = target.with_name(f"{target.name}{time.time_ns() // 1_000_000}")
+        shutil.move(path, target)
+
+    def remove_empty_parents(self, location: str, depth: int, *, purge: bool = False) -> None:
+        """Remove so many directories above one as are empty."""
+        path = self.local(location)
+        for parent in [] if path is None else list(path.parents)[:depth]:
+            if not parent.is_dir() or any(parent.iterdir()):
+                return
+            self.remove(str(parent), purge=purge)
 
     def unmake(self, location: str) -> None:
         """Take a directory back that was just made, if it is still empty."""
@@ -114,16 +138,11 @@ class Warehouse:
             raise meta(f"Unable to move {source} to {target}: {error.strerror}") from error
         return True
 
-    def empty(self, location: str) -> None:
+    def empty(self, location: str, *, purge: bool = False) -> None:
         """Remove what is in a directory, keep the directory."""
         path = self.local(location)
-        if path is None or not path.is_dir():
-            return
-        for entry in path.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry, ignore_errors=True)
-            else:
-                entry.unlink(missing_ok=True)
+        for entry in list(path.iterdir()) if path is not None and path.is_dir() else ():
+            self.remove(str(entry), purge=purge)
 
     def totals(self, location: str) -> tuple[int, int]:
         """(files, bytes) below a directory, hidden ones left out (names that begin with `_` or `.`)."""

@@ -51,7 +51,7 @@ class HiveDriver(Closing):
         conf, classes = directory / "conf", directory / "classes"
         for place in (conf, classes):
             place.mkdir(parents=True)
-        _compile(classes, jars)
+        compile_java(classes, jars, [SOURCE])
         write_site(conf, "hive-site.xml", _settings(directory, metastore, uris[0]))
         self.log = directory / "hive.log"
         opened = [word for name in OPENED_PACKAGES for word in ("--add-opens", f"java.base/{name}=ALL-UNNAMED")]
@@ -93,13 +93,15 @@ class HiveDriver(Closing):
             self._process.wait()
 
 
-def _compile(classes: Path, jars: str) -> None:
+def compile_java(classes: Path, jars: str, sources: Sequence[Path]) -> None:
+    """Compile sources into a directory; warnings are errors."""
     compiler = shutil.which("javac")
     if compiler is None:
         raise MissingPrerequisite("javac is not installed: apt-get install openjdk-17-jdk-headless")
     # Not of the source: annotations and manifests of the jars name others that are not there.
     warnings = ["-Xlint:all", "-Xlint:-classfile", "-Xlint:-path", "-Xlint:-processing", "-proc:none", "-Werror"]
-    command = [compiler, *warnings, "--release", "17", "-cp", jars, "-d", str(classes), str(SOURCE)]
+    command = [compiler, *warnings, "--release", "17", "-cp", jars, "-d", str(classes)]
+    command += [str(source) for source in sources]
     subprocess.run(command, check=True, timeout=STATEMENT_S)
 
 

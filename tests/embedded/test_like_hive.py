@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from tests.embedded.differential import Asked, Step, differences, first_difference, struct
+from tests.embedded.more_scripts import MORE_SCRIPTS
 from tests.embedded.process import Embedded
 from tests.embedded.scripts import SCRIPTS
 from tests.testbed.hive import Metastore
+
+EVERY = SCRIPTS | MORE_SCRIPTS
 
 
 def asked_hive(metastore: Metastore, database: str) -> Asked:
@@ -26,14 +29,14 @@ def asked_embedded(metastore: Embedded, database: str) -> Asked:
 
 
 def script(name: str, database: str) -> list[Step]:
-    steps = SCRIPTS[name](database)
+    steps = EVERY[name](database)
     if name != "databases":
         steps = [("create_database", {"database": struct("Database", name=database)}), *steps]
     return steps
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", EVERY)
 def test_replies(hms42: Metastore, embedded: Embedded, unique_name: str, name: str) -> None:
     hive, ours = asked_hive(hms42, unique_name), asked_embedded(embedded, unique_name)
     found = list(differences(hive, ours, script(name, unique_name)))
@@ -90,7 +93,7 @@ def without_ids(value: Any) -> Any:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", EVERY)
 def test_events(hms42: Metastore, embedded: Embedded, unique_name: str, name: str) -> None:
     """The notification log after the same calls: types, columns of the rows, fields of the messages."""
     both = asked_hive(hms42, unique_name), asked_embedded(embedded, unique_name)

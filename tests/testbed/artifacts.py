@@ -215,6 +215,14 @@ HIVE23_LISTENER = ArtifactSet(
 )
 HIVE23_DATABASE = ArtifactSet("hive-2.3.10-database", (Jar("org.postgresql:postgresql:42.7.3"),))
 HIVE40_DRIVER = ArtifactSet("hive-4.0.1-driver", _hive_driver_jars())
+HIVE40_TESTS = ArtifactSet(
+    "hive-4.0.1-tests",
+    (
+        Jar("org.apache.hive:hive-standalone-metastore-server:4.0.1:tests"),
+        Jar("junit:junit:4.13.2"),
+        Jar("org.hamcrest:hamcrest-core:1.3"),
+    ),
+)
 
 
 def cache_directory() -> Path:

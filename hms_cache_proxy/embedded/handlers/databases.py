@@ -61,7 +61,7 @@ def get_database_req(call: Call, args: Struct) -> Struct:
 
 def _shown(call: Call, database: Struct, capabilities: list[str]) -> Struct:
     """Processors that write no ACID tables see a place for external tables (transformDatabase)."""
-    if database.catalogName != names.DEFAULT_CATALOG or "MANAGE_RAW_METADATA" in capabilities:
+    if not call.transforms or database.catalogName != names.DEFAULT_CATALOG or "MANAGE_RAW_METADATA" in capabilities:
         return database
     if not _WRITES_ACID & set(capabilities) and call.warehouse.in_managed(database.locationUri):
         database.locationUri = call.warehouse.database_path(database.name)

@@ -7,7 +7,6 @@ Source: HMSHandler, MetaStoreServerUtils.getPartitionspecsGroupedByStorageDescri
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from hms_cache_proxy.embedded import names
@@ -16,7 +15,7 @@ from hms_cache_proxy.embedded.failures import meta
 from hms_cache_proxy.embedded.handlers import partition_changes
 from hms_cache_proxy.embedded.handlers import partitions as reading
 from hms_cache_proxy.embedded.handlers.tables import found
-from hms_cache_proxy.embedded.part_groups import grouped
+from hms_cache_proxy.embedded.part_groups import grouped, parameters_like
 from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.values import copy, new
@@ -86,8 +85,7 @@ def _java(text: str | None) -> str:
 def get_partitions_pspec(call: Call, args: Struct) -> list[Struct]:
     """A table's partitions as one group, or grouped where the table's parameters ask for it."""
     row = _found(call, args.db_name, args.tbl_name)
-    limit = reading.limit_of(args.max_parts)
-    return _groups(row.table, [part.partition for part in rows.find(call, row, limit=limit)])
+    return _groups(row.table, [part.partition for part in reading.all_of(call, row, args.max_parts)])
 
 
 def get_part_specs_by_filter(call: Call, args: Struct) -> list[Struct]:
@@ -121,7 +119,7 @@ def get_partitions_with_specs(call: Call, args: Struct) -> Struct:
         partitions = [part.partition for part in _chosen(call, row, chosen)]
     if projection is not None:
         for partition in partitions:
-            partition.parameters = _parameters(
+            partition.parameters = parameters_like(
                 partition.parameters, projection.includeParamKeyPattern, projection.excludeParamKeyPattern
             )
     for path in fields:
@@ -145,20 +143,6 @@ def _chosen(call: Call, row: table_rows.Row, chosen: Struct | None) -> list[rows
         text = " AND ".join(f"({each})" for each in chosen.filters)
         return rows.find(call, row, names=reading.chosen_names(call, row, text))
     raise meta(f"Unsupported filter mode {chosen.filterMode}")
-
-
-def _parameters(parameters: dict[str, str], include: str | None, exclude: str | None) -> dict[str, str]:
-    """Those whose keys are like one pattern of SQL and not like the other."""
-    if include:
-        parameters = {key: value for key, value in parameters.items() if _like(include, key)}
-    if exclude:
-        parameters = {key: value for key, value in parameters.items() if not _like(exclude, key)}
-    return parameters
-
-
-def _like(pattern: str, key: str) -> bool:
-    parts = ({"%": ".*", "_": "."}.get(char) or re.escape(char) for char in pattern)
-    return re.fullmatch("".join(parts), key, re.DOTALL) is not None
 
 
 def _known(path: str) -> bool:

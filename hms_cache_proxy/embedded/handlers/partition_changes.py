@@ -1,4 +1,4 @@
-"""Partitions, as they are added, changed and dropped.
+"""Partitions, as they are added and changed.
 
 Job: what the calls mean: defaults, checks, directories, events; rows are rows/partitions.py's. Source: HMSHandler and
 HiveAlterHandler of 4.2, and what one answered. Owner: the thread of a call.
@@ -17,7 +17,6 @@ from hms_cache_proxy.embedded.failures import (
     invalid_object,
     invalid_operation,
     meta,
-    no_such_object,
 )
 from hms_cache_proxy.embedded.handlers import partitions as reading
 from hms_cache_proxy.embedded.handlers.table_changes import owns_data
@@ -375,96 +374,6 @@ def _rename(
     events.alter_partition(call, row.table, part.partition, after, truncated=False, write_id=number)
 
 
-def drop_partition(call: Call, args: Struct) -> bool:
-    """One, by its values."""
-    return _drop_one(call, args.db_name, None, args.tbl_name, args.part_vals, None, delete_data=args.deleteData)
-
-
-def drop_partition_with_environment_context(call: Call, args: Struct) -> bool:
-    """The same with properties."""
-    return drop_partition(call, args)
-
-
-def drop_partition_by_name(call: Call, args: Struct) -> bool:
-    """One, by its name."""
-    return _drop_one(call, args.db_name, None, args.tbl_name, None, args.part_name, delete_data=args.deleteData)
-
-
-def drop_partition_by_name_with_environment_context(call: Call, args: Struct) -> bool:
-    """The same with properties."""
-    return drop_partition_by_name(call, args)
-
-
-def drop_partition_req(call: Call, args: Struct) -> bool:
-    """By request."""
-    request = args.dropPartitionReq
-    place = (request.dbName, request.catName, request.tblName)
-    return _drop_one(call, *place, request.partVals, request.partName, delete_data=bool(request.deleteData))
-
-
-def _drop_one(
-    call: Call,
-    database: str,
-    catalog: str | None,
-    table: str,
-    values: list[str] | None,
-    name: str | None,
-    *,
-    delete_data: bool,
-) -> bool:
-    row = reading.of_one(call, database, table, catalog)
-    if values is None:
-        try:
-            values = reading.values_of(row, name or "")
-        except Failure as failure:
-            raise no_such_object(failure.message or "") from failure
-    _drop(call, row, [reading.one(call, row, values)], delete_data=delete_data)
-    return True
-
-
-def drop_partitions_req(call: Call, args: Struct) -> Struct:
-    """Several, by name; with ifExists those which are not there are passed over."""
-    request = args.req
-    catalog, database = names.both(request.dbName, request.catName)
-    row = table_rows.find_table(call, catalog, database, names.fold(request.tblName))
-    if row is None:
-        place = names.qualified(catalog, database, request.tblName)
-        raise no_such_object(f"{place} table not found")
-    if request.parts is None or request.parts.names is None:
-        wanted = _of_expressions(call, row, request)
-    else:
-        wanted = request.parts.names
-    parts = rows.find(call, row, names=wanted)
-    if len(parts) < len(set(wanted)) and request.ifExists is False:
-        raise no_such_object("Some partitions to drop are missing")
-    if parts:
-        _drop(call, row, parts, delete_data=bool(request.deleteData))
-    result = new("DropPartitionsResult")
-    if request.needResult is not False:
-        result.partitions = [part.partition for part in parts]
-    return result
-
-
-def _of_expressions(call: Call, row: table_rows.Row, request: Struct) -> list[str]:
-    """Names that expressions select."""
-    found: list[str] = []
-    for expression in (request.parts.exprs if request.parts is not None else None) or ():
-        chosen = reading.chosen_by_expression(call, row, expression.expr)
-        if not chosen and request.ifExists is False:
-            raise no_such_object(f"No partitions match {expression.expr.decode('utf-8', 'replace')}")
-        found += chosen
-    return found
-
-
-def _drop(call: Call, row: table_rows.Row, parts: Sequence[rows.Part], *, delete_data: bool) -> None:
-    if delete_data and owns_data(row.table):
-        for part in parts:
-            if part.partition.sd is not None and part.partition.sd.location:
-                call.after_commit(partial(call.warehouse.remove, part.partition.sd.location))
-    rows.delete_partitions(call, parts)
-    events.drop_partition(call, row.table, [part.partition for part in parts])
-
-
 METHODS = writes(
     add_partition=add_partition,
     add_partition_with_environment_context=add_partition_with_environment_context,
@@ -482,10 +391,4 @@ METHODS = writes(
     alter_partitions_req=alter_partitions_req,
     rename_partition=rename_partition,
     rename_partition_req=rename_partition_req,
-    drop_partition=drop_partition,
-    drop_partition_with_environment_context=drop_partition_with_environment_context,
-    drop_partition_by_name=drop_partition_by_name,
-    drop_partition_by_name_with_environment_context=drop_partition_by_name_with_environment_context,
-    drop_partition_req=drop_partition_req,
-    drop_partitions_req=drop_partitions_req,
 )

@@ -138,21 +138,39 @@ def fetch_partition_names_req(call: Call, args: Struct) -> list[str]:
 def get_partitions(call: Call, args: Struct) -> list[Struct]:
     """Of a table; none where there is no table."""
     row = _table(call, args.db_name, args.tbl_name)
-    return [] if row is None else _bare(rows.find(call, row, limit=limit_of(args.max_parts)))
+    return [] if row is None else _bare(all_of(call, row, args.max_parts))
+
+
+def all_of(call: Call, row: table_rows.Row, limit: int | None) -> list[rows.Part]:
+    """A table's partitions, at most so many. MetaException if that is more than a listing may have."""
+    if call.partition_limit >= 0:
+        check_limit(call, row, rows.count(call, row.table_id), limit)
+    return rows.find(call, row, limit=limit_of(limit))
+
+
+def check_limit(call: Call, row: table_rows.Row, found: int, limit: int | None) -> None:
+    """MetaException if a listing of so many would have more than one may (`metastore.limit.partition.request`)."""
+    allowed = call.partition_limit
+    asked = found if limit_of(limit) is None else limit or 0
+    if 0 <= allowed < asked:
+        raise meta(
+            f"Number of partitions scanned (={asked}) on table '{row.table.tableName}' exceeds limit (={allowed}). This"
+            " is controlled on the metastore server by metastore.limit.partition.request."
+        )
 
 
 def get_partitions_req(call: Call, args: Struct) -> Struct:
     """The same by request."""
     request = args.req
     row = _table(call, request.dbName, request.tblName, request.catName)
-    parts = [] if row is None else _bare(rows.find(call, row, limit=limit_of(request.maxParts)))
+    parts = [] if row is None else _bare(all_of(call, row, request.maxParts))
     return new("PartitionsResponse", partitions=_without_columns(parts, request))
 
 
 def get_partitions_with_auth(call: Call, args: Struct) -> list[Struct]:
     """As get_partitions, with privileges."""
     row = _found(call, args.db_name, args.tbl_name)
-    parts = rows.find(call, row, limit=limit_of(args.max_parts))
+    parts = all_of(call, row, args.max_parts)
     return _with_auth(call, row, parts, args.user_name, args.group_names)
 
 
@@ -162,10 +180,12 @@ def _bare(parts: Sequence[rows.Part]) -> list[Struct]:
 
 def _without_columns(partitions: list[Struct], request: Struct) -> list[Struct]:
     """Requests may leave columns and parameters out."""
-    if request.skipColumnSchemaForPartition:
-        for partition in partitions:
-            if partition.sd is not None:
-                partition.sd.cols = None
+    for partition in partitions:
+        if request.skipColumnSchemaForPartition and partition.sd is not None:
+            partition.sd.cols = None
+        partition.parameters = part_groups.parameters_like(
+            partition.parameters, request.includeParamKeyPattern, request.excludeParamKeyPattern
+        )
     return partitions
 
 
@@ -185,13 +205,20 @@ def get_partition_names_ps_req(call: Call, args: Struct) -> Struct:
 def get_partitions_ps(call: Call, args: Struct) -> list[Struct]:
     """Partitions with these first values."""
     row = _found(call, args.db_name, args.tbl_name)
-    return _bare(rows.find(call, row, names=names_like(call, row, args.part_vals, args.max_parts)))
+    return _bare(_like(call, row, args.part_vals, args.max_parts))
+
+
+def _like(call: Call, row: table_rows.Row, values: Sequence[str], limit: int | None) -> list[rows.Part]:
+    """The partitions with these first values."""
+    chosen = names_like(call, row, values, None)
+    check_limit(call, row, len(chosen), limit)
+    return rows.find(call, row, names=chosen[: limit_of(limit)])
 
 
 def get_partitions_ps_with_auth(call: Call, args: Struct) -> list[Struct]:
     """The same with privileges."""
     row = _found(call, args.db_name, args.tbl_name)
-    parts = rows.find(call, row, names=names_like(call, row, args.part_vals, args.max_parts))
+    parts = _like(call, row, args.part_vals, args.max_parts)
     return _with_auth(call, row, parts, args.user_name, args.group_names)
 
 
@@ -200,10 +227,10 @@ def get_partitions_ps_with_auth_req(call: Call, args: Struct) -> Struct:
     request = args.req
     row = _found(call, request.dbName, request.tblName, request.catName)
     if request.partNames is not None:
-        wanted = request.partNames
+        found_ones = rows.find(call, row, names=request.partNames)
     else:
-        wanted = names_like(call, row, request.partVals or [], request.maxParts)
-    parts = _with_auth(call, row, rows.find(call, row, names=wanted), request.userName, request.groupNames)
+        found_ones = _like(call, row, request.partVals or [], request.maxParts)
+    parts = _with_auth(call, row, found_ones, request.userName, request.groupNames)
     return new("GetPartitionsPsWithAuthResponse", partitions=_without_columns(parts, request))
 
 
@@ -269,9 +296,9 @@ def by_filter(
 ) -> list[Struct]:
     """Partitions that a filter selects, at most so many."""
     row = _of_filter(call, database, catalog, table)
-    number = limit_of(limit)
     chosen = chosen_names(call, row, text)
-    return _bare(rows.find(call, row, names=chosen if number is None else chosen[:number]))
+    check_limit(call, row, len(chosen), limit)
+    return _bare(rows.find(call, row, names=chosen[: limit_of(limit)]))
 
 
 def _of_filter(call: Call, database: str, catalog: str | None, table: str) -> table_rows.Row:
@@ -307,24 +334,27 @@ def get_partition_names_req(call: Call, args: Struct) -> list[str]:
 
 def get_partitions_by_expr(call: Call, args: Struct) -> Struct:
     """The partitions."""
-    row, chosen = _by_expression(call, args.req)
-    partitions = _without_columns(_bare(rows.find(call, row, names=chosen)), args.req)
+    row, partitions = _partitions_by_expression(call, args.req)
     return new("PartitionsByExprResult", partitions=partitions, hasUnknownPartitions=False)
 
 
 def get_partitions_spec_by_expr(call: Call, args: Struct) -> Struct:
     """The partitions in groups."""
-    row, chosen = _by_expression(call, args.req)
-    partitions = _without_columns(_bare(rows.find(call, row, names=chosen)), args.req)
+    row, partitions = _partitions_by_expression(call, args.req)
     specs = part_groups.grouped(row.table, partitions)
     return new("PartitionsSpecByExprResult", partitionsSpec=specs, hasUnknownPartitions=False)
+
+
+def _partitions_by_expression(call: Call, request: Struct) -> tuple[table_rows.Row, list[Struct]]:
+    row, chosen = _by_expression(call, request)
+    check_limit(call, row, len(chosen), -1)
+    return row, _without_columns(_bare(rows.find(call, row, names=chosen)), request)
 
 
 def _by_expression(call: Call, request: Struct) -> tuple[table_rows.Row, list[str]]:
     row = _of_filter(call, request.dbName, request.catName, request.tblName)
     chosen = chosen_by_expression(call, row, request.expr)
-    number = limit_of(request.maxParts)
-    return row, chosen if number is None else chosen[:number]
+    return row, chosen[: limit_of(request.maxParts)]
 
 
 def get_partition_values(call: Call, args: Struct) -> Struct:

@@ -22,11 +22,11 @@ from hms_cache_proxy.embedded.handlers.tables import found
 from hms_cache_proxy.embedded.rows import databases as database_rows
 from hms_cache_proxy.embedded.rows import partitions as partition_rows
 from hms_cache_proxy.embedded.rows import tables as rows
-from hms_cache_proxy.embedded.rows import transactions
+from hms_cache_proxy.embedded.rows import transactions, views
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES
 from hms_cache_proxy.embedded.rows.privileges import Scope, insert_set
 from hms_cache_proxy.embedded.values import copy, new
-from hms_cache_proxy.embedded.warehouse import path_text
+from hms_cache_proxy.embedded.warehouse import is_below, path_text
 from hms_cache_proxy.wire.spec import Struct
 
 _VIEWS = ("VIRTUAL_VIEW", "MATERIALIZED_VIEW")
@@ -60,7 +60,8 @@ def create(
     if database is None:
         raise invalid_object(f"database {names.qualified(catalog, database_name)}")
     _check(table)
-    transformer.created(table, database[1], capabilities, call.warehouse)
+    if call.transforms:
+        transformer.created(table, database[1], capabilities, call.warehouse)
     table.catName, table.dbName = catalog, database_name
     if rows.find_table(call, catalog, database_name, names.fold(table.tableName)) is not None:
         raise already_exists(f"Table {names.qualified(catalog, database_name, table.tableName)} already exists")
@@ -73,6 +74,8 @@ def create(
     stored = stored_form(table)
     table_id = rows.insert_table(call, database[0], stored)
     insert_set(call, Scope.TABLE, table_id, table.privileges)
+    if table.creationMetadata is not None:
+        views.insert_metadata(call, table.creationMetadata)
     table.tableName, table.id = stored.tableName, table_id
     if table.ownerType is None:
         table.ownerType = OWNER_TYPES["USER"]
@@ -85,6 +88,8 @@ def create(
 def _check(table: Struct) -> None:
     if table.sd is None:
         raise meta("java.lang.NullPointerException: the table has no storage descriptor")
+    if table.sd.cols is None or table.sd.serdeInfo is None:
+        raise meta("java.lang.NullPointerException: the storage descriptor has no columns or no serde")
     for some in (table.sd.cols, table.partitionKeys):
         if any(column.type is None for column in some or ()):
             raise meta("java.lang.NullPointerException: a column has no type")
@@ -123,25 +128,30 @@ def _make_directory(call: Call, table: Struct, database: Struct) -> bool:
 def drop_table(call: Call, args: Struct) -> None:
     """With its partitions, and its files if they are its own."""
     catalog, database = names.both(args.dbname)
-    _drop(call, catalog, database, args.name, delete_data=args.deleteData)
+    _drop(call, catalog, database, args.name, delete_data=args.deleteData, properties={})
 
 
 def drop_table_with_environment_context(call: Call, args: Struct) -> None:
     """The same with properties."""
-    drop_table(call, args)
+    catalog, database = names.both(args.dbname)
+    properties = quick_stats.context(args.environment_context)
+    _drop(call, catalog, database, args.name, delete_data=args.deleteData, properties=properties)
 
 
 def drop_table_req(call: Call, args: Struct) -> None:
     """By request."""
     request = args.dropTableReq
     catalog, database = names.both(request.dbName, request.catalogName)
-    _drop(call, catalog, database, request.tableName, delete_data=bool(request.deleteData))
+    properties = quick_stats.context(request.envContext)
+    _drop(call, catalog, database, request.tableName, delete_data=bool(request.deleteData), properties=properties)
 
 
-def _drop(call: Call, catalog: str, database: str, name: str, *, delete_data: bool) -> None:
+def _drop(
+    call: Call, catalog: str, database: str, name: str, *, delete_data: bool, properties: dict[str, str]
+) -> None:
     if database_rows.find_database(call, catalog, database) is None:
         raise no_such_object(f"database {names.qualified(catalog, database)}")
-    remove(call, found(call, catalog, database, name), delete_data=delete_data)
+    remove(call, found(call, catalog, database, name), delete_data=delete_data, properties=properties)
 
 
 def drop_all(call: Call, database_id: int, *, delete_data: bool) -> None:
@@ -155,18 +165,32 @@ def drop_all(call: Call, database_id: int, *, delete_data: bool) -> None:
         remove(call, each, delete_data=delete_data)
 
 
-def remove(call: Call, row: rows.Row, *, delete_data: bool) -> None:
+def remove(call: Call, row: rows.Row, *, delete_data: bool, properties: dict[str, str] | None = None) -> None:
     """A table's rows, its event, and after the commit its files if they are its own."""
     table = row.table
+    users = views.users(call, row.table_id)
+    if users:
+        raise meta(f"Cannot drop table as it is used in the following materialized views [{', '.join(users)}]\n")
     if delete_data and owns_data(table):
-        for location in {*partition_rows.locations(call, row.table_id), _location(table)}:
+        root = _location(table)
+        outside = [each for each in partition_rows.locations(call, row.table_id) if not is_below(root or "\0", each)]
+        for location in [*outside, root]:
             if location:
-                call.after_commit(partial(call.warehouse.remove, location))
+                purge = must_purge(table, properties or {})
+                call.after_commit(partial(call.warehouse.remove, location, purge=purge))
     partition_rows.delete_all(call, row.table_id)
+    views.delete_metadata(call, row)
     rows.delete_table(call, row)
     if rows.is_transactional(table.parameters):
         transactions.forget_table(call, table.dbName, table.tableName)
     events.drop_table(call, table)
+
+
+def must_purge(table: Struct, properties: dict[str, str]) -> bool:
+    """Do a table's files go past the trash?"""
+    parameters = table.parameters or {}
+    asked = (properties.get("ifPurge"), parameters.get("skip.trash"), parameters.get("auto.purge"))
+    return any((each or "").lower() == "true" for each in asked)
 
 
 def owns_data(table: Struct) -> bool:
@@ -363,7 +387,7 @@ def truncate(
             raise meta(f"File {table.sd.location} does not exist")
     for location in places:
         if location:
-            call.after_commit(partial(call.warehouse.empty, location))
+            call.after_commit(partial(call.warehouse.empty, location, purge=must_purge(table, {})))
     for part in parts:
         after = copy(part.partition)
         after.parameters = _emptied(after.parameters, call.now)
@@ -382,7 +406,15 @@ def _emptied(parameters: dict[str, str] | None, now: int) -> dict[str, str]:
     return {**kept, **zero, quick_stats.DDL_TIME: str(now)}
 
 
+def update_creation_metadata(call: Call, args: Struct) -> None:
+    """What a materialized view is made of from now on."""
+    catalog, database = names.both(args.dbname, args.catName)
+    if not views.replace_metadata(call, catalog, database, names.fold(args.tbl_name), args.creation_metadata):
+        raise meta(f"{names.qualified(catalog, database, args.tbl_name)} is no materialized view")
+
+
 METHODS = writes(
+    update_creation_metadata=update_creation_metadata,
     create_table=create_table,
     create_table_with_environment_context=create_table_with_environment_context,
     drop_table=drop_table,

@@ -39,6 +39,11 @@ def found(call: Call, catalog: str, database: str, name: str) -> rows.Row:
     return row
 
 
+def shown(call: Call, table: Struct, capabilities: Sequence[str] | None) -> Struct:
+    """A table as a processor sees it."""
+    return transformer.shown(table, capabilities) if call.transforms else table
+
+
 def get_table(call: Call, args: Struct) -> Struct:
     """By name, as Hive 4.0.0 has it."""
     catalog, database = names.both(args.dbname)
@@ -50,7 +55,7 @@ def get_table_req(call: Call, args: Struct) -> Struct:
     request = args.req
     catalog, database = names.both(request.dbName, request.catName)
     table = found(call, catalog, database, request.tblName).table
-    return new("GetTableResult", table=transformer.shown(table, request.processorCapabilities))
+    return new("GetTableResult", table=shown(call, table, request.processorCapabilities))
 
 
 def get_table_objects_by_name(call: Call, args: Struct) -> list[Struct]:
@@ -69,7 +74,7 @@ def get_table_objects_by_name_req(call: Call, args: Struct) -> Struct:
         wanted = [each.name for each in _listed(call, catalog, database) if matches(each.name)]
     found_ones = _named(call, catalog, database, wanted)
     for table in found_ones:
-        transformer.shown(table, request.processorCapabilities)
+        shown(call, table, request.processorCapabilities)
     return new("GetTablesResult", tables=found_ones)
 
 
@@ -154,7 +159,7 @@ def get_tables_ext(call: Call, args: Struct) -> list[Struct]:
         wanted = wanted[: request.limit]
     found_ones = []
     for row in rows.find_tables(call, catalog, database, wanted):
-        table = transformer.shown(row.table, request.processorCapabilities or [])
+        table = shown(call, row.table, request.processorCapabilities or [])
         found_ones.append(
             new(
                 "ExtendedTableInfo",
@@ -235,7 +240,17 @@ def get_materialized_views_for_rewriting(call: Call, args: Struct) -> list[str]:
     return [row[0] for row in call.execute(query)]
 
 
+def get_all_materialized_view_objects_for_rewriting(call: Call, _args: Struct) -> list[Struct]:
+    """Materialized views of the default catalog that may be used for rewriting."""
+    tables, dbs = T.TBLS.c, T.DBS.c
+    query = select(tables.TBL_ID).join(T.DBS, dbs.DB_ID == tables.DB_ID)
+    query = query.where(dbs.CTLG_NAME == names.DEFAULT_CATALOG, tables.TBL_TYPE == "MATERIALIZED_VIEW")
+    query = query.where(tables.IS_REWRITE_ENABLED == True)  # noqa: E712  # a column
+    return [row.table for row in rows.numbered(call, [row[0] for row in call.execute(query.order_by(tables.TBL_ID))])]
+
+
 METHODS = reads(
+    get_all_materialized_view_objects_for_rewriting=get_all_materialized_view_objects_for_rewriting,
     get_table=get_table,
     get_table_req=get_table_req,
     get_table_objects_by_name=get_table_objects_by_name,

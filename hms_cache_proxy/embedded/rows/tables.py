@@ -114,15 +114,44 @@ def _tables(call: Call, rows: Sequence[Any]) -> list[Row]:
     for id_, name, kind, comment in rows_of(call, columns.TBL_ID, ids, *wanted, order=(columns.INTEGER_IDX,)):
         keys[id_].append(new("FieldSchema", name=name, type=kind, comment=comment))
     sds = descriptors.read_descriptors(call, [row.SD_ID for row in rows], whole=True)
-    return [
-        Row(
-            row.TBL_ID,
-            row.DB_ID,
-            row.SD_ID,
-            _table(row, parameters.get(row.TBL_ID, {}), keys[row.TBL_ID], sds.get(row.SD_ID)),
+    found = []
+    for row in rows:
+        table = _table(row, parameters.get(row.TBL_ID, {}), keys[row.TBL_ID], sds.get(row.SD_ID))
+        if table.tableType == "MATERIALIZED_VIEW":
+            table.creationMetadata = _creation_metadata(call, table)
+        found.append(Row(row.TBL_ID, row.DB_ID, row.SD_ID, table))
+    return found
+
+
+def _creation_metadata(call: Call, view: Struct) -> Struct | None:
+    """What a materialized view is made of (rows/views.py)."""
+    columns, used = T.MV_CREATION_METADATA.c, T.MV_TABLES_USED.c
+    mine = (columns.CAT_NAME == view.catName) & (columns.DB_NAME == view.dbName) & (columns.TBL_NAME == view.tableName)
+    row = call.execute(select(T.MV_CREATION_METADATA).where(mine)).first()
+    if row is None:
+        return None
+    query = select(T.MV_TABLES_USED).where(used.MV_CREATION_METADATA_ID == row.MV_CREATION_METADATA_ID)
+    counts = {each.TBL_ID: each for each in call.rows(query)}
+    sources = [
+        new(
+            "SourceTable",
+            table=source.table,
+            insertedCount=counts[source.table_id].INSERTED_COUNT,
+            updatedCount=counts[source.table_id].UPDATED_COUNT,
+            deletedCount=counts[source.table_id].DELETED_COUNT,
         )
-        for row in rows
+        for source in numbered(call, sorted(counts))
     ]
+    return new(
+        "CreationMetadata",
+        catName=row.CAT_NAME,
+        dbName=row.DB_NAME,
+        tblName=row.TBL_NAME,
+        tablesUsed={f"{source.table.dbName}.{source.table.tableName}" for source in sources},
+        validTxnList=row.TXN_LIST,
+        materializationTime=row.MATERIALIZATION_TIME,
+        sourceTables=sources,
+    )
 
 
 def _table(row: Any, parameters: dict[str, str], keys: list[Struct], sd: Struct | None) -> Struct:

@@ -1,0 +1,148 @@
+"""Partitions, as they are dropped.
+
+Job: what the calls mean: rows, directories (or the trash), events; rows are rows/partitions.py's. Source: HMSHandler of
+4.0 and 4.2, and what one answered. Owner: the thread of a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from hms_cache_proxy.embedded import events, names, quick_stats
+from hms_cache_proxy.embedded.call import Call, writes
+from hms_cache_proxy.embedded.failures import Failure, meta, no_such_object
+from hms_cache_proxy.embedded.handlers import partitions as reading
+from hms_cache_proxy.embedded.handlers.table_changes import must_purge, owns_data
+from hms_cache_proxy.embedded.rows import partitions as rows
+from hms_cache_proxy.embedded.rows import tables as table_rows
+from hms_cache_proxy.embedded.values import new
+from hms_cache_proxy.wire.spec import Struct
+
+
+def drop_partition(call: Call, args: Struct) -> bool:
+    """One, by its values."""
+    place = (args.db_name, None, args.tbl_name)
+    return _drop_one(call, *place, _given(args.part_vals), delete_data=args.deleteData, properties={})
+
+
+def drop_partition_with_environment_context(call: Call, args: Struct) -> bool:
+    """The same with properties."""
+    place = (args.db_name, None, args.tbl_name)
+    properties = quick_stats.context(args.environment_context)
+    return _drop_one(call, *place, _given(args.part_vals), delete_data=args.deleteData, properties=properties)
+
+
+def drop_partition_by_name(call: Call, args: Struct) -> bool:
+    """One, by its name."""
+    place = (args.db_name, None, args.tbl_name)
+    return _drop_one(call, *place, _given(args.part_name), delete_data=args.deleteData, properties={})
+
+
+def drop_partition_by_name_with_environment_context(call: Call, args: Struct) -> bool:
+    """The same with properties."""
+    place = (args.db_name, None, args.tbl_name)
+    properties = quick_stats.context(args.environment_context)
+    return _drop_one(call, *place, _given(args.part_name), delete_data=args.deleteData, properties=properties)
+
+
+def drop_partition_req(call: Call, args: Struct) -> bool:
+    """By request."""
+    request = args.dropPartitionReq
+    place = (request.dbName, request.catName, request.tblName)
+    chosen = _given(request.partVals if request.partVals is not None else request.partName)
+    properties = quick_stats.context(request.environmentContext)
+    return _drop_one(call, *place, chosen, delete_data=bool(request.deleteData), properties=properties)
+
+
+def _given(chosen: list[str] | str | None) -> list[str] | str:
+    """Values or a name."""
+    if not chosen:
+        raise meta("The partition values or the name of the partition must not be null or empty.")
+    return chosen
+
+
+def _drop_one(
+    call: Call,
+    database: str,
+    catalog: str | None,
+    table: str,
+    chosen: list[str] | str,
+    *,
+    delete_data: bool,
+    properties: dict[str, str],
+) -> bool:
+    row = reading.of_one(call, database, table, catalog)
+    try:
+        values = reading.values_of(row, chosen) if isinstance(chosen, str) else chosen
+    except Failure as failure:
+        raise no_such_object(failure.message or "") from failure
+    _drop(call, row, [reading.one(call, row, values)], delete_data=delete_data, properties=properties)
+    return True
+
+
+def drop_partitions_req(call: Call, args: Struct) -> Struct:
+    """Several, by name; with ifExists those which are not there are passed over."""
+    request = args.req
+    catalog, database = names.both(request.dbName, request.catName)
+    row = table_rows.find_table(call, catalog, database, names.fold(request.tblName))
+    if row is None:
+        place = names.qualified(catalog, database, request.tblName)
+        raise no_such_object(f"{place} table not found")
+    if request.parts is None or request.parts.names is None:
+        wanted = _of_expressions(call, row, request)
+    else:
+        wanted = request.parts.names
+    parts = rows.find(call, row, names=wanted)
+    if len(parts) < len(set(wanted)) and request.ifExists is False:
+        raise no_such_object("Some partitions to drop are missing")
+    if parts:
+        properties = quick_stats.context(request.environmentContext)
+        _drop(call, row, parts, delete_data=bool(request.deleteData), properties=properties)
+    result = new("DropPartitionsResult")
+    if request.needResult is not False:
+        result.partitions = [part.partition for part in parts]
+    return result
+
+
+def _of_expressions(call: Call, row: table_rows.Row, request: Struct) -> list[str]:
+    """Names that expressions select."""
+    found: list[str] = []
+    for expression in (request.parts.exprs if request.parts is not None else None) or ():
+        chosen = reading.chosen_by_expression(call, row, expression.expr)
+        if not chosen and request.ifExists is False:
+            raise no_such_object(f"No partitions match {expression.expr.decode('utf-8', 'replace')}")
+        found += chosen
+    return found
+
+
+def _drop(
+    call: Call, row: table_rows.Row, parts: Sequence[rows.Part], *, delete_data: bool, properties: dict[str, str]
+) -> None:
+    if delete_data and owns_data(row.table):
+        purge = must_purge(row.table, properties)
+        for part in parts:
+            call.after_commit(partial(_remove_files, call, part.partition, purge=purge))
+    rows.delete_partitions(call, parts)
+    events.drop_partition(call, row.table, [part.partition for part in parts])
+
+
+def _remove_files(call: Call, partition: Struct, *, purge: bool) -> None:
+    """The directory of a partition, and those above it that are empty then; of an archived one, what it was made of."""
+    parameters = partition.parameters or {}
+    if parameters.get("is_archived", "").upper() == "TRUE":
+        if parameters.get("original_location"):
+            call.warehouse.remove(parameters["original_location"], purge=purge)
+    elif partition.sd is not None and partition.sd.location:
+        call.warehouse.remove(partition.sd.location, purge=purge)
+        call.warehouse.remove_empty_parents(partition.sd.location, len(partition.values) - 1, purge=purge)
+
+
+METHODS = writes(
+    drop_partition=drop_partition,
+    drop_partition_with_environment_context=drop_partition_with_environment_context,
+    drop_partition_by_name=drop_partition_by_name,
+    drop_partition_by_name_with_environment_context=drop_partition_by_name_with_environment_context,
+    drop_partition_req=drop_partition_req,
+    drop_partitions_req=drop_partitions_req,
+)

