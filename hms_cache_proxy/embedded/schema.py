@@ -152,7 +152,7 @@ def prepare(connection: Connection, *, warehouse: str, external: str, foreign: b
     ours = select(properties.c.PROPERTY_VALUE).where(properties.c.PROPERTY_KEY == MADE_HERE)
     if connection.execute(ours).first() is None and not foreign:
         raise StoreError(
-            "the database was made by Hive, and its metastore may write to it: set embedded.foreign_database to use it"
+            "the database was made by Hive, and its metastore may write to it: set metastore.foreign_database to use it"
         )
     return False
 
