@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hms_cache_proxy.embedded.failures import invalid_operation
+from hms_cache_proxy.embedded.failures import invalid_operation, meta
 from hms_cache_proxy.wire.spec import Struct
 
 _NUMBERS = ["tinyint", "smallint", "int", "bigint", "float", "double"]
@@ -24,8 +24,10 @@ _SIMPLE = re.compile(r"(array|map|struct|uniontype)<.+>", re.DOTALL)
 
 
 def problem(columns: Sequence[Struct] | None) -> str | None:
-    """Why these columns may not be; None if they may."""
+    """Why these columns may not be; None if they may. MetaException for one without a name or type."""
     for column in columns or ():
+        if column.name is None or column.type is None:
+            raise meta("java.lang.NullPointerException: a column has no name or no type")
         if not is_type(column.type):
             return f"Invalid column type: {column.type}"
     return None

@@ -38,6 +38,17 @@ def path_text(uri: str) -> str:
     return scheme + authority + rest
 
 
+def absolute(uri: str) -> str:
+    """A location of something new, as path_text. MetaException for a relative one, which Hadoop's Path refuses."""
+    text = path_text(uri)
+    if without_scheme(text)[:1] not in ("", "/"):
+        raise meta(
+            "java.lang.IllegalArgumentException: java.net.URISyntaxException: Relative path in absolute URI:"
+            f" file:./{text}"
+        )
+    return text
+
+
 def without_scheme(uri: str) -> str:
     """The path of a location."""
     text = path_text(uri)

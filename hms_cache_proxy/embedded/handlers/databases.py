@@ -24,7 +24,7 @@ from hms_cache_proxy.embedded.rows import functions as function_rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES
 from hms_cache_proxy.embedded.values import copy, new
-from hms_cache_proxy.embedded.warehouse import path_text
+from hms_cache_proxy.embedded.warehouse import absolute, path_text
 from hms_cache_proxy.wire.facts import enum
 from hms_cache_proxy.wire.spec import Struct
 
@@ -131,9 +131,9 @@ def _create(call: Call, database: Struct) -> None:
     default = call.warehouse.database_path(
         name, catalog_location=None if catalog == names.DEFAULT_CATALOG else catalogs[0][1].locationUri
     )
-    database.locationUri = path_text(database.locationUri) if database.locationUri else default
+    database.locationUri = absolute(database.locationUri) if database.locationUri else default
     if database.managedLocationUri:
-        database.managedLocationUri = path_text(database.managedLocationUri)
+        database.managedLocationUri = absolute(database.managedLocationUri)
     for location in (database.locationUri, database.managedLocationUri):
         if location and call.warehouse.make(location):
             call.undo(partial(call.warehouse.unmake, location))

@@ -24,7 +24,7 @@ from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows.privileges import copy_to_partitions
 from hms_cache_proxy.embedded.values import copy, new
-from hms_cache_proxy.embedded.warehouse import path_text
+from hms_cache_proxy.embedded.warehouse import absolute, path_text
 from hms_cache_proxy.wire.spec import Struct
 
 
@@ -39,8 +39,19 @@ def add_partition_with_environment_context(call: Call, args: Struct) -> Struct:
 
 
 def add_partitions(call: Call, args: Struct) -> int:
-    """Several of one table, all or none; their number."""
+    """Several of one table, all or none; their number. They spell its name alike, as Hive wants it."""
+    if args.new_parts is None:
+        raise meta("Partition list cannot be null.")
+    for each in args.new_parts:
+        _must_spell(each, args.new_parts[0].dbName, args.new_parts[0].tableName)
     return len(add(call, args.new_parts, {})) if args.new_parts else 0
+
+
+def _must_spell(partition: Struct, database: str | None, table: str | None) -> None:
+    if partition.dbName is None or partition.tableName is None:
+        raise meta("The database and table name must be set in the partition.")
+    if (partition.dbName, partition.tableName) != (database, table):
+        raise meta(f"Partition does not belong to target table {database}.{table}: {_described(partition)}")
 
 
 def add_partitions_req(call: Call, args: Struct) -> Struct:
@@ -52,11 +63,18 @@ def add_partitions_req(call: Call, args: Struct) -> Struct:
     properties = quick_stats.context(request.environmentContext)
     place = names.both(request.dbName, request.catName)
     for partition in request.parts:
+        _must_spell(partition, request.dbName, request.tblName)
         if not partition.catName:
             partition.catName = place[0]
-    added = add(call, request.parts, properties, place=(*place, request.tblName), if_not_exists=request.ifNotExists)
+    given = (*place, request.tblName)
+    alike = bool(request.skipColumnSchemaForPartition)
+    added = add(call, request.parts, properties, place=given, if_not_exists=request.ifNotExists, alike=alike)
     if request.needResult is not False:
         result.partitions = added
+        if alike and added:
+            result.partitionColSchema = copy(added[0].sd.cols)
+            for partition in added:
+                partition.sd.cols = []
     return result
 
 
@@ -67,8 +85,12 @@ def add(
     *,
     place: tuple[str, str, str] | None = None,
     if_not_exists: bool = False,
+    alike: bool = False,
 ) -> list[Struct]:
-    """Add partitions of one table (`place`: catalog, database, table), all or none; those that were added."""
+    """Add partitions of one table (`place`: catalog, database, table), all or none; those that were added.
+
+    `alike`: they get the columns of the table.
+    """
     first = partitions[0]
     if place is None:
         place = (*names.both(first.dbName, first.catName), first.tableName or "")
@@ -82,6 +104,8 @@ def add(
         raise invalid_object("a view without a storage descriptor has no partitions")
     wanted: dict[str, Struct] = {}
     for partition in partitions:
+        if alike and partition.sd is not None:
+            partition.sd.cols = copy(row.table.sd.cols)
         _check(partition, row, (catalog, database, table_name))
         name = names.partition_name(row.table.partitionKeys, partition.values)
         if name in wanted:
@@ -100,8 +124,8 @@ def add(
 
 def _check(partition: Struct, row: table_rows.Row, place: tuple[str, str, str]) -> None:
     catalog, database, table = place
-    if partition.values is None:
-        raise meta("The partition values cannot be null.")
+    if not partition.values:
+        raise meta("The partition values cannot be null or empty.")
     if partition.catName is None:
         partition.catName = catalog
     if partition.dbName is None or partition.tableName is None:
@@ -113,32 +137,34 @@ def _check(partition: Struct, row: table_rows.Row, place: tuple[str, str, str]) 
             f" {_described(partition)}"
         )
     if partition.sd is None:
-        raise meta("java.lang.NullPointerException: the partition has no storage descriptor")
-    problem = columns.problem(partition.sd.cols)
-    if problem is not None:
-        raise meta(problem)
+        if row.table.tableType != "VIRTUAL_VIEW":
+            raise meta("java.lang.NullPointerException: the partition has no storage descriptor")
+    else:
+        if partition.sd.serdeInfo is None:
+            raise meta("java.lang.NullPointerException: the storage descriptor has no serde")
+        problem = columns.problem(partition.sd.cols)
+        if problem is not None:
+            raise meta(problem)
     names.partition_name(row.table.partitionKeys, partition.values)
 
 
 def _described(partition: Struct) -> str:
-    values = ", ".join(partition.values)
+    values = ", ".join(partition.values or ())
     return f"Partition(values:[{values}], dbName:{partition.dbName}, tableName:{partition.tableName})"
 
 
 def _prepare(call: Call, row: table_rows.Row, partition: Struct, properties: dict[str, str]) -> None:
     """Location, directory, times and parameters that a new partition gets."""
     table = row.table
-    location = partition.sd.location
+    location = None if partition.sd is None else partition.sd.location
     if not location:
         if table.sd.location is not None:
             location = f"{table.sd.location}/{names.partition_name(table.partitionKeys, partition.values)}"
-        elif table.tableType != "VIRTUAL_VIEW":
-            raise meta("Cannot append a partition to a view")
-    elif table.sd.location is None and table.tableType != "VIRTUAL_VIEW":
+    elif table.sd.location is None:
         raise meta("Cannot specify location for a view partition")
     made = False
     if location:
-        partition.sd.location = location = path_text(location)
+        partition.sd.location = location = absolute(location)
         made = call.warehouse.make(location)
         if made:
             call.undo(partial(call.warehouse.unmake, location))
@@ -252,13 +278,22 @@ def _alter_one(call: Call, database: str, table: str, after: Struct, properties:
         raise invalid_operation(
             "alter is not possible: Unable to alter partition because table or database does not exist."
         )
+    _must_stay(row, after)
     try:
-        part = reading.one(call, row, after.values)
+        part = reading.one(call, row, after.values or [])
     except Failure as failure:
+        if failure.kind != "NoSuchObjectException":
+            raise
         raise invalid_operation(f"alter is not possible: {failure.message}") from failure
     _change(call, row, part, after, properties)
     write_id = -1 if after.writeId is None else after.writeId
     events.alter_partition(call, row.table, part.partition, after, truncated=False, write_id=write_id)
+
+
+def _must_stay(row: table_rows.Row, after: Struct) -> None:
+    """MetaException for a partition that names another table than its own."""
+    if (names.fold(after.dbName), names.fold(after.tableName)) != (row.table.dbName, row.table.tableName):
+        raise meta("partition does not exist.")
 
 
 def _change(call: Call, row: table_rows.Row, part: rows.Part, after: Struct, properties: dict[str, str]) -> None:
@@ -308,7 +343,9 @@ def _alter_many(
         raise invalid_operation(
             "alter is not possible: Unable to alter partitions because table or database does not exist."
         )
-    by_name = {names.partition_name(row.table.partitionKeys, each.values): each for each in changed}
+    for each in changed:
+        _must_stay(row, each)
+    by_name = {names.partition_name(row.table.partitionKeys, each.values or []): each for each in changed}
     parts = rows.find(call, row, names=by_name, whole=True)
     if len(parts) != len(changed):
         raise invalid_operation(
@@ -340,10 +377,14 @@ def rename_partition_req(call: Call, args: Struct) -> Struct:
 def _rename(
     call: Call, database: str, catalog: str | None, table: str, values: list[str], after: Struct
 ) -> None:
+    if not values:
+        _alter_one(call, database, table, after, {})
+        return
     found_catalog, database_name = names.both(database, catalog)
     row = table_rows.find_table(call, found_catalog, database_name, names.fold(table))
     if row is None:
         raise invalid_operation("Unable to rename partition because table or database does not exist")
+    _must_stay(row, after)
     try:
         part = reading.one(call, row, values)
     except Failure as failure:

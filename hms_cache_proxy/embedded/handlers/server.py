@@ -13,12 +13,15 @@ from sqlalchemy import select
 from hms_cache_proxy.embedded.call import Call, neither, reads
 from hms_cache_proxy.embedded.failures import Failure, meta
 from hms_cache_proxy.embedded.schema import UUID_KEY, VERSION, T
+from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.facts import enum
 from hms_cache_proxy.wire.spec import Struct
 
 _ALIVE = int(enum("fb_status").ALIVE)  # type: ignore[attr-defined]  # made at run time
 _STARTED = int(time.time())
 _TOLD = re.compile(r"(hive|hdfs|mapred|metastore).*")
+MAX_OPTIONS = 1000
+_OPTIONS: dict[str, str] = {}
 _PER_SESSION = {  # MetastoreConf.metaConfVars and their defaults
     "metastore.try.direct.sql": "true",
     "metastore.try.direct.sql.ddl": "true",
@@ -104,8 +107,70 @@ def flushCache(_call: Call, _args: Struct) -> None:
     """There is no cache here."""
 
 
+def getCounters(_call: Call, _args: Struct) -> dict[str, int]:
+    """Metrics are elsewhere, as in Hive."""
+    return {}
+
+
+def getCounter(_call: Call, _args: Struct) -> int:
+    """Of one that there is not."""
+    return 0
+
+
+def getOptions(_call: Call, _args: Struct) -> dict[str, str]:
+    """What setOption set."""
+    return dict(_OPTIONS)
+
+
+def getOption(_call: Call, args: Struct) -> str:
+    """One of them, empty if it was not set."""
+    return _OPTIONS.get(args.key, "")
+
+
+def setOption(_call: Call, args: Struct) -> None:
+    """Kept until the process ends; nothing reads it."""
+    if len(_OPTIONS) < MAX_OPTIONS or args.key in _OPTIONS:
+        _OPTIONS[args.key] = args.value
+
+
+def getCpuProfile(_call: Call, _args: Struct) -> str:
+    """There is none, as in Hive."""
+    return ""
+
+
+def get_file_metadata(_call: Call, _args: Struct) -> Struct:
+    """Footers of files are not kept: said so, as Hive does on a SQL database."""
+    return new("GetFileMetadataResult", metadata={}, isSupported=False)
+
+
+def get_file_metadata_by_expr(_call: Call, _args: Struct) -> Struct:
+    """Neither are they here."""
+    return new("GetFileMetadataByExprResult", metadata={}, isSupported=False)
+
+
+def put_file_metadata(_call: Call, _args: Struct) -> Struct:
+    """Not kept."""
+    return new("PutFileMetadataResult")
+
+
+def cache_file_metadata(_call: Call, _args: Struct) -> Struct:
+    """Not kept."""
+    return new("CacheFileMetadataResult", isSupported=False)
+
+
 METHODS = {
     **neither(
+        getCounter=getCounter,
+        getCounters=getCounters,
+        getOption=getOption,
+        getOptions=getOptions,
+        setOption=setOption,
+        getCpuProfile=getCpuProfile,
+        reinitialize=nothing,
+        get_file_metadata=get_file_metadata,
+        get_file_metadata_by_expr=get_file_metadata_by_expr,
+        put_file_metadata=put_file_metadata,
+        cache_file_metadata=cache_file_metadata,
         set_ugi=set_ugi,
         get_config_value=get_config_value,
         getMetaConf=getMetaConf,

@@ -26,7 +26,7 @@ from hms_cache_proxy.embedded.rows import transactions, views
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES
 from hms_cache_proxy.embedded.rows.privileges import Scope, insert_set
 from hms_cache_proxy.embedded.values import copy, new
-from hms_cache_proxy.embedded.warehouse import is_below, path_text
+from hms_cache_proxy.embedded.warehouse import absolute, is_below, path_text
 from hms_cache_proxy.wire.spec import Struct
 
 _VIEWS = ("VIRTUAL_VIEW", "MATERIALIZED_VIEW")
@@ -91,8 +91,6 @@ def _check(table: Struct) -> None:
     if table.sd.cols is None or table.sd.serdeInfo is None:
         raise meta("java.lang.NullPointerException: the storage descriptor has no columns or no serde")
     for some in (table.sd.cols, table.partitionKeys):
-        if any(column.type is None for column in some or ()):
-            raise meta("java.lang.NullPointerException: a column has no type")
         problem = columns.problem(some)
         if problem is not None:
             raise invalid_object(problem)
@@ -118,7 +116,7 @@ def _make_directory(call: Call, table: Struct, database: Struct) -> bool:
         external = table.tableType == "EXTERNAL_TABLE"
         table.sd.location = transformer.table_path(database, table.tableName, call.warehouse, external=external)
     else:
-        table.sd.location = path_text(table.sd.location)
+        table.sd.location = absolute(table.sd.location)
     made = call.warehouse.make(table.sd.location)
     if made:
         call.undo(partial(call.warehouse.unmake, table.sd.location))

@@ -104,7 +104,8 @@ def _row(database: Struct) -> dict[str, Any]:
 def delete_database(call: Call, id_: int) -> None:
     """The row and what hangs on it; tables and functions must be gone."""
     call.execute(delete(T.DATABASE_PARAMS).where(T.DATABASE_PARAMS.c.DB_ID == id_))
-    call.execute(delete(T.DB_PRIVS).where(T.DB_PRIVS.c.DB_ID == id_))
+    for table in (T.DB_PRIVS, T.STORED_PROCS, T.PACKAGES):
+        call.execute(delete(table).where(table.c.DB_ID == id_))
     call.execute(delete(T.DBS).where(T.DBS.c.DB_ID == id_))
 
 

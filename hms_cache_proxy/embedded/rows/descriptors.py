@@ -55,7 +55,9 @@ def insert_descriptors(call: Call, found: Sequence[tuple[Struct, int | None]]) -
         serde_parameters[first_serde + number] = serde.parameters
         row = _sd_row(sd)
         row["SD_ID"], row["SERDE_ID"] = first_sd + number, first_serde + number
-        row["CD_ID"] = insert_columns(call, sd.cols) if cd_id is None else cd_id
+        row["CD_ID"] = cd_id
+        if cd_id is None and sd.cols is not None:
+            row["CD_ID"] = insert_columns(call, sd.cols)
         sds.append(row)
     write(call, T.SERDES, serdes)
     write_maps(call, T.SERDE_PARAMS.c.SERDE_ID, serde_parameters)
@@ -70,9 +72,9 @@ def update_descriptor(call: Call, sd_id: int, sd: Struct, *, columns: bool = Tru
     serde_id, cd_id = call.execute(select(T.SDS.c.SERDE_ID, T.SDS.c.CD_ID).where(T.SDS.c.SD_ID == sd_id)).one()
     values = _sd_row(sd)
     if columns:
-        values["CD_ID"] = insert_columns(call, sd.cols)
+        values["CD_ID"] = None if sd.cols is None else insert_columns(call, sd.cols)
     call.execute(update(T.SDS).where(T.SDS.c.SD_ID == sd_id).values(**values))
-    if columns:
+    if columns and cd_id is not None:
         drop_unused_columns(call, [cd_id])
     serde = sd.serdeInfo if sd.serdeInfo is not None else new("SerDeInfo")
     row = _serde_row(serde_id, serde)
@@ -201,7 +203,7 @@ def read_descriptors(call: Call, sd_ids: Iterable[int | None], *, whole: bool) -
     for row in rows:
         found[row.SD_ID] = new(
             "StorageDescriptor",
-            cols=[copy(column) for column in cols.get(row.CD_ID, ())],
+            cols=None if row.CD_ID is None else [copy(column) for column in cols.get(row.CD_ID, ())],
             location=row.LOCATION,
             inputFormat=row.INPUT_FORMAT,
             outputFormat=row.OUTPUT_FORMAT,

@@ -144,7 +144,7 @@ def _table_columns(call: Call, row: table_rows.Row) -> int | None:
 
 
 def _columns(sd: Struct | None) -> list[tuple[str, str, str | None]] | None:
-    return None if sd is None else [(col.name.lower(), col.type, col.comment) for col in sd.cols or ()]
+    return None if sd is None or sd.cols is None else [(col.name.lower(), col.type, col.comment) for col in sd.cols]
 
 
 def update_partition(call: Call, row: table_rows.Row, part: Part, after: Struct) -> None:
