@@ -20,6 +20,10 @@ class UnknownMethod(Exception):
     """The method is not served: answered as a metastore does that has never heard of it."""
 
 
+class Broken(Exception):
+    """An exception of Java that Hive turns into no answer: it ends the connection."""
+
+
 def no_such_object(message: str) -> Failure:
     """NoSuchObjectException."""
     return Failure("NoSuchObjectException", message)

@@ -19,6 +19,7 @@ from typing import NoReturn
 import structlog
 
 from hms_cache_proxy.embedded.call import Session
+from hms_cache_proxy.embedded.failures import Broken
 from hms_cache_proxy.embedded.service import Service
 from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.wire import framing, spec
@@ -78,7 +79,7 @@ class Server:
     def _keep(self, connection: Connection) -> None:
         try:
             connection.run()
-        except (Ended, ConnectionError):
+        except (Ended, ConnectionError, Broken):
             pass
         except WireError as error:
             log.warning("not a request", peer=connection.session.peer, error=str(error))

@@ -51,6 +51,8 @@ def alter_catalog(call: Call, args: Struct) -> None:
     id_, _ = _found(call, args.rqst.name)
     if args.rqst.newCat is None:
         raise meta("Invalid arguments")
+    if args.rqst.newCat.name != args.rqst.name:
+        raise invalid_operation("You cannot change a catalog's name")
     rows.update_catalog(call, id_, args.rqst.newCat)
 
 

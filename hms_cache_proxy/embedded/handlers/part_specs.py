@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from hms_cache_proxy.embedded import names
 from hms_cache_proxy.embedded.call import Call, reads, writes
-from hms_cache_proxy.embedded.failures import meta
+from hms_cache_proxy.embedded.failures import Broken, meta
 from hms_cache_proxy.embedded.handlers import partition_changes
 from hms_cache_proxy.embedded.handlers import partitions as reading
 from hms_cache_proxy.embedded.handlers.tables import found
@@ -84,6 +84,8 @@ def _java(text: str | None) -> str:
 
 def get_partitions_pspec(call: Call, args: Struct) -> list[Struct]:
     """A table's partitions as one group, or grouped where the table's parameters ask for it."""
+    if args.tbl_name is None:
+        raise Broken("the table has no name")
     row = _found(call, args.db_name, args.tbl_name)
     return _groups(row.table, [part.partition for part in reading.all_of(call, row, args.max_parts)])
 

@@ -12,6 +12,7 @@ from functools import partial
 from hms_cache_proxy.embedded import columns, events, names, quick_stats
 from hms_cache_proxy.embedded.call import Call, writes
 from hms_cache_proxy.embedded.failures import (
+    Broken,
     Failure,
     already_exists,
     invalid_object,
@@ -271,7 +272,11 @@ def alter_partition_with_environment_context(call: Call, args: Struct) -> None:
     _alter_one(call, args.db_name, args.tbl_name, args.new_part, quick_stats.context(args.environment_context))
 
 
-def _alter_one(call: Call, database: str, table: str, after: Struct, properties: dict[str, str]) -> None:
+def _alter_one(
+    call: Call, database: str, table: str, after: Struct | None, properties: dict[str, str]
+) -> None:
+    if after is None:
+        raise Broken("there is no partition")
     catalog, database_name = names.both(database, after.catName)
     row = table_rows.find_table(call, catalog, database_name, names.fold(table))
     if row is None:
@@ -332,11 +337,13 @@ def _alter_many(
     database: str,
     catalog: str | None,
     table: str,
-    changed: Sequence[Struct],
+    changed: Sequence[Struct] | None,
     properties: dict[str, str],
     *,
     write_id: int | None = None,
 ) -> None:
+    if changed is None:
+        raise Broken("there are no partitions")
     found_catalog, database_name = names.both(database, catalog)
     row = table_rows.find_table(call, found_catalog, database_name, names.fold(table))
     if row is None:
@@ -345,6 +352,8 @@ def _alter_many(
         )
     for each in changed:
         _must_stay(row, each)
+        if each.sd is not None and each.sd.cols is not None and not each.sd.cols:
+            each.sd.cols = copy(row.table.sd.cols)
     by_name = {names.partition_name(row.table.partitionKeys, each.values or []): each for each in changed}
     parts = rows.find(call, row, names=by_name, whole=True)
     if len(parts) != len(changed):
@@ -375,8 +384,10 @@ def rename_partition_req(call: Call, args: Struct) -> Struct:
 
 
 def _rename(
-    call: Call, database: str, catalog: str | None, table: str, values: list[str], after: Struct
+    call: Call, database: str, catalog: str | None, table: str, values: list[str], after: Struct | None
 ) -> None:
+    if after is None:
+        raise Broken("there is no partition")
     if not values:
         _alter_one(call, database, table, after, {})
         return

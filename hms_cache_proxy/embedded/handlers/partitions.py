@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from hms_cache_proxy.embedded import names, part_groups, partition_filter
 from hms_cache_proxy.embedded.call import Call, neither, reads
-from hms_cache_proxy.embedded.failures import Failure, invalid_object, meta, no_such_object
+from hms_cache_proxy.embedded.failures import Broken, Failure, invalid_object, meta, no_such_object
 from hms_cache_proxy.embedded.handlers.tables import found
 from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
@@ -137,8 +137,15 @@ def fetch_partition_names_req(call: Call, args: Struct) -> list[str]:
 
 def get_partitions(call: Call, args: Struct) -> list[Struct]:
     """Of a table; none where there is no table."""
-    row = _table(call, args.db_name, args.tbl_name)
+    row = _of_listing(call, args.db_name, args.tbl_name, None)
     return [] if row is None else _bare(all_of(call, row, args.max_parts))
+
+
+def _of_listing(call: Call, database: str, table: str, catalog: str | None) -> table_rows.Row | None:
+    """The table of a listing; none for one that is not there, unless listings are limited: then it is looked for."""
+    if call.partition_limit >= 0:
+        return _of_filter(call, database, catalog, table)
+    return _table(call, database, table, catalog)
 
 
 def all_of(call: Call, row: table_rows.Row, limit: int | None) -> list[rows.Part]:
@@ -162,7 +169,7 @@ def check_limit(call: Call, row: table_rows.Row, found: int, limit: int | None) 
 def get_partitions_req(call: Call, args: Struct) -> Struct:
     """The same by request."""
     request = args.req
-    row = _table(call, request.dbName, request.tblName, request.catName)
+    row = _of_listing(call, request.dbName, request.tblName, request.catName)
     parts = [] if row is None else _bare(all_of(call, row, request.maxParts))
     return new("PartitionsResponse", partitions=_without_columns(parts, request))
 
@@ -210,6 +217,8 @@ def get_partitions_ps(call: Call, args: Struct) -> list[Struct]:
 
 def _like(call: Call, row: table_rows.Row, values: Sequence[str], limit: int | None) -> list[rows.Part]:
     """The partitions with these first values."""
+    if call.partition_limit >= 0 and not values:
+        raise meta("Invalid partition key & values; keys [], values []")  # of their count
     chosen = names_like(call, row, values, None)
     check_limit(call, row, len(chosen), limit)
     return rows.find(call, row, names=chosen[: limit_of(limit)])
@@ -228,8 +237,10 @@ def get_partitions_ps_with_auth_req(call: Call, args: Struct) -> Struct:
     row = _found(call, request.dbName, request.tblName, request.catName)
     if request.partNames is not None:
         found_ones = rows.find(call, row, names=request.partNames)
+    elif request.partVals is None:
+        found_ones = all_of(call, row, request.maxParts)
     else:
-        found_ones = _like(call, row, request.partVals or [], request.maxParts)
+        found_ones = _like(call, row, request.partVals, request.maxParts)
     parts = _with_auth(call, row, found_ones, request.userName, request.groupNames)
     return new("GetPartitionsPsWithAuthResponse", partitions=_without_columns(parts, request))
 
@@ -361,6 +372,8 @@ def get_partition_values(call: Call, args: Struct) -> Struct:
     """The values of some keys, of all partitions."""
     request = args.request
     row = _found(call, request.dbName, request.tblName, request.catName)
+    if not request.partitionKeys:
+        raise Broken("no partition keys are asked for")
     order = {key.name: at for at, key in enumerate(row.table.partitionKeys)}
     wanted = [order[key.name.lower()] for key in request.partitionKeys if key.name.lower() in order]
     chosen = chosen_names(call, row, request.filter)
