@@ -273,6 +273,8 @@ def get_partitions_by_names(call: Call, args: Struct) -> list[Struct]:
 def get_partitions_by_names_req(call: Call, args: Struct) -> Struct:
     """The same by request."""
     request = args.req
+    if request.names is None:
+        raise meta("The partition names cannot be null.")
     parts = _bare(_by_names(call, request.db_name, request.tbl_name, request.names or []))
     return new("GetPartitionsByNamesResult", partitions=_without_columns(parts, request))
 

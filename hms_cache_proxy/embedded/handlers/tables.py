@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import select
 
-from hms_cache_proxy.embedded import names, table_filter, transformer
+from hms_cache_proxy.embedded import names, table_fields, table_filter, transformer
 from hms_cache_proxy.embedded.call import Call, reads
 from hms_cache_proxy.embedded.failures import (
     Failure,
@@ -67,12 +67,14 @@ def get_table_objects_by_name(call: Call, args: Struct) -> list[Struct]:
 def get_table_objects_by_name_req(call: Call, args: Struct) -> Struct:
     """Those of the named tables (or of a pattern) which exist."""
     request = args.req
+    fields = table_fields.check(request.projectionSpec)
     catalog, database = names.both(request.dbName, request.catName)
     wanted = request.tblNames
     if wanted is None and request.tablesPattern is not None:
         matches = matcher(request.tablesPattern)
         wanted = [each.name for each in _listed(call, catalog, database) if matches(each.name)]
     found_ones = _named(call, catalog, database, wanted)
+    found_ones = [table_fields.projected(table, fields) for table in found_ones]
     for table in found_ones:
         shown(call, table, request.processorCapabilities)
     return new("GetTablesResult", tables=found_ones)
