@@ -10,6 +10,7 @@ from hms_cache_proxy.embedded.call import Method
 from hms_cache_proxy.embedded.handlers import (
     aggregates,
     catalogs,
+    compactions,
     connectors,
     constraints,
     databases,
@@ -23,6 +24,7 @@ from hms_cache_proxy.embedded.handlers import (
     partitions,
     privileges,
     procedures,
+    rebuilds,
     roles,
     runtime_stats,
     server,
@@ -57,6 +59,7 @@ FAMILIES: dict[str, dict[str, Method]] = {
     "Delegation tokens": tokens.METHODS,
     "Notification log": log.METHODS,
     "Transactions and write ids": transactions.METHODS,
-    "Locks": locks.METHODS,
+    "Locks": {**locks.METHODS, **rebuilds.METHODS},
+    "Compactions": compactions.METHODS,
 }
 METHODS: dict[str, Method] = {name: method for family in FAMILIES.values() for name, method in family.items()}

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from hms_cache_proxy.embedded import names, part_groups, partition_filter
 from hms_cache_proxy.embedded.call import Call, neither, reads
 from hms_cache_proxy.embedded.failures import Broken, Failure, invalid_object, meta, no_such_object
+from hms_cache_proxy.embedded.handlers.statistics import add_to_partitions
 from hms_cache_proxy.embedded.handlers.tables import found
 from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
@@ -267,7 +268,9 @@ def names_like(call: Call, row: table_rows.Row, values: Sequence[str], limit: in
 
 def get_partitions_by_names(call: Call, args: Struct) -> list[Struct]:
     """Those of the named ones which exist, in order of their names."""
-    return _bare(_by_names(call, args.db_name, args.tbl_name, args.names))
+    if args.names is None:
+        raise meta("The partition names cannot be null.")
+    return _bare(_by_names(call, args.db_name, args.tbl_name, args.names)[1])
 
 
 def get_partitions_by_names_req(call: Call, args: Struct) -> Struct:
@@ -275,16 +278,20 @@ def get_partitions_by_names_req(call: Call, args: Struct) -> Struct:
     request = args.req
     if request.names is None:
         raise meta("The partition names cannot be null.")
-    parts = _bare(_by_names(call, request.db_name, request.tbl_name, request.names or []))
-    return new("GetPartitionsByNamesResult", partitions=_without_columns(parts, request))
+    row, parts = _by_names(call, request.db_name, request.tbl_name, request.names)
+    if request.get_col_stats:
+        add_to_partitions(call, row, parts, request.engine)
+    return new("GetPartitionsByNamesResult", partitions=_without_columns(_bare(parts), request))
 
 
-def _by_names(call: Call, database: str, table: str, wanted: Sequence[str]) -> list[rows.Part]:
+def _by_names(
+    call: Call, database: str, table: str, wanted: Sequence[str]
+) -> tuple[table_rows.Row, list[rows.Part]]:
     try:
         row = _found(call, database, table)
     except Failure as failure:
         raise invalid_object(failure.message or "") from failure
-    return rows.find(call, row, names=wanted)
+    return row, rows.find(call, row, names=wanted)
 
 
 def get_partitions_by_filter(call: Call, args: Struct) -> list[Struct]:

@@ -124,7 +124,7 @@ def get_table_column_statistics(call: Call, args: Struct) -> Struct | None:
     """Of one column; nothing where there are none."""
     row = named_table(call, args.db_name, args.tbl_name)
     stored = rows.read(call, [row.table_id], [names.fold(args.col_name)], ENGINE, partition=False)
-    return _one(row, stored.get(row.table_id), None)
+    return _one(row, stored.get(row.table_id), None, ENGINE)
 
 
 def get_partition_column_statistics(call: Call, args: Struct) -> Struct | None:
@@ -135,10 +135,40 @@ def get_partition_column_statistics(call: Call, args: Struct) -> Struct | None:
         return None
     id_ = parts[0].partition_id
     stored = rows.read(call, [id_], [names.fold(args.col_name)], ENGINE, partition=True)
-    return _one(row, stored.get(id_), args.part_name)
+    return _one(row, stored.get(id_), args.part_name, ENGINE)
 
 
-def _one(row: table_rows.Row, found: list[tuple[int, Struct]] | None, partition: str | None) -> Struct | None:
+def of_table(call: Call, row: table_rows.Row, engine: str | None) -> Struct | None:
+    """ColumnStatistics of a table's columns whose statistics are said to be right; None where there are none."""
+    columns = _described(row.table.parameters)
+    stored = rows.read(call, [row.table_id], columns, engine or ENGINE, partition=False)
+    return _one(row, stored.get(row.table_id), None, engine or ENGINE)
+
+
+def add_to_partitions(
+    call: Call, row: table_rows.Row, parts: Sequence[partition_rows.Part], engine: str | None
+) -> None:
+    """Put their ColumnStatistics into partitions, of the columns whose statistics are said to be right."""
+    stored = rows.read(call, [part.partition_id for part in parts], None, engine or ENGINE, partition=True)
+    for part in parts:
+        columns = _described(part.partition.parameters)
+        mine = [(when, one) for when, one in stored.get(part.partition_id, []) if one.colName in columns]
+        part.partition.colStats = _one(row, mine, part.name, engine or ENGINE)
+
+
+def _described(parameters: dict[str, str] | None) -> list[str]:
+    """Columns whose statistics COLUMN_STATS_ACCURATE says to be right (StatsSetupConst.getColumnsHavingStats)."""
+    try:
+        state = json.loads((parameters or {}).get(quick_stats.ACCURATE) or "{}")
+    except ValueError:
+        return []
+    columns = state.get("COLUMN_STATS") if isinstance(state, dict) else None
+    return list(columns) if isinstance(columns, dict) else []
+
+
+def _one(
+    row: table_rows.Row, found: list[tuple[int, Struct]] | None, partition: str | None, engine: str
+) -> Struct | None:
     if not found:
         return None
     description = new(
@@ -150,7 +180,7 @@ def _one(row: table_rows.Row, found: list[tuple[int, Struct]] | None, partition:
         lastAnalyzed=found[0][0],
         catName=row.table.catName,
     )
-    return new("ColumnStatistics", statsDesc=description, statsObj=[each for _, each in found], engine=ENGINE)
+    return new("ColumnStatistics", statsDesc=description, statsObj=[each for _, each in found], engine=engine)
 
 
 def get_table_statistics_req(call: Call, args: Struct) -> Struct:

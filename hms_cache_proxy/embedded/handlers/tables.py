@@ -21,6 +21,7 @@ from hms_cache_proxy.embedded.failures import (
     unknown_db,
     unknown_table,
 )
+from hms_cache_proxy.embedded.handlers import statistics
 from hms_cache_proxy.embedded.patterns import matcher
 from hms_cache_proxy.embedded.rows import databases as database_rows
 from hms_cache_proxy.embedded.rows import tables as rows
@@ -54,7 +55,12 @@ def get_table_req(call: Call, args: Struct) -> Struct:
     """By request."""
     request = args.req
     catalog, database = names.both(request.dbName, request.catName)
-    table = found(call, catalog, database, request.tblName).table
+    row = found(call, catalog, database, request.tblName)
+    table = row.table
+    if request.getColumnStats:
+        table.colStats = statistics.of_table(call, row, request.engine)
+        if table.colStats is not None and request.validWriteIdList is not None:
+            table.colStats.isStatsCompliant = None if rows.is_transactional(table.parameters) else True
     return new("GetTableResult", table=shown(call, table, request.processorCapabilities))
 
 

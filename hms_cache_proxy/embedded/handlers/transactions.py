@@ -25,6 +25,7 @@ from hms_cache_proxy.wire.spec import Struct
 
 TIMEOUT_MS = 300_000  # metastore.txn.timeout
 _STATES = {rows.OPEN: int(enum("TxnState")["OPEN"]), rows.ABORTED: int(enum("TxnState")["ABORTED"])}
+_OPERATIONS = {int(enum("DataOperationType")[name]): name[0].lower() for name in ("INSERT", "UPDATE", "DELETE")}
 
 
 def now_ms() -> int:
@@ -273,6 +274,15 @@ def _valid(call: Call, name: str, high_txn: int, invalid: set[int], gone: set[in
     )
 
 
+def add_dynamic_partitions(call: Call, args: Struct) -> None:
+    """Partitions that a transaction has written, which its lock could not name yet."""
+    request = args.rqst
+    must_be_open(call, request.txnid)
+    place = (names.fold(request.dbname), names.fold(request.tablename))
+    kind = _OPERATIONS.get(request.operationType, "i")
+    rows.add_components(call, request.txnid, request.writeid, place, request.partitionnames, kind)
+
+
 METHODS = {
     **reads(
         get_open_txns=get_open_txns,
@@ -288,5 +298,6 @@ METHODS = {
         abort_txns=abort_txns,
         heartbeat_txn_range=heartbeat_txn_range,
         allocate_table_write_ids=allocate_table_write_ids,
+        add_dynamic_partitions=add_dynamic_partitions,
     ),
 }

@@ -156,9 +156,9 @@ def analyzed_columns(call: Call, owner_id: int, *, partition: bool) -> list[str]
 
 
 def read(
-    call: Call, owner_ids: Iterable[int], names: Sequence[str], engine: str, *, partition: bool
+    call: Call, owner_ids: Iterable[int], names: Sequence[str] | None, engine: str, *, partition: bool
 ) -> dict[int, list[tuple[int, Struct]]]:
-    """(time, ColumnStatisticsObj) by id of the table or partition, by column."""
+    """(time, ColumnStatisticsObj) by id of the table or partition, by column; of some columns or all."""
     column, _ = _PARTITION if partition else _TABLE
     columns = column.table.c
     wanted = (columns.COLUMN_NAME, columns.COLUMN_TYPE, columns.LAST_ANALYZED, columns.ENGINE, columns.NUM_NULLS)
@@ -167,7 +167,7 @@ def read(
         call, column, owner_ids, *wanted, *(columns[name] for name in _VALUES), order=(columns.COLUMN_NAME,)
     )
     for row in every:
-        if row.ENGINE == engine and row.COLUMN_NAME in names:
+        if row.ENGINE == engine and (names is None or row.COLUMN_NAME in names):
             one = new("ColumnStatisticsObj", colName=row.COLUMN_NAME, colType=row.COLUMN_TYPE, statsData=_data(row))
             found[row[0]].append((row.LAST_ANALYZED, one))
     return found

@@ -48,11 +48,61 @@ def state(call: Call, txn_id: int) -> tuple[str, int] | None:
     return None if row is None else (row[0], row[1] or 0)
 
 
+def _rebuilds(txn_ids: Sequence[int]) -> Any:
+    """A condition (Any: of Core): locks of rebuilds by these transactions."""
+    return T.MATERIALIZATION_REBUILD_LOCKS.c.MRL_TXN_ID.in_(list(txn_ids))
+
+
 def end(call: Call, txn_ids: Sequence[int], to: str) -> None:
     """Committed or aborted."""
     columns = T.TXNS.c
     call.execute(update(T.TXNS).where(columns.TXN_ID.in_(list(txn_ids))).values(TXN_STATE=to))
+    call.execute(delete(T.MATERIALIZATION_REBUILD_LOCKS).where(_rebuilds(txn_ids)))
+    if to == COMMITTED:
+        _complete(call, txn_ids)
     call.execute(delete(T.MIN_HISTORY_WRITE_ID).where(T.MIN_HISTORY_WRITE_ID.c.MH_TXNID.in_(list(txn_ids))))
+
+
+def add_components(
+    call: Call, txn_id: int, write_id: int, place: tuple[str, str], partitions: Sequence[str], kind: str
+) -> None:
+    """What a transaction has written: partitions of a table, in place of the table."""
+    columns = T.TXN_COMPONENTS.c
+    mine = (columns.TC_TXNID == txn_id) & (columns.TC_DATABASE == place[0]) & (columns.TC_TABLE == place[1])
+    call.execute(delete(T.TXN_COMPONENTS).where(mine, columns.TC_PARTITION.is_(None)))
+    found = [
+        {
+            "TC_TXNID": txn_id,
+            "TC_DATABASE": place[0],
+            "TC_TABLE": place[1],
+            "TC_PARTITION": partition,
+            "TC_OPERATION_TYPE": kind,
+            "TC_WRITEID": write_id,
+        }
+        for partition in partitions
+    ]
+    if found:
+        call.execute(insert(T.TXN_COMPONENTS), found)
+
+
+def _complete(call: Call, txn_ids: Sequence[int]) -> None:
+    """What they had written is kept as written for good."""
+    columns = T.TXN_COMPONENTS.c
+    mine = columns.TC_TXNID.in_(list(txn_ids))
+    found = [
+        {
+            "CTC_TXNID": row.TC_TXNID,
+            "CTC_DATABASE": row.TC_DATABASE,
+            "CTC_TABLE": row.TC_TABLE,
+            "CTC_PARTITION": row.TC_PARTITION,
+            "CTC_WRITEID": row.TC_WRITEID,
+            "CTC_UPDATE_DELETE": "N" if row.TC_OPERATION_TYPE.strip() == "i" else "Y",
+        }
+        for row in call.rows(select(T.TXN_COMPONENTS).where(mine))
+    ]
+    if found:
+        call.execute(insert(T.COMPLETED_TXN_COMPONENTS), found)
+        call.execute(delete(T.TXN_COMPONENTS).where(mine))
 
 
 def heartbeat(call: Call, txn_id: int, now_ms: int) -> None:
@@ -143,6 +193,14 @@ def forget_table(call: Call, database: str, table: str) -> None:
     call.execute(delete(T.TXN_TO_WRITE_ID).where(columns.T2W_DATABASE == database, columns.T2W_TABLE == table))
     nexts = T.NEXT_WRITE_ID.c
     call.execute(delete(T.NEXT_WRITE_ID).where(nexts.NWI_DATABASE == database, nexts.NWI_TABLE == table))
+    for prefix, other in (
+        ("TC", T.TXN_COMPONENTS),
+        ("CTC", T.COMPLETED_TXN_COMPONENTS),
+        ("CQ", T.COMPACTION_QUEUE),
+        ("CC", T.COMPLETED_COMPACTIONS),
+    ):
+        mine = (other.c[f"{prefix}_DATABASE"] == database) & (other.c[f"{prefix}_TABLE"] == table)
+        call.execute(delete(other).where(mine))
 
 
 def rename_table(call: Call, old: tuple[str, str], new: tuple[str, str]) -> None:
