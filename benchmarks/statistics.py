@@ -3,7 +3,7 @@
 A table of partitions, read from PostgreSQL in chunks and written to a cache, without statistics and then with those of
 some columns of each partition: partitions a second of this process's CPU time, and bytes. Then a Hive metastore and a
 proxy over the same database: the time of a reply about a table of 100 columns, about 1,000 partitions (others every
-time) x 5 columns, and of aggregates of as many and of all partitions x 5 columns.
+time) x 5 columns, and of aggregates of as many, of all partitions x 5 columns, and of all of both.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def main() -> None:
             cursor.execute("ANALYZE")
         print(f"with those of {options.columns} columns:", _loaded(store))
         store.close()
-        _served(metastore, options.calls)
+        _served(metastore, options.calls, options.columns)
     finally:
         bed.close()
 
@@ -122,7 +122,7 @@ def _loaded(store: SqlStore) -> str:
     )
 
 
-def _served(metastore: Metastore, calls: int) -> None:
+def _served(metastore: Metastore, calls: int, analyzed: int) -> None:
     assert metastore.database is not None
     with tempfile.TemporaryDirectory(prefix="hms-statistics-") as directory:
         proxy = Proxy(
@@ -136,13 +136,13 @@ def _served(metastore: Metastore, calls: int) -> None:
             proxy.wait_prewarmed()
             for label, address in (("metastore", metastore.address), ("proxy", proxy.address)):
                 with RawConnection(*address) as connection:
-                    _times(label, connection, calls)
+                    _times(label, connection, calls, analyzed)
             print({key: count for key, count in proxy.requests().items() if "stat" in key[0]})
         finally:
             proxy.close()
 
 
-def _times(label: str, connection: RawConnection, calls: int) -> None:
+def _times(label: str, connection: RawConnection, calls: int, analyzed: int) -> None:
     rng = random.Random(7)
     database, table = bulk.DATABASE.decode(), bulk.TABLE.decode()
     columns = [f"col_{number}" for number in range(WIDE)]
@@ -168,8 +168,14 @@ def _times(label: str, connection: RawConnection, calls: int) -> None:
         request = PartitionsStatsRequest(dbName=database, tblName=table, colNames=some, partNames=names)
         return "get_aggr_stats_for", request
 
+    def aggregate_of_all_columns() -> tuple[str, Any]:
+        method, request = aggregate_of_all()
+        request.colNames = [f"col_{number}" for number in range(analyzed)]
+        return method, request
+
     few = max(10, calls // 5)
-    cases = ((of_table, calls), (of_partitions, few), (aggregate_of_some, few), (aggregate_of_all, max(5, calls // 20)))
+    aggregates = ((aggregate_of_some, few), (aggregate_of_all, calls // 20), (aggregate_of_all_columns, calls // 20))
+    cases = ((of_table, calls), (of_partitions, few), *aggregates)
     for make, count in cases:
         taken = []
         for number in range(count + 5):

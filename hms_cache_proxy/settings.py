@@ -100,6 +100,11 @@ class CacheSection(_Section):
 class RepliesSection(_Section):
     max_bytes: Bytes = Field(256 << 20, ge=0, description="Memory for finished replies, in each worker.")
     max_entry_bytes: Bytes = Field(16 << 20, ge=0, description="A reply over this size is not kept.")
+    statistics_bytes: Bytes = Field(
+        64 << 20,
+        ge=0,
+        description="Memory for column statistics of partitions that are added up again and again, in each worker.",
+    )
 
 
 class FollowerSection(_Section):

@@ -450,19 +450,22 @@ class CacheSnapshot:
 
         return shared
 
+    def state(self, entry: TableEntry) -> tuple[int, ...]:
+        """Another one once anything of the table or its partitions is, in this cache or in one that replaces it."""
+        version = self.version(targets.table(entry.catalog, entry.database, entry.name))
+        return self._environment.inode, self.meta.generation, entry.table_id, entry.set_number, version
+
     def again(self, entry: TableEntry) -> Callable[[], CacheSnapshot | None]:
         """Opens later snapshots; gives None once the table or its partitions are not as they are in this one."""
         reader, name = self._reader, (entry.catalog, entry.database, entry.name)
-        target = targets.table(*name)
-        version = self.version(target)
+        state = self.state(entry)
 
         def opened() -> CacheSnapshot | None:
             same = False
             snapshot = reader.snapshot()
             try:
                 found = snapshot.table(*name)
-                same = isinstance(found, TableEntry) and found.set_number == entry.set_number
-                same = same and snapshot.version(target) == version
+                same = isinstance(found, TableEntry) and snapshot.state(found) == state
             finally:
                 if not same:
                     snapshot.close()

@@ -67,23 +67,35 @@ class Total:
     def add(self, found: Gathered) -> None:
         """Some more partitions, by their places in the request. Raises Unsettled."""
         for head, (places, rows) in found.items():
-            column = self._columns.get(head.column)
-            if column is None:
-                column = self._columns[head.column] = _Column(head, head.prefix[-1])
-            if column.head != head or column.number not in data.KINDS:  # the column's type was changed, or is unknown
-                raise Unsettled(head.column)
-            if column.number == DECIMALS and not self._decimals:
-                raise Unsettled(head.column)
+            column = self._column(head)
             values = data.read(column.number, rows)
             if values is None:
                 raise Unsettled(head.column)
-            _refused(column.number, values)
-            column.count += len(rows)
-            for name, some in values.items():
-                if name in _SUMS:
-                    column.sums[name] = column.sums.get(name, 0) + sum(some)
-                else:
-                    column.extremes.setdefault(name, Extremes()).add(places, some)
+            self._add(column, places, values)
+
+    def add_values(self, head: StatisticsHead, places: Sequence[int], values: Mapping[str, Sequence[Value]]) -> None:
+        """Some more partitions of one column, as `statistics_data.read` gives their values. Raises Unsettled."""
+        self._add(self._column(head), places, values)
+
+    def _column(self, head: StatisticsHead) -> _Column:
+        column = self._columns.get(head.column)
+        if column is None:
+            column = self._columns[head.column] = _Column(head, head.prefix[-1])
+        if column.head != head or column.number not in data.KINDS:  # the column's type was changed, or is unknown
+            raise Unsettled(head.column)
+        if column.number == DECIMALS and not self._decimals:
+            raise Unsettled(head.column)
+        return column
+
+    @staticmethod
+    def _add(column: _Column, places: Sequence[int], values: Mapping[str, Sequence[Value]]) -> None:
+        _refused(column.number, values)
+        column.count += len(places)
+        for name, some in values.items():
+            if name in _SUMS:
+                column.sums[name] = column.sums.get(name, 0) + sum(some)
+            else:
+                column.extremes.setdefault(name, Extremes()).add(places, some)
 
     def result(self, named: int, distinct: int, complete: int) -> bytes:
         """The struct `AggrStats` with its stop byte, columns in order of their names. Raises Unsettled.

@@ -26,6 +26,8 @@ from hms_cache_proxy.store.protocol import HiveLine
 from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire import spec
 
+from .held_columns import Memory
+
 _COUNT = Packer("!i")
 STOP = b"\x00"
 _SUCCESS_I32 = b"\x08\x00\x00"
@@ -116,6 +118,8 @@ class Context(NamedTuple):
     """What is known not to exist is answered here."""
     differs: int = 0
     """Where the metastore's settings make answers differ from what is stored (Differs)."""
+    statistics: Memory | None = None
+    """Where columns of statistics are held between requests."""
 
     def as_usual(self, what: Differs) -> None:
         """Declines what the metastore's settings make differ from what the store says."""
