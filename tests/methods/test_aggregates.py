@@ -121,6 +121,7 @@ def fill(world: World, some: Statistics, name: str) -> bytes:
     """A table with statistics by two engines; the full name of its database."""
     database = f"{world.prefix}{name}".encode()
     with Oracle(world.address) as hms:
+        hms.do("create_database", database=struct("Database", name=database, locationUri=b"file:/tmp/" + database))
         analyzed = Analyzed(hms, database)
         analyzed.table(TABLE, keyed=True)
         analyzed.partitions(TABLE, [[b"%d" % number, b"x"] for number in range(PARTITIONS)])
