@@ -1,4 +1,4 @@
-"""The command line: `hms-cache-proxy serve | status | doctor | flush | check-config | metastore`.
+"""The command line: `hms-cache-proxy serve | status | doctor | flush | check-config | metastore | advise`.
 
 Job: options to settings, calls to the modules that do the work, answers for people (rich) or as JSON,
 exit codes: 0 fine, 1 a problem was found or the proxy could not be reached, 2 wrong usage or
@@ -20,6 +20,7 @@ from hms_cache_proxy import __version__
 from hms_cache_proxy.config import ADMIN_URL_VARIABLE, CONFIG_FILE_VARIABLE, HTTP_URL_VARIABLE, Config, load
 from hms_cache_proxy.errors import ConfigError, ProxyError
 from hms_cache_proxy.lean import import_structlog
+from hms_cache_proxy.pipeline.advise.command import advise
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,6 +56,8 @@ def commands() -> None:
     HMS_CACHE_PROXY_<KEY>. Secrets belong into the environment or a file.
     """
 
+
+commands.add_command(advise)
 
 _SETTINGS: tuple[Callable[[F], F], ...] = (
     click.option("--config", "file", metavar="FILE", envvar=CONFIG_FILE_VARIABLE, help="Settings, as TOML."),

@@ -11,6 +11,7 @@
     +-- CacheError       the shared cache cannot be used (another upstream's, damaged, locked)
     |   +-- CacheFull    ... or has no room left
     +-- SnapshotError    a snapshot of a catalog cannot be made or used (not there, damaged, of something else)
+    +-- AdviceError      access logs cannot be read, or say nothing
     +-- ConfigError      a setting is wrong; the message names its key
 
 Declared Hive exceptions are reply values, not exceptions here. A bug is an AssertionError. Low-level exceptions are
@@ -93,6 +94,10 @@ class CacheFull(CacheError):
 
 class SnapshotError(ProxyError):
     """A snapshot of a catalog in files cannot be made, or must not be used."""
+
+
+class AdviceError(ProxyError):
+    """Access logs, or what is to be known beside them, cannot be read, or say nothing."""
 
 
 class ConfigError(ProxyError):

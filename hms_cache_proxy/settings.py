@@ -54,10 +54,11 @@ def _parse_upstreams(value: object) -> object:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, list | tuple):
         raise ValueError("expected a list of thrift://HOST:PORT")
-    return tuple(_parse_upstream(item) for item in items if item != "")
+    return tuple(parse_upstream(item) for item in items if item != "")
 
 
-def _parse_upstream(value: object) -> Address:
+def parse_upstream(value: object) -> Address:
+    """`thrift://HOST:PORT`, or without the scheme; ValueError if it is neither."""
     text = str(value).strip()
     if isinstance(value, Address):
         return value

@@ -1,0 +1,82 @@
+"""`python -m benchmarks.advise [LINES]`: how long `hms-cache-proxy advise` takes over so many lines, in what memory.
+
+Lines about 10,000 tables, read as often as their rank says (Zipf), by 200 clients, over a day. Must not know: how it
+is done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import accumulate
+from pathlib import Path
+
+TABLES, CLIENTS, FILES = 10_000, 200, 4
+MINUTES = 24 * 60
+AT_ONCE = 10_000
+LINE = (
+    '{{"time":"2026-11-22T{hour:02}:{minute:02}:{second:02}.000Z","method":"{method}","object":"hive.db{db:02}.t{table}",'
+    '"outcome":"{outcome}","reason":"{reason}","bytes":{size},"us":{us},"client":"10.0.{net}.{host}:{port}","user":"u{user}"}}\n'
+)
+KINDS = [
+    ("get_table", "hit", "", 3000, 15),
+    ("get_partitions_by_names", "hit", "", 150_000, 300),
+    ("get_partition_names", "hit", "", 30_000, 40),
+    ("get_table", "miss", "not_loaded", 3000, 4000),
+    ("get_partitions_by_filter", "miss", "filter_unsupported", 90_000, 9000),
+    ("alter_table", "write", "", 20, 30_000),
+]
+WEIGHTS = [60, 15, 10, 8, 5, 2]
+
+
+def write(directory: Path, lines: int) -> int:
+    """The log; its size in bytes."""
+    chance = random.Random(1)
+    ranks = list(accumulate(1 / (rank + 1) for rank in range(TABLES)))
+    size = 0
+    for number in range(FILES):
+        with (directory / f"access-{number}.jsonl").open("w") as file:
+            for begin in range(0, lines // FILES, AT_ONCE):
+                minute = begin * MINUTES // (lines // FILES)
+                tables = chance.choices(range(TABLES), cum_weights=ranks, k=AT_ONCE)
+                kinds = chance.choices(KINDS, WEIGHTS, k=AT_ONCE)
+                for second, (table, kind) in enumerate(zip(tables, kinds, strict=True)):
+                    method, outcome, reason, reply, us = kind
+                    client = chance.randrange(CLIENTS)
+                    size += file.write(
+                        LINE.format(
+                            **{"hour": minute // 60, "minute": minute % 60, "second": second % 60, "method": method},
+                            **{"db": table % 40, "table": table, "outcome": outcome, "reason": reason, "us": us},
+                            **{"size": reply + table, "net": client % 4, "host": client, "port": 40000 + client},
+                            **{"user": client % 20},
+                        )
+                    )
+    return size
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.advise", description=__doc__)
+    parser.add_argument("lines", nargs="?", type=int, default=2_000_000)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="hms-bench-") as name:
+        directory = Path(name)
+        size = write(directory, options.lines)
+        command = [sys.executable, "-m", "hms_cache_proxy", "advise", "--out", f"{name}/advice", f"{name}/access-*"]
+        began = time.monotonic()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        seconds = time.monotonic() - began
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = used.ru_utime + used.ru_stime
+    print(
+        f"{options.lines:,} lines, {size / 1e6:,.0f} MB: {seconds:.1f} s by the clock, {cpu_s:.1f} s of CPU,"
+        f" {used.ru_maxrss / 1024:,.0f} MiB in the largest process"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""What the access log is asked, in Spark SQL, and the answers.
+
+Job: one statement for each question over the view `calls` (lines.py); the answers are few rows, but for `items`, which
+has one for each object. Must not know: what follows from the answers, how they look.
+
+Words. A *read* is a call of a method that the cache answers, or whose replies it keeps (the method table). It is
+*served* where it was a hit, or would have been one if its table had been in the cache: a miss because it was not
+loaded, left out by include or exclude, or had no room (CURABLE), and any read while there was no cache at all. What
+else was missed stays missed whatever is cached. Calls that ended in an error say nothing of what a cache would do.
+Owner: the driver's process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.errors import AdviceError
+from hms_cache_proxy.methods.table import METHODS, Kind
+from hms_cache_proxy.pipeline.advise.lines import VIEW
+from hms_cache_proxy.pipeline.session import failures
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CURABLE: Final = (Reason.NOT_LOADED.value, Reason.EXCLUDED.value, Reason.FULL.value)
+NO_CACHE: Final = "no_store"
+WHOLE_LISTINGS: Final = ("get_partitions", "get_partitions_with_auth", "get_partitions_pspec", "get_partitions_req")
+"""Methods that give all partitions of a table with their descriptors."""
+
+LARGE_LISTING_BYTES: Final = 256 << 10
+REPEATED_A_MINUTE: Final = 600
+"""The same question by the same client so often in one minute, ten times a second, is hammering."""
+
+SHOWN: Final = 50
+SLOTS: Final = 240
+_TIMES: Final = ("first", "last", "slot")
+
+_METHODS: Final = "methods"
+_READS: Final = f"""
+SELECT c.*, coalesce(m.cached, FALSE) AND c.outcome <> 'error' AS is_read,
+       coalesce(m.cached, FALSE) AND (c.outcome = 'hit' OR (c.outcome = 'miss' AND c.reason IN {CURABLE})
+         OR (c.outcome = 'relay' AND c.reason = '{NO_CACHE}')) AS is_served,
+       c.tables = 1 AND coalesce(length(c.object) - length(replace(c.object, '.', '')) >= 2, FALSE) AS of_table
+FROM {VIEW} c LEFT JOIN {_METHODS} m ON m.method = c.method
+"""
+_OVERVIEW: Final = """
+SELECT unix_seconds(min(minute)) AS first, unix_seconds(max(minute)) + 60 AS last, sum(lines) AS lines,
+       sum(calls) AS calls, sum(bytes) AS bytes,
+       coalesce(sum(calls) FILTER (WHERE is_read), 0) AS reads,
+       coalesce(sum(calls) FILTER (WHERE is_read AND outcome = 'hit'), 0) AS hits,
+       coalesce(sum(calls) FILTER (WHERE is_served), 0) AS served,
+       count(DISTINCT object) FILTER (WHERE of_table) AS tables, count(DISTINCT host) AS hosts,
+       count(DISTINCT user) AS users, coalesce(sum(calls) FILTER (WHERE tables > 1), 0) AS about_several,
+       max(calls / lines) > 1.001 AS sampled
+FROM reads
+"""
+_OUTCOMES: Final = (
+    "SELECT outcome, sum(calls) AS calls, sum(us) / 1e6 AS seconds FROM reads GROUP BY ALL ORDER BY calls DESC"
+)
+_TRAFFIC: Final = """
+SELECT unix_seconds(minute) DIV {slot_s} * {slot_s} AS slot, outcome, sum(calls) / {slot_s} AS per_s
+FROM reads GROUP BY ALL ORDER BY slot
+"""
+_ITEMS: Final = """
+SELECT object, bool_and(of_table) AS of_table, sum(reads) AS reads, sum(served) AS served, sum(hits) AS hits,
+       sum(writes) AS writes, sum(us) / 1e6 AS seconds, sum(largest) AS size
+FROM (
+  SELECT object, method, bool_and(of_table) AS of_table,
+         coalesce(sum(calls) FILTER (WHERE is_read), 0) AS reads,
+         coalesce(sum(calls) FILTER (WHERE is_served), 0) AS served,
+         coalesce(sum(calls) FILTER (WHERE is_read AND outcome = 'hit'), 0) AS hits,
+         coalesce(sum(calls) FILTER (WHERE outcome = 'write'), 0) AS writes,
+         coalesce(sum(us) FILTER (WHERE is_read), 0) AS us, coalesce(max(largest) FILTER (WHERE is_read), 0) AS largest
+  FROM reads WHERE tables = 1 GROUP BY object, method)
+GROUP BY object
+"""
+_RELAYED: Final = f"""
+SELECT method, outcome, reason, sum(calls) AS calls, sum(us) / 1e6 AS seconds, count(DISTINCT object) AS objects,
+       any_value(always) AS always, max_by(object, calls) AS most
+FROM (SELECT *, sum(CASE WHEN outcome = 'hit' THEN calls ELSE 0 END) OVER (PARTITION BY method) = 0 AS always
+      FROM reads)
+WHERE outcome IN ('miss', 'relay') GROUP BY method, outcome, reason ORDER BY calls DESC, method, reason LIMIT {SHOWN}
+"""
+_CLIENTS: Final = f"""
+SELECT host, user, sum(calls) AS calls, sum(us) / 1e6 AS seconds, sum(bytes) AS bytes, max(minutely) AS busiest_minute,
+       max(repeated).calls AS repeated_a_minute, max(repeated).method AS repeated_method,
+       max(repeated).object AS repeated_object, sum(upstream) AS upstream
+FROM (
+  SELECT host, user, minute, sum(calls) AS calls, sum(calls) AS minutely, sum(us) AS us, sum(bytes) AS bytes,
+         sum(upstream) AS upstream, max(struct(calls, method, object)) AS repeated
+  FROM (SELECT host, user, minute, method, object, sum(calls) AS calls, sum(us) AS us, sum(bytes) AS bytes,
+               coalesce(sum(calls) FILTER (WHERE outcome <> 'hit'), 0) AS upstream
+        FROM reads GROUP BY ALL)
+  GROUP BY host, user, minute)
+GROUP BY host, user ORDER BY calls DESC, host, user LIMIT {SHOWN}
+"""
+_LISTINGS: Final = f"""
+SELECT object, method, sum(calls) AS calls, sum(bytes) AS bytes, max(largest) AS largest, sum(us) / 1e6 AS seconds,
+       max_by(host, bytes) AS host, max_by(user, bytes) AS user
+FROM reads WHERE of_table AND method IN {WHOLE_LISTINGS} AND outcome <> 'error'
+GROUP BY object, method HAVING max(largest) >= {LARGE_LISTING_BYTES} AND sum(calls) > 1
+ORDER BY bytes DESC LIMIT {SHOWN}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All calls together; `sampled`: some lines stand for more than one call."""
+
+    first: datetime
+    last: datetime
+    lines: int
+    calls: float
+    bytes: float
+    reads: float
+    hits: float
+    served: float
+    tables: int
+    hosts: int
+    users: int
+    about_several: float
+    """Calls that name several tables at once; which, the log does not say."""
+
+    sampled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    outcome: str
+    calls: float
+    seconds: float
+    """That clients waited for these calls, all together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    slot: datetime
+    outcome: str
+    per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something that calls were about: a table (`of_table`), a database, a catalog, or nothing (None)."""
+
+    object: str | None
+    of_table: bool
+    reads: float
+    served: float
+    hits: float
+    writes: float
+    seconds: float
+    size: int
+    """Bytes: the largest reply of each method that reads it, added up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relayed:
+    """Calls that went to the metastore for one reason. `always`: no call of this method was a hit."""
+
+    method: str
+    outcome: str
+    reason: str
+    calls: float
+    seconds: float
+    objects: int
+    always: bool
+    most: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """`busiest_minute`: calls in it; `repeated_...`: the question that it asked most often within a minute;
+    `upstream`: calls that were not answered from the cache."""
+
+    host: str
+    user: str | None
+    calls: float
+    seconds: float
+    bytes: float
+    busiest_minute: float
+    repeated_a_minute: float
+    repeated_method: str
+    repeated_object: str | None
+    upstream: float
+
+    @property
+    def hammers(self) -> bool:
+        return self.repeated_a_minute >= REPEATED_A_MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All partitions of a table, asked for more than once; `host`, `user`: who asks for the most bytes."""
+
+    object: str
+    method: str
+    calls: float
+    bytes: float
+    largest: int
+    seconds: float
+    host: str
+    user: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Everything that was asked."""
+
+    overview: Overview
+    outcomes: list[Outcomes]
+    slot_s: int
+    traffic: list[Traffic]
+    items: list[Item]
+    relayed: list[Relayed]
+    clients: list[Client]
+    listings: list[Listing]
+
+
+def ask(spark: SparkSession) -> Answers:
+    """Ask everything of the view."""
+    with failures("access log", AdviceError):
+        methods = spark.createDataFrame(list(_methods()), "method STRING, cached BOOLEAN")
+        methods.createOrReplaceTempView(_METHODS)
+        spark.sql(_READS).createOrReplaceTempView("reads")
+        overview = Overview(**_rows(spark, _OVERVIEW)[0])
+        minutes = int((overview.last - overview.first).total_seconds()) // 60
+        slot_s = 60 * max(1, -(-minutes // SLOTS))
+        return Answers(
+            overview,
+            [Outcomes(**row) for row in _rows(spark, _OUTCOMES)],
+            slot_s,
+            [Traffic(**row) for row in _rows(spark, _TRAFFIC.format(slot_s=slot_s))],
+            [Item(**row) for row in _rows(spark, _ITEMS)],
+            [Relayed(**row) for row in _rows(spark, _RELAYED)],
+            [Client(**row) for row in _rows(spark, _CLIENTS)],
+            [Listing(**row) for row in _rows(spark, _LISTINGS)],
+        )
+
+
+def _methods() -> Iterator[tuple[str, bool]]:
+    for method in METHODS.values():
+        yield method.name, method.kind is Kind.READ and (method.reads or method.learn)
+
+
+def _rows(spark: SparkSession, statement: str) -> list[dict[str, Any]]:
+    return [_in_utc(row.asDict()) for row in spark.sql(statement).collect()]
+
+
+def _in_utc(row: dict[str, Any]) -> dict[str, Any]:
+    """Times come as seconds: Spark's own would be of this machine's zone."""
+    return {key: datetime.fromtimestamp(value, UTC) if key in _TIMES else value for key, value in row.items()}

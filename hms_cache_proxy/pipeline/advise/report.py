@@ -1,0 +1,149 @@
+"""The report: one HTML file that holds its plots, so that it can be sent as it is.
+
+Job: HTML of the advice. Names come from clients: everything is escaped. Must not know how anything was found out.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Final
+
+from hms_cache_proxy import __version__
+from hms_cache_proxy.pipeline.advise import wording
+from hms_cache_proxy.pipeline.advise.advice import Advice
+
+ROWS: Final = 50
+NEVER_SHOWN: Final = 200
+_STYLE: Final = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #1d2733; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.2rem; border-bottom: 1px solid #d8dee6 }
+table { border-collapse: collapse; font-size: .86rem; margin: .6rem 0 } th, td { padding: .18rem .7rem .18rem 0 }
+th { text-align: left; color: #5a6675; font-weight: 600 } tr + tr td { border-top: 1px solid #edf0f4 }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; padding-left: .7rem }
+pre { background: #f4f6f8; padding: .8rem; overflow: auto; font-size: .84rem }
+img { max-width: 100% } li { margin: .3rem 0 } .quiet { color: #5a6675 } td { overflow-wrap: anywhere }
+"""
+
+
+def report(advice: Advice, toml: str, plots: Mapping[str, Path]) -> str:
+    """The whole page."""
+    return "\n".join(_page(advice, toml, plots))
+
+
+def _page(advice: Advice, toml: str, plots: Mapping[str, Path]) -> Iterator[str]:
+    answers = advice.answers
+    yield "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>hms-cache-proxy: advice</title>"
+    yield f"<style>{_STYLE}</style></head><body><h1>What the access log says</h1><ul>"
+    yield from (f"<li>{escape(sentence)}</li>" for sentence in wording.sentences(advice))
+    yield "</ul>"
+    for title, path in plots.items():
+        yield f"<h2>{escape(title)}</h2>"
+        yield f"<img alt='{escape(title)}' src='data:image/png;base64,{b64encode(path.read_bytes()).decode()}'>"
+    yield "<h2>Settings</h2><p>advice.toml; a size is that of the largest reply of each method, added up.</p>"
+    yield f"<pre>{escape(toml)}</pre>"
+    yield "<h2>Outcomes</h2>"
+    yield from _table(
+        ("outcome", "# calls", "# share", "# seconds that clients waited"),
+        (
+            (one.outcome, _n(one.calls), f"{one.calls / answers.overview.calls:.1%}", f"{one.seconds:,.1f}")
+            for one in answers.outcomes
+        ),
+    )
+    yield "<h2>Hot tables</h2>"
+    yield from _table(
+        ("table", "# reads", "# hits", "# writes", "# bytes", "# seconds"),
+        (
+            (
+                one.object,
+                _n(one.reads),
+                _share(one.hits, one.reads),
+                _n(one.writes),
+                wording.size(one.size),
+                f"{one.seconds:,.1f}",
+            )
+            for one in advice.hot
+        ),
+    )
+    yield f"<h2>Tables that nobody reads</h2><p>{escape(wording.never(advice))}</p>"
+    if advice.never.names:
+        yield from _listed([".".join(name) for name in advice.never.names])
+    yield "<h2>Calls that go to the metastore</h2><p>Always: no call of the method was a hit.</p>"
+    yield from _table(
+        ("method", "outcome", "reason", "# calls", "# seconds", "always", "most of them about", "what can be done"),
+        (
+            (one.method, one.outcome, one.reason, _n(one.calls), f"{one.seconds:,.1f}", "always" if one.always else "")
+            + (one.most, wording.relayed(one))
+            for one in answers.relayed
+        ),
+    )
+    yield "<h2>Clients</h2>"
+    yield from _table(
+        (
+            "client",
+            "# calls",
+            "# to the metastore",
+            "# in its busiest minute",
+            "most repeated question",
+            "# in one minute",
+        ),
+        (
+            (wording.who(one.host, one.user), _n(one.calls), _n(one.upstream), _n(one.busiest_minute))
+            + (
+                f"{one.repeated_method} {one.repeated_object or ''}",
+                _n(one.repeated_a_minute) + (" !" if one.hammers else ""),
+            )
+            for one in answers.clients
+        ),
+    )
+    yield "<h2>Listings that could be filters</h2>"
+    yield from _table(
+        ("table", "method", "# calls", "# bytes of all", "# largest reply", "mostly by"),
+        (
+            (one.object, one.method, _n(one.calls), wording.size(one.bytes), wording.size(one.largest))
+            + (wording.who(one.host, one.user),)
+            for one in answers.listings
+        ),
+    )
+    yield "<h2>The log</h2>"
+    read = advice.read
+    yield f"<p>{read.lines:,} lines; {read.empty:,} empty and {read.invalid:,} invalid ones left out.</p>"
+    yield from _table(
+        ("file", "# empty", "# invalid", "for example"),
+        ((one.file, _n(one.empty), _n(one.invalid), one.example) for one in advice.read.bad),
+    )
+    yield f"<p class='quiet'>hms-cache-proxy {escape(__version__)}, from {escape(', '.join(advice.logs))}</p>"
+    yield "</body></html>"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """Columns whose head begins with # hold numbers."""
+    cells = list(rows)
+    if not cells:
+        yield "<p class='quiet'>none</p>"
+        return
+    classes = [" class='n'" if head.startswith("# ") else "" for head in heads]
+    yield "<table><tr>"
+    yield from (f"<th{css}>{escape(head.removeprefix('# '))}</th>" for head, css in zip(heads, classes, strict=True))
+    yield "</tr>"
+    for row in cells[:ROWS]:
+        yield "<tr>"
+        for value, css in zip(row, classes, strict=True):
+            yield f"<td{css}>{'' if value is None else escape(str(value))}</td>"
+        yield "</tr>"
+    yield "</table>"
+
+
+def _listed(names: Sequence[str]) -> Iterator[str]:
+    more = f"\n... and {len(names) - NEVER_SHOWN:,} more, in advice.json" if len(names) > NEVER_SHOWN else ""
+    yield f"<pre>{escape(chr(10).join(names[:NEVER_SHOWN]) + more)}</pre>"
+
+
+def _n(number: float) -> str:
+    return f"{number:,.0f}"
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{part / whole:.1%}" if whole else ""

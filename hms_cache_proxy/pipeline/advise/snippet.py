@@ -1,0 +1,55 @@
+"""The advice as settings: a TOML file that `check-config` accepts.
+
+Job: write it. What only saves room is set; what changes what readers get stands there as a comment. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+from hms_cache_proxy.pipeline.advise.advice import MIB, SETTINGS, Advice
+from hms_cache_proxy.pipeline.advise.wording import when
+
+
+def snippet(advice: Advice) -> str:
+    """The text of the file."""
+    return "\n".join(_lines(advice)) + "\n"
+
+
+def _lines(advice: Advice) -> Iterator[str]:
+    overview, choice, made = advice.answers.overview, advice.choice, advice.patterns
+    yield f"# Advice from {overview.calls:,.0f} calls, {when(overview.first)} to {when(overview.last)} (UTC)."
+    yield f"# Hit ratio of reads: {choice.now:.1%} in the log, {choice.best:.1%} with everything cached."
+    if choice.reached < choice.wanted:
+        yield f"# {choice.wanted:.1%} cannot be had by caching more tables; these settings give {choice.reached:.1%}."
+    else:
+        yield f"# These settings give {choice.reached:.1%} ({choice.wanted:.1%} is wanted), if what follows is like it."
+    yield "# Put them into the file of your other settings, and try it: hms-cache-proxy check-config --config FILE"
+    yield ""
+    if made.include:
+        yield "# A table that is made later, in none of these, is not cached."
+    yield from _list("include", made.include)
+    yield from _list("exclude", made.exclude)
+    missed = Counter[str]()
+    for one in advice.answers.relayed:
+        missed[one.reason] += one.calls if one.outcome == "miss" else 0  # type: ignore[assignment]  # sampled: a share
+    for reason, (setting, means) in SETTINGS.items():
+        if missed[reason]:
+            yield ""
+            yield f"# {missed[reason] / overview.reads:.1%} of reads were missed for `{reason}`. But: {means}."
+            yield f"#{setting}"
+    yield ""
+    yield "[cache]"
+    yield f'max_bytes = "{advice.cache_bytes // MIB}MiB"'
+
+
+def _list(key: str, values: tuple[str, ...]) -> Iterator[str]:
+    if not values:
+        yield f"{key} = []"
+        return
+    yield f"{key} = ["
+    for value in values:
+        yield f"  {json.dumps(value)},"
+    yield "]"

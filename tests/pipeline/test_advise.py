@@ -1,0 +1,200 @@
+"""`hms-cache-proxy advise` as an operator runs it, on logs whose right advice is known by construction."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipeline import skewed_log
+from tests.pipeline.skewed_log import MIB
+
+ADVISE_S = 150
+MAIN = "from hms_cache_proxy.cli import main; main()"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: what it said, where it wrote."""
+
+    code: int
+    out: str
+    err: str
+    directory: Path
+
+    @property
+    def advice(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.directory / "advice.json").read_text())
+        return found
+
+
+def command(*arguments: str, before: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", before + MAIN, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=ADVISE_S,
+        env={**os.environ, "COLUMNS": "200", **environment},
+    )
+
+
+def advise(directory: Path, *arguments: str) -> Run:
+    options = ("--out", str(directory / "advice"), "--master", "local[2]", "--conf", "spark.driver.memory=512m")
+    done = command("advise", *options, *arguments)
+    return Run(done.returncode, done.stdout, done.stderr, directory / "advice")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The skewed log in two files, one of them compressed, among lines that are none, and a list of all tables."""
+    directory = tmp_path_factory.mktemp("advise")
+    log = skewed_log.skewed()
+    half = len(log.lines) // 2
+    skewed_log.Log(lines=log.lines[:half] + skewed_log.BAD).write(directory / "access-0.jsonl")
+    skewed_log.Log(lines=log.lines[half:]).write(directory / "access-1.jsonl.gz")
+    tables = directory / "tables"
+    tables.write_text("\n".join(skewed_log.catalogue()))
+    made = advise(directory, "--tables", str(tables), f"{directory}/access-*")
+    assert made.code == 0, made.err
+    return made
+
+
+def test_the_counts(run: Run) -> None:
+    advice = run.advice
+    total = len(skewed_log.skewed().lines)
+    assert advice["lines"] == {"read": total, "empty": 2, "invalid": 3}
+    assert (advice["calls"], advice["reads"], advice["sampled"]) == (total, skewed_log.READS, False)
+    assert (advice["from"], advice["to"]) == ("2026-11-22T16:00:00+00:00", "2026-11-22T17:00:00+00:00")
+    ratios = advice["hit_ratio"]
+    assert ratios["best"] == round(skewed_log.SERVED / skewed_log.READS, 4)
+    assert ratios["now"] == round(skewed_log.HITS / skewed_log.READS, 4)
+
+
+def test_the_tables_the_patterns_and_the_size(run: Run) -> None:
+    """Ten hot ones and nine of the warm ones reach 90 %; tables of the list that nobody reads are left out."""
+    advice = run.advice
+    assert advice["hit_ratio"]["reached"] == round(skewed_log.REACHED / skewed_log.READS, 4)
+    assert advice["cached_tables"] == 19
+    assert sorted(advice["include"]) == ["sales.hot_*", *(f"sales.warm_{number:02}" for number in range(9))]
+    assert advice["exclude"] == []
+    wanted = 10 * MIB + 9 * 10 * MIB + skewed_log.DATABASE_BYTES
+    assert advice["cache_max_bytes"] == -(-int(wanted * 1.25) // MIB) * MIB
+    assert [one["object"] for one in advice["hot"][:10]] == [f"hive.sales.{table}" for table in skewed_log.HOT]
+    assert advice["hot"][0] == {"object": "hive.sales.hot_00", "reads": 1000, "bytes": MIB}
+    assert advice["never_read"] == {"known": 134, "tables": sorted(skewed_log.NEVER)}
+
+
+def test_who_hammers_what_is_relayed_and_what_should_be_a_filter(run: Run) -> None:
+    advice = run.advice
+    (hammer,) = advice["hammering"]
+    assert (hammer["host"], hammer["user"], hammer["in_one_minute"]) == ("10.0.0.9", "poller", 900)
+    assert hammer["method"] == "get_current_notificationEventId"
+    relayed = {(one["method"], one["reason"]): one for one in advice["relayed"]}
+    assert {key: one["calls"] for key, one in relayed.items()} == {
+        ("get_current_notificationEventId", "events"): 900,
+        ("get_partitions_by_names", "not_loaded"): 1000,
+        ("get_table", "no_write_id"): 500,
+        ("get_table", "full"): 100,
+    }
+    assert {one["method"] for one in relayed.values() if one["always"]} == {
+        "get_current_notificationEventId",
+        "get_partitions_by_names",
+    }
+    assert "transactional_reads" in relayed["get_table", "no_write_id"]["remedy"]
+    (listing,) = advice["listings"]
+    assert listing == {
+        **{"table": "hive.sales.hot_00", "method": "get_partitions", "calls": 40, "bytes": 40 * (MIB - 4096)},
+        **{"host": "10.0.0.8", "user": "bi"},
+    }
+
+
+def test_the_settings_are_accepted(run: Run) -> None:
+    checked = command(
+        *("check-config", "--config", str(run.directory / "advice.toml")),
+        *("--upstream", "thrift://metastore:9083", "--json"),
+    )
+    assert checked.returncode == 0, checked.stderr
+    settings = json.loads(checked.stdout)
+    advice = run.advice
+    assert (settings["include"], settings["exclude"]) == (advice["include"], advice["exclude"])
+    assert settings["cache"]["max_bytes"] == advice["cache_max_bytes"]
+    assert settings["transactional_reads"] == "passthrough", "what changes answers is only a comment"
+    assert '#transactional_reads = "eventual"' in (run.directory / "advice.toml").read_text()
+
+
+def test_what_people_see(run: Run) -> None:
+    said = " ".join(run.out.split())
+    for words in (
+        "2 empty and 3 invalid lines were left out",
+        "access-0.jsonl: 2 empty, 3 invalid",
+        "19 of 131 tables give a hit ratio of 90.3%",
+        "3 of 134 tables were never read: old.a, old.b, sales.forgotten.",
+        "poller at 10.0.0.9 asks get_current_notificationEventId 900 times in one minute",
+        "hive.sales.hot_00 is listed as a whole by get_partitions: 40 times",
+        "report.html",
+    ):
+        assert words in said, run.out
+    page = (run.directory / "report.html").read_text()
+    assert page.count("<img ") == page.count("data:image/png;base64,") == 4
+    for words in ("hive.sales.hot_00", "old.b", "sales.hot_*", "poller at 10.0.0.9", "no_write_id", "not json"):
+        assert words in page, words
+    for name in ("traffic", "hit_ratio", "tables", "reasons"):
+        picture = (run.directory / f"{name}.png").read_bytes()
+        width, height = struct.unpack(">II", picture[16:24])
+        assert picture[:8] == b"\x89PNG\r\n\x1a\n" and width > 800 and height > 300
+
+
+def test_a_sample_without_a_cache_and_a_list_of_tables(tmp_path: Path) -> None:
+    """Lines stand for more than one call; relays of a proxy without a cache are what a cache would have served."""
+    skewed_log.relayed_sample().write(tmp_path / "access.jsonl")
+    made = advise(tmp_path, "--hit-ratio", "0.75", "--json", str(tmp_path / "access.jsonl"))
+    assert made.code == 0, made.err
+    advice = json.loads(made.out)
+    assert advice == made.advice
+    assert (advice["lines"]["read"], advice["calls"], advice["reads"], advice["sampled"]) == (100, 500, 500, True)
+    assert advice["hit_ratio"] == {"now": 0.0, "best": 1.0, "wanted": 0.75, "reached": 0.8}
+    assert (advice["include"], advice["exclude"]) == (["d.t"], [])
+    assert advice["cache_max_bytes"] == 64 * MIB, "never less"
+    assert advice["never_read"] == {"known": None, "tables": []}
+
+
+def test_nothing_but_other_lines(tmp_path: Path) -> None:
+    (tmp_path / "proxy.log").write_text("2026-11-22T16:00:00Z [info] worker listens\n\n")
+    made = advise(tmp_path, str(tmp_path / "proxy.log"))
+    assert made.code == 1 and "Traceback" not in made.err
+    assert "no line of an access log; 1 lines are something else, as in" in made.err
+    assert "[info] worker listens" in made.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ((), 2, "Missing argument 'LOG...'"),
+        (("log", "--hit-ratio", "1.5"), 2, "1.5 is not in the range 0<=x<=1"),
+        (("log", "--conf", "nothing"), 2, "--conf nothing: is not KEY=VALUE"),
+        (("log", "--metastore", "http://x:1"), 2, "only thrift://HOST:PORT is understood"),
+        (("log", "--tables", "/nowhere"), 1, "/nowhere: cannot be read"),
+        (("log", "--out", "/dev/null/x"), 1, "/dev/null/x: cannot be made"),
+    ],
+)
+def test_wrong_arguments(tmp_path: Path, arguments: tuple[str, ...], code: int, words: str) -> None:
+    out = () if "--out" in arguments else ("--out", str(tmp_path / "out"))
+    done = command("advise", *out, *arguments)
+    assert done.returncode == code and words in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_what_is_missing(tmp_path: Path) -> None:
+    out = ("advise", "--out", str(tmp_path), "log")
+    for module in ("pyspark", "matplotlib"):
+        done = command(*out, before=f"import sys; sys.modules['{module}'] = None; ")
+        assert done.returncode == 2 and f"{module} is missing: pip install 'hms-cache-proxy[pipeline]'" in done.stderr
+    done = command(*out, JAVA_HOME=str(tmp_path / "none"))
+    assert done.returncode == 2 and "Java 17 or newer is needed" in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
