@@ -62,6 +62,47 @@ def test_point_and_list_calls_share_entries(filled: tuple[Recorded, str]) -> Non
     assert [one.method for one in world.asked.take()] == ["get_partition_by_name"]
 
 
+def test_lists_fill_the_entries_of_partitions(filled: tuple[Recorded, str]) -> None:
+    """On 2.3 every list does; once the table is known."""
+    world, database = filled
+    lists: list[Callable[[], Any]] = [
+        lambda: world.client.get_partitions(database, "t", 20),
+        lambda: world.client.get_partitions_ps(database, "t", ["d0030", ""], -1),
+        lambda: world.client.get_partitions_ps_with_auth(database, "t", ["d0031", ""], -1, "u", ["g"]),
+        lambda: world.client.get_partitions_with_auth(database, "t", 25, "u", ["g"]),
+    ]
+    world.client.get_partitions(database, "t", 5)
+    world.client.get_partitions_by_names(database, "t", NAMES[:5])
+    assert [one.method for one in world.asked.take()] == ["get_partitions", "get_partitions_by_names"]
+    world.client.get_table(database, "t")
+    shown = [partition for ask in lists for partition in ask()]
+    world.asked.take()
+    names = [f"dt={dt}/region={region}" for dt, region in (partition.values for partition in shown)]
+    assert len(set(names)) == 27
+    assert world.client.get_partitions_by_names(database, "t", sorted(set(names))) == sorted(
+        {tuple(one.values): one for one in shown}.values(), key=lambda one: one.values
+    )
+    for name, partition in zip(names, shown, strict=True):
+        assert world.client.get_partition_by_name(database, "t", name) == partition
+    assert world.asked.take() == []
+    world.client.get_partitions(database, "t", -1)
+    world.asked.take()
+    assert world.client.get_partition_by_name(database, "t", NAMES[500]).values == VALUES[500]
+    assert world.asked.take() == []
+
+
+def test_a_longer_list_fills_nothing(recorded: Callable[..., Recorded], thousand: str, silent_hms: Metastore) -> None:
+    with MetastoreClient(*silent_hms.address) as direct:
+        create_table(direct, "more_than_a_thousand", keys="dt")
+        for at in range(0, 1001, 143):
+            add_partitions(direct, "more_than_a_thousand", [[f"d{number}"] for number in range(at, at + 143)])
+    world = recorded()
+    world.client.get_table("more_than_a_thousand", "t")
+    assert len(world.client.get_partitions("more_than_a_thousand", "t", -1)) == 1001
+    world.client.get_partition_by_name("more_than_a_thousand", "t", "dt=d1")
+    assert [one.method for one in world.asked.take()] == ["get_table", "get_partitions", "get_partition_by_name"]
+
+
 def test_get_table_and_its_req_twin_share_entries(filled: tuple[Recorded, str]) -> None:
     world, database = filled
     table = world.client.get_table(database, "t")

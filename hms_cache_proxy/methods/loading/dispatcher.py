@@ -30,7 +30,7 @@ from ..decision import Ask, Forward, Serve, Session, Wait
 from ..plan import EVERYTHING, Plan, plan
 from ..table import OTHER_LABEL
 from ..table import Kind as Calls
-from . import filters, partitions, statistics, tables
+from . import filters, lists, partitions, statistics, tables
 from .kinds import KINDS, OF_ROLES, ROLE_WRITES, ROLES
 from .looking import Conversation, Look, Maker, Shared
 from .refreshing import Due
@@ -51,6 +51,10 @@ OBJECTS: Mapping[str, Maker] = {
     "get_partition": partitions.one_partition,
     "get_partitions_statistics_req": statistics.of_partitions,
     "get_partitions_by_filter": filters.by_filter,
+    "get_partitions": lists.listed,
+    "get_partitions_ps": lists.listed,
+    "get_partitions_with_auth": lists.listed,
+    "get_partitions_ps_with_auth": lists.listed,
 }
 
 

@@ -31,20 +31,22 @@ from .looking import Conversation, Look, question, says_only
 from .members import Members, Name, target_of
 
 PLAIN, LIST, SINGLE = b"p", b"l", b"s"
-_SHOWN = ("values", "catName", "sd.cols.name")
+_SHOWN = ("values", "catName", "sd.cols.name", "privileges.rolePrivileges")
 _BY_NAMES = ("db_name", "tbl_name", "names", "engine")
 ASKED_AT_ONCE = 20_000
 """More missing partitions than this are the metastore's to answer as a whole."""
 
 class Shown:
-    """One partition of a reply: its bytes, its values, which way it was shown, how many columns it has."""
+    """One partition of a reply: its bytes, its values, which way it was shown, how many columns it has, and whether it
+    says what somebody may do with it."""
 
-    __slots__ = ("body", "columns", "shape", "values")
+    __slots__ = ("body", "columns", "privileged", "shape", "values")
 
     def __init__(self, body: bytes, decoded: Any, way: bytes) -> None:
         self.body = body
         self.values = tuple(decoded.values or ())
         self.shape = PLAIN if decoded.catName is None else way
+        self.privileged = decoded.privileges is not None
         self.columns = len(decoded.sd.cols or ()) if decoded.sd is not None else 0
 
 

@@ -6,7 +6,7 @@ it says that something does not exist. Owner: one per request.
 
 from __future__ import annotations
 
-from hms_cache_proxy.cache.ttl import Kind
+from hms_cache_proxy.cache.ttl import Item, Kind
 
 from ..held import kept_part
 from .looking import Conversation, Look
@@ -28,9 +28,16 @@ class Whole(Conversation):
 
     def learn(self, reply: bytes) -> None:
         """Keep it, unless it is a refusal."""
+        item = self.item(reply)
+        if item is None:
+            self.look.release()
+        else:
+            self.look.publish([item])
+
+    def item(self, reply: bytes) -> Item | None:
+        """The entry; None for a refusal."""
         body = kept_part(self._method, reply)
         absent = body is not None and body[1:3] != b"\0\0"
         if body is None or (absent and not self.look.policy(self.kind).cache_missing):
-            self.look.release()
-            return
-        self.look.publish([self.look.item(self.kind, self._key, body, absent=absent)])
+            return None
+        return self.look.item(self.kind, self._key, body, absent=absent)

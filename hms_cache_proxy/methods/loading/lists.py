@@ -1,0 +1,100 @@
+"""Lists of partitions kept as they came, which also fill the entries of the partitions in them: who lists a table and
+then asks for some of its partitions by name asks the metastore once.
+
+Job: a reply to the entries that it may fill. Must not know: ages, claims.
+
+What a list says of a partition is what calls by names say for get_partitions on every Hive, and for the other lists on
+2.3 (docs/architecture.md, "store"): only these fill entries. Names are made of the values and of the partition keys of
+the table, which has to be in the cache (every engine asks for it first). A list is answered from its own entry, in one
+look, not put together from a thousand. Owner: one per request.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hms_cache_proxy.cache.ttl import Item, Kind
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import Header
+
+from .. import shapes
+from ..readers.part_names import make_name, split_name
+from .looking import Conversation, Look
+from .members import Name
+from .partitions import PLAIN, PartitionEntries, Shown, partitions_in, table_of
+from .tables import table_key
+from .whole import Whole
+
+FILLED_AT_ONCE: Final = 1000
+"""A longer list fills nothing: it would cost the loop more than 10 ms, and push out what others use."""
+
+_SAYS_WHAT_NAMES_SAY: Final = b"get_partitions"
+_KEYS: Final = ("success.partitionKeys.name",)
+
+
+class Listed(Conversation):
+    """One list of partitions."""
+
+    def __init__(self, look: Look, header: Header, table: Name, arguments: bytes) -> None:
+        self.look = look
+        self.kind = Kind.PARTITION
+        self._method = header.name
+        self._table = table
+        self._whole = Whole(look, header.name.decode(), arguments, Kind.PARTITION)
+
+    def wanted(self) -> tuple[bytes | None, list[bytes]]:
+        """The result, or its key."""
+        return self._whole.wanted()
+
+    def learn(self, reply: bytes) -> None:
+        """Keep the reply, and the partitions in it."""
+        item = self._whole.item(reply)
+        if item is None:
+            self.look.release()
+        else:
+            self.look.publish([item, *self._entries(reply)])
+
+    def _entries(self, reply: bytes) -> list[Item]:
+        shown = partitions_in(self._method.decode(), reply, wrapped=False) or []
+        keys = _keys_of(self.look, self._table) if 0 < len(shown) <= FILLED_AT_ONCE else None
+        if keys is None:
+            return []
+        names: dict[tuple[bytes, ...], bytes] = {}
+        alike: list[Shown] = []
+        for partition in shown:
+            if partition.privileged or (partition.shape != PLAIN and self._method != _SAYS_WHAT_NAMES_SAY):
+                continue
+            name = _name(keys, partition.values)
+            if name is not None:
+                names[partition.values] = name
+                alike.append(partition)
+        return PartitionEntries(self.look, self._table).items(alike, names)
+
+
+def listed(look: Look, header: Header, args: Any, arguments: bytes) -> Listed | None:
+    """The conversation; None where the table cannot be told."""
+    table = table_of(args.db_name, args.tbl_name)
+    return None if table is None else Listed(look, header, table, arguments)
+
+
+def _keys_of(look: Look, table: Name) -> tuple[bytes, ...] | None:
+    """Names of the partition keys of a table that is in the cache."""
+    entry = look.get(Kind.TABLE, [table_key(look, table)])[0]
+    if entry is None:
+        return None
+    projection = shapes.result_projection("get_table", _KEYS)
+    try:
+        decoded = spec.decode(projection, b"\x0c\0\0" + entry.body + b"\0")[0].success
+    except WireError:
+        return None
+    return tuple(key.name for key in decoded.partitionKeys or ()) or None
+
+
+def _name(keys: tuple[bytes, ...], values: tuple[bytes, ...]) -> bytes | None:
+    """The name of a partition with these values; None for one that would not be read back as them."""
+    if len(keys) != len(values) or not all(values):
+        return None
+    name = make_name([(key, b"") for key in keys], values)
+    parts = split_name(name)
+    return name if parts is not None and tuple(parts.values()) == values else None
