@@ -5,7 +5,8 @@ the set size, or when the disk refuses; count. Must not know: which calls are re
 
 Invariants: `put` never waits (a result costs a hash of its request and of itself); at most QUEUE_BYTES wait; a result
 that is not written is counted, with a log line for the first of its cause. What waits when the process is killed is
-lost: FLUSH_INTERVAL_S of it. Owner: one per worker; `put` on its loop, `write_out` in one thread at a time.
+lost: FLUSH_INTERVAL_S of it. Owner: one per worker; `put` and `take` on its loop, `write` in one thread at a time. What
+both touch is one dict and one flag, each by single operations.
 """
 
 from __future__ import annotations
@@ -72,10 +73,14 @@ class Writer:
             self._said.add(why)
             log.warning("a result was not recorded", file=self._path, why=why, later="only counted")
 
-    def write_out(self) -> None:
-        """Write what waits, and see whether recording goes on."""
+    def take(self) -> list[bytes]:
+        """What waits, to be given to `write`."""
         waiting, self._waiting = self._waiting, []
         self._waiting_bytes = 0
+        return waiting
+
+    def write(self, waiting: list[bytes]) -> None:
+        """Write these, and see whether recording goes on."""
         if waiting and self.active:
             self._append(waiting)
         if self.active:
@@ -84,7 +89,7 @@ class Writer:
 
     def close(self) -> None:
         """Write what waits; the object cannot be used any more."""
-        self.write_out()
+        self.write(self.take())
         self._file.close()
 
     def _append(self, records: list[bytes]) -> None:

@@ -238,7 +238,7 @@ def _sweep_interval_s(config: Config) -> float:
 async def _write_out(writer: recording.Writer) -> None:
     while writer.active:
         await asyncio.sleep(recording.FLUSH_INTERVAL_S)
-        await asyncio.to_thread(writer.write_out)
+        await asyncio.to_thread(writer.write, writer.take())
 
 
 async def _flush(metrics: WorkerMetrics) -> None:

@@ -11,17 +11,22 @@ import enum
 import time
 from collections.abc import Sequence
 
+import structlog
+
 from hms_cache_proxy import __version__
 from hms_cache_proxy.cache.mode import BY_TIME, ModeReason
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.cache.ttl import TtlCache
 from hms_cache_proxy.config import Config
+from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.recording.file import RecordingFile
-from hms_cache_proxy.recording.format import State
+from hms_cache_proxy.recording.format import FileHeader, State
 from hms_cache_proxy.supervisor.children import Child
 from hms_cache_proxy.supervisor.flush import Flusher
 from hms_cache_proxy.supervisor.probe import UpstreamProbe
+
+log = structlog.get_logger()
 
 BY_TIME_TEXT = "TTL mode: answers are given for a time, as no notification log is followed"
 
@@ -129,7 +134,11 @@ class ProxyView:
     def _recording_facts(self) -> dict[str, object] | None:
         if self._recording is None:
             return None
-        header = self._recording.header()
+        try:
+            header = self._recording.header()
+        except ConfigError as error:  # somebody has written to it
+            header = FileHeader(0, 1)
+            log.warning("the recording cannot be read", error=str(error))
         left_s = max(0.0, header.until_ms / 1000 - time.time()) if header.until_ms else None
         active = header.state is State.OPEN and left_s != 0
         return {

@@ -153,7 +153,7 @@ def test_the_writer_stops_at_its_size_and_at_its_time(tmp_path: Path) -> None:
     writer = Writer(str(path), HEADER_BYTES + 60, WorkerMetrics())
     for number in range(3):
         writer.put(b"m", b"%d" % number, 2, b"r" * 20)
-    writer.write_out()
+    writer.write(writer.take())
     assert not writer.active, "it is full"
     writer.put(b"m", b"9", 2, b"r")
     writer.close()

@@ -41,7 +41,7 @@ class Recording:
         self.book.core._exchange._decider = self.recorder
 
     def records(self) -> list[Record]:
-        self.writer.write_out()
+        self.writer.write(self.writer.take())
         return content(self.path)[0]
 
 

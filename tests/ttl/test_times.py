@@ -65,6 +65,55 @@ def test_what_is_due_is_given_and_loaded_behind(recorded: Callable[..., Recorded
     assert set(asked) <= {"get_table", "get_partitions_by_names", "get_partition_by_name"}
 
 
+def test_filters_and_statistics_are_refreshed_together(recorded: Callable[..., Recorded], unique_name: str) -> None:
+    """One call for each kind of thing, however many entries and requests; then nothing is due."""
+    world = recorded(TTL_REFRESH_INTERVAL="2s")
+    create_table(world.direct, unique_name)
+    values = [[f"d{number:02}", "r"] for number in range(30)]
+    names = [f"dt={dt}/region={region}" for dt, region in values]
+    add_partitions(world.direct, unique_name, values)
+    client = world.client
+
+    def statistics(wanted: list[str]) -> Any:
+        request = ttypes.PartitionsStatsRequest(dbName=unique_name, tblName="t", colNames=["c"], partNames=wanted)
+        return client.get_partitions_statistics_req(request)
+
+    def read() -> int:
+        client.get_table(unique_name, "t")
+        shown = client.get_partitions_by_filter(unique_name, "t", "dt < 'd20'", -1)
+        client.get_partitions_by_filter(unique_name, "t", "dt >= 'd10'", -1)
+        client.get_partitions_by_names(unique_name, "t", names[5:25])
+        statistics(names[:15])
+        statistics(names[10:])
+        return int(shown[3].lastAccessTime)
+
+    read()
+    partition = world.direct.get_partition_by_name(unique_name, "t", names[3])
+    partition.lastAccessTime = 77
+    world.direct.alter_partition(unique_name, "t", partition)
+    world.asked.take()
+    time.sleep(2.1)
+    world.asked.hold()
+    assert read() == 0, "the old one is given"
+    time.sleep(0.3)
+    world.asked.let_go()
+    _until(lambda: read() == 77)
+    time.sleep(0.3)
+    asked = world.asked.take()
+    assert sorted(one.method for one in asked) == [
+        "get_partition_names",
+        "get_partitions_by_names",
+        "get_partitions_statistics_req",
+        "get_table",
+    ]
+    wanted = sorted(name.encode() for name in names)
+    for one in asked:
+        if one.method == "get_partitions_by_names":
+            assert sorted(one.args.names) == wanted
+        elif one.method == "get_partitions_statistics_req":
+            assert sorted(one.args.request.partNames) == wanted
+
+
 def test_ttl_of_one_kind_and_of_one_table(recorded: Callable[..., Recorded], unique_name: str) -> None:
     world = recorded(
         TTL_KINDS='{"table_names": {"ttl": "0s"}}', TTL_TABLES=f'[{{"pattern": "{unique_name}.t", "ttl": "0s"}}]'

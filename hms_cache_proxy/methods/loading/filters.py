@@ -27,9 +27,9 @@ from ..readers.base import success_structs
 from ..readers.filter_grammar import Between, Compare, LikeFilter, Node, keys_of, parse
 from ..readers.filter_match import Match, Unsure
 from ..readers.part_names import DEFAULT_PARTITION, split_name
-from .looking import Conversation, Look, question
+from .looking import HOLD_BYTES, Conversation, Due, Look, question
 from .members import Name
-from .partitions import ASKED_AT_ONCE, LIST, PartitionEntries, by_values, partitions_in, table_of
+from .partitions import ASKED_AT_ONCE, LIST, PartitionEntries, PartitionsByNames, by_values, partitions_in, table_of
 from .tables import table_key
 from .whole import Whole
 
@@ -60,6 +60,7 @@ class ByFilter(Conversation):
         self._names_key = look.key(kind, b"names of", *table, *self._parts)
         self._names_kind = kind
         self._names: list[bytes] | None = None
+        self._selected: list[bytes] = []
         self._known: dict[bytes, bytes] = {}
         self._missing: list[bytes] = []
         self._given_up = False
@@ -92,7 +93,7 @@ class ByFilter(Conversation):
             self._give_up()
             return None
         self._names = names
-        self.look.publish([self.look.item(self._names_kind, self._names_key, b"\0".join(names))])
+        self._publish_names(names)
         body, missing = self._from_names()
         if body is not None:
             return body
@@ -105,10 +106,40 @@ class ByFilter(Conversation):
         """The metastore answered the request itself: its reply is kept whole."""
         self._whole.learn(reply)
 
+    def due(self, header: Header, message: bytes) -> Iterator[Due]:
+        """The names; or, where they are not used, the whole reply."""
+        if not self._given_up:
+            if self._names_key in self.look.due:
+                yield self._names_key, self._question_for_names(), self._learn_names
+            return
+        for key in self.look.due:
+            if key != self._names_key:
+                yield key, Ask(header, message, HOLD_BYTES), self.learn
+
+    def batch(self) -> PartitionsByNames | None:
+        """The partitions."""
+        return None if self._given_up else self._by_names(self._selected)
+
+    def _by_names(self, wanted: list[bytes]) -> PartitionsByNames:
+        """The call that gives partitions of these names."""
+        header = self._header._replace(name=b"get_partitions_by_names")
+        arguments = spec.args("get_partitions_by_names")(db_name=self._args.db_name, tbl_name=self._args.tbl_name)
+        return PartitionsByNames(self.look, header, self._entries.table, arguments, wanted)
+
+    def _learn_names(self, reply: bytes) -> None:
+        names = _names_in(reply)
+        if names is None:
+            self.look.release()
+        else:
+            self._publish_names(names)
+
+    def _publish_names(self, names: list[bytes]) -> None:
+        self.look.publish([self.look.item(self._names_kind, self._names_key, b"\0".join(names))])
+
     def _from_names(self) -> tuple[bytes | None, list[bytes]]:
         assert self._names is not None
         try:
-            selected = [name for name in self._names if self._is_selected(name)]
+            self._selected = selected = [name for name in self._names if self._is_selected(name)]
         except Unsure:
             self._given_up = True
             return self._whole.wanted()
@@ -137,10 +168,7 @@ class ByFilter(Conversation):
         return question(method, self._header, arguments)
 
     def _question_for_partitions(self) -> Ask:
-        arguments = spec.args("get_partitions_by_names")(
-            db_name=self._args.db_name, tbl_name=self._args.tbl_name, names=self._missing
-        )
-        return question("get_partitions_by_names", self._header, arguments)
+        return self._by_names(self._missing).question(self._missing)
 
     def _partitions_came(self, reply: bytes) -> bytes | None:
         shown = partitions_in("get_partitions_by_names", reply, wrapped=False)
@@ -175,7 +203,7 @@ def by_filter(look: Look, header: Header, args: Any, arguments: bytes) -> ByFilt
         node = parse(args.filter)
     except LikeFilter:
         return None
-    entry = look.get(Kind.TABLE, [table_key(look, table)])[0]
+    entry = look.peek(Kind.TABLE, table_key(look, table))
     if node is None or entry is None:
         return None
     keys = _string_keys(entry.body)

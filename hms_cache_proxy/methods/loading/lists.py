@@ -14,23 +14,19 @@ from __future__ import annotations
 from typing import Any, Final
 
 from hms_cache_proxy.cache.ttl import Item, Kind
-from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 
-from .. import shapes
 from ..readers.part_names import make_name, split_name
 from .looking import Conversation, Look
 from .members import Name
 from .partitions import PLAIN, PartitionEntries, Shown, partitions_in, table_of
-from .tables import table_key
+from .tables import partition_keys
 from .whole import Whole
 
 FILLED_AT_ONCE: Final = 1000
 """A longer list fills nothing: it would cost the loop more than 10 ms, and push out what others use."""
 
 _SAYS_WHAT_NAMES_SAY: Final = b"get_partitions"
-_KEYS: Final = ("success.partitionKeys.name",)
 
 
 class Listed(Conversation):
@@ -57,7 +53,7 @@ class Listed(Conversation):
 
     def _entries(self, reply: bytes) -> list[Item]:
         shown = partitions_in(self._method.decode(), reply, wrapped=False) or []
-        keys = _keys_of(self.look, self._table) if 0 < len(shown) <= FILLED_AT_ONCE else None
+        keys = partition_keys(self.look, self._table) if 0 < len(shown) <= FILLED_AT_ONCE else None
         if keys is None:
             return []
         names: dict[tuple[bytes, ...], bytes] = {}
@@ -76,19 +72,6 @@ def listed(look: Look, header: Header, args: Any, arguments: bytes) -> Listed | 
     """The conversation; None where the table cannot be told."""
     table = table_of(args.db_name, args.tbl_name)
     return None if table is None else Listed(look, header, table, arguments)
-
-
-def _keys_of(look: Look, table: Name) -> tuple[bytes, ...] | None:
-    """Names of the partition keys of a table that is in the cache."""
-    entry = look.get(Kind.TABLE, [table_key(look, table)])[0]
-    if entry is None:
-        return None
-    projection = shapes.result_projection("get_table", _KEYS)
-    try:
-        decoded = spec.decode(projection, b"\x0c\0\0" + entry.body + b"\0")[0].success
-    except WireError:
-        return None
-    return tuple(key.name for key in decoded.partitionKeys or ()) or None
 
 
 def _name(keys: tuple[bytes, ...], values: tuple[bytes, ...]) -> bytes | None:

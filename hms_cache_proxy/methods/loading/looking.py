@@ -6,8 +6,8 @@ know: methods. Owner: one per request, on the worker's loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from time import monotonic_ns
 from typing import Any, Protocol
 
@@ -63,7 +63,8 @@ class Look:
     database: bytes | None = None
     table: bytes | None = None
     lists: tuple[Target, ...] = ()
-    due: list[bytes] = field(default_factory=list)
+    due: dict[bytes, int] = field(default_factory=dict)
+    """Keys that were found due for a refresh, and when the load of what was found had begun."""
     load: Load | None = None
 
     def policy(self, kind: Kind) -> Policy:
@@ -94,9 +95,26 @@ class Look:
                 if entry is not None:
                     self.shared.touched.add(key)
                     if entry.loaded_ns <= due:
-                        self.due.append(key)
+                        self.due[key] = entry.loaded_ns
                 found.append(entry)
         return found
+
+    def peek(self, kind: Kind, key: bytes) -> Found | None:
+        """An entry that is needed to understand the request: it is not this one's to refresh."""
+        due = self.due.copy()
+        found = self.get(kind, [key])[0]
+        self.due = due
+        return found
+
+    def again(self) -> Look:
+        """The same view, of another load."""
+        return replace(self, due={}, load=None)
+
+    def is_still_due(self, key: bytes) -> bool:
+        """Is there still what was found, or has somebody loaded it anew?"""
+        with self.shared.cache.snapshot() as snapshot:
+            entry = snapshot.since(key, 0)
+        return entry is not None and entry.loaded_ns <= self.due[key]
 
     def claim(self, keys: Sequence[bytes], *, alone: bool) -> bool:
         """Begin to load these; False if another load is after one of them and `alone` says that this one waits."""
@@ -147,6 +165,46 @@ class Reload:
     release: Callable[[], None]
 
 
+Due = tuple[bytes, Ask, Callable[[bytes], None]]
+"""An entry that is asked for by itself: its key, the question, what becomes of the reply."""
+
+
+class Batch(Protocol):
+    """Entries of one table, by partition name, that one question can ask for, whichever requests have met them."""
+
+    look: Look
+    kind: Kind
+
+    @property
+    def place(self) -> tuple[bytes, ...]:
+        """What of equal place may be asked for together."""
+        ...
+
+    def due_names(self) -> list[bytes]:
+        """Those that were found due for a refresh."""
+        ...
+
+    def find(self) -> None:
+        """See what is there, and what of it is due."""
+        ...
+
+    def only(self, wanted: list[bytes]) -> Batch:
+        """Others of the same place, as a load of its own."""
+        ...
+
+    def keys(self) -> dict[bytes, bytes]:
+        """The names by their keys."""
+        ...
+
+    def question(self, wanted: list[bytes]) -> Ask:
+        """Asks for these, which `learn` then expects."""
+        ...
+
+    def learn(self, reply: bytes) -> None:
+        """The reply to it."""
+        ...
+
+
 class Conversation(Protocol):
     """How one request is answered from objects: first from the cache alone, then by questions, or, where a class says
     nothing of them, by the client's own request."""
@@ -170,6 +228,16 @@ class Conversation(Protocol):
     def learn(self, reply: bytes) -> None:
         """The reply to the client's own request: publish what it has."""
         ...
+
+    def due(self, header: Header, message: bytes) -> Iterator[Due]:
+        """What is due for a refresh and is asked for by itself: at most one, as it shares this one's view. By default
+        the client's own request again. After `wanted`."""
+        for key in tuple(self.look.due)[:1]:
+            yield key, Ask(header, message, HOLD_BYTES), self.learn
+
+    def batch(self) -> Batch | None:
+        """What is due for a refresh and can be asked for together with what others have met. After `wanted`."""
+        return None
 
 
 def says_only(request: Any, *names: str) -> bool:

@@ -12,6 +12,7 @@ A partition is found in a reply by its values: a name that was asked for tells t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import random
 from typing import Any
 
@@ -27,8 +28,9 @@ from ..decision import Ask
 from ..held import reply_header, returned_at
 from ..readers.base import success_struct, success_structs, wrapped_structs
 from ..readers.part_names import make_name, split_name
-from .looking import Conversation, Look, question, says_only
+from .looking import Conversation, Due, Look, question, says_only
 from .members import Members, Name, target_of
+from .tables import partition_keys
 
 PLAIN, LIST, SINGLE = b"p", b"l", b"s"
 _SHOWN = ("values", "catName", "sd.cols.name", "privileges.rolePrivileges")
@@ -178,9 +180,34 @@ class PartitionsByNames(Conversation):
         holder.names = self._missing = wanted
         return question(self._method, self._header, self.args)
 
+    @property
+    def place(self) -> tuple[bytes, ...]:
+        """The table and the method."""
+        return (b"partitions", *self.table, self._header.name)
+
+    def batch(self) -> PartitionsByNames:
+        """All that is due here."""
+        return self
+
+    def due(self, header: Header, message: bytes) -> Iterator[Due]:
+        """Nothing by itself."""
+        return iter(())
+
+    def only(self, wanted: list[bytes]) -> PartitionsByNames:
+        """A load of these."""
+        return PartitionsByNames(self.look.again(), self._header, self.table, self.args, wanted)
+
+    def keys(self) -> dict[bytes, bytes]:
+        """The names by their keys."""
+        return {self.key(LIST, name): name for name in self._names}
+
+    def find(self) -> None:
+        """See what is there, and what of it is due."""
+        self._entries.get(LIST, self._names)
+
     def due_names(self) -> list[bytes]:
         """Those of its names whose entries are due for a refresh."""
-        due = set(self.look.due)
+        due = self.look.due
         return [n for n in self._names if self.key(PLAIN, n) in due or self.key(LIST, n) in due]
 
     def answered(self, reply: bytes | None) -> Ask | bytes | None:
@@ -286,7 +313,7 @@ def one_partition(look: Look, header: Header, args: Any, arguments: bytes) -> On
     if header.name == b"get_partition_by_name":
         name = args.part_name
     else:
-        keys = look.shared.keys_of_tables.get(table)
+        keys = partition_keys(look, table) or look.shared.keys_of_tables.get(table)
         if keys is None or args.part_vals is None or len(keys) != len(args.part_vals) or not all(args.part_vals):
             return None
         name = make_name([(key, b"") for key in keys], args.part_vals)

@@ -1,39 +1,32 @@
 """What is due for a refresh: collected while answers are given, then asked for in as few calls as possible.
 
 Job: one reload for all readers (the cache's claims see to it over all workers), and one call for all partitions of a
-table that came due together. Must not know: sockets, the loop; `wake` tells whoever carries reloads out that there are
-some. Owner: one per worker, on its loop.
+table that came due together, whichever requests have met them. Must not know: sockets, the loop, what entries are;
+`wake` tells whoever carries reloads out that there are some. Owner: one per worker, on its loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
-from hms_cache_proxy.cache.ttl import Kind
 from hms_cache_proxy.wire.message import Header
 
-from ..decision import Ask
-from .looking import HOLD_BYTES, Conversation, Look, Reload
-from .members import Name
-from .partitions import LIST, PartitionsByNames
+from .looking import Batch, Conversation, Reload
+from .looking import Due as One
 
 NAMES_AT_ONCE = 1000
 """Partitions that one call asks for."""
 WAITING = 10_000
-"""Requests remembered; what comes beyond is due still when it is read again."""
+"""Entries remembered; what comes beyond is due still when it is read again."""
 
 
 @dataclass(slots=True)
-class _Table:
-    """Partitions of one table, as one user sees them."""
+class _Together:
+    """Names of one place that are due, as one user sees them."""
 
     identity: bytes
-    look: Look
-    header: Header
-    args: Any
-    table: Name
+    batch: Batch
     names: dict[bytes, None] = field(default_factory=dict)
 
 
@@ -42,51 +35,45 @@ class Due:
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._requests: dict[bytes, tuple[bytes, Header, bytes, Conversation]] = {}
-        self._tables: dict[tuple[bytes, Name, bytes], _Table] = {}
+        self._alone: dict[bytes, tuple[bytes, One, Conversation]] = {}
+        self._together: dict[tuple[bytes, ...], _Together] = {}
 
     def add(self, identity: bytes, conversation: Conversation, header: Header, message: bytes) -> None:
         """An answer was given of which something is due (`conversation.look.due`)."""
-        if not self._requests and not self._tables:
+        if not self._alone and not self._together:
             self._wake()
-        if isinstance(conversation, PartitionsByNames):
-            place = (identity, conversation.table, header.name)
-            known = self._tables.setdefault(
-                place, _Table(identity, conversation.look, header, conversation.args, conversation.table)
-            )
-            known.names.update(dict.fromkeys(conversation.due_names()))
-        elif len(self._requests) < WAITING:
-            for key in conversation.look.due:
-                self._requests.setdefault(key, (identity, header, message, conversation))
+        batch = conversation.batch()
+        names = batch.due_names() if batch is not None else ()
+        if batch is not None and names and len(self._together) < WAITING:
+            known = self._together.setdefault((identity, *batch.place), _Together(identity, batch))
+            known.names.update(dict.fromkeys(names))
+        if len(self._alone) < WAITING:
+            for one in conversation.due(header, message):
+                self._alone.setdefault(one[0], (identity, one, conversation))
 
     def take(self) -> Iterator[Reload]:
         """The reloads, each claimed: what others are after already is left out."""
-        requests, self._requests = self._requests, {}
-        tables, self._tables = self._tables, {}
-        for key, (identity, header, message, conversation) in requests.items():
+        alone, self._alone = self._alone, {}
+        together, self._together = self._together, {}
+        for identity, (key, ask, learn), conversation in alone.values():
             look = conversation.look
-            if look.claim([key], alone=True):
-                ask = Ask(header, message, HOLD_BYTES)
-                yield Reload(conversation.kind, identity, ask, conversation.learn, look.release)
-        for table in tables.values():
-            names = list(table.names)
+            if look.is_still_due(key) and look.claim([key], alone=True):
+                yield Reload(conversation.kind, identity, ask, learn, look.release)
+        for known in together.values():
+            names = list(known.names)
             for at in range(0, len(names), NAMES_AT_ONCE):
-                yield from _of_partitions(table, names[at : at + NAMES_AT_ONCE])
+                yield from _of_batch(known, names[at : at + NAMES_AT_ONCE])
 
 
-def _of_partitions(table: _Table, names: list[bytes]) -> Iterator[Reload]:
-    look = Look(
-        table.look.shared,
-        table.look.user,
-        table.look.depends,
-        database=table.look.database,
-        table=table.look.table,
-        lists=table.look.lists,
-    )
-    again = PartitionsByNames(look, table.header, table.table, table.args, names)
-    keys = {again.key(LIST, name): name for name in names}
+def _of_batch(known: _Together, names: list[bytes]) -> Iterator[Reload]:
+    found = known.batch.only(names)
+    found.find()
+    again = found.only(found.due_names())
+    look, keys = again.look, again.keys()
+    if not keys:
+        return
     look.claim(list(keys), alone=False)
     assert look.load is not None, "it was claimed"
     mine = [keys[key] for key in look.load.claimed]
     if mine:
-        yield Reload(Kind.PARTITION, table.identity, again.question(mine), again.learn, look.release)
+        yield Reload(again.kind, known.identity, again.question(mine), again.learn, look.release)

@@ -7,10 +7,11 @@ answer like any other. Must not know: ages, claims. Owner: one per request.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct as Packer
 from typing import Any
 
-from hms_cache_proxy.cache.ttl import Item, Kind
+from hms_cache_proxy.cache.ttl import Found, Item, Kind
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.wire.message import Header
 from hms_cache_proxy.wire.spans import end_of_value
@@ -19,7 +20,7 @@ from hms_cache_proxy.wire.spec import TType
 from ..decision import Ask
 from ..held import returned_at
 from ..readers.base import success_struct
-from .looking import Conversation, Look, question, says_only
+from .looking import Conversation, Due, Look, question, says_only
 from .members import Members, Name, target_of
 
 _PLAIN = ("dbName", "tblName", "colNames", "partNames", "catName", "engine")
@@ -49,8 +50,7 @@ class StatisticsOfPartitions(Conversation):
 
     def wanted(self) -> tuple[bytes | None, list[bytes]]:
         """The result, or the keys of what is missing."""
-        members = Members(self._table, self._names)
-        found = self.look.get(self.kind, [self._key(name) for name in self._names], members)
+        found = self._find()
         self._known = {n: f.body for n, f in zip(self._names, found, strict=True) if f is not None}
         self._missing = [n for n, f in zip(self._names, found, strict=True) if f is None]
         if self._missing:
@@ -59,10 +59,45 @@ class StatisticsOfPartitions(Conversation):
 
     def ask(self) -> Ask | None:
         """A question for those that are missing."""
-        if not self._known:
-            return None
-        self._args.request.partNames = self._missing
+        return self.question(self._missing) if self._known else None
+
+    def question(self, wanted: list[bytes]) -> Ask:
+        """The same request for other names."""
+        self._args.request.partNames = self._missing = wanted
         return question("get_partitions_statistics_req", self._header, self._args)
+
+    @property
+    def place(self) -> tuple[bytes, ...]:
+        """The table, the columns and the engine."""
+        return (b"statistics", *self._of)
+
+    def batch(self) -> StatisticsOfPartitions:
+        """All that is due here."""
+        return self
+
+    def due(self, header: Header, message: bytes) -> Iterator[Due]:
+        """Nothing by itself."""
+        return iter(())
+
+    def find(self) -> None:
+        """See what is there, and what of it is due."""
+        self._find()
+
+    def _find(self) -> list[Found | None]:
+        return self.look.get(self.kind, [self._key(n) for n in self._names], Members(self._table, self._names))
+
+    def due_names(self) -> list[bytes]:
+        """Those of its names whose entries are due for a refresh."""
+        return [name for name in self._names if self._key(name) in self.look.due]
+
+    def only(self, wanted: list[bytes]) -> StatisticsOfPartitions:
+        """A load of these."""
+        self._args.request.partNames = wanted
+        return StatisticsOfPartitions(self.look.again(), self._header, self._table, self._args)
+
+    def keys(self) -> dict[bytes, bytes]:
+        """The names by their keys."""
+        return {self._key(name): name for name in self._names}
 
     def answered(self, reply: bytes | None) -> Ask | bytes | None:
         """The missing ones: the result is all together."""

@@ -11,13 +11,18 @@ from typing import Any
 
 from hms_cache_proxy.cache.ttl import Kind
 from hms_cache_proxy.consistency import names
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 
+from .. import shapes
 from ..held import returned_at
 from ..readers.base import success_struct, wrapped_struct
 from .looking import Conversation, Look, says_only
+from .members import Name
 from .whole import Whole
 
+_KEYS = ("success.partitionKeys.name",)
 PLAIN = ("dbName", "tblName", "catName", "engine")
 """Fields of a GetTableRequest that only name the table."""
 
@@ -71,3 +76,16 @@ def one_table(look: Look, header: Header, args: Any, arguments: bytes) -> OneTab
 def table_key(look: Look, name: tuple[bytes, bytes, bytes]) -> bytes:
     """The key of a table's entry: catalog, database, table."""
     return look.key(Kind.TABLE, *name)
+
+
+def partition_keys(look: Look, name: Name) -> tuple[bytes, ...] | None:
+    """Names of the partition keys of a table that is in the cache; None if it is not, or has none."""
+    entry = look.peek(Kind.TABLE, table_key(look, name))
+    if entry is None:
+        return None
+    projection = shapes.result_projection("get_table", _KEYS)
+    try:
+        decoded = spec.decode(projection, b"\x0c\0\0" + entry.body + b"\0")[0].success
+    except WireError:
+        return None
+    return tuple(key.name for key in decoded.partitionKeys or ()) or None
