@@ -32,6 +32,7 @@ MAX_PAYLOAD_BYTES: Final = 256 << 20
 """More than any record has: a length beyond it is damage."""
 
 _HEADER: Final = Struct(">8sHHIQQQQ")
+_REPLIES: Final = (2, 3)  # MessageType.REPLY, EXCEPTION
 _RECORD: Final = Struct(">II")
 _BEGINNING: Final = Struct(">QBB")
 _LENGTH: Final = Struct(">I")
@@ -106,14 +107,18 @@ def payload_bytes(prefix: bytes) -> int | None:
 
 
 def decode(prefix: bytes, payload: bytes) -> Record | None:
-    """The record; None if its bytes are not what was written."""
+    """The record; None if its bytes are not what a writer has written."""
     length, checksum = _RECORD.unpack(prefix)
     if length != len(payload) or crc32(payload) != checksum:
         return None
     recorded_ms, kind, name_length = _BEGINNING.unpack_from(payload)
     at = _BEGINNING.size + name_length
     arguments_at = at + _LENGTH.size
+    if arguments_at > length or kind not in _REPLIES:
+        return None
     result_at = arguments_at + _LENGTH.unpack_from(payload, at)[0]
+    if result_at > length:
+        return None
     method, arguments = payload[_BEGINNING.size : at], payload[arguments_at:result_at]
     return Record(recorded_ms, kind, method, arguments, payload[result_at:])
 

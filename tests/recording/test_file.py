@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
+from zlib import crc32
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.recording.file import Damage, RecordingFile
-from hms_cache_proxy.recording.format import HEADER_BYTES, Record, State, encode
+from hms_cache_proxy.recording.format import HEADER_BYTES, Record, State, decode, encode, payload_bytes
 from hms_cache_proxy.recording.writer import Writer
 
 MIB = 1 << 20
@@ -114,6 +118,18 @@ def test_a_changed_byte_is_noticed(tmp_path: Path, place: int) -> None:
     records, damage = content(path)
     assert records == [record(1)]
     assert damage is not None and (damage.at, damage.lost_bytes) == (HEADER_BYTES + length, 2 * length)
+
+
+@given(st.binary(max_size=60), st.integers(0, 4), st.data())
+def test_any_payload_is_a_record_or_none(rest: bytes, cut: int, data: st.DataObject) -> None:
+    """Also one whose checksum is right."""
+    payload = bytes(8) + bytes((data.draw(st.integers(0, 5)), data.draw(st.integers(0, 20)))) + rest
+    payload = payload[: len(payload) - cut]
+    prefix = struct.pack(">II", len(payload), crc32(payload))
+    if payload_bytes(prefix) is None:
+        return
+    found = decode(prefix, payload)
+    assert found is None or encode(found) == prefix + payload
 
 
 @pytest.mark.parametrize("foreign", [b"x", b"HMSREC\n" + b"\0" * 100, b"SQLite format 3\0" + b"\0" * 100])
