@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hive_metastore import ttypes  # type: ignore[import-untyped]  # generated
 
+from tests.embedded.process import Embedded
+from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.hive import Metastore
-from tests.ttl.conftest import Recorded, add_partitions, create_table
+from tests.testbed.recording_proxy import RecordingProxy
+from tests.ttl.conftest import ALWAYS, Recorded, add_partitions, create_table
 
 NAMES = [f"dt=d{number:04}/region=r{number % 7}" for number in range(1000)]
 VALUES = [[f"d{number:04}", f"r{number % 7}"] for number in range(1000)]
@@ -91,16 +96,27 @@ def test_lists_fill_the_entries_of_partitions(filled: tuple[Recorded, str]) -> N
     assert world.asked.take() == []
 
 
-def test_a_longer_list_fills_nothing(recorded: Callable[..., Recorded], thousand: str, silent_hms: Metastore) -> None:
-    with MetastoreClient(*silent_hms.address) as direct:
-        create_table(direct, "more_than_a_thousand", keys="dt")
-        for at in range(0, 1001, 143):
-            add_partitions(direct, "more_than_a_thousand", [[f"d{number}"] for number in range(at, at + 143)])
-    world = recorded()
-    world.client.get_table("more_than_a_thousand", "t")
-    assert len(world.client.get_partitions("more_than_a_thousand", "t", -1)) == 1001
-    world.client.get_partition_by_name("more_than_a_thousand", "t", "dt=d1")
-    assert [one.method for one in world.asked.take()] == ["get_table", "get_partitions", "get_partition_by_name"]
+def test_a_longer_list_fills_nothing(new_proxy: Callable[..., Proxy], tmp_path: Path) -> None:
+    """Before the embedded metastore, which takes 1,001 partitions in a second."""
+    with ExitStack() as stack:
+        metastore = Embedded(tmp_path / "metastore").start()
+        stack.callback(metastore.close)
+        asked = stack.enter_context(RecordingProxy(*metastore.address))
+        proxy = new_proxy(None, settings=ALWAYS, store=False, upstream=asked.uri)
+        client = stack.enter_context(MetastoreClient(*proxy.address))
+        names = [f"dt=d{number:04}" for number in range(1001)]
+        create_table(client, "more", keys="dt")
+        add_partitions(client, "more", [[name.removeprefix("dt=")] for name in names])
+        client.get_table("more", "t")
+        assert len(client.get_partitions("more", "t", -1)) == 1001
+        client.get_partitions_by_names("more", "t", names[:1])
+        client.get_partitions("more", "t", 1000)
+        asked.take()
+        assert len(client.get_partitions_by_names("more", "t", names[:1000])) == 1000
+        assert asked.take() == []
+        client.get_partitions_by_names("more", "t", names)
+        (one,) = asked.take()
+        assert one.args.names == [names[1000].encode()]
 
 
 def test_get_table_and_its_req_twin_share_entries(filled: tuple[Recorded, str]) -> None:

@@ -15,7 +15,7 @@ from tests.ttl.conftest import add_partitions, create_table
 CHANGED = "transient_lastDdlTime"
 
 
-@pytest.mark.parametrize("flavour", ["hive23-silent", "hive42"])
+@pytest.mark.parametrize("flavour", ["hive23-silent", "hive40"])
 def test_a_changed_partition_keeps_its_version(bed: Bed, unique_name: str, flavour: str) -> None:
     """Who sends the parameters back that he was given, as most clients do, leaves transient_lastDdlTime as it was; so
     do statistics. There is no other: write ids are those of transactional tables."""
