@@ -17,7 +17,7 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import DATABASE, TABLE, TABLE_ID, table
 from tests.methods.test_filter_spans import records
-from tests.methods.test_hot import Bench, _bench
+from tests.methods.warm import Bench, opened
 from tests.testbed.raw import encode_call
 
 KEYS = ((b"day", b"string"), (b"n", b"int"))
@@ -26,7 +26,7 @@ ROWS = [(b"d%02d" % day, b"%d" % n) for day in range(40) for n in range(50)]
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    for made in _bench(tmp_path):
+    with opened(tmp_path) as made:
         change = PartitionChange(TABLE_ID, records(KEYS, ROWS), replace_all=True)
         made.step(Changes(cursor=11, tables={TABLE: replace(table(), partition_keys=KEYS)}, partitions=[change]))
         monkeypatch.setattr(filter_walk, "SLICE_NS", 0)
