@@ -80,6 +80,9 @@ def test_reads_are_equal(
     if store == "sql":
         assert sum(count for (_, outcome, _), count in counted.items() if outcome == "hit") > READS / 2
     proxy.close()
+    session = [encode_call("set_ugi", "u", ["g", "h"]), encode_call("setMetaConf", "metastore.try.direct.sql", "true")]
+    with RawConnection(*hms42.address) as direct:
+        agreed = [direct.call(call) for call in session]
     content = path.read_bytes()
     assert not [secret for secret in SECRETS if secret.encode() in content]
     assert path.stat().st_mode & 0o777 == 0o600
@@ -88,6 +91,7 @@ def test_reads_are_equal(
     results = {request: reply for request, reply in shown.items() if reply[3:4] == b"\x02"}
     assert len(results) > len(shown) * 3 // 4
     with RawConnection(*replay.address) as plain, RawConnection(*replay.address, framed=True) as framed:
+        assert [plain.call(call) for call in session] == agreed, "as the metastore itself"
         for request, reply in shown.items():
             connection = chosen.choice([plain, framed])
             given = answer(connection, request)
