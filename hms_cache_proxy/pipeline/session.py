@@ -33,7 +33,10 @@ _NO_JAVA = (
 
 @contextmanager
 def session(master: str, options: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A session for the block, stopped at its end. Raises ConfigError where something is missing."""
+    """A session for the block: the one that runs in this process already, else a new one, which is stopped at its end.
+
+    Raises ConfigError where something is missing.
+    """
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -41,6 +44,7 @@ def session(master: str, options: Mapping[str, str]) -> Iterator[SparkSession]:
         raise ConfigError(_MISSING.format(error.name)) from error
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    running = SparkSession.getActiveSession()
     builder = SparkSession.builder.master(master).appName(APPLICATION)
     defaults = {
         "spark.ui.enabled": "false",
@@ -57,7 +61,8 @@ def session(master: str, options: Mapping[str, str]) -> Iterator[SparkSession]:
     try:
         yield spark
     finally:
-        spark.stop()
+        if running is None:
+            spark.stop()
 
 
 def data_frame(

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hms_cache_proxy.cli import main
+from hms_cache_proxy.pipeline.session import session
 from tests.pipeline import skewed_log
 from tests.pipeline.skewed_log import MIB
 
-ADVISE_S = 150
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # PySpark's sockets
+
+COMMAND_S = 120
 MAIN = "from hms_cache_proxy.cli import main; main()"
+# A JVM that lives for some seconds: no second compiler, no collector's threads.
+OPTIONS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 
 
 @dataclass(frozen=True)
@@ -40,19 +53,32 @@ def command(*arguments: str, before: str = "", **environment: str) -> subprocess
         [sys.executable, "-c", before + MAIN, *arguments],
         capture_output=True,
         text=True,
-        timeout=ADVISE_S,
-        env={**os.environ, "COLUMNS": "200", **environment},
+        timeout=COMMAND_S,
+        env={**os.environ, **environment},
     )
 
 
+@pytest.fixture(scope="module")
+def spark() -> Iterator[None]:
+    """One Spark for all runs, which are done in this process: a start takes longer than the rest."""
+    with session("local[2]", OPTIONS):
+        yield
+
+
 def advise(directory: Path, *arguments: str) -> Run:
-    options = ("--out", str(directory / "advice"), "--master", "local[2]", "--conf", "spark.driver.memory=512m")
-    done = command("advise", *options, *arguments)
-    return Run(done.returncode, done.stdout, done.stderr, directory / "advice")
+    """The command line, in this process."""
+    out, err, before = io.StringIO(), io.StringIO(), sys.argv
+    sys.argv = ["hms-cache-proxy", "advise", "--out", str(directory / "advice"), "--master", "local[2]", *arguments]
+    try:
+        with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+            main()
+    finally:
+        sys.argv = before
+    return Run(int(ended.value.code or 0), out.getvalue(), err.getvalue(), directory / "advice")
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(spark: None, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The skewed log in two files, one of them compressed, among lines that are none, and a list of all tables."""
     directory = tmp_path_factory.mktemp("advise")
     log = skewed_log.skewed()
@@ -151,7 +177,7 @@ def test_what_people_see(run: Run) -> None:
         assert picture[:8] == b"\x89PNG\r\n\x1a\n" and width > 800 and height > 300
 
 
-def test_a_sample_without_a_cache_and_a_list_of_tables(tmp_path: Path) -> None:
+def test_a_sample_without_a_cache_and_a_list_of_tables(spark: None, tmp_path: Path) -> None:
     """Lines stand for more than one call; relays of a proxy without a cache are what a cache would have served."""
     skewed_log.relayed_sample().write(tmp_path / "access.jsonl")
     made = advise(tmp_path, "--hit-ratio", "0.75", "--json", str(tmp_path / "access.jsonl"))
@@ -165,7 +191,7 @@ def test_a_sample_without_a_cache_and_a_list_of_tables(tmp_path: Path) -> None:
     assert advice["never_read"] == {"known": None, "tables": []}
 
 
-def test_nothing_but_other_lines(tmp_path: Path) -> None:
+def test_nothing_but_other_lines(spark: None, tmp_path: Path) -> None:
     (tmp_path / "proxy.log").write_text("2026-11-22T16:00:00Z [info] worker listens\n\n")
     made = advise(tmp_path, str(tmp_path / "proxy.log"))
     assert made.code == 1 and "Traceback" not in made.err
