@@ -20,6 +20,7 @@ from typing import Any
 from hms_cache_proxy import paths
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import ABSENT
+from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.config import Config, load
@@ -95,14 +96,16 @@ class Followed:
         self.until(lambda: self.page[Slot.BEGAN_NS] > now_ns, timeout_s)
 
     def loaded(self, timeout_s: float = LONG_S) -> None:
-        """... and nothing is left to load."""
+        """... nothing is left to load, and it is decided whether it may be served."""
         self.confirmed(timeout_s)
         self.confirmed(timeout_s)  # what a step leaves to load is told after it is confirmed, and before the next
         self.until(self._complete, timeout_s)
 
     def _complete(self) -> bool:
         words = self.page.words
-        return words[Slot.PREWARM_DONE] == 1 and words[Slot.PREWARM_TABLES_DONE] == words[Slot.PREWARM_TABLES_TOTAL]
+        decided = words[Slot.MODE_REASON] != ModeReason.STARTING
+        everything = words[Slot.PREWARM_TABLES_DONE] == words[Slot.PREWARM_TABLES_TOTAL]
+        return decided and everything and words[Slot.PREWARM_DONE] == 1
 
     def report(self) -> dict[str, Any]:
         """What the follower wrote for /status; nothing before its first turn is over."""
