@@ -20,8 +20,9 @@ class UnknownMethod(Exception):
     """The method is not served: answered as a metastore does that has never heard of it."""
 
 
-class Broken(Exception):
-    """An exception of Java that Hive turns into no answer: it ends the connection."""
+def internal(message: str) -> Failure:
+    """What Hive meets with an exception of Java that no method declares: an internal error is the answer."""
+    return Failure("RuntimeException", message)
 
 
 def no_such_object(message: str) -> Failure:

@@ -19,7 +19,6 @@ from typing import NoReturn
 import structlog
 
 from hms_cache_proxy.embedded.call import Session
-from hms_cache_proxy.embedded.failures import Broken
 from hms_cache_proxy.embedded.service import Service
 from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.wire import framing, spec
@@ -79,7 +78,7 @@ class Server:
     def _keep(self, connection: Connection) -> None:
         try:
             connection.run()
-        except (Ended, ConnectionError, Broken):
+        except (Ended, ConnectionError):
             pass
         except WireError as error:
             log.warning("not a request", peer=connection.session.peer, error=str(error))

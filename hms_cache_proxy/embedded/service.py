@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 
 from hms_cache_proxy.embedded.call import Access, Call, Method, Session
 from hms_cache_proxy.embedded.database import Database
-from hms_cache_proxy.embedded.failures import Broken, Failure
+from hms_cache_proxy.embedded.failures import Failure
 from hms_cache_proxy.embedded.handlers import METHODS
 from hms_cache_proxy.embedded.values import arguments
 from hms_cache_proxy.embedded.warehouse import Warehouse
@@ -48,7 +48,7 @@ class Service:
         return METHODS.get(name.decode("utf-8", "replace"))
 
     def call(self, session: Session, name: bytes, method: Method, seqid: int, decoded: Struct) -> bytes:
-        """Run a method; the whole reply message. Raises Broken where Hive answers nothing, else nothing."""
+        """Run a method; the whole reply message. Raises nothing."""
         text = name.decode()
         began = time.perf_counter()
         try:
@@ -64,9 +64,6 @@ class Service:
                 return exception_message(
                     name, seqid, ApplicationError.INTERNAL_ERROR, f"Internal error processing {text}"
                 )
-        except Broken as broken:
-            log.warning("a connection ends, as Hive's would", method=text, why=str(broken))
-            raise
         except Exception:  # a bug, or the database: the connection lives on, as with a real metastore
             log.exception("call failed", method=text)
             return exception_message(

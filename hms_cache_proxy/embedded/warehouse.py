@@ -39,14 +39,21 @@ def path_text(uri: str) -> str:
 
 
 def absolute(uri: str) -> str:
-    """A location of something new, as path_text. MetaException for a relative one, which Hadoop's Path refuses."""
+    """A location of something new, as path_text, with a scheme. MetaException for a relative one, as Hadoop's Path."""
     text = path_text(uri)
+    if text.startswith("/"):
+        return f"file:{text}"
     if without_scheme(text)[:1] not in ("", "/"):
         raise meta(
             "java.lang.IllegalArgumentException: java.net.URISyntaxException: Relative path in absolute URI:"
             f" file:./{text}"
         )
     return text
+
+
+def is_root(uri: str | None) -> bool:
+    """Is it a file system's root?"""
+    return bool(uri) and without_scheme(uri or "") in ("", "/")
 
 
 def without_scheme(uri: str) -> str:

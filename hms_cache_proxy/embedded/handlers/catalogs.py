@@ -74,6 +74,7 @@ def drop_catalog(call: Call, args: Struct) -> None:
             raise invalid_operation(f"Database {database.name} is not empty. One or more tables exist.")
         events.drop_database(call, database)
         rows.delete_database(call, id_)
+        call.after_commit(partial(call.warehouse.remove, database.locationUri))
     rows.delete_catalog(call, found[0][0])
     call.after_commit(partial(call.warehouse.remove, found[0][1].locationUri))
 

@@ -24,7 +24,7 @@ from hms_cache_proxy.embedded.rows import functions as function_rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES
 from hms_cache_proxy.embedded.values import copy, new
-from hms_cache_proxy.embedded.warehouse import absolute, path_text
+from hms_cache_proxy.embedded.warehouse import absolute
 from hms_cache_proxy.wire.facts import enum
 from hms_cache_proxy.wire.spec import Struct
 
@@ -42,6 +42,8 @@ def found(call: Call, catalog: str, name: str) -> tuple[int, Struct]:
 
 def get_database(call: Call, args: Struct) -> Struct:
     """By `@catalog#name`."""
+    if args.name is None:
+        raise meta("Database name cannot be null.")
     catalog, name = names.both(args.name)
     return _shown(call, found(call, catalog, name)[1], [])
 
@@ -131,7 +133,7 @@ def _create(call: Call, database: Struct) -> None:
     default = call.warehouse.database_path(
         name, catalog_location=None if catalog == names.DEFAULT_CATALOG else catalogs[0][1].locationUri
     )
-    database.locationUri = absolute(database.locationUri) if database.locationUri else default
+    database.locationUri = absolute(database.locationUri or default)
     if database.managedLocationUri:
         database.managedLocationUri = absolute(database.managedLocationUri)
     for location in (database.locationUri, database.managedLocationUri):
@@ -153,7 +155,7 @@ def new_default_database(call: Call, catalog: Struct) -> Struct:
         "Database",
         name="default",
         description=f"Default database for catalog {catalog.name}",
-        locationUri=path_text(catalog.locationUri),
+        locationUri=absolute(catalog.locationUri),
         parameters={},
         ownerName="public",
         ownerType=OWNER_TYPES["ROLE"],
@@ -193,6 +195,8 @@ def _alter(call: Call, old_name: str, database: Struct) -> None:
 
 def drop_database(call: Call, args: Struct) -> None:
     """With its tables if `cascade`; its files if `deleteData`."""
+    if args.name is None:
+        raise meta("Database name cannot be null.")
     catalog, name = names.both(args.name)
     _drop(call, catalog, name, delete_data=args.deleteData, cascade=args.cascade)
 

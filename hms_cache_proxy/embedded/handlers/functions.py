@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from hms_cache_proxy.embedded import events, names
 from hms_cache_proxy.embedded.call import Call, reads, writes
-from hms_cache_proxy.embedded.failures import already_exists, invalid_object, meta, no_such_object
+from hms_cache_proxy.embedded.failures import Failure, already_exists, invalid_object, meta, no_such_object
 from hms_cache_proxy.embedded.patterns import matcher
 from hms_cache_proxy.embedded.rows import databases as database_rows
 from hms_cache_proxy.embedded.rows import functions as rows
@@ -18,8 +18,8 @@ from hms_cache_proxy.wire.spec import Struct
 def create_function(call: Call, args: Struct) -> None:
     """With an event."""
     function = args.func
-    asked = function.functionName
     catalog, database, database_id = _check(call, function)
+    asked = function.functionName
     if rows.find_functions(call, catalog, database, function.functionName):
         raise already_exists(f"Function {asked} already exists")
     if function.ownerName is None:
@@ -32,6 +32,12 @@ def create_function(call: Call, args: Struct) -> None:
 
 def _check(call: Call, function: Struct) -> tuple[str, str, int]:
     """(catalog, database, its id) of a function that is to be stored; its names are folded."""
+    if function is None:
+        raise meta("Function cannot be null.")
+    if function.functionName is None:
+        raise meta("Function name cannot be null.")
+    if function.dbName is None:
+        raise meta("Database name in Function cannot be null.")
     if not names.valid(function.functionName):
         raise invalid_object(f"{function.functionName} is not a valid object name")
     if function.className is None:
@@ -54,7 +60,14 @@ def alter_function(call: Call, args: Struct) -> None:
     catalog, database = names.both(args.dbName)
     id_ = _id(call, catalog, database, args.funcName)
     function = args.newFunc
-    new_catalog, new_database, database_id = _check(call, function)
+    try:
+        new_catalog, new_database, database_id = _check(call, function)
+    except Failure as failure:
+        if failure.kind == "InvalidObjectException":
+            raise meta(f"InvalidObjectException(message:{failure.message})") from failure
+        if failure.kind == "NoSuchObjectException":
+            raise meta(f"InvalidObjectException(message:Database {function.dbName} doesn't exist.)") from failure
+        raise
     there = rows.find_functions(call, new_catalog, new_database, function.functionName)
     if any(other != id_ for other, _ in there):
         raise meta(f"Function {function.functionName} already exists")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from hms_cache_proxy.embedded import names
 from hms_cache_proxy.embedded.call import Call, reads, writes
-from hms_cache_proxy.embedded.failures import Broken, meta
+from hms_cache_proxy.embedded.failures import internal, meta
 from hms_cache_proxy.embedded.handlers import partition_changes
 from hms_cache_proxy.embedded.handlers import partitions as reading
 from hms_cache_proxy.embedded.handlers.tables import found
@@ -31,6 +31,8 @@ _BY_NAMES, _BY_VALUES, _BY_EXPR = (
 def add_partitions_pspec(call: Call, args: Struct) -> int:
     """All partitions of some groups, all or none; their number."""
     specs = args.new_parts
+    if specs is None:
+        raise internal("there are no groups")
     if not specs:
         return 0
     first = specs[0]
@@ -40,6 +42,8 @@ def add_partitions_pspec(call: Call, args: Struct) -> int:
     partitions = [partition for spec in specs for partition in _partitions(spec, catalog)]
     if any(partition.dbName is None or partition.tableName is None for partition in partitions):
         raise meta("The database and table name must be set in the partition.")
+    if not partitions:
+        return 0
     place = (catalog, names.fold(first.dbName), names.fold(first.tableName))
     return len(partition_changes.add(call, partitions, {}, place=place))
 
@@ -85,7 +89,7 @@ def _java(text: str | None) -> str:
 def get_partitions_pspec(call: Call, args: Struct) -> list[Struct]:
     """A table's partitions as one group, or grouped where the table's parameters ask for it."""
     if args.tbl_name is None:
-        raise Broken("the table has no name")
+        raise internal("the table has no name")
     row = _found(call, args.db_name, args.tbl_name)
     return _groups(row.table, [part.partition for part in reading.all_of(call, row, args.max_parts)])
 

@@ -12,9 +12,9 @@ from functools import partial
 from hms_cache_proxy.embedded import columns, events, names, quick_stats
 from hms_cache_proxy.embedded.call import Call, writes
 from hms_cache_proxy.embedded.failures import (
-    Broken,
     Failure,
     already_exists,
+    internal,
     invalid_object,
     invalid_operation,
     meta,
@@ -28,15 +28,25 @@ from hms_cache_proxy.embedded.values import copy, new
 from hms_cache_proxy.embedded.warehouse import absolute, path_text
 from hms_cache_proxy.wire.spec import Struct
 
+_NO_PARTITIONS = (
+    'java.lang.NullPointerException: Cannot invoke "java.util.List.iterator()" because "new_parts" is null'
+)
+
 
 def add_partition(call: Call, args: Struct) -> Struct:
     """One; what it became."""
-    return add(call, [args.new_part], {})[0]
+    return _add_one(call, args.new_part, {})
 
 
 def add_partition_with_environment_context(call: Call, args: Struct) -> Struct:
     """The same with properties."""
-    return add(call, [args.new_part], quick_stats.context(args.environment_context))[0]
+    return _add_one(call, args.new_part, quick_stats.context(args.environment_context))
+
+
+def _add_one(call: Call, partition: Struct | None, properties: dict[str, str]) -> Struct:
+    if partition is None:
+        raise meta("Partition cannot be null.")
+    return add(call, [partition], properties)[0]
 
 
 def add_partitions(call: Call, args: Struct) -> int:
@@ -238,7 +248,7 @@ def _append(
         place = names.qualified(found_catalog, found_database, table)
         raise invalid_object(f"Unable to append partition because {place} does not exist")
     if values is None:
-        values = reading.values_of(row, name or "")
+        values = reading.values_of(row, name)
     if row.table.tableType == "VIRTUAL_VIEW" or row.table.sd is None or row.table.sd.location is None:
         raise meta("Cannot append a partition to a view")
     part_name = names.partition_name(row.table.partitionKeys, values)
@@ -276,7 +286,7 @@ def _alter_one(
     call: Call, database: str, table: str, after: Struct | None, properties: dict[str, str]
 ) -> None:
     if after is None:
-        raise Broken("there is no partition")
+        raise internal("there is no partition")
     catalog, database_name = names.both(database, after.catName)
     row = table_rows.find_table(call, catalog, database_name, names.fold(table))
     if row is None:
@@ -343,7 +353,7 @@ def _alter_many(
     write_id: int | None = None,
 ) -> None:
     if changed is None:
-        raise Broken("there are no partitions")
+        raise meta(_NO_PARTITIONS)
     found_catalog, database_name = names.both(database, catalog)
     row = table_rows.find_table(call, found_catalog, database_name, names.fold(table))
     if row is None:
@@ -387,7 +397,7 @@ def _rename(
     call: Call, database: str, catalog: str | None, table: str, values: list[str], after: Struct | None
 ) -> None:
     if after is None:
-        raise Broken("there is no partition")
+        raise internal("there is no partition")
     if not values:
         _alter_one(call, database, table, after, {})
         return

@@ -58,7 +58,7 @@ def drop_partition_req(call: Call, args: Struct) -> bool:
 def _given(chosen: list[str] | str | None) -> list[str] | str:
     """Values or a name."""
     if not chosen:
-        raise meta("The partition values or the name of the partition must not be null or empty.")
+        raise meta("Partition name is invalid. null")
     return chosen
 
 

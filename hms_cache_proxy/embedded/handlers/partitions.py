@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from hms_cache_proxy.embedded import names, part_groups, partition_filter
 from hms_cache_proxy.embedded.call import Call, neither, reads
-from hms_cache_proxy.embedded.failures import Broken, Failure, invalid_object, meta, no_such_object
+from hms_cache_proxy.embedded.failures import Failure, internal, invalid_object, meta, no_such_object
 from hms_cache_proxy.embedded.handlers.statistics import add_to_partitions
 from hms_cache_proxy.embedded.handlers.tables import found
 from hms_cache_proxy.embedded.rows import partitions as rows
@@ -34,13 +34,27 @@ def _table(call: Call, database: str, table: str, catalog: str | None = None) ->
     return table_rows.find_table(call, found_catalog, found_database, names.fold(table))
 
 
+def _named(database: str, table: str, catalog: str | None = None) -> tuple[str, str]:
+    """(catalog, database) of a call that wants names (TableName). NoSuchObjectException for empty ones."""
+    found_catalog, found_database = names.split(database, catalog)
+    if found_database is None:
+        raise meta("java.lang.NullPointerException: dbName is null")
+    if table is None:
+        raise meta("java.lang.NullPointerException: tblName is null")
+    if not found_database or not table:
+        raise no_such_object("tblName is not valid" if found_database else "dbName is not valid")
+    return found_catalog, found_database
+
+
 def _found(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
-    found_catalog, found_database = names.both(database, catalog)
+    found_catalog, found_database = _named(database, table, catalog)
     return found(call, found_catalog, found_database, table)
 
 
 def one(call: Call, row: table_rows.Row, values: Sequence[str]) -> rows.Part:
     """The partition of these values. NoSuchObjectException."""
+    if values is None:
+        raise meta('java.lang.NullPointerException: Cannot invoke "java.util.List.size()" because "vals" is null')
     name = names.partition_name(row.table.partitionKeys, values)
     parts = [part for part in rows.find(call, row, names=[name], whole=True) if part.partition.values == list(values)]
     if not parts:
@@ -50,6 +64,7 @@ def one(call: Call, row: table_rows.Row, values: Sequence[str]) -> rows.Part:
 
 def of_one(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
     """The table of a call for one partition. NoSuchObjectException in the words of those calls."""
+    _named(database, table, catalog)
     row = _table(call, database, table, catalog)
     if row is None:
         place = names.qualified(*names.both(database, catalog), names.fold(table))
@@ -57,9 +72,11 @@ def of_one(call: Call, database: str, table: str, catalog: str | None = None) ->
     return row
 
 
-def values_of(row: table_rows.Row, name: str) -> list[str]:
+def values_of(row: table_rows.Row, name: str | None) -> list[str]:
     """The values of a partition's name, in the order of the keys."""
-    spec = {key.lower(): value for key, value in _spec(name).items()}
+    if not name:
+        raise meta(f"Partition name is invalid. {'null' if name is None else name}")
+    spec = _spec(name)
     for key in row.table.partitionKeys:
         if key.name not in spec:
             raise invalid_object(f"incomplete partition name - missing {key.name}")
@@ -115,25 +132,42 @@ def _with_auth(
 
 def get_partition_by_name(call: Call, args: Struct) -> Struct:
     """By `key=value/key=value`."""
-    row = of_one(call, args.db_name, args.tbl_name)
+    row = _table(call, args.db_name, args.tbl_name)
+    if row is None:
+        raise no_such_object(f"{names.both(args.db_name)[1]}.{args.tbl_name} table not found")
     try:
         values = values_of(row, args.part_name)
     except Failure as failure:
-        raise no_such_object(failure.message or "") from failure
+        if failure.kind == "InvalidObjectException":
+            raise no_such_object(failure.message or "") from failure
+        raise
     return one(call, row, values).partition
 
 
 def get_partition_names(call: Call, args: Struct) -> list[str]:
     """Of a table; none where there is no table."""
-    row = _table(call, args.db_name, args.tbl_name)
-    return [] if row is None else rows.partition_names(call, row.table_id, limit_of(args.max_parts))
+    if args.db_name is None:
+        raise meta("java.lang.NullPointerException: catName is null")
+    return _all_names(call, args.db_name, args.tbl_name, None, args.max_parts)
+
+
+def _all_names(call: Call, database: str, table: str, catalog: str | None, limit: int | None) -> list[str]:
+    try:
+        _named(database, table, catalog)
+    except Failure as failure:
+        if failure.kind == "MetaException":
+            raise
+        raise meta(f"{failure.kind}(message:{failure.message})") from failure
+    row = _table(call, database, table, catalog)
+    return [] if row is None else rows.partition_names(call, row.table_id, limit_of(limit))
 
 
 def fetch_partition_names_req(call: Call, args: Struct) -> list[str]:
     """The same by request."""
     request = args.partitionReq
-    row = _table(call, request.dbName, request.tblName, request.catName)
-    return [] if row is None else rows.partition_names(call, row.table_id, limit_of(request.maxParts))
+    if request.catName is None:
+        raise meta("java.lang.NullPointerException: catName is null")
+    return _all_names(call, request.dbName, request.tblName, request.catName, request.maxParts)
 
 
 def get_partitions(call: Call, args: Struct) -> list[Struct]:
@@ -146,6 +180,7 @@ def _of_listing(call: Call, database: str, table: str, catalog: str | None) -> t
     """The table of a listing; none for one that is not there, unless listings are limited: then it is looked for."""
     if call.partition_limit >= 0:
         return _of_filter(call, database, catalog, table)
+    _named(database, table, catalog)
     return _table(call, database, table, catalog)
 
 
@@ -200,14 +235,22 @@ def _without_columns(partitions: list[Struct], request: Struct) -> list[Struct]:
 def get_partition_names_ps(call: Call, args: Struct) -> list[str]:
     """Names of the partitions with these first values; an empty one matches any."""
     row = _found(call, args.db_name, args.tbl_name)
-    return names_like(call, row, args.part_vals, args.max_parts)
+    return _names_like(call, row, args.part_vals, args.max_parts)
+
+
+def _names_like(call: Call, row: table_rows.Row, values: list[str] | None, limit: int | None) -> list[str]:
+    if values is None:
+        raise meta('Cannot invoke "java.util.List.size()" because "partVals" is null')
+    if not values:
+        raise meta("Invalid partition key & values; keys [], values []")
+    return names_like(call, row, values, limit)
 
 
 def get_partition_names_ps_req(call: Call, args: Struct) -> Struct:
     """The same by request."""
     request = args.req
     row = _found(call, request.dbName, request.tblName, request.catName)
-    return new("GetPartitionNamesPsResponse", names=names_like(call, row, request.partValues or [], request.maxParts))
+    return new("GetPartitionNamesPsResponse", names=_names_like(call, row, request.partValues, request.maxParts))
 
 
 def get_partitions_ps(call: Call, args: Struct) -> list[Struct]:
@@ -216,11 +259,11 @@ def get_partitions_ps(call: Call, args: Struct) -> list[Struct]:
     return _bare(_like(call, row, args.part_vals, args.max_parts))
 
 
-def _like(call: Call, row: table_rows.Row, values: Sequence[str], limit: int | None) -> list[rows.Part]:
+def _like(call: Call, row: table_rows.Row, values: Sequence[str] | None, limit: int | None) -> list[rows.Part]:
     """The partitions with these first values."""
     if call.partition_limit >= 0 and not values:
         raise meta("Invalid partition key & values; keys [], values []")  # of their count
-    chosen = names_like(call, row, values, None)
+    chosen = names_like(call, row, values or (), None)
     check_limit(call, row, len(chosen), limit)
     return rows.find(call, row, names=chosen[: limit_of(limit)])
 
@@ -287,6 +330,9 @@ def get_partitions_by_names_req(call: Call, args: Struct) -> Struct:
 def _by_names(
     call: Call, database: str, table: str, wanted: Sequence[str]
 ) -> tuple[table_rows.Row, list[rows.Part]]:
+    if database is None:
+        raise meta("java.lang.NullPointerException: catName is null")
+    _named(database, table)
     try:
         row = _found(call, database, table)
     except Failure as failure:
@@ -322,6 +368,7 @@ def by_filter(
 
 
 def _of_filter(call: Call, database: str, catalog: str | None, table: str) -> table_rows.Row:
+    _named(database, table, catalog)
     row = _table(call, database, table, catalog)
     if row is None:
         place = names.qualified(*names.both(database, catalog), names.fold(table))
@@ -380,9 +427,14 @@ def _by_expression(call: Call, request: Struct) -> tuple[table_rows.Row, list[st
 def get_partition_values(call: Call, args: Struct) -> Struct:
     """The values of some keys, of all partitions."""
     request = args.request
-    row = _found(call, request.dbName, request.tblName, request.catName)
+    try:
+        row = _found(call, request.dbName, request.tblName, request.catName)
+    except Failure as failure:
+        if failure.message in ("dbName is not valid", "tblName is not valid"):
+            raise meta(failure.message) from failure
+        raise meta(f"Error retrieving partition values: java.lang.NullPointerException: {failure.message}") from failure
     if not request.partitionKeys:
-        raise Broken("no partition keys are asked for")
+        raise internal("no partition keys are asked for")
     order = {key.name: at for at, key in enumerate(row.table.partitionKeys)}
     wanted = [order[key.name.lower()] for key in request.partitionKeys if key.name.lower() in order]
     chosen = chosen_names(call, row, request.filter)

@@ -83,6 +83,8 @@ def _target(call: Call, ref: Struct) -> Target:
 
 def grant_privileges(call: Call, args: Struct) -> bool:
     """All of a bag."""
+    if args.privileges is None:
+        raise meta("java.lang.NullPointerException: there are no privileges")
     _grant(call, args.privileges.privileges or [])
     return True
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from hms_cache_proxy.embedded import columns, events, names, quick_stats, transformer
-from hms_cache_proxy.embedded.call import Call, writes
+from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import (
     Failure,
     already_exists,
@@ -26,7 +26,7 @@ from hms_cache_proxy.embedded.rows import transactions, views
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES
 from hms_cache_proxy.embedded.rows.privileges import Scope, insert_set
 from hms_cache_proxy.embedded.values import copy, new
-from hms_cache_proxy.embedded.warehouse import absolute, is_below, path_text
+from hms_cache_proxy.embedded.warehouse import absolute, is_below, is_root, path_text
 from hms_cache_proxy.wire.spec import Struct
 
 _VIEWS = ("VIRTUAL_VIEW", "MATERIALIZED_VIEW")
@@ -56,6 +56,8 @@ def create(
     catalog, database_name = names.both(table.dbName, table.catName)
     if not names.valid_table(table.tableName):
         raise invalid_object(f"{table.tableName} is not a valid object name")
+    if table.sd is not None and is_root(table.sd.location):
+        raise invalid_object(f"{table.tableName} location must not be root path")
     database = database_rows.find_database(call, catalog, database_name)
     if database is None:
         raise invalid_object(f"database {names.qualified(catalog, database_name)}")
@@ -83,6 +85,19 @@ def create(
     row = rows.find_table(call, catalog, database_name, stored.tableName)
     assert row is not None
     return row
+
+
+def translate_table_dryrun(call: Call, args: Struct) -> Struct:
+    """What a table would become, which is not made."""
+    table: Struct = args.request.table
+    if table.catName is None:
+        table.catName = names.DEFAULT_CATALOG
+    if call.transforms and table.catName == names.DEFAULT_CATALOG:
+        database = database_rows.find_database(call, *names.both(table.dbName, table.catName))
+        if database is None:
+            raise meta(f"Database {table.dbName} for table {table.tableName} could not be found")
+        transformer.created(table, database[1], args.request.processorCapabilities, call.warehouse)
+    return table
 
 
 def _check(table: Struct) -> None:
@@ -244,24 +259,25 @@ def alter(
     """Change, rename or move a table."""
     if table.catName is None:
         table.catName = catalog
-    if table.sd is None:
-        raise invalid_operation("the table has no storage descriptor")
+    if None in (table.tableName, table.dbName, table.sd):
+        raise meta("java.lang.NullPointerException: the table has no name, database or storage descriptor")
     try:
         row = found(call, catalog, database, name)
     except Failure as failure:
         raise invalid_operation(failure.message or "") from failure
     before = row.table
     _check_new(table, before, properties)
-    new_database, new_name = names.fold(table.dbName or database), names.fold(table.tableName)
+    new_database, new_name = names.fold(table.dbName), names.fold(table.tableName)
     renamed = (new_database, new_name) != (before.dbName, before.tableName)
     database_id = row.database_id
+    counts = not (renamed and _keeps_place(table, before))
     if renamed:
         database_id = _rename(call, row, table, catalog, new_database, new_name)
     elif before.tableType not in _VIEWS and table.sd.location is None:
         raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
     table.dbName, table.tableName = new_database, new_name
     truncated = "truncate" in properties.get("alterTableOpType", "").lower()
-    if not before.partitionKeys and quick_stats.wanted_after_alter(table, properties):
+    if counts and not before.partitionKeys and quick_stats.wanted_after_alter(table, properties):
         quick_stats.fill(table, call.warehouse, made=False, forced=True, properties=properties)
     (table.parameters or {}).pop(quick_stats.DO_NOT_UPDATE, None)
     quick_stats.stamp(table, call.now)
@@ -279,6 +295,17 @@ def alter(
     events.alter_table(call, before, _logged(table, before), truncated=truncated, write_id=write_id)
 
 
+def _keeps_place(table: Struct, before: Struct) -> bool:
+    """Is it the metastore that says where a renamed table lies? Then its files are not counted anew."""
+    if before.tableType == "EXTERNAL_TABLE":
+        return not _is_translated(before) or _is_translated(table)
+    return before.tableType not in _VIEWS and table.sd.location in (None, "", before.sd.location)
+
+
+def _is_translated(table: Struct) -> bool:
+    return bool((table.parameters or {}).get("TRANSLATED_TO_EXTERNAL", "").upper() == "TRUE")
+
+
 def _logged(table: Struct, before: Struct) -> Struct:
     logged: Struct = copy(table)
     if logged.ownerType is None:
@@ -287,8 +314,10 @@ def _logged(table: Struct, before: Struct) -> Struct:
 
 
 def _check_new(table: Struct, before: Struct, properties: dict[str, str]) -> None:
-    if table.tableName is None or not names.valid_table(table.tableName):
+    if not names.valid_table(table.tableName):
         raise invalid_operation(f"{table.tableName} is not a valid object name")
+    if table.sd.cols is None or table.sd.serdeInfo is None:
+        raise meta("java.lang.NullPointerException: the storage descriptor has no columns or no serde")
     problem = columns.problem(table.sd.cols)
     if problem is not None:
         raise invalid_operation(problem)
@@ -326,10 +355,9 @@ def _rename(call: Call, row: rows.Row, table: Struct, catalog: str, new_database
     old_database = database_rows.find_database(call, catalog, before.dbName)
     assert old_database is not None
     external = before.tableType == "EXTERNAL_TABLE"
-    translated = (before.parameters or {}).get("TRANSLATED_TO_EXTERNAL", "").upper() == "TRUE"
-    stays_translated = (table.parameters or {}).get("TRANSLATED_TO_EXTERNAL", "").upper() == "TRUE"
     default = transformer.table_path(old_database[1], before.tableName, call.warehouse, external=external)
-    if (external and not (translated and stays_translated)) or path_text(before.sd.location) != default:
+    stays = external and not (_is_translated(before) and _is_translated(table))
+    if stays or path_text(before.sd.location) != default:
         table.sd.location = before.sd.location
         return found_database[0]
     target = transformer.table_path(found_database[1], new_name, call.warehouse, external=external)
@@ -411,7 +439,7 @@ def update_creation_metadata(call: Call, args: Struct) -> None:
         raise meta(f"{names.qualified(catalog, database, args.tbl_name)} is no materialized view")
 
 
-METHODS = writes(
+METHODS = reads(translate_table_dryrun=translate_table_dryrun) | writes(
     update_creation_metadata=update_creation_metadata,
     create_table=create_table,
     create_table_with_environment_context=create_table_with_environment_context,

@@ -31,6 +31,8 @@ from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.spec import Struct
 
+TABLE_TYPES = {"MANAGED_TABLE", "EXTERNAL_TABLE", "VIRTUAL_VIEW", "MATERIALIZED_VIEW"}
+
 
 def found(call: Call, catalog: str, database: str, name: str) -> rows.Row:
     """A table as stored. NoSuchObjectException."""
@@ -54,8 +56,8 @@ def get_table(call: Call, args: Struct) -> Struct:
 def get_table_req(call: Call, args: Struct) -> Struct:
     """By request."""
     request = args.req
-    catalog, database = names.both(request.dbName, request.catName)
-    row = found(call, catalog, database, request.tblName)
+    catalog = names.DEFAULT_CATALOG if request.catName is None else names.fold(request.catName)
+    row = found(call, catalog, names.fold(request.dbName), request.tblName)
     table = row.table
     if request.getColumnStats:
         table.colStats = statistics.of_table(call, row, request.engine)
@@ -75,11 +77,10 @@ def get_table_objects_by_name_req(call: Call, args: Struct) -> Struct:
     request = args.req
     fields = table_fields.check(request.projectionSpec)
     catalog, database = names.both(request.dbName, request.catName)
-    wanted = request.tblNames
-    if wanted is None and request.tablesPattern is not None:
-        matches = matcher(request.tablesPattern)
-        wanted = [each.name for each in _listed(call, catalog, database) if matches(each.name)]
-    found_ones = _named(call, catalog, database, wanted)
+    if request.tablesPattern is None:
+        found_ones = _named(call, catalog, database, request.tblNames)
+    else:
+        found_ones = _matching(call, catalog, database, request.tablesPattern, request.tblNames)
     found_ones = [table_fields.projected(table, fields) for table in found_ones]
     for table in found_ones:
         shown(call, table, request.processorCapabilities)
@@ -92,8 +93,26 @@ def _named(call: Call, catalog: str, database: str, wanted: Sequence[str] | None
     if wanted is None:
         raise Failure("InvalidOperationException", f"{catalog}.{database} cannot find null tables")
     if database_rows.find_database(call, catalog, database) is None:
-        raise unknown_db(f"Could not find database {names.qualified(catalog, database)}")
+        return _matching(call, catalog, database, "*", wanted)
     return [row.table for row in rows.find_tables(call, catalog, database, [names.fold(name) for name in wanted])]
+
+
+def _matching(
+    call: Call, catalog: str, pattern: str, tables: str, named: Sequence[str] | None
+) -> list[Struct]:
+    """Tables that a pattern matches, of databases that another one matches."""
+    if not pattern:
+        raise unknown_db("DB name is null or empty")
+    in_database, matches = matcher(pattern), matcher(tables)
+    wanted = None if named is None else {names.fold(name) for name in named}
+    mine: list[rows.Row] = []
+    for database in filter(in_database, database_rows.database_names(call, catalog)):
+        listed = [each.name for each in _listed(call, catalog, database) if matches(each.name)]
+        chosen = [name for name in listed if wanted is None or name in wanted]
+        mine += rows.find_tables(call, catalog, database, chosen)
+    if not mine and database_rows.find_database(call, catalog, pattern) is None:
+        raise unknown_db(f"Could not find database {names.qualified(catalog, pattern)}")
+    return [row.table for row in sorted(mine, key=lambda row: row.table_id)]
 
 
 def _listed(call: Call, catalog: str, database: str) -> list[rows.Name]:
@@ -114,6 +133,9 @@ def get_tables(call: Call, args: Struct) -> list[str]:
 
 def get_tables_by_type(call: Call, args: Struct) -> list[str]:
     """Names that a pattern matches, of one type of table."""
+    if args.tableType not in TABLE_TYPES:
+        no_such = f"No enum constant org.apache.hadoop.hive.metastore.TableType.{args.tableType}"
+        raise meta(f"java.lang.IllegalArgumentException: {no_such}")
     catalog, database = names.both(args.db_name)
     matches = matcher(args.pattern)
     mine = [each for each in _listed(call, catalog, database) if matches(each.name) and each.kind == args.tableType]

@@ -96,7 +96,7 @@ def _parts(call: Call, table: Struct, found: Sequence[Any], *, whole: bool) -> l
             sd=sd,
             parameters=parameters.get(each.PART_ID, {}),
             catName=table.catName,
-            writeId=each.WRITE_ID or 0,
+            writeId=each.WRITE_ID if (each.WRITE_ID or 0) > 0 else -1,
         )
         parts.append(Part(each.PART_ID, each.SD_ID, each.PART_NAME, partition))
     return parts
@@ -125,7 +125,7 @@ def insert_partitions(call: Call, row: table_rows.Row, partitions: Sequence[Stru
                 "SD_ID": None if partition.sd is None else next(sd_ids),
                 "CREATE_TIME": partition.createTime or 0,
                 "LAST_ACCESS_TIME": partition.lastAccessTime or 0,
-                "WRITE_ID": -1 if partition.writeId is None else partition.writeId,
+                "WRITE_ID": max(partition.writeId or 0, 0),
             }
         )
         for position, value in enumerate(partition.values):
