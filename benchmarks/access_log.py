@@ -23,6 +23,7 @@ from benchmarks.servers import server_of, stage
 from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.log_file import LogFile
 from tests.methods.warm import Bench, opened, request
+from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
 
 CALLS = 50_000
@@ -92,7 +93,10 @@ def under_load(directory: Path) -> None:
     found: dict[str, list[Result]] = {name: [] for name in LOADS}
     with stage(directory) as bench:
         with MetastoreClient(*bench.metastore.address) as client:
-            contents.fill(client)
+            objects.create_database(client, contents.DATABASE)
+            for number in range(3):
+                made = objects.table(contents.DATABASE, f"t{number:02d}", objects.wide_columns(20))
+                objects.create_table(client, made)
         for _ in range(3):
             for name, sample in LOADS.items():
                 proxy = bench.proxy(f"{name}{len(found[name])}")
