@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hms_cache_proxy.embedded.failures import meta
+from hms_cache_proxy.embedded.failures import meta, no_such_object
 from hms_cache_proxy.store import part_names
 from hms_cache_proxy.wire.spec import Struct
 
@@ -45,6 +45,23 @@ def both(name: str | None, catalog: str | None = None) -> tuple[str, str]:
     """As split, of a database that has to be named; MetaException if there is no name."""
     found, database = split(name, catalog)
     return found, fold(database)
+
+
+def named(database: str | None, table: str | None, catalog: str | None = None) -> tuple[str, str]:
+    """(catalog, database) of a call that wants both names (TableName). NoSuchObjectException for empty ones."""
+    found_catalog, found_database = split(database, catalog)
+    if found_database is None:
+        raise meta("java.lang.NullPointerException: dbName is null")
+    if table is None:
+        raise meta("java.lang.NullPointerException: tblName is null")
+    if not found_database or not table:
+        raise no_such_object("tblName is not valid" if found_database else "dbName is not valid")
+    return found_catalog, found_database
+
+
+def exact(name: str | None, catalog: str | None) -> tuple[str, str]:
+    """(catalog, database) of a request with a field for each: neither is split, and an empty catalog is none."""
+    return DEFAULT_CATALOG if catalog is None else fold(catalog), fold(name)
 
 
 def valid(name: str | None) -> bool:

@@ -143,8 +143,8 @@ def _comparison(at: int, kind: str, op: Op, value: Value) -> Predicate:
         return lambda values: holds(values[at].encode(), wanted)
     if kind == "date":
         return lambda values: values[at] != DEFAULT_PARTITION and holds(values[at], text)
-    if not re.fullmatch(r"-?\d+", text):
-        raise meta(f"Filtering is supported only on partition keys of type string: {text!r} is no {kind}")
+    if value.kind == "string" or not re.fullmatch(r"-?\d+", text):
+        raise meta("Filtering is supported only on partition keys of type string")
     if op == "=":
         return lambda values: values[at] == text
     number = int(text)

@@ -42,9 +42,10 @@ def found(call: Call, catalog: str, name: str) -> tuple[int, Struct]:
 
 def get_database(call: Call, args: Struct) -> Struct:
     """By `@catalog#name`."""
-    if args.name is None:
+    catalog, database = names.split(args.name)
+    if database is None:
         raise meta("Database name cannot be null.")
-    catalog, name = names.both(args.name)
+    name = database
     return _shown(call, found(call, catalog, name)[1], [])
 
 
@@ -57,7 +58,7 @@ def get_database_req(call: Call, args: Struct) -> Struct:
         raise no_such_object(
             f"database null.{request.name}: Cannot invoke \"String.trim()\" because \"identifier\" is null"
         )
-    catalog, name = names.both(request.name, request.catalogName)
+    catalog, name = names.fold(request.catalogName), names.fold(request.name)
     return _shown(call, found(call, catalog, name)[1], request.processorCapabilities or [])
 
 

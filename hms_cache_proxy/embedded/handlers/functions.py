@@ -18,8 +18,8 @@ from hms_cache_proxy.wire.spec import Struct
 def create_function(call: Call, args: Struct) -> None:
     """With an event."""
     function = args.func
+    asked = None if function is None else function.functionName
     catalog, database, database_id = _check(call, function)
-    asked = function.functionName
     if rows.find_functions(call, catalog, database, function.functionName):
         raise already_exists(f"Function {asked} already exists")
     if function.ownerName is None:

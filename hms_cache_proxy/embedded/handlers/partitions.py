@@ -34,20 +34,8 @@ def _table(call: Call, database: str, table: str, catalog: str | None = None) ->
     return table_rows.find_table(call, found_catalog, found_database, names.fold(table))
 
 
-def _named(database: str, table: str, catalog: str | None = None) -> tuple[str, str]:
-    """(catalog, database) of a call that wants names (TableName). NoSuchObjectException for empty ones."""
-    found_catalog, found_database = names.split(database, catalog)
-    if found_database is None:
-        raise meta("java.lang.NullPointerException: dbName is null")
-    if table is None:
-        raise meta("java.lang.NullPointerException: tblName is null")
-    if not found_database or not table:
-        raise no_such_object("tblName is not valid" if found_database else "dbName is not valid")
-    return found_catalog, found_database
-
-
 def _found(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
-    found_catalog, found_database = _named(database, table, catalog)
+    found_catalog, found_database = names.named(database, table, catalog)
     return found(call, found_catalog, found_database, table)
 
 
@@ -56,7 +44,7 @@ def one(call: Call, row: table_rows.Row, values: Sequence[str]) -> rows.Part:
     if values is None:
         raise meta('java.lang.NullPointerException: Cannot invoke "java.util.List.size()" because "vals" is null')
     name = names.partition_name(row.table.partitionKeys, values)
-    parts = [part for part in rows.find(call, row, names=[name], whole=True) if part.partition.values == list(values)]
+    parts = rows.find(call, row, names=[name], whole=True)
     if not parts:
         raise no_such_object(f"partition values=[{', '.join(values)}]")
     return parts[0]
@@ -64,7 +52,7 @@ def one(call: Call, row: table_rows.Row, values: Sequence[str]) -> rows.Part:
 
 def of_one(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
     """The table of a call for one partition. NoSuchObjectException in the words of those calls."""
-    _named(database, table, catalog)
+    names.named(database, table, catalog)
     row = _table(call, database, table, catalog)
     if row is None:
         place = names.qualified(*names.both(database, catalog), names.fold(table))
@@ -92,19 +80,27 @@ def _spec(name: str) -> dict[str, str]:
 
 def get_partition(call: Call, args: Struct) -> Struct:
     """By values."""
-    return one(call, of_one(call, args.db_name, args.tbl_name), args.part_vals).partition
+    return _asked(one(call, of_one(call, args.db_name, args.tbl_name), args.part_vals), args.part_vals)
+
+
+def _asked(part: rows.Part, values: Sequence[str]) -> Struct:
+    """With the values as they were asked for: an empty one finds the default partition."""
+    part.partition.values = list(values)
+    return part.partition
 
 
 def get_partition_req(call: Call, args: Struct) -> Struct:
     """By request."""
     request = args.req
     row = of_one(call, request.dbName, request.tblName, request.catName)
-    return new("GetPartitionResponse", partition=one(call, row, request.partVals).partition)
+    return new("GetPartitionResponse", partition=_asked(one(call, row, request.partVals), request.partVals))
 
 
 def get_partition_with_auth(call: Call, args: Struct) -> Struct:
     """By values, with the privileges of a user and its groups where the table's parameters ask for these."""
-    row = of_one(call, args.db_name, args.tbl_name)
+    row = _table(call, args.db_name, args.tbl_name)
+    if row is None:
+        raise no_such_object(f"partition values=[{', '.join(args.part_vals)}]")
     part = one(call, row, args.part_vals)
     if has_privileges(row.table):
         _add_privileges(call, [part], args.user_name, args.group_names)
@@ -153,7 +149,7 @@ def get_partition_names(call: Call, args: Struct) -> list[str]:
 
 def _all_names(call: Call, database: str, table: str, catalog: str | None, limit: int | None) -> list[str]:
     try:
-        _named(database, table, catalog)
+        names.named(database, table, catalog)
     except Failure as failure:
         if failure.kind == "MetaException":
             raise
@@ -180,7 +176,7 @@ def _of_listing(call: Call, database: str, table: str, catalog: str | None) -> t
     """The table of a listing; none for one that is not there, unless listings are limited: then it is looked for."""
     if call.partition_limit >= 0:
         return _of_filter(call, database, catalog, table)
-    _named(database, table, catalog)
+    names.named(database, table, catalog)
     return _table(call, database, table, catalog)
 
 
@@ -332,7 +328,7 @@ def _by_names(
 ) -> tuple[table_rows.Row, list[rows.Part]]:
     if database is None:
         raise meta("java.lang.NullPointerException: catName is null")
-    _named(database, table)
+    names.named(database, table)
     try:
         row = _found(call, database, table)
     except Failure as failure:
@@ -368,7 +364,7 @@ def by_filter(
 
 
 def _of_filter(call: Call, database: str, catalog: str | None, table: str) -> table_rows.Row:
-    _named(database, table, catalog)
+    names.named(database, table, catalog)
     row = _table(call, database, table, catalog)
     if row is None:
         place = names.qualified(*names.both(database, catalog), names.fold(table))

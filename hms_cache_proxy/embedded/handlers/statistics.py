@@ -32,6 +32,15 @@ def named_table(call: Call, database: str, table: str, catalog: str | None = Non
     return row
 
 
+def _requested(call: Call, request: Struct) -> table_rows.Row:
+    catalog, database = names.exact(request.dbName, request.catName)
+    row = table_rows.find_table(call, catalog, database, names.fold(request.tblName))
+    if row is None:
+        place = names.qualified(catalog, database, names.fold(request.tblName))
+        raise no_such_object(f"Specified catalog.database.table does not exist : {place}")
+    return row
+
+
 def update_table_column_statistics(call: Call, args: Struct) -> bool:
     """Of a table."""
     return _update(call, args.stats_obj, None, basic=False)
@@ -186,7 +195,7 @@ def _one(
 def get_table_statistics_req(call: Call, args: Struct) -> Struct:
     """Of several columns of a table."""
     request = args.request
-    row = named_table(call, request.dbName, request.tblName, request.catName)
+    row = _requested(call, request)
     wanted = [names.fold(name) for name in request.colNames]
     stored = rows.read(call, [row.table_id], wanted, request.engine or ENGINE, partition=False)
     return new("TableStatsResult", tableStats=[each for _, each in stored.get(row.table_id, [])])
@@ -195,7 +204,7 @@ def get_table_statistics_req(call: Call, args: Struct) -> Struct:
 def get_partitions_statistics_req(call: Call, args: Struct) -> Struct:
     """Of several columns of several partitions; those without any are left out."""
     request = args.request
-    row = named_table(call, request.dbName, request.tblName, request.catName)
+    row = _requested(call, request)
     parts = {part.partition_id: part.name for part in partition_rows.find(call, row, names=request.partNames)}
     wanted = [names.fold(name) for name in request.colNames]
     stored = rows.read(call, parts, wanted, request.engine or ENGINE, partition=True)

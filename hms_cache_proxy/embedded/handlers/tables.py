@@ -29,8 +29,16 @@ from hms_cache_proxy.embedded.rows.common import read_maps
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.values import new
+from hms_cache_proxy.wire.facts import enum
 from hms_cache_proxy.wire.spec import Struct
 
+_INSERT_ONLY = int(enum("ClientCapability")["INSERT_ONLY_TABLES"])
+_NOT_ABLE = (
+    "Your client does not appear to support insert-only tables. To skip capability checks, please set"
+    " metastore.client.capability.check to false. This setting can be set globally, or on the client for the current"
+    " metastore session. Note that this may lead to incorrect results, data loss, undefined behavior, etc. if your"
+    " client is actually incompatible. You can also specify custom client capabilities via get_table_req API."
+)
 TABLE_TYPES = {"MANAGED_TABLE", "EXTERNAL_TABLE", "VIRTUAL_VIEW", "MATERIALIZED_VIEW"}
 
 
@@ -56,9 +64,9 @@ def get_table(call: Call, args: Struct) -> Struct:
 def get_table_req(call: Call, args: Struct) -> Struct:
     """By request."""
     request = args.req
-    catalog = names.DEFAULT_CATALOG if request.catName is None else names.fold(request.catName)
-    row = found(call, catalog, names.fold(request.dbName), request.tblName)
+    row = found(call, *names.exact(request.dbName, request.catName), request.tblName)
     table = row.table
+    _check_able(table, request.capabilities)
     if request.getColumnStats:
         table.colStats = statistics.of_table(call, row, request.engine)
         if table.colStats is not None and request.validWriteIdList is not None:
@@ -83,13 +91,23 @@ def get_table_objects_by_name_req(call: Call, args: Struct) -> Struct:
         found_ones = _matching(call, catalog, database, request.tablesPattern, request.tblNames)
     found_ones = [table_fields.projected(table, fields) for table in found_ones]
     for table in found_ones:
+        _check_able(table, request.capabilities)
         shown(call, table, request.processorCapabilities)
     return new("GetTablesResult", tables=found_ones)
+
+
+def _check_able(table: Struct, capabilities: Struct | None) -> None:
+    """Insert-only tables want a client that says it can read them (HMSHandler.assertClientHasCapability)."""
+    insert_only = (table.parameters or {}).get("transactional_properties", "").lower() == "insert_only"
+    if insert_only and (capabilities is None or _INSERT_ONLY not in (capabilities.values or ())):
+        raise meta(_NOT_ABLE)
 
 
 def _named(call: Call, catalog: str, database: str, wanted: Sequence[str] | None) -> list[Struct]:
     if not database:
         raise unknown_db("DB name is null or empty")
+    if wanted is not None and not wanted:
+        return []
     if wanted is None:
         raise Failure("InvalidOperationException", f"{catalog}.{database} cannot find null tables")
     if database_rows.find_database(call, catalog, database) is None:
@@ -127,6 +145,9 @@ def _in_order_of_ids(found_ones: Sequence[rows.Name]) -> list[str]:
 def get_tables(call: Call, args: Struct) -> list[str]:
     """Names that a pattern matches."""
     catalog, database = names.both(args.db_name)
+    if args.pattern is not None and not args.pattern.strip("|") and args.pattern:
+        clause = '"(database.name == :param1 ) &&  (database.catalogName == :param2 ) &&  ( )"'
+        raise meta(f"Method/Identifier expected at character 74 in {clause}")
     matches = matcher(args.pattern)
     return _in_order_of_ids([each for each in _listed(call, catalog, database) if matches(each.name)])
 
@@ -215,18 +236,31 @@ def get_schema(call: Call, args: Struct) -> list[Struct]:
 def get_fields_req(call: Call, args: Struct) -> Struct:
     """The same by request."""
     request = args.req
-    return new("GetFieldsResponse", fields=_fields(call, request.dbName, request.catName, request.tblName))
+    return new("GetFieldsResponse", fields=_columns(_requested(call, request)))
 
 
 def get_schema_req(call: Call, args: Struct) -> Struct:
     """The same by request."""
     request = args.req
-    return new("GetSchemaResponse", fields=_schema(call, request.dbName, request.catName, request.tblName))
+    table = _requested(call, request)
+    return new("GetSchemaResponse", fields=[*_columns(table), *table.partitionKeys])
+
+
+def _requested(call: Call, request: Struct) -> Struct:
+    catalog, database = names.exact(request.dbName, request.catName)
+    row = rows.find_table(call, catalog, database, names.fold(request.tblName).partition(".")[0])
+    if row is None:
+        given = names.DEFAULT_CATALOG if request.catName is None else request.catName
+        raise unknown_table(f"{given}.{request.dbName}.{request.tblName} table not found")
+    return row.table
+
+
+def _columns(table: Struct) -> list[Struct]:
+    return [] if table.sd is None else list(table.sd.cols)
 
 
 def _fields(call: Call, database: str, catalog: str | None, name: str) -> list[Struct]:
-    table = _of_fields(call, database, catalog, name)
-    return [] if table.sd is None else list(table.sd.cols)
+    return _columns(_of_fields(call, database, catalog, name))
 
 
 def _schema(call: Call, database: str, catalog: str | None, name: str) -> list[Struct]:
