@@ -1,4 +1,4 @@
-"""The command line: `hms-cache-proxy serve | status | doctor | flush | check-config | metastore | advise`.
+"""The command line: `hms-cache-proxy serve | status | doctor | flush | check-config | metastore | advise | snapshot | audit`.
 
 Job: options to settings, calls to the modules that do the work, answers for people (rich) or as JSON,
 exit codes: 0 fine, 1 a problem was found or the proxy could not be reached, 2 wrong usage or
@@ -21,6 +21,7 @@ from hms_cache_proxy.config import ADMIN_URL_VARIABLE, CONFIG_FILE_VARIABLE, HTT
 from hms_cache_proxy.errors import ConfigError, ProxyError
 from hms_cache_proxy.lean import import_structlog
 from hms_cache_proxy.pipeline.advise.command import advise
+from hms_cache_proxy.pipeline.commands import audit, snapshot
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,6 +59,8 @@ def commands() -> None:
 
 
 commands.add_command(advise)
+commands.add_command(snapshot)
+commands.add_command(audit)
 
 _SETTINGS: tuple[Callable[[F], F], ...] = (
     click.option("--config", "file", metavar="FILE", envvar=CONFIG_FILE_VARIABLE, help="Settings, as TOML."),
@@ -68,6 +71,7 @@ _SETTINGS: tuple[Callable[[F], F], ...] = (
         "--embedded", is_flag=True, default=None, help="Start a metastore of this package's own as the upstream."
     ),
     click.option("--store-url", metavar="URL", help="SQLAlchemy URL of its database (a SELECT-only account)."),
+    click.option("--bootstrap", metavar="URI", help="Snapshot from which an empty cache is filled (see `snapshot`)."),
     click.option("--data-dir", metavar="DIR", help="Cache and lock. [./hms-cache-proxy-data]"),
     click.option("--workers", metavar="N", help="Worker processes. [usable cores]"),
     click.option("--consistency", metavar="MODE", help="eventual, session, bounded or strict. [session]"),

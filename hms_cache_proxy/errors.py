@@ -12,6 +12,7 @@
     |   +-- CacheFull    ... or has no room left
     +-- SnapshotError    a snapshot of a catalog cannot be made or used (not there, damaged, of something else)
     +-- AdviceError      access logs cannot be read, or say nothing
+    +-- AuditError       a cache could not be compared with its database
     +-- ConfigError      a setting is wrong; the message names its key
 
 Declared Hive exceptions are reply values, not exceptions here. A bug is an AssertionError. Low-level exceptions are
@@ -98,6 +99,10 @@ class SnapshotError(ProxyError):
 
 class AdviceError(ProxyError):
     """Access logs, or what is to be known beside them, cannot be read, or say nothing."""
+
+
+class AuditError(ProxyError):
+    """A cache could not be compared with its database; nothing is known about it."""
 
 
 class ConfigError(ProxyError):

@@ -209,6 +209,11 @@ class Config(_Section):
     )
     store_url: str = Field("", repr=False, description="SQLAlchemy URL of the backing database, a SELECT-only account.")
     store_url_file: str = Field("", description="A file with the URL, instead of `store_url`.")
+    bootstrap: str = Field(
+        "",
+        description="URI of a snapshot, or of a directory of published ones, from which an empty cache is filled; needs"
+        " store_url.",
+    )
     data_dir: str = Field("./hms-cache-proxy-data", description="Cache, fences, lock; a local file system.")
     workers: int = Field(0, ge=0, le=256, description="Worker processes; 0 = usable cores.")
     consistency: Literal["eventual", "session", "bounded", "strict"] = Field(
@@ -311,6 +316,8 @@ def _disagreements(config: Config) -> Iterator[tuple[str, str]]:
         yield "record", "means nothing with replay: what is replayed was recorded"
     if config.replay and config.embedded:
         yield "replay", "means nothing with embedded = true: it is answered from a file, not from a metastore"
+    if config.bootstrap and config.source != "sql" and not config.store_url_file and not config.embedded:
+        yield "bootstrap", "needs a store_url: the log is followed from the snapshot's event in the database"
     if config.store == "sql" and not (config.store_url or config.store_url_file):
         yield "store_url", "is needed with store = sql"
     if config.follower.poll_interval_min_ms > config.follower.poll_interval_max_ms:

@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import structlog
 from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
+from hms_cache_proxy.follower.bootstrap import Filled
 from hms_cache_proxy.follower.checks import Verdict
 from hms_cache_proxy.follower.cycle import Outcome
 from hms_cache_proxy.follower.events import HANDLERS
@@ -96,6 +97,17 @@ class Report:
         if work is not None:
             self._follow_prewarm(outcome, writer, work)
         self.heartbeat()
+
+    def bootstrapped(self, filled: Filled) -> None:
+        """The cache was filled from a snapshot."""
+        self._facts["bootstrap"] = asdict(filled)
+        self._metrics.prewarm_seconds.set(filled.seconds)
+        _log.info("bootstrap done", **asdict(filled))
+
+    def not_bootstrapped(self, uri: str, reason: str) -> None:
+        """No snapshot could be used: the store is asked for everything."""
+        self._facts["bootstrap"] = {"uri": uri, "refused": reason}
+        _log.warning("no bootstrap: everything is loaded from the store", uri=uri, reason=reason)
 
     def _count(self, outcome: Outcome) -> None:
         for (kind, result), number in (outcome.results or {}).items():

@@ -28,7 +28,8 @@ from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.fences import FenceStore
-from hms_cache_proxy.errors import LogClosed, ProxyError, StoreError
+from hms_cache_proxy.errors import LogClosed, ProxyError, SnapshotError, StoreError
+from hms_cache_proxy.follower.bootstrap import Bootstrap, Scope
 from hms_cache_proxy.follower.cycle import Cycle, Settings
 from hms_cache_proxy.follower.examiner import Examiner
 from hms_cache_proxy.follower.mode import Mode
@@ -128,6 +129,7 @@ class Runner:
         self._reader: CacheReader | None = None
         self._cycle: Cycle | None = None
         self._expired_s = 0.0
+        self._to_bootstrap = bool(config.bootstrap)
 
     def run(self) -> None:
         """Until SIGTERM."""
@@ -203,6 +205,8 @@ class Runner:
         return self._pace.after(changed=changed, more=more)
 
     def _step(self, cycle: Cycle) -> tuple[bool, bool]:
+        if self._to_bootstrap:
+            self._bootstrap()
         if self._mode.must_reset:
             cycle.distrust()
         began_s = time.monotonic()
@@ -212,6 +216,28 @@ class Runner:
         self._report.step(outcome, self._writer, cycle.work, time.monotonic() - began_s)
         garbage = cycle.collect()
         return outcome.more or garbage, outcome.changed
+
+    def _bootstrap(self) -> None:
+        """Before the first step: fill an empty cache from a snapshot, if there is one that may be used."""
+        assert self._store is not None and self._writer is not None, "a cycle has a store and a writer"
+        config = self._config
+        scope = Scope(config.include, config.exclude, config.cache.max_bytes, config.follower.prewarm_chunk)
+        try:
+            if self._mode.must_reset:
+                raise SnapshotError("for a time the log was not followed, and changes may have left no trace in it")
+            filling = Bootstrap(config.bootstrap, self._store, self._writer, self._page, scope, self._still_wanted)
+            filled = filling.run()
+        except SnapshotError as error:
+            self._report.not_bootstrapped(config.bootstrap, str(error))
+        else:
+            if filled is not None:
+                self._report.bootstrapped(filled)
+        self._to_bootstrap = False
+
+    def _still_wanted(self) -> None:
+        self._report.heartbeat()
+        if self._bell.stopping:
+            raise SnapshotError("this process has been told to end")
 
     def _expire(self) -> None:
         """Fences of dead processes and of writes whose outcome was never known end in tickets."""

@@ -122,6 +122,15 @@ class CommonDatabase(CommonPieces):
         finally:
             self._in_snapshot = False
 
+    def export_snapshot(self) -> str | None:
+        """Within a snapshot: its name, by which other connections see the same state; None where there is no such
+        thing."""
+        return None
+
+    def import_snapshot(self, name: str) -> None:
+        """From now on every snapshot is the one of this name."""
+        raise AssertionError("this database exports no snapshots")
+
     @abstractmethod
     def close(self) -> None:
         """Close the connection; the next use makes a new one."""

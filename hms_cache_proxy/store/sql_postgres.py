@@ -9,6 +9,7 @@ Owner: the store's one thread.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -20,8 +21,8 @@ from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.sql_common import CommonDatabase, Row, Server, TablePrivileges
 from hms_cache_proxy.store.sql_pieces import PostgresPieces
 
-_BEGIN = (
-    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
+_OPTIONS = (
     "SET LOCAL jit = off;"  # compiling costs more than our statements
     "SET LOCAL max_parallel_workers_per_gather = 0;"  # leave the server's other cores to the metastore
 )
@@ -41,6 +42,8 @@ SELECT txid_snapshot_xmin(now_at), txid_snapshot_xmax(now_at) FROM (SELECT txid_
 _KEEPALIVE = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 _CONNECT_LEAST_S, _CONNECT_MOST_S = 2, 10  # libpq takes less than 2 for 2
 _FETCH = "FETCH 50000 FROM stream"
+_EXPORT = "SELECT pg_export_snapshot()"
+_EXPORTED = re.compile(r"[0-9A-F]+(-[0-9A-F]+)*")
 
 
 class Postgres(PostgresPieces, CommonDatabase):
@@ -71,14 +74,26 @@ class Postgres(PostgresPieces, CommonDatabase):
         self._statement_timeout_s = statement_timeout_s
         self._answered = answered
         self._connection: Any = None  # psycopg2's, kept across snapshots
+        self._imported = ""
 
     # -- life of a connection and a snapshot
 
     def _begin(self, first: str) -> list[Row]:
-        return self._execute(_BEGIN + first, None)
+        return self._execute(_BEGIN + self._imported + _OPTIONS + first, None)
 
     def _commit(self) -> None:
         self._execute("COMMIT", None, fetch=False)
+
+    def export_snapshot(self) -> str:
+        """Within a snapshot: its name, by which other connections see the same state until it ends."""
+        self._execute("SET LOCAL idle_in_transaction_session_timeout = 0", None, fetch=False)
+        ((name,),) = self._execute(_EXPORT, None)
+        return str(name, "ascii")
+
+    def import_snapshot(self, name: str) -> None:
+        """From now on every snapshot is the one that another connection has exported."""
+        assert _EXPORTED.fullmatch(name), f"{name!r} is no name of a snapshot"
+        self._imported = f"SET TRANSACTION SNAPSHOT '{name}';"
 
     def close(self) -> None:
         """Close the connection; the next use makes a new one."""

@@ -1,0 +1,289 @@
+"""Filling an empty cache from a snapshot in files instead of from the store.
+
+    is the cache usable? -> the newest snapshot that is this store's -> does its log go on from there? -> every file's
+    checksum -> commits, all at the snapshot's first event
+
+Afterwards the cache is what it would be had this proxy followed the log up to that event and then been stopped: the
+next step follows from there. Nothing is served before that step is published (BEGAN_NS is 0), and before the cursor has
+reached the event id that the store had before the first of these commits (START_EVENT), which is at or beyond the last
+event of the snapshot.
+
+Job: that order, and commits of the right size. Must not know: how files lie on a file system, sockets, pacing.
+
+Invariants:
+- A snapshot that cannot be used changes nothing: SnapshotError says why, and the ordinary prewarm runs.
+- What was not loaded (no room, ended early) is listed as not loaded, and the steps that follow load it from the store.
+
+Owner: the follower's process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import structlog
+
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.cache.changes import (
+    Changes,
+    PartitionChange,
+    PartitionChunk,
+    TableKey,
+    TableStub,
+    TableWriteIds,
+)
+from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.writer import CacheWriter
+from hms_cache_proxy.errors import SnapshotError
+from hms_cache_proxy.follower import step
+from hms_cache_proxy.follower.reading import TABLE_COST
+from hms_cache_proxy.follower.step import LogState, Position, ResetReason
+from hms_cache_proxy.follower.work import EXCLUDED, FULL, UNFIT
+from hms_cache_proxy.selection import Selection
+from hms_cache_proxy.snapshots import rows
+from hms_cache_proxy.snapshots.manifest import Manifest
+from hms_cache_proxy.snapshots.place import Place
+from hms_cache_proxy.snapshots.rows import PartitionRun, TableRow
+from hms_cache_proxy.store.protocol import DatabaseKey, PartitionRecord, RawStore, Snapshot, StoreIdentity
+
+_REFUSED = {
+    ResetReason.WENT_BACK: "the log ends at event {event_id}: the database is older than the snapshot",
+    ResetReason.OTHER_HISTORY: "event {before} of the log is not the one that the snapshot knows: another or a restored"
+    " database",
+    ResetReason.PURGED: "the log no longer has event {before}, from which to follow it (its oldest is {oldest})",
+}
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is followed, and how much room there is. `chunk`: partitions in one commit."""
+
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    max_bytes: int
+    chunk: int
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What was taken from a snapshot."""
+
+    uri: str
+    event_id: int
+    tables: int
+    partitions: int
+    seconds: float
+
+
+class Bootstrap:
+    """One attempt. `alive` is called often: it may raise to end it early."""
+
+    def __init__(
+        self, uri: str, store: RawStore, writer: CacheWriter, page: StatePage, scope: Scope, alive: Callable[[], None]
+    ) -> None:
+        self._uri = uri
+        self._store = store
+        self._writer = writer
+        self._page = page
+        self._scope = scope
+        self._alive = alive
+
+    def run(self) -> Filled | None:
+        """Fill the cache; None if what it has can be used. Raises SnapshotError if no snapshot can be used."""
+        began_s = time.monotonic()
+        with self._store.snapshot() as source:
+            if self._usable(source):
+                return None
+            place, manifest = self._chosen(source)
+            start_event = source.event_id
+        self._verify(place, manifest)
+        self._page[Slot.START_EVENT] = self._page[Slot.UPSTREAM_EVENT] = start_event
+        filling = _Filling(self._writer, manifest, self._scope, self._alive)
+        filling.run(place)
+        seconds = time.monotonic() - began_s
+        return Filled(place.uri, manifest.before, filling.tables, filling.partitions, seconds)
+
+    def _usable(self, source: Snapshot) -> bool:
+        """Is there a cache from which the log can be followed?"""
+        meta = self._writer.meta
+        if not meta.cursor and not meta.databases:
+            return False
+        return _refusal(source, Position(meta.cursor, meta.fingerprint)) is None
+
+    def _chosen(self, source: Snapshot) -> tuple[Place, Manifest]:
+        """The newest snapshot that may be used here; each one that may not is told."""
+        why = "there is no snapshot"
+        for place in Place(self._uri).snapshots():
+            try:
+                manifest = place.manifest()
+                if manifest is None:
+                    continue  # being made, or given up
+                self._check(manifest, source)
+            except SnapshotError as error:
+                _log.warning("snapshot not used", uri=place.uri, reason=str(error))
+                why = str(error)
+            else:
+                return place, manifest
+        raise SnapshotError(why)
+
+    def _check(self, manifest: Manifest, source: Snapshot) -> None:
+        identity: StoreIdentity = self._store.identity
+        why = manifest.differs(identity, self._scope.include, self._scope.exclude)
+        if why is None and source.event_id < manifest.after:
+            why = _REFUSED[ResetReason.WENT_BACK].format(event_id=source.event_id)
+        if why is None:
+            why = _refusal(source, Position(manifest.before, manifest.fingerprint))
+        if why is not None:
+            raise SnapshotError(why)
+
+    def _verify(self, place: Place, manifest: Manifest) -> None:
+        """Every file is there as it was written, before the first is used."""
+        for file in manifest.files:
+            self._alive()
+            place.read(file)
+
+
+def _refusal(source: Snapshot, position: Position) -> str | None:
+    """Why the log cannot be followed from this position by a process that has not seen it before; None if it can."""
+    at_cursor = source.fingerprint(position.cursor)
+    log = LogState(source.event_id, source.oldest_event_id() if at_cursor is None else None, at_cursor)
+    reset = step.continues(position, log, verified=False)
+    if reset is None:
+        return None
+    return _REFUSED[reset.reason].format(event_id=log.event_id, before=position.cursor, oldest=log.oldest)
+
+
+class _Filling:
+    """The commits of one bootstrap."""
+
+    def __init__(self, writer: CacheWriter, manifest: Manifest, scope: Scope, alive: Callable[[], None]) -> None:
+        self._writer = writer
+        self._manifest = manifest
+        self._scope = scope
+        self._alive = alive
+        self._selection = Selection(scope.include, scope.exclude)
+        self._lists: list[DatabaseKey] = []
+        self._changes = self._empty()
+        self._cost = 0
+        self._admit = True
+        self.tables = 0
+        self.partitions = 0
+
+    def run(self, place: Place) -> None:
+        """Everything, in order."""
+        self._changes.reset = "bootstrap"
+        self._databases(place)
+        runs = _Runs(self._partition_runs(place))
+        for file in self._manifest.of_kind(rows.TABLES):
+            for row in rows.tables(place.read(file)):
+                self._table(row, runs)
+                if self._cost >= self._scope.chunk:
+                    self._commit()
+        if runs.table_id is not None:
+            raise SnapshotError(f"it has partitions of table {runs.table_id}, but not this table")
+        self._changes.complete |= {targets.tables(*key) for key in self._lists}
+        self._commit()
+
+    def _partition_runs(self, place: Place) -> Iterator[PartitionRun]:
+        for file in self._manifest.of_kind(rows.PARTITIONS):
+            yield from rows.partitions(place.read(file))
+
+    def _databases(self, place: Place) -> None:
+        """All of them in the first commit: a list of databases is complete or it is not there."""
+        for file in self._manifest.of_kind(rows.DATABASES):
+            for record in rows.databases(place.read(file)):
+                key = record.catalog, record.name
+                self._changes.databases[key] = record
+                self._changes.complete.add(targets.databases(record.catalog))
+                if not record.remote:  # a remote database lists what its source has
+                    self._lists.append(key)
+        marks = self._manifest.marks
+        if marks is not None:
+            self._changes.marks = {targets.FUNCTIONS: marks.functions, targets.CATALOGS: marks.catalogs}
+            if marks.databases is not None:
+                self._changes.marks[targets.DESCRIPTIONS] = marks.databases
+        self._commit()
+
+    def _table(self, row: TableRow, runs: _Runs) -> None:
+        key = row.catalog, row.database, row.name
+        admitted = self._selection.admits(row.database, row.name)
+        self._cost += TABLE_COST
+        if row.record is None or not admitted or not self._admit:
+            reason = FULL if row.record is not None and admitted else EXCLUDED
+            self._changes.stubs[key] = TableStub(row.table_id, row.table_type, reason)
+            for _ in runs.of(row.table_id):
+                pass
+            return
+        self._changes.tables[key] = row.record
+        self.tables += 1
+        if row.write_ids is not None:
+            self._changes.write_ids[row.table_id] = TableWriteIds(key, row.write_ids.text, row.write_ids.open)
+        if row.record.partition_keys:
+            self._partitions(key, row, runs)
+
+    def _partitions(self, key: TableKey, row: TableRow, runs: _Runs) -> None:
+        """At once if they fit into a commit, else in chunks."""
+        table_id, some, first = row.table_id, list[PartitionRecord](), True
+        why: str | None = None
+        for run in runs.of(table_id):
+            why = why or run.unfit
+            if why is not None or not self._admit:
+                some = []
+                continue
+            some += run.records()
+            if len(some) >= self._scope.chunk:
+                self._chunk(PartitionChunk(table_id, some, first=first))
+                some, first = [], False
+        if why is not None:
+            _log.warning("partitions that cannot be held in the cache; they are relayed", table=_shown(key), reason=why)
+            self._changes.not_loaded[table_id] = UNFIT
+        elif not self._admit and not first:
+            self._changes.tables.pop(key, None)
+            self._changes.stubs[key] = TableStub(table_id, row.table_type, FULL)
+        elif first:
+            self._changes.partitions.append(PartitionChange(table_id, some, replace_all=True))
+        else:
+            self._changes.chunks.append(PartitionChunk(table_id, some, last=True))
+        self._cost += len(some)
+        self.partitions += len(some)
+
+    def _chunk(self, chunk: PartitionChunk) -> None:
+        self._changes.chunks.append(chunk)
+        self.partitions += len(chunk.records)
+        self._commit()
+
+    def _commit(self) -> None:
+        """May raise CacheFull: then the rest is left to the steps that follow."""
+        self._writer.commit(self._changes)
+        self._changes, self._cost = self._empty(), 0
+        self._admit = self._writer.cache_bytes < self._scope.max_bytes
+        self._alive()
+
+    def _empty(self) -> Changes:
+        return Changes(self._manifest.before, self._manifest.fingerprint)
+
+
+class _Runs:
+    """The runs of partitions, of which the next is looked at. `table_id`: whose it is, None at the end."""
+
+    def __init__(self, runs: Iterator[PartitionRun]) -> None:
+        self._runs = runs
+        self._next = next(runs, None)
+
+    @property
+    def table_id(self) -> int | None:
+        return None if self._next is None else self._next.table_id
+
+    def of(self, table_id: int) -> Iterator[PartitionRun]:
+        """Those of a table that come next."""
+        while self._next is not None and self._next.table_id == table_id:
+            run, self._next = self._next, next(self._runs, None)
+            yield run
+
+
+def _shown(key: TableKey) -> str:
+    return b".".join(key).decode("utf-8", "replace")

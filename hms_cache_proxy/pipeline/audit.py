@@ -1,0 +1,228 @@
+"""`audit`: does the cache of a running proxy say what the database says, object by object, as of one event?
+
+    a snapshot of the database, exported, at event E -> the cache is copied once its cursor is at E -> lists, by the
+    driver -> tables and partitions, by Spark tasks -> differences
+
+Job: that order. The proxy goes on meanwhile: its cache is copied in one read transaction of LMDB. Must not know: how
+objects are compared. Runs on the proxy's machine, as the account that may read its data directory.
+
+Owner: the driver's process.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from hms_cache_proxy import paths
+from hms_cache_proxy.cache import environment as files
+from hms_cache_proxy.cache.changes import TableKey
+from hms_cache_proxy.cache.entries import DatabaseEntry, TableEntry
+from hms_cache_proxy.cache.inventory import Inventory
+from hms_cache_proxy.cache.layout import META_KEY, Meta
+from hms_cache_proxy.cache.reader import CacheSnapshot
+from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.errors import AuditError
+from hms_cache_proxy.pipeline.compare import (
+    COLUMNS,
+    DIFFERENT,
+    EXTRA,
+    MISSING,
+    Copy,
+    Difference,
+    compare_partitions,
+    compare_tables,
+    text,
+)
+from hms_cache_proxy.pipeline.ranges import Partitioned, TableStretch, partition_stretches, table_stretches, tasks
+from hms_cache_proxy.pipeline.session import data_frame, failures
+from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, Source
+from hms_cache_proxy.store.protocol import DatabaseKey
+from hms_cache_proxy.store.sql import SqlSnapshot, SqlStore, open_sql_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ATTEMPTS: Final = 30
+AT_EVENT_S: Final = 10.0
+"""How long the cache may take to reach the database's event."""
+
+PAUSE_S: Final = 0.002
+SHOWN: Final = 1000
+"""Differences that are listed in the result; all are in the Parquet files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The result. `compared`: objects by kind; `not_loaded`: tables that are listed but relayed, by reason."""
+
+    event_id: int
+    compared: dict[str, int]
+    not_loaded: dict[str, int]
+    differences: int
+    by_field: dict[str, int]
+    shown: list[Difference]
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """One audit. `out`: URI of a directory for the differences, empty for none; `tell` takes lines about progress."""
+
+    spark: SparkSession
+    config: Config
+    out: str
+    connections: int
+    tell: Callable[[str], None]
+
+    def run(self) -> Found:
+        """Compare everything. Raises StoreError, CacheError, AuditError."""
+        directory = Path(tempfile.mkdtemp(prefix="audit-", dir=self.config.data_dir))
+        store = open_sql_store(self.config.store_url, statement_timeout_s=STATEMENT_TIMEOUT_S)
+        try:
+            for _ in range(ATTEMPTS):
+                with store.snapshot() as snapshot:
+                    exported = store.database.export_snapshot()
+                    if exported is None:
+                        raise AuditError("needs PostgreSQL: other databases do not let connections share one state")
+                    if self._copied(directory, snapshot):
+                        source = Source(self.config.store_url, exported)
+                        return self._compared(store, snapshot, source, Copy(str(directory)))
+            raise AuditError(f"the cache was never at an event of the database in {ATTEMPTS} attempts")
+        finally:
+            store.close()
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def _copied(self, directory: Path, snapshot: SqlSnapshot) -> bool:
+        """Copy the cache as it is at the snapshot's event; False if it has gone beyond it."""
+        deadline_s = time.monotonic() + AT_EVENT_S
+        with StatePage(paths.state(self.config)) as page:
+            while page[Slot.CURSOR] < snapshot.event_id:
+                if time.monotonic() > deadline_s:
+                    raise AuditError(
+                        f"the cache is at event {page[Slot.CURSOR]}, the database at {snapshot.event_id}:"
+                        " nobody follows it"
+                    )
+                time.sleep(PAUSE_S)
+        copy = directory / "cache"
+        shutil.rmtree(copy, ignore_errors=True)
+        copy.mkdir(mode=0o700)
+        environment = files.attach(paths.cache(self.config))
+        try:
+            with files.translated(environment.path):
+                environment.env.copy(str(copy), compact=True)
+        finally:
+            environment.detach()
+        with StatePage(directory / "state", create=True) as page:
+            page[Slot.CACHE_FILE] = (copy / "data.mdb").stat().st_ino
+        copied = files.attach(copy)
+        try:
+            with copied.env.begin() as txn:
+                meta = Meta.unpack(txn.get(META_KEY, db=copied.meta))
+        finally:
+            copied.detach()
+        self.tell(f"cache at event {meta.cursor}, database at {snapshot.event_id}")
+        return meta.cursor == snapshot.event_id and not meta.held
+
+    def _compared(self, store: SqlStore, snapshot: SqlSnapshot, source: Source, copy: Copy) -> Found:
+        with copy.snapshot() as cache:
+            if cache.identity != store.identity:
+                raise AuditError("the cache is of another database than store_url")
+            listed = [*self._databases(cache, snapshot), *self._lists(cache, snapshot)]
+            loaded = self._loaded(cache)
+            listed += self._emptied(loaded, snapshot)
+            counts = cache.meta
+            missing = Counter(reason for _, reason in Inventory(cache).lacking())
+        stretches = table_stretches(snapshot, snapshot.database_names(), self.config.selection)
+        counted = {"databases": counts.databases, "tables": counts.tables, "partitions": counts.partitions}
+        with self._phase("tables"):
+            tables = self._frame("tables", tasks(stretches, self.connections), partial(compare_tables, source, copy))
+        with self._phase("partitions"):
+            partitioned = partition_stretches(store, snapshot, _in_order(stretches, loaded))
+            lists = tasks(partitioned, self.connections)
+            parts = self._frame("partitions", lists, partial(compare_partitions, source, copy))
+        with self._phase("differences"):
+            everything = self._frame("lists", [listed], iter).unionAll(tables).unionAll(parts).cache()
+            return self._result(snapshot.event_id, counted, missing, everything)
+
+    def _result(self, event_id: int, counted: dict[str, int], missing: Counter[str], everything: DataFrame) -> Found:
+        by_field = {
+            " ".join(part for part in row[:3] if part): row["count"]
+            for row in everything.groupBy("kind", "difference", "field").count().collect()
+        }
+        if self.out:
+            everything.write.parquet(self.out)
+        shown = [Difference(*row) for row in everything.limit(SHOWN).collect()]
+        return Found(event_id, counted, dict(missing), sum(by_field.values()), by_field, shown)
+
+    # --- what the driver compares itself
+
+    @staticmethod
+    def _databases(cache: CacheSnapshot, snapshot: SqlSnapshot) -> Iterator[Difference]:
+        found = snapshot.databases(snapshot.database_names())
+        cached = Inventory(cache).databases()
+        for key in sorted({*found, *cached}):
+            place = "database", text(key[0]), text(key[1]), None, None
+            if key not in cached or key not in found:
+                yield Difference(*place, EXTRA if key in cached else MISSING)
+                continue
+            entry, record = cache.database(*key), found[key]
+            assert isinstance(entry, DatabaseEntry)
+            if (entry.body, entry.remote) != (record.body, record.remote):
+                yield Difference(*place, DIFFERENT, "body", entry.body, record.body)
+
+    @staticmethod
+    def _lists(cache: CacheSnapshot, snapshot: SqlSnapshot) -> Iterator[Difference]:
+        """Tables that only the cache has. Those that it lacks are found with the tables."""
+        inventory = Inventory(cache)
+        for key in inventory.databases():
+            names = {name for name, _, _ in snapshot.table_names(*key)}
+            for name in sorted(inventory.tables(*key).keys() - names):
+                yield Difference("table", text(key[0]), text(key[1]), text(name), None, EXTRA)
+
+    @staticmethod
+    def _loaded(cache: CacheSnapshot) -> dict[TableKey, TableEntry]:
+        """Tables whose partitions are cached."""
+        entries = {key: cache.table(*key) for key in Inventory(cache).loaded()}
+        return {
+            key: entry for key, entry in entries.items() if isinstance(entry, TableEntry) and entry.partitions_loaded
+        }
+
+    @staticmethod
+    def _emptied(loaded: dict[TableKey, TableEntry], snapshot: SqlSnapshot) -> Iterator[Difference]:
+        """Tables of which only the cache has partitions."""
+        some = {entry.table_id: key for key, entry in loaded.items() if entry.partition_count}
+        for table_id, count in snapshot.partition_counts(list(some)).items():
+            if not count:
+                catalog, database, name = map(text, some[table_id])
+                yield Difference("partition", catalog, database, name, None, EXTRA, "all")
+
+    def _frame(self, name: str, lists: Sequence[Any], compare: Callable[[Any], Iterator[Any]]) -> DataFrame:
+        return data_frame(self.spark, f"audit_{name}", COLUMNS, lists, compare)
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        began_s = time.monotonic()
+        with failures(name, AuditError):
+            yield
+        self.tell(f"{name}: {time.monotonic() - began_s:.1f} s")
+
+
+def _in_order(stretches: Sequence[TableStretch], loaded: dict[TableKey, TableEntry]) -> list[Partitioned]:
+    """The tables of which partitions are compared."""
+    found = []
+    for stretch in stretches:
+        database: DatabaseKey = stretch.database
+        for table in stretch.tables:
+            entry = loaded.get((*database, table.name))
+            if entry is not None and entry.table_id == table.table_id:
+                found.append(Partitioned(*database, table.name, table.table_id, False))
+    return found

@@ -1,0 +1,200 @@
+"""The command line of `hms-cache-proxy snapshot` and `audit`.
+
+Job: options to calls, results to lines. Spark and everything that needs it is imported by the command that runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from hms_cache_proxy.config import CONFIG_FILE_VARIABLE, Config, load
+from hms_cache_proxy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hms_cache_proxy.pipeline.audit import Found
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+NO_DATABASE = (
+    "store_url: is not set: give --store-url postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or the key `store_url` in a"
+    " --config file, or HMS_CACHE_PROXY_STORE_URL"
+)
+LISTED = 20
+"""Differences that are printed."""
+
+WIDTH = 200
+"""Characters of a line where the output is no terminal."""
+
+_SPARK = (
+    click.option("--master", metavar="URL", default="local[*]", help="Of Spark. [local[*]: in this process]"),
+    click.option("--conf", "settings", metavar="KEY=VALUE", multiple=True, help="A setting of Spark; repeatable."),
+)
+_BUILD = (
+    click.option("--config", "file", metavar="FILE", envvar=CONFIG_FILE_VARIABLE, help="Settings, as TOML."),
+    click.option("--store-url", metavar="URL", help="SQLAlchemy URL of the database (a SELECT-only account)."),
+    click.option(
+        "--connections", metavar="N", type=click.IntRange(1, 1000), default=4, help="Tasks that read at once. [4]"
+    ),
+    *_SPARK,
+)
+
+
+def _options(options: tuple[Callable[[F], F], ...]) -> Callable[[F], F]:
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+@click.group()
+def snapshot() -> None:
+    """Snapshots of a whole catalog in Parquet files, made by Spark (docs/pipeline.md).
+
+    A new proxy fills its cache from one (`serve --bootstrap URI`) instead of reading the database.
+    """
+
+
+@snapshot.command()
+@click.option("--out", metavar="URI", required=True, help="A new directory, on any file system of Spark's.")
+@_options(_BUILD)
+def build(out: str, file: str | None, store_url: str | None, connections: int, **spark: Any) -> None:
+    """Read the metastore's database into one snapshot.
+
+    What `include` and `exclude` of the settings leave out is only listed.
+    """
+    config = _config(file, store_url)
+    from hms_cache_proxy.pipeline.build import Build, summary
+
+    with _session(**spark) as session:
+        made = Build(session, config, _uri(out), connections, _tell).run()
+    click.echo(f"{_uri(out)}: {summary(made)}")
+
+
+@snapshot.command()
+@click.option("--out", metavar="URI", required=True, help="The directory of the snapshots.")
+@click.option("--keep", metavar="K", type=click.IntRange(1), default=3, help="Snapshots that are kept. [3]")
+@_options(_BUILD)
+def publish(out: str, keep: int, file: str | None, store_url: str | None, connections: int, **spark: Any) -> None:
+    """Make a snapshot beside older ones, and remove all but the newest K: for cron, and --bootstrap."""
+    config = _config(file, store_url)
+    from hms_cache_proxy.pipeline import publish as publishing
+    from hms_cache_proxy.pipeline.build import summary
+
+    with _session(**spark) as session:
+        place, made = publishing.publish(session, config, _uri(out), keep, connections, _tell)
+    click.echo(f"{place}: {summary(made)}")
+
+
+@snapshot.command()
+@click.argument("sql")
+@click.option("--uri", metavar="URI", required=True, help="A snapshot, or a directory of published ones.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), default=1000, help="Rows that are shown. [1000]")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@_options(_SPARK)
+def query(sql: str, uri: str, limit: int, as_json: bool, **spark: Any) -> None:
+    """Ask a snapshot in SQL: views databases, tables, columns, partitions, parameters, statistics."""
+    from hms_cache_proxy.pipeline.query import query as ask
+
+    with _session(**spark) as session:
+        columns, rows = ask(session, _uri(uri), sql, limit)
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row, default=str))
+    else:
+        _show(columns, rows)
+
+
+@click.command()
+@click.option("--config", "file", metavar="FILE", envvar=CONFIG_FILE_VARIABLE, help="Settings of the proxy, as TOML.")
+@click.option("--data-dir", metavar="DIR", help="Of the proxy. [./hms-cache-proxy-data]")
+@click.option("--store-url", metavar="URL", help="SQLAlchemy URL of the database (a SELECT-only account).")
+@click.option("--out", metavar="URI", default="", help="A new directory for the differences, as Parquet.")
+@click.option("--connections", metavar="N", type=click.IntRange(1, 1000), default=4, help="Tasks at once. [4]")
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
+@_options(_SPARK)
+def audit(
+    file: str | None,
+    data_dir: str | None,
+    store_url: str | None,
+    out: str,
+    connections: int,
+    as_json: bool,
+    **spark: Any,
+) -> None:
+    """Compare the cache of a running proxy with the database as of one event, object by object.
+
+    Runs on the proxy's machine. Exit code 1 if they differ.
+    """
+    config = _config(file, store_url, data_dir)
+    from hms_cache_proxy.pipeline.audit import Audit
+
+    with _session(**spark) as session:
+        found = Audit(session, config, _uri(out) if out else "", connections, _tell).run()
+    if as_json:
+        shown = [
+            {key: value for key, value in row._asdict().items() if not isinstance(value, bytes)} for row in found.shown
+        ]
+        click.echo(json.dumps({**asdict(found), "shown": shown}))
+    else:
+        _tell_audit(found)
+    sys.exit(1 if found.differences else 0)
+
+
+def _tell_audit(found: Found) -> None:
+    compared = ", ".join(f"{number} {kind}" for kind, number in found.compared.items())
+    click.echo(f"compared as of event {found.event_id}: {compared}")
+    for reason, number in sorted(found.not_loaded.items()):
+        click.echo(f"not loaded, so relayed ({reason}): {number}")
+    for what, number in sorted(found.by_field.items()):
+        click.echo(f"{what}: {number}")
+    for row in found.shown[:LISTED]:
+        place = ".".join(part for part in (row.catalog, row.database, row.table) if part)
+        click.echo(f"  {row.kind} {place} {row.partition or ''} {row.difference} {row.field or ''}".rstrip())
+    click.echo(f"{found.differences} differences" if found.differences else "no difference")
+
+
+def _show(columns: list[str], rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
+    width = None if sys.stdout.isatty() else WIDTH
+    Console(width=width, markup=False, highlight=False).print(table)
+
+
+def _config(file: str | None, store_url: str | None, data_dir: str | None = None) -> Config:
+    config = load(file, os.environ, {"store_url": store_url, "data_dir": data_dir})
+    if not config.store_url:
+        raise ConfigError(NO_DATABASE, key="store_url")
+    return config
+
+
+def _session(master: str, settings: tuple[str, ...]) -> Any:
+    from hms_cache_proxy.pipeline.session import session
+
+    pairs = [setting.partition("=") for setting in settings]
+    wrong = [key for key, equals, _ in pairs if not equals]
+    if wrong:
+        raise click.UsageError(f"--conf {wrong[0]}: is not KEY=VALUE")
+    return session(master, {key: value for key, _, value in pairs})
+
+
+def _uri(place: str) -> str:
+    from hms_cache_proxy.snapshots.place import as_uri
+
+    return as_uri(place)
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)

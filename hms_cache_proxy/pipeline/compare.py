@@ -1,0 +1,192 @@
+"""What one task of an audit does: objects from the database against what a copy of the cache says of them.
+
+Job: differences of one stretch of the catalog, as rows. Objects are compared as what they decode to, field by field,
+set and unset. What the cache lists as not loaded is no difference: it is relayed. Must not know: Spark, the driver.
+
+Not compared: lists of write ids, which change without an event; who uses them proves them anew with each request.
+
+Owner: a Python worker of Spark on the proxy's own machine; a connection, and the copy of the cache, read-only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from hms_cache_proxy.cache.entries import Absent, TableEntry
+from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
+from hms_cache_proxy.cache.segments import TableNames, Variant
+from hms_cache_proxy.cache.state import StatePage
+from hms_cache_proxy.errors import Unfit, WireError
+from hms_cache_proxy.follower.constraints import cached_form
+from hms_cache_proxy.pipeline.ranges import PARTITIONS_PER_STRETCH, Partitioned, PartitionStretch, TableStretch
+from hms_cache_proxy.pipeline.tasks import Source, records
+from hms_cache_proxy.store import encode
+from hms_cache_proxy.store.protocol import PartitionRecord, TableRecord
+from hms_cache_proxy.wire import spec
+
+COLUMNS: Final = {
+    **dict.fromkeys(("kind", "catalog", "database", "table", "partition", "difference", "field"), "string"),
+    "cached": "binary",
+    "stored": "binary",
+}
+"""Of a row: `difference` is missing (in the cache), extra, or different; `field` says in what."""
+
+MISSING, EXTRA, DIFFERENT = "missing", "extra", "different"
+_PARTITION: Final = "Partition"
+
+
+class Difference(NamedTuple):
+    """One row; `cached` and `stored` are what both have, where that is bytes."""
+
+    kind: str
+    catalog: str
+    database: str
+    table: str | None
+    partition: str | None
+    difference: str
+    field: str | None = None
+    cached: bytes | None = None
+    stored: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of a cache: a directory with `cache` and `state`, as a data directory has them."""
+
+    directory: str
+
+    @contextmanager
+    def snapshot(self) -> Iterator[CacheSnapshot]:
+        """Its one state."""
+        with StatePage(Path(self.directory) / "state") as page:
+            reader = CacheReader(Path(self.directory) / "cache", page)
+            try:
+                with reader.snapshot() as cache:
+                    yield cache
+            finally:
+                reader.close()
+
+
+def text(value: bytes) -> str:
+    """A name as it is shown."""
+    return value.decode("utf-8", "replace")
+
+
+def compare_tables(source: Source, copy: Copy, stretches: Sequence[TableStretch]) -> Iterator[tuple[Any, ...]]:
+    """Differences of tables that the database has."""
+    with source.snapshot() as snapshot, copy.snapshot() as cache:
+        for stretch in stretches:
+            found = snapshot.tables(*stretch.database, [table.name for table in stretch.tables if table.admitted])
+            for record in found.values():
+                yield from _table(cache, record)
+
+
+def _table(cache: CacheSnapshot, record: TableRecord) -> Iterator[Difference]:
+    place = "table", text(record.catalog), text(record.database), text(record.name), None
+    entry = cache.table(record.catalog, record.database, record.name)
+    if entry is None or isinstance(entry, Absent):
+        yield Difference(*place, MISSING)
+        return
+    if entry.body is None:
+        return
+    if entry.body != record.body:
+        for name in _fields("Table", entry.body, record.body):
+            yield Difference(*place, DIFFERENT, name, entry.body, record.body)
+    for name in ("table_id", "table_type", "transactional", "materialized_view", "partition_keys", "location"):
+        if getattr(entry, name) != getattr(record, name):
+            yield Difference(*place, DIFFERENT, name)
+    if record.constraints is not None and cache.constraints(entry) != cached_form(record, record.constraints):
+        yield Difference(*place, DIFFERENT, "constraints")
+    if cache.table_statistics(entry) != record.statistics:
+        yield Difference(*place, DIFFERENT, "statistics")
+
+
+def compare_partitions(source: Source, copy: Copy, stretches: Sequence[PartitionStretch]) -> Iterator[tuple[Any, ...]]:
+    """Differences of the partitions of tables that have partition keys."""
+    with source.snapshot() as snapshot, copy.snapshot() as cache:
+        for stretch in stretches:
+            for table in stretch.tables:
+                entry = cache.table(table.catalog, table.database, table.name)
+                record = snapshot.tables(table.catalog, table.database, [table.name])[table.name]
+                assert isinstance(entry, TableEntry), "a table that the driver has found in the cache"
+                whole = replace(table, full_acid=record.full_acid)
+                try:
+                    found = list(records(snapshot, whole, stretch.after, stretch.until))
+                except Unfit:
+                    yield Difference(*_place(table, None), DIFFERENT, "unfit")
+                    continue
+                yield from _partitions(cache, entry, table, found, stretch)
+
+
+def _partitions(
+    cache: CacheSnapshot, entry: TableEntry, table: Partitioned, found: list[PartitionRecord], stretch: PartitionStretch
+) -> Iterator[Difference]:
+    by_name = {record.name: record for record in found}
+    for name in _names(cache, entry, stretch):
+        if name not in by_name:
+            yield Difference(*_place(table, name), EXTRA)
+    names = list(by_name)
+    owner = TableNames(table.database, table.name, table.catalog)
+    seen = {variant: cache.partitions(entry, names, variant) for variant in Variant}
+    statistics: dict[bytes, Any] = {}
+    if entry.statistics_of_partitions:
+        statistics = dict(cache.partition_statistics(entry, names, None, None))
+    for at, (name, record) in enumerate(by_name.items()):
+        listed = seen[Variant.LIST][at]
+        if listed is None:
+            yield Difference(*_place(table, name), MISSING)
+            continue
+        for variant in Variant:
+            cached = seen[variant][at]
+            assert cached is not None
+            tail = (record.sd_tail, record.sd_tail_single, record.sd_tail_filter)[variant]
+            if variant is not Variant.LIST and tail is None and cached == listed:
+                continue
+            stored = _assembled(owner, record, record.sd_tail if tail is None else tail)
+            for field in _fields(_PARTITION, cached, stored):
+                yield Difference(*_place(table, name), DIFFERENT, field, cached, stored)
+        if entry.statistics_of_partitions and tuple(statistics.get(name, ())) != record.statistics:
+            yield Difference(*_place(table, name), DIFFERENT, "statistics")
+
+
+def _names(cache: CacheSnapshot, entry: TableEntry, stretch: PartitionStretch) -> Iterator[bytes]:
+    """The cached names of a stretch."""
+    after = stretch.after
+    while True:
+        some = cache.partition_names(entry, after, PARTITIONS_PER_STRETCH)
+        for name in some:
+            if stretch.until is not None and name > stretch.until:
+                return
+            yield name
+        if len(some) < PARTITIONS_PER_STRETCH:
+            return
+        after = some[-1]
+
+
+def _place(table: Partitioned, name: bytes | None) -> tuple[str, str, str, str, str | None]:
+    partition = None if name is None else text(name)
+    return "partition", text(table.catalog), text(table.database), text(table.name), partition
+
+
+def _assembled(owner: TableNames, record: PartitionRecord, sd_tail: bytes) -> bytes:
+    """The Partition as the metastore has it."""
+    sd = record.sd_head + encode.string_field(2, record.location) + sd_tail if record.sd_head else b""
+    own = record.values + owner.fields() + record.times + sd
+    return own + record.parameters + record.tail + encode.STOP
+
+
+def _fields(struct: str, cached: bytes, stored: bytes) -> list[str]:
+    """The fields in which two structs differ; `bytes` where one of them is none."""
+    kind = spec.struct(struct)
+    try:
+        (left, left_end), (right, right_end) = spec.decode(kind, cached), spec.decode(kind, stored)
+    except WireError:
+        return ["bytes"]
+    found = [name for name in kind._names if getattr(left, name) != getattr(right, name)]
+    if left_end != len(cached) or right_end != len(stored):
+        found.append("bytes")
+    return found

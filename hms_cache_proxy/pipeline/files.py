@@ -1,0 +1,65 @@
+"""Files on any file system that Spark can write to, by Hadoop's classes in the driver's JVM.
+
+Job: small things beside the data: is it there, list, delete, a document written at once. Must not know: what it is for.
+Owner: the driver's process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hms_cache_proxy.errors import SnapshotError
+from hms_cache_proxy.pipeline.session import first_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Directory:
+    """A directory by its URI."""
+
+    def __init__(self, spark: SparkSession, uri: str) -> None:
+        self.uri = uri
+        hadoop: Any = spark._jvm  # py4j's view of the JVM: any name is there
+        self._path = hadoop.org.apache.hadoop.fs.Path
+        self._files = self._do(lambda: self._path(uri).getFileSystem(spark._jsc.hadoopConfiguration()))
+
+    def exists(self, name: str) -> bool:
+        """Is there a file or directory of this name?"""
+        return bool(self._do(lambda: self._files.exists(self._path(self.uri, name))))
+
+    def names(self) -> list[str]:
+        """What is in it, sorted; nothing if it is not there."""
+        if not self._do(lambda: self._files.exists(self._path(self.uri))):
+            return []
+        return sorted(
+            str(found.getPath().getName()) for found in self._do(lambda: self._files.listStatus(self._path(self.uri)))
+        )
+
+    def delete(self, name: str) -> None:
+        """Remove a file, or a directory with all that is in it."""
+        self._do(lambda: self._files.delete(self._path(self.uri, name), True))
+
+    def write(self, name: str, data: bytes) -> None:
+        """Make a file that is there as a whole or not at all."""
+        beside, place = self._path(self.uri, f".{name}.new"), self._path(self.uri, name)
+
+        def write() -> Any:
+            stream = self._files.create(beside, True)
+            try:
+                stream.write(bytearray(data))
+            finally:
+                stream.close()
+            return self._files.rename(beside, place)
+
+        if not self._do(write):
+            raise SnapshotError(f"{name} cannot be put into {self.uri}")
+
+    def _do(self, call: Any) -> Any:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return call()
+        except Py4JJavaError as error:
+            cause = error.java_exception
+            raise SnapshotError(f"{self.uri}: {first_line(Exception(str(cause)))}") from error

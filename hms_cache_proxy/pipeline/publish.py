@@ -1,0 +1,70 @@
+"""`snapshot publish`: a new snapshot beside the older ones, of which the newest are kept.
+
+Job: a name that no other run has, and which old directories may go. Safe from cron: two runs at once make two
+snapshots; what goes is never among the newest complete ones. Must not know: how a snapshot is made.
+
+Owner: the driver's process.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from hms_cache_proxy.pipeline.build import Build, Tell
+from hms_cache_proxy.pipeline.files import Directory
+from hms_cache_proxy.snapshots import manifest
+from hms_cache_proxy.snapshots.manifest import Manifest
+from hms_cache_proxy.snapshots.place import PREFIX
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hms_cache_proxy.config import Config
+
+ABANDONED_S: Final = 86_400.0
+"""A snapshot without a manifest is one that is being made, or after so long one that was given up."""
+
+_TIME: Final = "%Y%m%dT%H%M%SZ"
+_NAME: Final = re.compile(re.escape(PREFIX) + r"(\d{8}T\d{6}Z)-[0-9a-f]{8}")
+
+
+def new_name() -> str:
+    """A name that sorts by time."""
+    return f"{PREFIX}{time.strftime(_TIME, time.gmtime())}-{uuid.uuid4().hex[:8]}"
+
+
+def publish(
+    spark: SparkSession, config: Config, uri: str, keep: int, connections: int, tell: Tell
+) -> tuple[str, Manifest]:
+    """Make a snapshot below `uri`, then remove all but the newest `keep`; gives its URI and manifest."""
+    name = new_name()
+    made = Build(spark, config, f"{uri}/{name}", connections, tell).run()
+    place = Directory(spark, uri)
+    found = [one for one in place.names() if _NAME.fullmatch(one)]
+    complete = {one for one in found if place.exists(f"{one}/{manifest.NAME}")}
+    for old in outdated(found, complete, keep, time.time()):
+        place.delete(f"{old}/{manifest.NAME}")  # first: who looks now sees that it is no snapshot any more
+        place.delete(old)
+        tell(f"removed {old}")
+    return f"{uri}/{name}", made
+
+
+def outdated(names: Iterable[str], complete: set[str], keep: int, now_s: float) -> list[str]:
+    """Which of the directories may go: complete ones beyond the newest `keep`, and abandoned ones."""
+    newest = sorted(complete, reverse=True)[:keep]
+    return [
+        name
+        for name in sorted(names)
+        if (name in complete and name not in newest) or (name not in complete and now_s - _made_s(name) > ABANDONED_S)
+    ]
+
+
+def _made_s(name: str) -> float:
+    found = _NAME.fullmatch(name)
+    assert found is not None, name
+    return datetime.strptime(found[1], _TIME).replace(tzinfo=UTC).timestamp()

@@ -1,0 +1,251 @@
+"""`snapshot query`: a snapshot as Spark views, for questions about a whole catalog.
+
+    databases   catalog, name, description, location, managed_location, owner, owner_type, remote, parameters
+    tables      catalog, database, name, table_id, type, owner, create_time, last_access_time, location, input_format,
+                output_format, serde, buckets, transactional, partition_keys, parameters, view_text
+    columns     catalog, database, table, position, name, type, comment, partition_key
+    partitions  catalog, database, table, name, values, create_time, last_access_time, location, input_format,
+                output_format, serde, buckets, parameters
+    parameters  catalog, database, table, partition, key, value; partition is NULL for those of a table
+    statistics  catalog, database, table, partition, engine, column, type, analyzed, nulls, distinct_values, low, high,
+                average_length, longest, trues, falses
+
+Job: the views; files are read, checked and decoded by Spark tasks, one file at a time. Must not know: the store, the
+cache. Times are seconds since 1970; text that is no UTF-8 shows with replacement characters.
+
+Owner: the driver's process; the readers run in Spark's Python workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from hms_cache_proxy.errors import SnapshotError
+from hms_cache_proxy.pipeline.session import data_frame, failures
+from hms_cache_proxy.snapshots import rows
+from hms_cache_proxy.snapshots.manifest import File, Manifest
+from hms_cache_proxy.snapshots.place import Place
+from hms_cache_proxy.store import encode
+from hms_cache_proxy.store.protocol import Statistics, TableRecord
+from hms_cache_proxy.wire import spec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_MAP: Final = "map<string,string>"
+_STORAGE: Final = {"input_format": "string", "output_format": "string", "serde": "string", "buckets": "int"}
+_STATISTICS: Final = (
+    "array<struct<engine:string,column:string,type:string,analyzed:bigint,nulls:bigint,distinct_values:bigint,"
+    "low:string,high:string,average_length:double,longest:bigint,trues:bigint,falses:bigint>>"
+)
+_COLUMNS: Final[dict[str, dict[str, str]]] = {
+    rows.DATABASES: {
+        **dict.fromkeys(("catalog", "name", "description", "location", "managed_location", "owner"), "string"),
+        "owner_type": "string",
+        "remote": "boolean",
+        "parameters": _MAP,
+    },
+    rows.TABLES: {
+        **{"catalog": "string", "database": "string", "name": "string", "table_id": "bigint", "type": "string"},
+        **{"owner": "string", "create_time": "bigint", "last_access_time": "bigint", "location": "string"},
+        **_STORAGE,
+        **{"transactional": "boolean", "partition_keys": "array<string>", "parameters": _MAP, "view_text": "string"},
+        "columns": "array<struct<position:int,name:string,type:string,comment:string,partition_key:boolean>>",
+        "statistics": _STATISTICS,
+    },
+    rows.PARTITIONS: {
+        **{"table_id": "bigint", "name": "string", "values": "array<string>", "create_time": "bigint"},
+        **{"last_access_time": "bigint", "location": "string"},
+        **_STORAGE,
+        "parameters": _MAP,
+        "statistics": _STATISTICS,
+    },
+}
+"""What the readers give; the views are made of it."""
+
+_OF_TABLE: Final = "t.catalog, t.database, t.name AS table"
+_VIEWS: Final = {
+    "databases": "SELECT * FROM read_databases",
+    "tables": "SELECT * EXCEPT (columns, statistics) FROM read_tables",
+    "columns": f"SELECT {_OF_TABLE}, c.* FROM read_tables t LATERAL VIEW inline(columns) c",
+    "partitions": f"SELECT {_OF_TABLE}, p.* EXCEPT (table_id, statistics) FROM read_partitions p"
+    " JOIN read_tables t ON t.table_id = p.table_id",
+    "parameters": f"SELECT {_OF_TABLE}, CAST(NULL AS string) AS partition, m.* FROM read_tables t"
+    " LATERAL VIEW explode(t.parameters) m AS key, value"
+    f" UNION ALL SELECT {_OF_TABLE}, p.partition, p.key, p.value FROM"
+    " (SELECT table_id, name AS partition, m.* FROM read_partitions LATERAL VIEW explode(parameters) m AS key, value) p"
+    " JOIN read_tables t ON t.table_id = p.table_id",
+    "statistics": f"SELECT {_OF_TABLE}, CAST(NULL AS string) AS partition, s.* FROM read_tables t"
+    " LATERAL VIEW inline(statistics) s"
+    f" UNION ALL SELECT {_OF_TABLE}, p.* EXCEPT (table_id) FROM"
+    " (SELECT table_id, name AS partition, s.* FROM read_partitions LATERAL VIEW inline(statistics) s) p"
+    " JOIN read_tables t ON t.table_id = p.table_id",
+}
+
+_OWNER_TYPES: Final = {1: "USER", 2: "ROLE", 3: "GROUP"}
+
+
+def newest(uri: str) -> tuple[Place, Manifest]:
+    """The snapshot at a URI, or the newest of those below it. Raises SnapshotError."""
+    for place in Place(uri).snapshots():
+        manifest = place.manifest()
+        if manifest is not None:
+            return place, manifest
+    raise SnapshotError(f"{uri} has no snapshot")
+
+
+def query(spark: SparkSession, uri: str, text: str, limit: int) -> tuple[list[str], list[dict[str, Any]]]:
+    """Column names, and at most `limit` rows. Raises SnapshotError, also for a query that Spark refuses."""
+    place, manifest = newest(uri)
+    with failures("query"):
+        views(spark, place.uri, manifest)
+        found = spark.sql(text)
+        return found.columns, [row.asDict(recursive=True) for row in found.limit(limit).collect()]
+
+
+def views(spark: SparkSession, uri: str, manifest: Manifest) -> None:
+    """Make the views."""
+    for kind, columns in _COLUMNS.items():
+        frame: DataFrame = data_frame(
+            spark, f"read_{kind}", columns, manifest.of_kind(kind), partial(_READERS[kind], uri)
+        )
+        frame.createOrReplaceTempView(f"read_{kind}")
+    for name, text in _VIEWS.items():
+        spark.sql(text).createOrReplaceTempView(name)
+
+
+# In Spark's workers
+
+
+def _databases(uri: str, file: File) -> Iterator[tuple[Any, ...]]:
+    kind = spec.struct("Database")
+    for record in rows.databases(Place(uri).read(file)):
+        found = spec.decode(kind, record.body)[0]
+        yield (
+            _text(record.catalog),
+            _text(record.name),
+            _text(found.description),
+            _text(found.locationUri),
+            _text(found.managedLocationUri),
+            _text(found.ownerName),
+            _OWNER_TYPES.get(found.ownerType),
+            record.remote,
+            _map(found.parameters),
+        )
+
+
+def _tables(uri: str, file: File) -> Iterator[tuple[Any, ...]]:
+    kind = spec.struct("Table")
+    for row in rows.tables(Place(uri).read(file)):
+        if row.record is None:
+            continue
+        found = spec.decode(kind, row.record.body)[0]
+        yield (
+            _text(row.catalog),
+            _text(row.database),
+            _text(row.name),
+            row.table_id,
+            _text(row.table_type),
+            _text(found.owner),
+            found.createTime,
+            found.lastAccessTime,
+            _text(row.record.location),
+            *_storage(found.sd),
+            row.record.transactional,
+            [_text(name) for name, _ in row.record.partition_keys],
+            _map(found.parameters),
+            _text(found.viewOriginalText),
+            _columns(found, row.record),
+            _statistics(row.record.statistics),
+        )
+
+
+def _partitions(uri: str, file: File) -> Iterator[tuple[Any, ...]]:
+    kind, descriptor = spec.struct("Partition"), spec.struct("StorageDescriptor")
+    known: dict[tuple[bytes, bytes], tuple[Any, ...]] = {}
+    for run in rows.partitions(Place(uri).read(file)):
+        if run.unfit is not None:
+            continue
+        for record in run.records():
+            shape = record.sd_head, record.sd_tail
+            if shape not in known:
+                sd = record.sd_head[3:] + record.sd_tail  # behind the header of the partition's field
+                known[shape] = _storage(spec.decode(descriptor, sd)[0] if record.sd_head else None)
+            own = record.values + record.times + record.parameters + encode.STOP
+            found = spec.decode(kind, own)[0]
+            yield (
+                run.table_id,
+                _text(record.name),
+                [_text(value) for value in found.values or ()],
+                found.createTime,
+                found.lastAccessTime,
+                _text(record.location),
+                *known[shape],
+                _map(found.parameters),
+                _statistics(record.statistics),
+            )
+
+
+_READERS: Final = {rows.DATABASES: _databases, rows.TABLES: _tables, rows.PARTITIONS: _partitions}
+
+
+def _storage(sd: Any) -> tuple[Any, ...]:
+    if sd is None:
+        return (None,) * len(_STORAGE)
+    serde = None if sd.serdeInfo is None else _text(sd.serdeInfo.serializationLib)
+    return _text(sd.inputFormat), _text(sd.outputFormat), serde, sd.numBuckets
+
+
+def _columns(table: Any, record: TableRecord) -> list[tuple[Any, ...]]:
+    own = [] if table.sd is None else list(table.sd.cols or ())
+    keys = list(table.partitionKeys or ())
+    return [
+        (position, _text(one.name), _text(one.type), _text(one.comment), position >= len(own))
+        for position, one in enumerate([*own, *keys])
+    ]
+
+
+def _statistics(statistics: Statistics | None) -> list[tuple[Any, ...]]:
+    found = []
+    for one in statistics or ():
+        if not one.data:
+            continue  # the metastore can give no answer
+        decoded = spec.decode(spec.struct("ColumnStatisticsObj"), one.element)[0]
+        union = decoded.statsData
+        data = next((value for value in vars(union).values() if value is not None), None)
+        found.append(
+            (
+                _text(one.engine),
+                _text(one.column),
+                _text(decoded.colType),
+                one.analyzed_s,
+                *(getattr(data, name, None) for name in ("numNulls", "numDVs")),
+                *(_bound(getattr(data, name, None)) for name in ("lowValue", "highValue")),
+                *(getattr(data, name, None) for name in ("avgColLen", "maxColLen", "numTrues", "numFalses")),
+            )
+        )
+    return found
+
+
+def _bound(value: Any) -> str | None:
+    """A smallest or largest value: a number, days or seconds since 1970."""
+    if hasattr(value, "unscaled"):
+        return str(Decimal(int.from_bytes(value.unscaled, "big", signed=True)).scaleb(-(value.scale or 0)))
+    if hasattr(value, "daysSinceEpoch"):
+        return str(value.daysSinceEpoch)
+    if hasattr(value, "secondsSinceEpoch"):
+        return str(value.secondsSinceEpoch)
+    return None if value is None else str(value)
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "replace")
+
+
+def _map(value: dict[bytes, bytes] | None) -> dict[str, str] | None:
+    if value is None:
+        return None
+    return {key.decode("utf-8", "replace"): item.decode("utf-8", "replace") for key, item in value.items()}

@@ -1,0 +1,111 @@
+"""What one Spark task of a build does: read stretches of the catalog by the store's own code, and yield Arrow batches.
+
+Job: a connection of its own, on the snapshot that the driver exported where the database has such a thing. What is read
+are the store's records, as the follower's prewarm reads them: there is one encoder. Must not know: Spark, the driver.
+
+Owner: a Python worker of Spark; one connection, closed at the end of the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
+from hms_cache_proxy.errors import Unfit
+from hms_cache_proxy.pipeline.ranges import PARTITIONS_PER_STRETCH, Partitioned, PartitionStretch, TableStretch
+from hms_cache_proxy.snapshots import rows
+from hms_cache_proxy.snapshots.rows import TableRow, WriteIds
+from hms_cache_proxy.store.protocol import PartitionRecord, Snapshot, TableRecord, TableWrites
+from hms_cache_proxy.store.sql import open_sql_store
+
+STATEMENT_TIMEOUT_S: Final = 3600.0
+BATCH: Final = 5_000
+"""Rows that go to Spark at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The database, and the name of the exported snapshot if there is one."""
+
+    url: str
+    exported: str | None
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """The state that everything is read in."""
+        store = open_sql_store(self.url, statement_timeout_s=STATEMENT_TIMEOUT_S)
+        try:
+            if self.exported is not None:
+                store.database.import_snapshot(self.exported)
+            with store.snapshot() as snapshot:
+                yield snapshot
+        finally:
+            store.close()
+
+
+def read_tables(source: Source, stretches: Sequence[TableStretch]) -> Iterator[Any]:
+    """Batches of `tables`."""
+    with source.snapshot() as snapshot:
+        for stretch in stretches:
+            yield rows.batch(rows.TABLES, list(_tables(snapshot, stretch)))
+
+
+def _tables(snapshot: Snapshot, stretch: TableStretch) -> Iterator[tuple[Any, ...]]:
+    catalog, database = stretch.database
+    found = snapshot.tables(catalog, database, [table.name for table in stretch.tables if table.admitted])
+    transactional = [record.name for record in found.values() if record.transactional]
+    writes: dict[tuple[bytes, bytes], TableWrites] = {}
+    if transactional and catalog == DEFAULT_CATALOG:  # write ids have no catalog
+        writes = snapshot.write_ids([(database, name) for name in transactional])
+    for table in stretch.tables:
+        record = found.get(table.name)
+        if record is None and table.admitted:
+            continue  # dropped meanwhile, where there is no exported snapshot
+        its = writes.get((database, table.name))
+        write_ids = None if its is None else WriteIds(its.valid.text(), tuple(sorted(its.open)))
+        id_, kind = (table.table_id, table.table_type) if record is None else (record.table_id, record.table_type)
+        yield rows.table_row(stretch.place, TableRow(catalog, database, table.name, id_, kind, record, write_ids))
+
+
+def read_partitions(source: Source, stretches: Sequence[PartitionStretch]) -> Iterator[Any]:
+    """Batches of `partitions`."""
+    with source.snapshot() as snapshot:
+        for stretch in stretches:
+            waiting: list[tuple[Any, ...]] = []
+            for table in stretch.tables:
+                for row in _partitions(snapshot, table, stretch):
+                    waiting.append(row)
+                    if len(waiting) == BATCH:
+                        yield rows.batch(rows.PARTITIONS, waiting)
+                        waiting = []
+            if waiting:
+                yield rows.batch(rows.PARTITIONS, waiting)
+
+
+def _partitions(snapshot: Snapshot, table: Partitioned, stretch: PartitionStretch) -> Iterator[tuple[Any, ...]]:
+    try:
+        for record in records(snapshot, table, stretch.after, stretch.until):
+            yield rows.partition_row(stretch.place, table.table_id, record)
+    except Unfit as error:
+        yield rows.unfit_row(stretch.place, table.table_id, str(error))
+
+
+def records(
+    snapshot: Snapshot, table: Partitioned, after: bytes | None, until: bytes | None
+) -> Iterator[PartitionRecord]:
+    """Partitions over `after`, up to `until`. On an exported snapshot the first page ends there."""
+    owner = TableRecord(
+        table.catalog, table.database, table.name, table.table_id, b"", b"", False, False, (), None, table.full_acid
+    )
+    while True:
+        found = snapshot.partitions(owner, after=after, limit=PARTITIONS_PER_STRETCH)
+        for record in found:
+            if until is not None and record.name > until:
+                return
+            yield record
+        if len(found) < PARTITIONS_PER_STRETCH or found[-1].name == until:
+            return
+        after = found[-1].name

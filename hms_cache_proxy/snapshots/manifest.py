@@ -1,0 +1,147 @@
+"""The manifest of a snapshot: what its files are, of which database, as of which events; the last file to be written.
+
+Job: the JSON document and what makes a snapshot unusable, in words. Must not know: where files lie, Parquet, Spark, the
+cache. A directory without a manifest is no snapshot: whoever wrote it was not done.
+
+    {"format": 1, "program": version, "created": "2026-01-31T12:00:00Z",
+     "identity": {store's identity}, "scope": {"include": [], "exclude": []},
+     "events": {"before": 17, "after": 17}, "exact": true, "fingerprint": hash of event 17's row,
+     "marks": {"functions": hex, "catalogs": hex, "databases": hex} or null,
+     "counts": {"databases": 1, "tables": 2, "partitions": 3, "transactional_tables": 0},
+     "files": [{"kind": "tables", "name": "tables/part-0...", "rows": 2, "bytes": 999, "sha256": hex}, ...]}
+
+`before` was the last event before the first query and `after` the last one after the last query; objects are as of some
+event between them, so whoever uses them replays the events after `before`, and shows nothing before `after`. Where all
+queries saw one state (`exact`) the two are one. Files of a kind are in the order of their rows.
+
+Owner: any process; no state.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from hms_cache_proxy.errors import SnapshotError
+from hms_cache_proxy.store.protocol import Marks, StoreIdentity
+
+NAME: Final = "manifest.json"
+FORMAT: Final = 1
+
+_WORDS: Final = {
+    "database_uuid": "of another metastore database",
+    "schema_version": "of another schema version",
+    "hive_line": "of another Hive version",
+    "binary_collation": "of a database with another collation",
+    "exact_text": "of a database that compares text otherwise",
+    "exact": "of another kind of store",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """`name`: below the manifest's directory."""
+
+    kind: str
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """See the module."""
+
+    program: str
+    created: str
+    identity: StoreIdentity
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    before: int
+    after: int
+    exact: bool
+    fingerprint: bytes | None
+    marks: Marks | None
+    counts: dict[str, int]
+    files: tuple[File, ...]
+
+    def of_kind(self, kind: str) -> list[File]:
+        """The files of a kind, in the order of their rows."""
+        return [file for file in self.files if file.kind == kind]
+
+    def dump(self) -> bytes:
+        """The document."""
+        marks = self.marks
+        document = {
+            "format": FORMAT,
+            "program": self.program,
+            "created": self.created,
+            "identity": asdict(self.identity),
+            "scope": {"include": list(self.include), "exclude": list(self.exclude)},
+            "events": {"before": self.before, "after": self.after},
+            "exact": self.exact,
+            "fingerprint": _hex(self.fingerprint),
+            "marks": marks
+            and {
+                "functions": _hex(marks.functions),
+                "catalogs": _hex(marks.catalogs),
+                "databases": _hex(marks.databases),
+            },
+            "counts": self.counts,
+            "files": [asdict(file) for file in self.files],
+        }
+        return json.dumps(document, indent=1).encode() + b"\n"
+
+    @classmethod
+    def parse(cls, document: bytes) -> Manifest:
+        """Read the document. Raises SnapshotError for one that is none, or of another format."""
+        try:
+            found = json.loads(document)
+            if found["format"] != FORMAT:
+                raise SnapshotError(f"its format is version {found['format']}, this program's is {FORMAT}")
+            return cls._of(found)
+        except (ValueError, KeyError, TypeError) as error:
+            raise SnapshotError(f"its {NAME} is damaged: {type(error).__name__} {error}") from error
+
+    @classmethod
+    def _of(cls, found: dict[str, Any]) -> Manifest:
+        marks = found["marks"]
+        return cls(
+            found["program"],
+            found["created"],
+            StoreIdentity(**found["identity"]),
+            tuple(found["scope"]["include"]),
+            tuple(found["scope"]["exclude"]),
+            int(found["events"]["before"]),
+            int(found["events"]["after"]),
+            bool(found["exact"]),
+            _bytes(found["fingerprint"]),
+            marks
+            and Marks(bytes.fromhex(marks["functions"]), bytes.fromhex(marks["catalogs"]), _bytes(marks["databases"])),
+            dict(found["counts"]),
+            tuple(File(**file) for file in found["files"]),
+        )
+
+    def differs(self, identity: StoreIdentity, include: tuple[str, ...], exclude: tuple[str, ...]) -> str | None:
+        """Why it is not a snapshot of this store, or not of enough of it; None if it is."""
+        for name, words in _WORDS.items():
+            mine, wanted = getattr(self.identity, name), getattr(identity, name)
+            if mine != wanted:
+                return f"it is {words} ({name} {mine!r}, here {wanted!r})"
+        if not identity.ordered_log:
+            return "event ids of Hive 2.3 come in no order: which ones to replay cannot be told"
+        if not identity.database_uuid and not self.before:
+            return "neither an id of the database nor an event shows which database it is of"
+        if (self.include or self.exclude) and (self.include, self.exclude) != (include, exclude):
+            return f"it has only what include = {list(self.include)}, exclude = {list(self.exclude)} admit"
+        return None
+
+
+def _hex(value: bytes | None) -> str | None:
+    return None if value is None else value.hex()
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)

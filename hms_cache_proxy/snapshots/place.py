@@ -1,0 +1,111 @@
+"""Where snapshots lie: a URI's file system, the snapshots below it, their files read and checked.
+
+Job: bytes by name, through pyarrow's file systems (local, S3, GCS, HDFS) or, for other schemes, fsspec's. Must not
+know: what is in the files, Spark. A URI is one snapshot (it has a manifest), or a directory of snapshots called
+`snapshot-<time>-<something>`, of which the greatest name is the newest.
+
+Invariant: what `read` gives has the size and checksum of the manifest. Everything that a file system says becomes a
+SnapshotError. Owner: any process; needs pyarrow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, Final
+
+from hms_cache_proxy.errors import SnapshotError
+from hms_cache_proxy.snapshots import manifest
+from hms_cache_proxy.snapshots.manifest import File, Manifest
+
+PREFIX: Final = "snapshot-"
+"""What the names of published snapshots begin with."""
+
+
+class Place:
+    """A directory on some file system."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = as_uri(uri)
+        self._files, self._path = _file_system(self.uri)
+
+    def below(self, name: str) -> Place:
+        """A directory in this one."""
+        return Place(f"{self.uri.rstrip('/')}/{name}")
+
+    def snapshots(self) -> list[Place]:
+        """The snapshots here, newest first: this place itself, or directories in it (with or without a manifest)."""
+        import pyarrow.fs
+
+        names = []
+        for info in self._listing():
+            if info.base_name == manifest.NAME:
+                return [self]
+            if info.base_name.startswith(PREFIX) and info.type == pyarrow.fs.FileType.Directory:
+                names.append(info.base_name)
+        return [self.below(name) for name in sorted(names, reverse=True)]
+
+    def manifest(self) -> Manifest | None:
+        """Its manifest; None if there is none. Raises SnapshotError if it cannot be used."""
+        if all(info.base_name != manifest.NAME for info in self._listing()):
+            return None
+        return Manifest.parse(self._bytes(manifest.NAME))
+
+    def read(self, file: File) -> bytes:
+        """A file's bytes. Raises SnapshotError if they are not those of the manifest."""
+        data = self._bytes(file.name)
+        if len(data) != file.bytes:
+            raise SnapshotError(f"{file.name} has {len(data)} bytes, not {file.bytes}")
+        if hashlib.sha256(data).hexdigest() != file.sha256:
+            raise SnapshotError(f"the checksum of {file.name} is another one")
+        return data
+
+    def _listing(self) -> list[Any]:
+        import pyarrow.fs
+
+        try:
+            return list(self._files.get_file_info(pyarrow.fs.FileSelector(self._path)))
+        except OSError as error:
+            raise SnapshotError(f"{self.uri} cannot be listed: {error}") from error
+
+    def _bytes(self, name: str) -> bytes:
+        try:
+            with self._files.open_input_stream(f"{self._path.rstrip('/')}/{name}") as stream:
+                return bytes(stream.read())
+        except OSError as error:
+            raise SnapshotError(f"{name} in {self.uri} cannot be read: {error}") from error
+
+
+def as_uri(place: str) -> str:
+    """A URI; of a path its own."""
+    return place.rstrip("/") if "://" in place or place.startswith("file:") else Path(place).absolute().as_uri()
+
+
+def _file_system(uri: str) -> tuple[Any, str]:
+    try:
+        import pyarrow.fs
+    except ImportError as error:
+        raise SnapshotError("reading snapshots needs pyarrow: pip install 'hms-cache-proxy[bootstrap]'") from error
+    if uri.startswith("file:/") and not uri.startswith("file://"):
+        uri = "file://" + uri.removeprefix("file:")
+    if uri.startswith("s3a://"):  # Hadoop's name of it
+        uri = "s3://" + uri.removeprefix("s3a://")
+    try:
+        found: tuple[Any, str] = pyarrow.fs.FileSystem.from_uri(uri)
+        return found
+    except (OSError, pyarrow.ArrowException) as error:
+        if not isinstance(error, pyarrow.ArrowInvalid):
+            raise SnapshotError(f"{uri} cannot be opened: {error}") from error
+    return _other(uri)
+
+
+def _other(uri: str) -> tuple[Any, str]:
+    import pyarrow.fs
+
+    try:
+        from fsspec.core import url_to_fs
+
+        files, path = url_to_fs(uri)
+    except (ImportError, ValueError, OSError) as error:
+        raise SnapshotError(f"{uri} is on no file system that pyarrow or fsspec can read: {error}") from error
+    return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(files)), path

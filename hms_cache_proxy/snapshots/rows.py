@@ -1,0 +1,335 @@
+"""Records of a store as rows of Parquet files, and back: nothing is lost, nothing is encoded anew.
+
+Job: the columns of the three kinds of files, and both directions. Must not know: where files lie, Spark, the cache.
+What a column holds is the field of the same name in store/protocol.py: runs of wire bytes, as the metastore's answers
+have them; so a snapshot outlives changes of the cache's own layout.
+
+    databases   DatabaseRecord
+    tables      TableRecord, and of a transactional table what `Snapshot.write_ids` said of it; a table that is left out
+                (include, exclude) has no body, only what a listing tells
+    partitions  PartitionRecord with its table's id; or, with `unfit`, why the table's partitions cannot be held
+
+`place` numbers the stretch of the catalog that a row was read with: rows of one stretch lie together and in order
+(names bytewise), stretches follow each other, and partitions come in the order of their tables.
+
+Owner: any process; no state. Needs pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+from hms_cache_proxy.cache import layout
+from hms_cache_proxy.cache.statistics import table_pack, table_unpack
+from hms_cache_proxy.errors import SnapshotError
+from hms_cache_proxy.store.protocol import (
+    ConstraintKind,
+    Constraints,
+    DatabaseRecord,
+    PartitionRecord,
+    Statistics,
+    TableRecord,
+)
+
+DATABASES, TABLES, PARTITIONS = "databases", "tables", "partitions"
+
+COLUMNS: Final[dict[str, dict[str, str]]] = {
+    DATABASES: {
+        "place": "int",
+        "catalog": "binary",
+        "name": "binary",
+        "body": "binary",
+        "remote": "boolean",
+        "location": "binary",
+    },
+    TABLES: {
+        "place": "int",
+        "catalog": "binary",
+        "database": "binary",
+        "name": "binary",
+        "table_id": "bigint",
+        "table_type": "binary",
+        "body": "binary",
+        "transactional": "boolean",
+        "materialized_view": "boolean",
+        "partition_keys": "binary",
+        "location": "binary",
+        "full_acid": "boolean",
+        "constraints": "binary",
+        "statistics": "binary",
+        "valid_write_ids": "binary",
+        "open_write_ids": "binary",
+    },
+    PARTITIONS: {
+        "place": "int",
+        "table_id": "bigint",
+        "name": "binary",
+        "values": "binary",
+        "times": "binary",
+        "location": "binary",
+        "parameters": "binary",
+        "tail": "binary",
+        "sd_head": "binary",
+        "sd_tail": "binary",
+        "sd_tail_single": "binary",
+        "sd_tail_filter": "binary",
+        "statistics": "binary",
+        "unfit": "string",
+    },
+}
+"""By kind: columns and their types, in Spark's words."""
+
+_ALIKE: Final = ("tail", "sd_head", "sd_tail", "sd_tail_single", "sd_tail_filter")
+"""Columns with few values: read as dictionaries, so that equal values are one object."""
+
+_BATCH: Final = 10_000
+_ID: Final = Struct(">Q")
+_COUNT: Final = Struct(">I")
+_ELEMENT: Final = Struct(">BI")
+
+
+class WriteIds(NamedTuple):
+    """A transactional table's ValidWriteIdList as Hive prints it, and the write ids that were open."""
+
+    text: bytes
+    open: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One row of `tables`; `record` is None for a table that is only listed."""
+
+    catalog: bytes
+    database: bytes
+    name: bytes
+    table_id: int
+    table_type: bytes
+    record: TableRecord | None = None
+    write_ids: WriteIds | None = None
+
+
+class PartitionRun:
+    """Consecutive rows of one table's partitions. `unfit` says why they cannot be held, None if they can."""
+
+    __slots__ = ("_columns", "table_id", "unfit")
+
+    def __init__(self, table_id: int, unfit: str | None, columns: Any) -> None:
+        self.table_id = table_id
+        self.unfit = unfit
+        self._columns = columns
+
+    def records(self) -> list[PartitionRecord]:
+        """The partitions, in order of their names."""
+        *own, statistics = (_values(self._columns.column(name)) for name in _PARTITION_FIELDS)
+        return list(map(PartitionRecord, *own, map(_statistics, statistics)))
+
+
+_PARTITION_FIELDS: Final = tuple(PartitionRecord.__dataclass_fields__)
+
+# Writing
+
+
+def batch(kind: str, rows: Sequence[tuple[Any, ...]]) -> Any:
+    """An Arrow batch of rows, each with the values of COLUMNS[kind] in order."""
+    import pyarrow
+
+    fields = schema(kind)
+    columns = zip(*rows, strict=True) if rows else ((),) * len(fields)
+    arrays = [pyarrow.array(column, type=field.type) for column, field in zip(columns, fields, strict=True)]
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=fields)
+
+
+def schema(kind: str) -> Any:
+    """The Arrow schema of a kind."""
+    import pyarrow
+
+    types: dict[str, Callable[[], Any]] = {
+        "int": pyarrow.int32,
+        "bigint": pyarrow.int64,
+        "boolean": pyarrow.bool_,
+        "binary": pyarrow.binary,
+        "string": pyarrow.string,
+    }
+    return pyarrow.schema([(name, types[type_]()) for name, type_ in COLUMNS[kind].items()])
+
+
+def database_row(place: int, record: DatabaseRecord) -> tuple[Any, ...]:
+    """Values of a row of `databases`."""
+    return place, record.catalog, record.name, record.body, record.remote, record.location
+
+
+def table_row(place: int, row: TableRow) -> tuple[Any, ...]:
+    """Values of a row of `tables`."""
+    listed = (place, row.catalog, row.database, row.name, row.table_id, row.table_type)
+    record = row.record
+    if record is None:
+        return *listed, *(None,) * (len(COLUMNS[TABLES]) - len(listed))
+    write_ids: tuple[bytes | None, bytes | None] = (None, None)
+    if row.write_ids is not None:
+        write_ids = row.write_ids.text, b"".join(map(_ID.pack, row.write_ids.open))
+    return (
+        *listed,
+        record.body,
+        record.transactional,
+        record.materialized_view,
+        layout.partition_keys_pack(record.partition_keys),
+        record.location,
+        record.full_acid,
+        None if record.constraints is None else _constraints_pack(record.constraints),
+        None if record.statistics is None else table_pack(record.statistics),
+        *write_ids,
+    )
+
+
+def partition_row(place: int, table_id: int, record: PartitionRecord) -> tuple[Any, ...]:
+    """Values of a row of `partitions`."""
+    return (
+        place,
+        table_id,
+        record.name,
+        record.values,
+        record.times,
+        record.location,
+        record.parameters,
+        record.tail,
+        record.sd_head,
+        record.sd_tail,
+        record.sd_tail_single,
+        record.sd_tail_filter,
+        None if record.statistics is None else table_pack(record.statistics),
+        None,
+    )
+
+
+def unfit_row(place: int, table_id: int, reason: str) -> tuple[Any, ...]:
+    """Values of the row that says that a table's partitions cannot be held."""
+    return place, table_id, *(None,) * (len(COLUMNS[PARTITIONS]) - 3), reason
+
+
+def _constraints_pack(constraints: Constraints) -> bytes:
+    parts = [_COUNT.pack(len(constraints.parents)), *map(_ID.pack, constraints.parents)]
+    for kind, elements in sorted(constraints.elements.items()):
+        for element in elements:
+            parts += (_ELEMENT.pack(kind, len(element)), element)
+    return b"".join(parts)
+
+
+# Reading
+
+
+def databases(file: bytes) -> Iterator[DatabaseRecord]:
+    """The rows of a file of databases. Raises SnapshotError, as the others do, for a file that is none."""
+    for columns in _batches(file, DATABASES):
+        for _, catalog, name, body, remote, location in _tuples(columns):
+            yield DatabaseRecord(catalog, name, body, remote, location)
+
+
+def tables(file: bytes) -> Iterator[TableRow]:
+    """The rows of a file of tables."""
+    for columns in _batches(file, TABLES):
+        for row in _tuples(columns):
+            yield _table(*row[1:])
+
+
+def _table(
+    catalog: bytes,
+    database: bytes,
+    name: bytes,
+    table_id: int,
+    table_type: bytes,
+    body: bytes | None,
+    transactional: bool,
+    materialized_view: bool,
+    partition_keys: bytes,
+    location: bytes | None,
+    full_acid: bool,
+    constraints: bytes | None,
+    statistics: bytes | None,
+    valid: bytes | None,
+    opened: bytes | None,
+) -> TableRow:
+    if body is None:
+        return TableRow(catalog, database, name, table_id, table_type)
+    record = TableRecord(
+        catalog,
+        database,
+        name,
+        table_id,
+        table_type,
+        body,
+        transactional,
+        materialized_view,
+        layout.partition_keys_unpack(partition_keys),
+        location,
+        full_acid,
+        None if constraints is None else _constraints_unpack(constraints),
+        _statistics(statistics),
+    )
+    write_ids = None
+    if valid is not None:
+        write_ids = WriteIds(valid, tuple(id_ for (id_,) in _ID.iter_unpack(opened or b"")))
+    return TableRow(catalog, database, name, table_id, table_type, record, write_ids)
+
+
+def partitions(file: bytes) -> Iterator[PartitionRun]:
+    """The rows of a file of partitions, in runs of one table each."""
+    import pyarrow.compute
+
+    for columns in _batches(file, PARTITIONS, _ALIKE):
+        at = 0
+        runs = pyarrow.compute.run_end_encode(columns.column("table_id"))
+        for end, table_id in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
+            some = columns.slice(at, end - at)
+            reasons = some.column("unfit").drop_null()
+            yield PartitionRun(table_id, reasons[0].as_py() if len(reasons) else None, some)
+            at = end
+
+
+def _batches(file: bytes, kind: str, alike: Iterable[str] = ()) -> Iterator[Any]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        opened = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(file), read_dictionary=list(alike))
+        names = opened.schema_arrow.names
+        if names != list(COLUMNS[kind]):
+            raise SnapshotError(f"a file of {kind} has the columns {', '.join(names)}")
+        yield from opened.iter_batches(batch_size=_BATCH)
+    except pyarrow.ArrowException as error:
+        raise SnapshotError(f"a file of {kind} cannot be read: {error}") from error
+
+
+def _tuples(columns: Any) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in columns.columns), strict=True)
+
+
+def _values(column: Any) -> list[Any]:
+    """The values of a column; of a dictionary each one once."""
+    import pyarrow
+
+    if not isinstance(column, pyarrow.DictionaryArray):
+        return list(column.to_pylist())
+    words = column.dictionary.to_pylist()
+    return [None if at is None else words[at] for at in column.indices.to_pylist()]
+
+
+def _statistics(packed: bytes | None) -> Statistics | None:
+    if packed:
+        return table_unpack(packed)
+    return None if packed is None else ()
+
+
+def _constraints_unpack(packed: bytes) -> Constraints:
+    (number,) = _COUNT.unpack_from(packed)
+    at = _COUNT.size + number * _ID.size
+    parents = tuple(parent for (parent,) in _ID.iter_unpack(packed[_COUNT.size : at]))
+    elements: dict[ConstraintKind, tuple[bytes, ...]] = {}
+    while at < len(packed):
+        kind, length = _ELEMENT.unpack_from(packed, at)
+        at += _ELEMENT.size
+        elements[ConstraintKind(kind)] = (*elements.get(ConstraintKind(kind), ()), packed[at : at + length])
+        at += length
+    return Constraints(elements, parents)

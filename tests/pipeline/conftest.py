@@ -1,0 +1,110 @@
+"""One Spark for the run, and a metastore of these tests' own with contents of every shape."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from hms_cache_proxy.config import Config, load
+from hms_cache_proxy.pipeline.build import Build
+from hms_cache_proxy.pipeline.session import session
+from hms_cache_proxy.snapshots.manifest import Manifest
+from tests.differential import contents
+from tests.differential.changes import Changes
+from tests.follower.conftest import Follow, follow
+from tests.store.content import Content
+from tests.store.oracle import Oracle
+from tests.testbed.bed import Bed
+from tests.testbed.client import MetastoreClient
+from tests.testbed.hive import Metastore
+from tests.testbed.mariadb import MariaDatabase
+
+__all__ = ["Follow", "follow"]
+
+UNLOGGED = ("change_truncate",)
+"""Changes that leave no event: behind a proxy's back nobody can follow them."""
+
+
+@dataclass
+class World:
+    """A metastore with contents, and what changes them."""
+
+    metastore: Metastore
+    oracle: Oracle
+    client: MetastoreClient
+    changes: Changes
+    told: list[str] = field(default_factory=list)
+
+    @property
+    def config(self) -> Config:
+        assert self.metastore.database is not None
+        return load(cli={"store_url": self.metastore.database.reader_url})
+
+    def build(self, spark: SparkSession, place: Path, connections: int = 2) -> Manifest:
+        """A snapshot of it."""
+        return Build(spark, self.config, place.as_uri(), connections, self.told.append).run()
+
+    def rows(self, statement: str) -> None:
+        """Tamper with the database."""
+        assert self.metastore.database is not None
+        with self.metastore.database.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(statement)
+
+
+def make_world(metastore: Metastore, stack: list[Callable[[], None]]) -> World:
+    """Fill a metastore."""
+    client, oracle = MetastoreClient(*metastore.address), Oracle(*metastore.address)
+    stack += [client.close, oracle.close]
+    latin1 = isinstance(metastore.database, MariaDatabase)
+    if isinstance(metastore.database, MariaDatabase):
+        metastore.database.widen()
+    Content(oracle, "shapes_", metastore.warehouse.as_uri(), latin1_names=latin1).create()
+    world = contents.fill(client, "random_", random.randrange(10**6), databases=2, partitions=6, latin1=latin1)
+    changes = Changes(world, client)
+    changes._makers = [name for name in changes._makers if name not in UNLOGGED]
+    for _ in range(40):
+        changes.one()
+    return World(metastore, oracle, client, changes)
+
+
+@contextmanager
+def filled(bed: Bed, flavour: str) -> Iterator[World]:
+    metastore, closing = bed.private_metastore(flavour), list[Callable[[], None]]()
+    yield make_world(metastore, closing)
+    for close in closing:
+        close()
+    bed.release(metastore)
+
+
+@pytest.fixture(scope="session")
+def world(bed: Bed) -> Iterator[World]:
+    """A Hive 4.2 on PostgreSQL of these tests' own. What begins with `shapes_` is never changed."""
+    with filled(bed, "hive42") as made:
+        yield made
+
+
+@pytest.fixture
+def mariadb_world(bed: Bed) -> Iterator[World]:
+    """The same on MariaDB."""
+    with filled(bed, "hive42-mariadb") as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Local Spark on two cores."""
+    with session("local[2]", {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def built(world: World, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
+    """A snapshot of the world at rest."""
+    place = tmp_path_factory.mktemp("snapshots") / "one"
+    return place, world.build(spark, place)

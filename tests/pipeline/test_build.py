@@ -1,0 +1,135 @@
+"""Builds: what is in them, several stretches of a table, MariaDB, being killed, publishing, questions in SQL."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from hms_cache_proxy.config import load
+from hms_cache_proxy.errors import SnapshotError
+from hms_cache_proxy.pipeline.build import Build
+from hms_cache_proxy.pipeline.publish import publish
+from hms_cache_proxy.pipeline.query import query
+from hms_cache_proxy.snapshots import manifest, rows
+from hms_cache_proxy.snapshots.manifest import Manifest
+from hms_cache_proxy.snapshots.place import Place
+from hms_cache_proxy.store.sql import open_sql_store
+from tests.pipeline.conftest import World
+from tests.store import bulk
+from tests.testbed.postgres import Postgres
+
+pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+
+def test_a_table_of_several_stretches(
+    spark: SparkSession, postgres: Postgres, unique_name: str, tmp_path: Path
+) -> None:
+    """Every partition, once, in order, whatever the order of the ids; as the store reads them."""
+    database = postgres.create_metastore_database(unique_name)
+    bulk.fill(database, 60_000, shuffled=True)
+    config = load(cli={"store_url": database.reader_url})
+    made = Build(spark, config, tmp_path.as_uri(), 3, print).run()
+    assert made.counts["partitions"] == 60_000
+    place = Place(str(tmp_path))
+    files = made.of_kind(rows.PARTITIONS)
+    assert len(files) == 3, "one for each connection"
+    found = [record for file in files for run in rows.partitions(place.read(file)) for record in run.records()]
+    store = open_sql_store(database.reader_url)
+    with store.snapshot() as snapshot:
+        table = snapshot.tables(b"hive", bulk.DATABASE, [bulk.TABLE])[bulk.TABLE]
+        assert found == snapshot.partitions(table)
+    store.close()
+    with pytest.raises(SnapshotError, match="has a snapshot already"):
+        Build(spark, config, tmp_path.as_uri(), 3, print).run()
+
+
+def command(world: World, *arguments: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "HMS_CACHE_PROXY_STORE_URL": world.config.store_url}
+    return subprocess.Popen(
+        [sys.executable, "-m", "hms_cache_proxy", "snapshot", *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.timeout(120)
+def test_killed_in_the_middle(world: World, spark: SparkSession, tmp_path: Path) -> None:
+    """What is left is no snapshot, and the next build to the same place makes one."""
+    process = command(world, "build", "--out", str(tmp_path / "s"), "--master", "local[1]")
+    deadline_s = time.monotonic() + 60
+    while not (tmp_path / "s" / rows.TABLES).exists():
+        assert process.poll() is None and time.monotonic() < deadline_s, process.communicate()
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not (tmp_path / "s" / manifest.NAME).exists()
+    made = world.build(spark, tmp_path / "s")
+    assert Place(str(tmp_path / "s")).manifest() == made
+
+
+def test_publish_keeps_the_newest(world: World, spark: SparkSession, tmp_path: Path) -> None:
+    old = tmp_path / "snapshot-20200101T000000Z-00000000"
+    given_up = tmp_path / "snapshot-20200102T000000Z-00000000"
+    for directory in (old, given_up, tmp_path / "something else"):
+        directory.mkdir()
+    (old / manifest.NAME).write_text("{}")
+    first, _ = publish(spark, world.config, tmp_path.as_uri(), 2, 2, print)
+    assert old.exists() and not given_up.exists()
+    time.sleep(1)  # names have seconds
+    second, made = publish(spark, world.config, tmp_path.as_uri(), 2, 2, print)
+    assert not old.exists() and (tmp_path / "something else").exists()
+    assert [place.uri for place in Place(str(tmp_path)).snapshots()] == [second, first]
+    assert Place(second).manifest() == made
+
+
+def test_questions(built: tuple[Path, Manifest], world: World, spark: SparkSession) -> None:
+    """Counts and contents of the views, against the metastore."""
+    place, made = str(built[0]), built[1]
+
+    def ask(text: str) -> list[dict[str, Any]]:
+        return query(spark, place, text, 1000)[1]
+
+    for kind in rows.COLUMNS:
+        assert ask(f"SELECT count(*) AS n FROM {kind}") == [{"n": made.counts[kind]}]
+    (found,) = ask("SELECT * FROM tables WHERE database = 'shapes_main' AND array_size(partition_keys) > 1 LIMIT 1")
+    columns = ask(
+        f"SELECT name, type FROM columns WHERE database = 'shapes_main' AND table = '{found['name']}' AND partition_key"
+    )
+    assert [column["name"] for column in columns] == found["partition_keys"]
+    (many,) = ask(
+        "SELECT database, table, count(*) AS n FROM partitions WHERE database LIKE 'shapes_%'"
+        " GROUP BY ALL ORDER BY n DESC LIMIT 1"
+    )
+    names = world.client.get_partition_names(many["database"], many["table"], -1)
+    assert len(names) == many["n"]
+    some = ask(
+        f"SELECT name, values FROM partitions WHERE database = '{many['database']}' AND table = '{many['table']}'"
+    )
+    assert sorted(one["name"] for one in some) == sorted(names)
+    assert ask("SELECT count(*) AS n FROM parameters WHERE partition IS NULL AND key = 'EXTERNAL'")[0]["n"] > 10
+    assert ask("SELECT count(*) AS n FROM parameters WHERE partition IS NOT NULL")[0]["n"] > 10
+    assert ask("SELECT count(DISTINCT column) AS n FROM statistics")[0]["n"] > 0
+    with pytest.raises(SnapshotError, match="nosuch"):
+        ask("SELECT * FROM nosuch")
+
+
+@pytest.mark.timeout(120)
+def test_the_command(built: tuple[Path, Manifest], world: World) -> None:
+    process = command(
+        world, "query", "SELECT count(*) AS n FROM tables", "--uri", str(built[0]), "--json", "--master", "local[1]"
+    )
+    out, error = process.communicate(timeout=100)
+    assert process.returncode == 0, error
+    assert json.loads(out) == {"n": built[1].counts["tables"]}
