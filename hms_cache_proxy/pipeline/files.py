@@ -6,10 +6,11 @@ Owner: the driver's process.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hms_cache_proxy.errors import SnapshotError
-from hms_cache_proxy.pipeline.session import first_line
+from hms_cache_proxy.pipeline.session import failures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,11 +56,6 @@ class Directory:
         if not self._do(write):
             raise SnapshotError(f"{name} cannot be put into {self.uri}")
 
-    def _do(self, call: Any) -> Any:
-        from py4j.protocol import Py4JJavaError
-
-        try:
+    def _do(self, call: Callable[[], Any]) -> Any:
+        with failures(self.uri):
             return call()
-        except Py4JJavaError as error:
-            cause = error.java_exception
-            raise SnapshotError(f"{self.uri}: {first_line(Exception(str(cause)))}") from error
