@@ -134,6 +134,8 @@ def audit(
 
     Runs on the proxy's machine. Exit code 1 if they differ.
     """
+    if not str(spark["master"]).startswith("local"):
+        raise click.UsageError("--master: an audit runs on the proxy's machine, where its cache is")
     config = _config(file, store_url, data_dir)
     from hms_cache_proxy.pipeline.audit import Audit
 

@@ -23,7 +23,7 @@ from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.errors import Unfit, WireError
 from hms_cache_proxy.follower.constraints import cached_form
 from hms_cache_proxy.pipeline.ranges import PARTITIONS_PER_STRETCH, Partitioned, PartitionStretch, TableStretch
-from hms_cache_proxy.pipeline.tasks import Source, records
+from hms_cache_proxy.pipeline.tasks import BATCH, Source, records
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import PartitionRecord, TableRecord
 from hms_cache_proxy.wire import spec
@@ -125,20 +125,28 @@ def compare_partitions(source: Source, copy: Copy, stretches: Sequence[Partition
 def _partitions(
     cache: CacheSnapshot, entry: TableEntry, table: Partitioned, found: list[PartitionRecord], stretch: PartitionStretch
 ) -> Iterator[Difference]:
-    by_name = {record.name: record for record in found}
+    stored = {record.name for record in found}
     for name in _names(cache, entry, stretch):
-        if name not in by_name:
+        if name not in stored:
             yield Difference(*_place(table, name), EXTRA)
-    names = list(by_name)
+    for start in range(0, len(found), BATCH):
+        yield from _slice(cache, entry, table, found[start : start + BATCH])
+
+
+def _slice(
+    cache: CacheSnapshot, entry: TableEntry, table: Partitioned, found: list[PartitionRecord]
+) -> Iterator[Difference]:
+    names = [record.name for record in found]
     owner = TableNames(table.database, table.name, table.catalog)
     seen = {variant: cache.partitions(entry, names, variant) for variant in Variant}
     statistics: dict[bytes, Any] = {}
     if entry.statistics_of_partitions:
         statistics = dict(cache.partition_statistics(entry, names, None, None))
-    for at, (name, record) in enumerate(by_name.items()):
+    for at, record in enumerate(found):
+        place = _place(table, record.name)
         listed = seen[Variant.LIST][at]
         if listed is None:
-            yield Difference(*_place(table, name), MISSING)
+            yield Difference(*place, MISSING)
             continue
         for variant in Variant:
             cached = seen[variant][at]
@@ -148,9 +156,9 @@ def _partitions(
                 continue
             stored = _assembled(owner, record, record.sd_tail if tail is None else tail)
             for field in _fields(_PARTITION, cached, stored):
-                yield Difference(*_place(table, name), DIFFERENT, field, cached, stored)
-        if entry.statistics_of_partitions and tuple(statistics.get(name, ())) != record.statistics:
-            yield Difference(*_place(table, name), DIFFERENT, "statistics")
+                yield Difference(*place, DIFFERENT, field, cached, stored)
+        if entry.statistics_of_partitions and tuple(statistics.get(record.name, ())) != record.statistics:
+            yield Difference(*place, DIFFERENT, "statistics")
 
 
 def _names(cache: CacheSnapshot, entry: TableEntry, stretch: PartitionStretch) -> Iterator[bytes]:
