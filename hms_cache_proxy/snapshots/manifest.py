@@ -128,11 +128,11 @@ class Manifest:
         """Why it is not a snapshot of this store, or not of enough of it; None if it is."""
         for name, words in _WORDS.items():
             mine, wanted = getattr(self.identity, name), getattr(identity, name)
-            if mine != wanted:
+            if mine != wanted and (name != "database_uuid" or mine):  # no id yet: the event's row identifies it
                 return f"it is {words} ({name} {mine!r}, here {wanted!r})"
         if not identity.ordered_log:
             return "event ids of Hive 2.3 come in no order: which ones to replay cannot be told"
-        if not identity.database_uuid and not self.before:
+        if not self.identity.database_uuid and not self.before:
             return "neither an id of the database nor an event shows which database it is of"
         if (self.include or self.exclude) and (self.include, self.exclude) != (include, exclude):
             return f"it has only what include = {list(self.include)}, exclude = {list(self.exclude)} admit"

@@ -61,6 +61,7 @@ def make_world(metastore: Metastore, stack: list[Callable[[], None]]) -> World:
     """Fill a metastore."""
     client, oracle = MetastoreClient(*metastore.address), Oracle(*metastore.address)
     stack += [client.close, oracle.close]
+    client.get_metastore_db_uuid()  # made when it is first asked for
     latin1 = isinstance(metastore.database, MariaDatabase)
     if isinstance(metastore.database, MariaDatabase):
         metastore.database.widen()

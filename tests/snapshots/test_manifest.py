@@ -71,6 +71,7 @@ def test_a_database_that_nothing_identifies() -> None:
     nameless = replace(IDENTITY, database_uuid="")
     made = replace(MADE, identity=nameless, exclude=())
     assert made.differs(nameless, (), ()) is None, "the event's row identifies it"
+    assert made.differs(IDENTITY, (), ()) is None, "its id was made later"
     assert "neither" in str(replace(made, before=0).differs(nameless, (), ()))
 
 
