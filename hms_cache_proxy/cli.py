@@ -1,4 +1,5 @@
-"""The command line: `hms-cache-proxy serve | status | doctor | flush | check-config | metastore | advise | snapshot | audit`.
+"""The command line: `hms-cache-proxy serve | status | doctor | flush | check-config | metastore | advise | snapshot |
+audit`.
 
 Job: options to settings, calls to the modules that do the work, answers for people (rich) or as JSON,
 exit codes: 0 fine, 1 a problem was found or the proxy could not be reached, 2 wrong usage or

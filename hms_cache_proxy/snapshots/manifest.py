@@ -36,6 +36,7 @@ _WORDS: Final = {
     "binary_collation": "of a database with another collation",
     "exact_text": "of a database that compares text otherwise",
     "exact": "of another kind of store",
+    "sketches": "of a metastore whose column statistics show other sketches",
 }
 
 
@@ -126,7 +127,8 @@ class Manifest:
 
     def differs(self, identity: StoreIdentity, include: tuple[str, ...], exclude: tuple[str, ...]) -> str | None:
         """Why it is not a snapshot of this store, or not of enough of it; None if it is."""
-        for name, words in _WORDS.items():
+        for name in StoreIdentity.__dataclass_fields__:
+            words = _WORDS.get(name, "of another store")
             mine, wanted = getattr(self.identity, name), getattr(identity, name)
             if mine != wanted and (name != "database_uuid" or mine):  # no id yet: the event's row identifies it
                 return f"it is {words} ({name} {mine!r}, here {wanted!r})"
