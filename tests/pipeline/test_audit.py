@@ -125,7 +125,7 @@ def test_planted_differences(world: World, spark: SparkSession, follow: Follow, 
         env={**os.environ, "HMS_CACHE_PROXY_STORE_URL": world.config.store_url},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
     )
     assert process.returncode == 1, process.stderr
     assert json.loads(process.stdout)["differences"] == found.differences

@@ -88,7 +88,6 @@ def test_changes_while_it_is_built(world: World, spark: SparkSession, follow: Fo
     assert bootstrapped(filled)["event_id"] == made.before and filled.report()["last_reset"] is None
 
 
-@pytest.mark.timeout(300)
 def test_changes_while_it_is_built_on_mariadb(
     mariadb_world: World, spark: SparkSession, follow: Follow, tmp_path: Path
 ) -> None:
