@@ -45,6 +45,16 @@ def test_tables_that_begin_alike_are_one_pattern() -> None:
     assert (made.include, made.exclude) == ((), ("sales.old", "sales.tmp_*"))
 
 
+def test_a_beginning_that_a_wanted_table_has_too_is_no_pattern() -> None:
+    others = names("sales.tmp_1 sales.tmp_2 sales.tmp_3 sales.tmp_x_4 sales.tmp_x_5 sales.tmp_x_6")
+    made = patterns(names("sales.tmp_keep"), others, all_known=True)
+    assert made.include == ("sales.tmp_keep",)
+    made = patterns(others, names("sales.tmp_keep"), all_known=False)
+    assert (made.include, made.exclude) == (("sales.*",), ("sales.tmp_keep",))
+    made = patterns(others, names("sales.tmp_a sales.tmp_b sales.tmp_c sales.tmp_d sales.tmp_e"), all_known=False)
+    assert made.include == ("sales.tmp_1", "sales.tmp_2", "sales.tmp_3", "sales.tmp_x_*")
+
+
 def test_a_few_tables_of_many_are_named() -> None:
     others = {Name("sales", f"{letter}table") for letter in "bcdefghijklmnop"}
     made = patterns(names("sales.atable"), others, all_known=False)
