@@ -231,6 +231,8 @@ def table_path(database: Struct, name: str, warehouse: Warehouse, *, external: b
             root = warehouse.database_path(database.name)
     elif database.managedLocationUri:
         root = path_text(database.managedLocationUri)
+    elif database.catalogName != DEFAULT_CATALOG:
+        root = path_text(database.locationUri)
     else:
         root = warehouse.database_path(database.name, external=False)
     return f"{root}/{_encoded(name.lower())}"

@@ -73,6 +73,9 @@ def add_partitions_req(call: Call, args: Struct) -> Struct:
         return result
     properties = quick_stats.context(request.environmentContext)
     place = names.both(request.dbName, request.catName)
+    if table_rows.find_table(call, *place, names.fold(request.tblName)) is None:
+        where = names.qualified(*place, request.tblName)
+        raise invalid_object(f"Unable to add partitions because {where} does not exist")
     for partition in request.parts:
         _must_spell(partition, request.dbName, request.tblName)
         if not partition.catName:

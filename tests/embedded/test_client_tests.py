@@ -1,0 +1,47 @@
+"""Hive's own tests of its metastore client on the embedded metastore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.embedded.client_tests import NAMED, ClientTests, embedded_target
+
+PASSES = {
+    "TestDatabases": 35,
+    "TestTablesCreateDropAlterTruncate": 72,
+    "TestTablesGetExists": 35,
+    "TestTablesList": 14,
+    "TestAddPartitions": 86,
+    "TestGetPartitions": 50,
+    "TestDropPartitions": 40,
+    "TestAlterPartitions": 75,
+    "TestFunctions": 51,
+    "TestPrimaryKey": 14,
+    "TestUniqueConstraint": 9,
+}
+KNOWN = {
+    "TestTablesCreateDropAlterTruncate.testDropManagedTableWithoutStoragePermission",
+    "TestAddPartitions.testAddPartitionInvalidColTypeInSd",
+    "TestAddPartitions.testAddPartitionsInvalidColTypeInSd",
+}
+"""Tests that fail, on Hive 4.2.0 too: docs/metastore.md says why."""
+
+
+@pytest.fixture(scope="module")
+def client_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientTests]:
+    with ClientTests(tmp_path_factory.mktemp("hive") / "jvm") as tests:
+        yield tests
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", NAMED)
+def test_class(client_tests: ClientTests, tmp_path: Path, name: str) -> None:
+    with embedded_target(tmp_path, name, client_tests.trash) as target:
+        told = client_tests.run(name, target)
+    failed = {test: trace for test, trace in told.items() if trace and f"{name}.{test}" not in KNOWN}
+    assert not failed, "\n".join(f"{test}: {trace}" for test, trace in failed.items())
+    assert len([trace for trace in told.values() if not trace]) == PASSES[name]
