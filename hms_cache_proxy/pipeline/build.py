@@ -1,13 +1,12 @@
 """`snapshot build`: the whole catalog of a metastore's database into files, in parallel, as of one event.
 
-    the driver's snapshot (event id `before`, exported) -> lists -> tables, by Spark tasks -> partitions, by Spark tasks
-    -> event id `after` -> checksums of the files -> the manifest
+    the driver's snapshot (an event id, exported) -> lists -> tables, by Spark tasks -> partitions, by Spark tasks
+    -> checksums of the files -> the manifest
 
 Job: that order. Must not know: how objects are read (store/) or laid out (snapshots/rows.py), who uses the result.
 
 Invariants:
-- On PostgreSQL every task sees the state that the driver exported, and the driver holds it to the end. Elsewhere each
-  task has a state of its own, between `before` and `after`: whoever uses the snapshot replays these events.
+- Every task sees the state that the driver exported, and the driver holds it to the end: needs PostgreSQL.
 - At most `connections` tasks run at once, each with one connection; the driver has one more.
 - The manifest is written last, as a whole. A build that ends early leaves files that nobody uses, and the next one to
   the same place begins anew.
@@ -83,16 +82,14 @@ class Build:
     def _read(self, store: SqlStore) -> Manifest:
         with store.snapshot() as snapshot:
             exported = store.database.export_snapshot()
+            if exported is None:
+                raise SnapshotError("needs PostgreSQL: other databases do not let connections share one state")
             before, fingerprint = snapshot.event_id, snapshot.fingerprint(snapshot.event_id)
             databases = self._databases(snapshot)
             source = Source(self.config.store_url, exported)
             self._tables(source, snapshot, databases)
             self._partitions(source, store, snapshot)
             marks = snapshot.marks()
-        after = before
-        if exported is None:
-            with store.snapshot() as snapshot:
-                after = snapshot.event_id
         with self._phase("checksums"):
             files = [file for kind in rows.COLUMNS for file in self._files(kind)]
         return Manifest(
@@ -102,8 +99,8 @@ class Build:
             self.config.include,
             self.config.exclude,
             before,
-            after,
-            exported is not None,
+            before,
+            True,
             fingerprint,
             marks,
             self._counts(files),

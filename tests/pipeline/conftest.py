@@ -23,7 +23,6 @@ from tests.store.oracle import Oracle
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.hive import Metastore
-from tests.testbed.mariadb import MariaDatabase
 
 __all__ = ["Follow", "follow"]
 
@@ -62,11 +61,8 @@ def make_world(metastore: Metastore, stack: list[Callable[[], None]]) -> World:
     client, oracle = MetastoreClient(*metastore.address), Oracle(*metastore.address)
     stack += [client.close, oracle.close]
     client.get_metastore_db_uuid()  # made when it is first asked for
-    latin1 = isinstance(metastore.database, MariaDatabase)
-    if isinstance(metastore.database, MariaDatabase):
-        metastore.database.widen()
-    Content(oracle, "shapes_", metastore.warehouse.as_uri(), latin1_names=latin1).create()
-    world = contents.fill(client, "random_", random.randrange(10**6), databases=2, partitions=6, latin1=latin1)
+    Content(oracle, "shapes_", metastore.warehouse.as_uri()).create()
+    world = contents.fill(client, "random_", random.randrange(10**6), databases=2, partitions=6)
     changes = Changes(world, client)
     changes._makers = [name for name in changes._makers if name not in UNLOGGED]
     for _ in range(40):
@@ -87,13 +83,6 @@ def filled(bed: Bed, flavour: str) -> Iterator[World]:
 def world(bed: Bed) -> Iterator[World]:
     """A Hive 4.2 on PostgreSQL of these tests' own. What begins with `shapes_` is never changed."""
     with filled(bed, "hive42") as made:
-        yield made
-
-
-@pytest.fixture
-def mariadb_world(bed: Bed) -> Iterator[World]:
-    """The same on MariaDB."""
-    with filled(bed, "hive42-mariadb") as made:
         yield made
 
 
