@@ -44,7 +44,13 @@ def test_children_end_with_their_owner(tmp_path: Path, end: signal.Signals | Non
     directory = tmp_path / "data"
     how = "return" if end is None else "wait"
     command = [sys.executable, "-c", OWNER, str(tmp_path / "log"), str(directory), how]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as owner:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in a background run
+    ) as owner:
         assert owner.stdout is not None
         child = ProcessId(*(int(word) for word in owner.stdout.readline().split()))
         if end is not None:
