@@ -41,8 +41,8 @@ def grouped(table: Struct, partitions: Sequence[Struct]) -> list[Struct]:
             new(
                 "PartitionWithoutSD",
                 values=partition.values,
-                createTime=partition.createTime,
-                lastAccessTime=partition.lastAccessTime,
+                createTime=partition.createTime or 0,
+                lastAccessTime=partition.lastAccessTime or 0,
                 relativePath=relative,
                 parameters=partition.parameters,
             )

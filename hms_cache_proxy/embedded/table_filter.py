@@ -117,7 +117,7 @@ def _comparison(key: str, op: str, text: str, written: Mapping[str, str]) -> Pre
         return lambda table: holds(table.last_access, number)
     read = _text_of(key, written)
     if key.startswith(_PARAMETERS) and op not in ("=", "!="):
-        raise meta("Only [=, LIKE, <>, !=] are supported operators for HIVE_FILTER_FIELD_PARAMS")
+        raise meta("Only [=, <>, LIKE, !=] are supported operators for HIVE_FILTER_FIELD_PARAMS")
     wanted = text.upper() if key == _PARAMETERS + _DISCOVER else text
 
     def compared(table: Named) -> bool:

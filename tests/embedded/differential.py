@@ -16,6 +16,7 @@ from tests.methods.oracle import Oracle
 Step = tuple[str, dict[str, Any]]
 _TIME = re.compile(rb"\b1[789]\d{8}\b")
 UNORDERED = ("get_tables", "get_tables_by_type", "get_all_tables", "get_table_meta")  # as Hive's database likes
+_GRANTS = ("PrivilegeGrantInfo", "HiveObjectPrivilege")  # likewise
 _VOLATILE = {"createTime": 0, "id": 0, "lastAccessTime": 0, "eventId": 0, "eventTime": 0, "eventIds": []}
 
 
@@ -52,7 +53,9 @@ class Asked:
         if isinstance(value, tuple):
             return tuple(self._common(item) for item in value)
         if isinstance(value, list):
-            return [self._common(item) for item in value]
+            common = [self._common(item) for item in value]
+            grants = value and isinstance(value[0], tuple) and value[0][0] in _GRANTS
+            return sorted(common, key=repr) if grants else common
         if isinstance(value, dict):
             return {self._common(key): self._field(key, item) for key, item in value.items()}
         if isinstance(value, bytes):

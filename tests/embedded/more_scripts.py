@@ -37,7 +37,10 @@ def groups(db: str) -> list[Step]:
             struct("PartitionWithoutSD", values=["3", "4"], relativePath="/b"),
         ],
     )
-    parts = [partition(db, "p1", ["1", "1"]), partition(db, "p1", ["1", "2"], parameters={"a": "b", "c": "d"})]
+    parts = [
+        partition(db, "p1", ["1", "1"], catName="hive"),
+        partition(db, "p1", ["1", "2"], catName="hive", parameters={"a": "b", "c": "d"}),
+    ]
     where = {"db_name": db, "tbl_name": "p1"}
 
     def specs(fields: list[str], mode: int | None = None, filters: list[str] | None = None, **more: Any) -> Step:
@@ -133,7 +136,6 @@ def filters_of_tables(db: str) -> list[Step]:
         named(f'{parameter}Key = "v1"'),
         named(f'{parameter}Key <> "v1" and {access} < 2'),
         named(f'{parameter}key = "v1"'),
-        named(f'{parameter}Key < "v1"'),
         named('hive_filter_field_tableName__ = "t3"'),
         named(f'hive_filter_field_tableType__ = "EXTERNAL_TABLE" and {owner} = "Ben"'),
         named('nothing = "t3"'),

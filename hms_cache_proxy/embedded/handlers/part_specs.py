@@ -125,14 +125,22 @@ def get_partitions_with_specs(call: Call, args: Struct) -> Struct:
         partitions = [part.partition for part in _chosen(call, row, chosen)]
     if projection is not None:
         for partition in partitions:
-            partition.parameters = parameters_like(
+            kept = parameters_like(
                 partition.parameters, projection.includeParamKeyPattern, projection.excludeParamKeyPattern
             )
+            partition.parameters = kept or None if fields else kept
     for path in fields:
         if not _known(path):
-            raise meta(f"Invalid field name {path}")
+            raise meta(f"Invalid partition fields in the projection spec[{path}]")
     if fields:
         partitions = [_projected(partition, fields) for partition in partitions]
+        for partition in partitions:
+            if partition.sd is None:
+                partition.sd = new("StorageDescriptor")
+            partition.createTime = partition.createTime or 0
+            partition.lastAccessTime = partition.lastAccessTime or 0
+            partition.sd.compressed = bool(partition.sd.compressed)
+            partition.sd.numBuckets = partition.sd.numBuckets or 0
     return new("GetPartitionsResponse", partitionSpec=grouped(row.table, partitions))
 
 
@@ -140,7 +148,7 @@ def _chosen(call: Call, row: table_rows.Row, chosen: Struct | None) -> list[rows
     if chosen is None or chosen.filterMode is None:
         return rows.find(call, row)
     if not chosen.filters:
-        raise meta("Invalid filter expressions in the filter spec")
+        raise meta("Portion of expression could not be parsed: )")  # what Hive's database query comes to
     if chosen.filterMode == _BY_NAMES:
         return rows.find(call, row, names=chosen.filters)
     if chosen.filterMode == _BY_VALUES:

@@ -221,7 +221,7 @@ def _without_columns(partitions: list[Struct], request: Struct) -> list[Struct]:
     """Requests may leave columns and parameters out."""
     for partition in partitions:
         if request.skipColumnSchemaForPartition and partition.sd is not None:
-            partition.sd.cols = None
+            partition.sd.cols = []
         partition.parameters = part_groups.parameters_like(
             partition.parameters, request.includeParamKeyPattern, request.excludeParamKeyPattern
         )
