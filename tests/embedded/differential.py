@@ -17,7 +17,7 @@ Step = tuple[str, dict[str, Any]]
 _TIME = re.compile(rb"\b1[789]\d{8}\b")
 UNORDERED = ("get_tables", "get_tables_by_type", "get_all_tables", "get_table_meta")  # as Hive's database likes
 _GRANTS = ("PrivilegeGrantInfo", "HiveObjectPrivilege")  # likewise
-_VOLATILE = {"createTime": 0, "id": 0, "lastAccessTime": 0, "eventId": 0, "eventTime": 0, "eventIds": []}
+_VOLATILE = {name: 0 for name in ("createTime", "id", "lastAccessTime", "lastAnalyzed", "eventId", "eventTime")} | {"eventIds": []}
 
 
 def struct(struct_name: str, /, **fields: Any) -> Any:

@@ -27,7 +27,7 @@ KNOWN = {
     "TestAddPartitions.testAddPartitionInvalidColTypeInSd",
     "TestAddPartitions.testAddPartitionsInvalidColTypeInSd",
 }
-"""Tests that fail, on Hive 4.2.0 too: docs/metastore.md says why."""
+"""Tests that fail: docs/metastore.md says why."""
 
 
 @pytest.fixture(scope="module")
