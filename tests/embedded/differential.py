@@ -17,7 +17,8 @@ Step = tuple[str, dict[str, Any]]
 _TIME = re.compile(rb"\b1[789]\d{8}\b")
 UNORDERED = ("get_tables", "get_tables_by_type", "get_all_tables", "get_table_meta")  # as Hive's database likes
 _GRANTS = ("PrivilegeGrantInfo", "HiveObjectPrivilege")  # likewise
-_VOLATILE = {name: 0 for name in ("createTime", "id", "lastAccessTime", "lastAnalyzed", "eventId", "eventTime")} | {"eventIds": []}
+_TIMES = ("createTime", "lastAccessTime", "lastAnalyzed", "eventTime")
+_VOLATILE = {**dict.fromkeys((*_TIMES, "id", "eventId"), 0), "eventIds": []}
 
 
 def struct(struct_name: str, /, **fields: Any) -> Any:
