@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import subprocess
 import sys
@@ -217,6 +218,7 @@ def test_a_file_that_is_no_recording(tmp_path: Path) -> None:
     for options in (["--replay", str(path)], ["--record", str(path), "--upstream", "thrift://127.0.0.1:1"]):
         command = [sys.executable, "-m", "hms_cache_proxy", "serve", *options, "--data-dir", str(tmp_path / "data")]
         command += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        environment = {**os.environ, "HMS_CACHE_PROXY_ADMIN_LISTEN": "127.0.0.1:0"}
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
         assert ended.returncode == 2 and f"{path} is not a recording" in ended.stderr, ended.stderr
     assert path.read_text() == "precious"
