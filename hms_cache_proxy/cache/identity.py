@@ -11,16 +11,17 @@ from dataclasses import asdict
 from hms_cache_proxy.cache.layout import FORMAT
 from hms_cache_proxy.store.protocol import StoreIdentity
 
-_WORDS = {
-    "format": "of another format version",
+WORDS = {
     "database_uuid": "of another metastore database",
     "schema_version": "of another schema version",
     "hive_line": "of another Hive version",
     "binary_collation": "of a database with another collation",
     "exact_text": "of a database that compares text otherwise",
     "exact": "filled from another kind of store",
-    "scope": "of another include/exclude setting",
 }
+"""What it means that a field of the store's identity differs."""
+
+_WORDS = {"format": "of another format version", **WORDS, "scope": "of another include/exclude setting"}
 
 
 def identity_row(identity: StoreIdentity, scope: str) -> bytes:

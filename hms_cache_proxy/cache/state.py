@@ -23,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.errors import CacheError
 
 PAGE_BYTES: Final = 4096
@@ -59,7 +60,7 @@ class Slot(IntEnum):
     PARTITIONS = 23
     TRANSACTIONAL_TABLES = 26  # of TABLES, with write ids
     TABLES_BEING_WRITTEN = 27  # of those: an open transaction has changed them
-    DIFFERS = 25  # upstream.checks.Differs: where the metastore's settings make answers differ from what is stored
+    DIFFERS = 25  # upstream.differs.Differs: where the metastore's settings make answers differ from what is stored
     EXPECTED_EVENT = 24  # workers raise it: the log must have reached this id, as a write that logs has succeeded
 
 
@@ -109,6 +110,11 @@ class StatePage:
     def words(self) -> memoryview:
         """The raw words, for hot paths: `page.words[slot]` without the method call."""
         return self._words
+
+    @property
+    def prewarmed(self) -> bool:
+        """Everything is loaded, and it is decided whether it may be served."""
+        return self[Slot.PREWARM_DONE] == 1 and self[Slot.MODE_REASON] != ModeReason.STARTING
 
     def close(self) -> None:
         """Unmap the page."""

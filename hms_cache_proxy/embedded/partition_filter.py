@@ -38,7 +38,7 @@ Like = TypeVar("Like")
 _TOKEN = re.compile(r""""[^"]*"|'[^']*'|`[^`]*`|[\w.:-]+|<=|>=|!=|<>|==|[^\s\w]""")
 _MEMBER = re.compile(r"\( \S+ \) (?P<no>not )?in \(", re.IGNORECASE)
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
-_OPERATORS: dict[Op, Callable[[Any, Any], bool]] = {
+OPERATORS: dict[Op, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -137,7 +137,7 @@ def _between(node: Between, at: int, kind: str) -> Predicate:
 
 
 def _comparison(at: int, kind: str, op: Op, value: Value) -> Predicate:
-    holds, text = _OPERATORS[op], value.text.decode()
+    holds, text = OPERATORS[op], value.text.decode()
     if text == DEFAULT_PARTITION or kind not in (*_INTEGERS, "date"):
         wanted = text.encode()
         return lambda values: holds(values[at].encode(), wanted)

@@ -8,28 +8,18 @@ Must not know: rows. Source: ExpressionTree.generateJDOFilterOverTables of 4.0. 
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from hms_cache_proxy.embedded.failures import meta
-from hms_cache_proxy.embedded.partition_filter import understood
-from hms_cache_proxy.methods.readers.filter_grammar import Between, Both, Compare, Either, Node
+from hms_cache_proxy.embedded.partition_filter import OPERATORS, understood
+from hms_cache_proxy.methods.readers.filter_grammar import Between, Both, Compare, Either, Node, Op
 
 PREFIX = "hive_filter_field_"
 _PARAMETERS = PREFIX + "params__"
 _LAST_ACCESS = PREFIX + "last_access__"
 _DISCOVER = "discover__partitions"
-_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _KEY = re.compile(r"[A-Za-z]\w*")
 
 
@@ -108,8 +98,8 @@ def _compiled(node: Node, written: Mapping[str, str], patterns: Mapping[str, Pre
     return patterns.get(key) or _comparison(key, node.op, node.value.text.decode(), written)
 
 
-def _comparison(key: str, op: str, text: str, written: Mapping[str, str]) -> Predicate:
-    holds = _OPERATORS[op]
+def _comparison(key: str, op: Op, text: str, written: Mapping[str, str]) -> Predicate:
+    holds = OPERATORS[op]
     if key == _LAST_ACCESS:
         if not re.fullmatch(r"-?\d+", text):
             raise meta(f"the last access is a number, not {text!r}")

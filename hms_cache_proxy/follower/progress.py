@@ -224,7 +224,7 @@ class Report:
             "upstream_event_id": page[Slot.UPSTREAM_EVENT],
             "generation": page[Slot.GENERATION],
             "prewarm": {
-                "done": bool(page[Slot.PREWARM_DONE]) and self._mode is not ModeReason.STARTING,
+                "done": page.prewarmed,
                 "tables_done": page[Slot.PREWARM_TABLES_DONE],
                 "tables_total": page[Slot.PREWARM_TABLES_TOTAL],
                 "partitions_done": page[Slot.PREWARM_PARTITIONS_DONE],

@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -44,7 +43,7 @@ from hms_cache_proxy.pipeline.compare import (
     text,
 )
 from hms_cache_proxy.pipeline.ranges import Partitioned, TableStretch, partition_stretches, table_stretches, tasks
-from hms_cache_proxy.pipeline.session import data_frame, failures
+from hms_cache_proxy.pipeline.session import Tell, data_frame, phase
 from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, Source
 from hms_cache_proxy.store.protocol import DatabaseKey
 from hms_cache_proxy.store.sql import SqlSnapshot, SqlStore, open_sql_store
@@ -81,7 +80,7 @@ class Audit:
     config: Config
     out: str
     connections: int
-    tell: Callable[[str], None]
+    tell: Tell
 
     def run(self) -> Found:
         """Compare everything. Raises StoreError, CacheError, AuditError."""
@@ -143,13 +142,13 @@ class Audit:
             missing = Counter(reason for _, reason in Inventory(cache).lacking())
         stretches = table_stretches(snapshot, snapshot.database_names(), self.config.selection)
         counted = {"databases": counts.databases, "tables": counts.tables, "partitions": counts.partitions}
-        with self._phase("tables"):
+        with phase("tables", self.tell, AuditError):
             tables = self._frame("tables", tasks(stretches, self.connections), partial(compare_tables, source, copy))
-        with self._phase("partitions"):
+        with phase("partitions", self.tell, AuditError):
             partitioned = partition_stretches(store, snapshot, _in_order(stretches, loaded))
             lists = tasks(partitioned, self.connections)
             parts = self._frame("partitions", lists, partial(compare_partitions, source, copy))
-        with self._phase("differences"):
+        with phase("differences", self.tell, AuditError):
             everything = self._frame("lists", [listed], iter).unionAll(tables).unionAll(parts).cache()
             return self._result(snapshot.event_id, counted, missing, everything)
 
@@ -207,13 +206,6 @@ class Audit:
 
     def _frame(self, name: str, lists: Sequence[Any], compare: Callable[[Any], Iterator[Any]]) -> DataFrame:
         return data_frame(self.spark, f"audit_{name}", COLUMNS, lists, compare)
-
-    @contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
-        began_s = time.monotonic()
-        with failures(name, AuditError):
-            yield
-        self.tell(f"{name}: {time.monotonic() - began_s:.1f} s")
 
 
 def _in_order(stretches: Sequence[TableStretch], loaded: dict[TableKey, TableEntry]) -> list[Partitioned]:

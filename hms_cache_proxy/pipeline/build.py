@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
@@ -30,7 +29,7 @@ from hms_cache_proxy.config import Config
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.pipeline.files import Directory
 from hms_cache_proxy.pipeline.ranges import Partitioned, partition_stretches, table_stretches, tasks
-from hms_cache_proxy.pipeline.session import data_frame, failures
+from hms_cache_proxy.pipeline.session import Tell, data_frame, phase
 from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, Source, read_partitions, read_tables
 from hms_cache_proxy.snapshots import manifest, rows
 from hms_cache_proxy.snapshots.manifest import File, Manifest
@@ -44,9 +43,6 @@ ROWS_PER_FILE: Final = 250_000
 """A file is read as a whole by whoever uses it: about 25 MB."""
 
 DATABASES_AT_ONCE: Final = 1_000
-
-Tell = Callable[[str], None]
-"""Takes a line about what was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +86,7 @@ class Build:
             self._tables(source, snapshot, databases)
             self._partitions(source, store, snapshot)
             marks = snapshot.marks()
-        with self._phase("checksums"):
+        with phase("checksums", self.tell):
             files = [file for kind in rows.COLUMNS for file in self._files(kind)]
         return Manifest(
             __version__,
@@ -110,7 +106,7 @@ class Build:
     # --- the three kinds
 
     def _databases(self, snapshot: SqlSnapshot) -> list[DatabaseKey]:
-        with self._phase("databases"):
+        with phase("databases", self.tell):
             keys = snapshot.database_names()
             lists: list[list[tuple[Any, ...]]] = []
             for start in range(0, len(keys), DATABASES_AT_ONCE):
@@ -120,12 +116,12 @@ class Build:
         return keys
 
     def _tables(self, source: Source, snapshot: SqlSnapshot, databases: Sequence[DatabaseKey]) -> None:
-        with self._phase("tables"):
+        with phase("tables", self.tell):
             stretches = table_stretches(snapshot, databases, self.config.selection)
             self._write(rows.TABLES, tasks(stretches, self.connections), partial(read_tables, source))
 
     def _partitions(self, source: Source, store: SqlStore, snapshot: SqlSnapshot) -> None:
-        with self._phase("partitions"):
+        with phase("partitions", self.tell):
             stretches = partition_stretches(store, snapshot, self._partitioned())
             self._write(rows.PARTITIONS, tasks(stretches, self.connections), partial(read_partitions, source))
 
@@ -175,13 +171,6 @@ class Build:
 
     def _below(self, kind: str) -> str:
         return f"{self.uri}/{kind}"
-
-    @contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
-        began_s = time.monotonic()
-        with failures(name):
-            yield
-        self.tell(f"{name}: {time.monotonic() - began_s:.1f} s")
 
 
 def _database_batches(lists: Sequence[list[tuple[Any, ...]]]) -> Iterator[Any]:

@@ -15,8 +15,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from hms_cache_proxy.pipeline.build import Build, Tell
+from hms_cache_proxy.pipeline.build import Build
 from hms_cache_proxy.pipeline.files import Directory
+from hms_cache_proxy.pipeline.session import Tell
 from hms_cache_proxy.snapshots import manifest
 from hms_cache_proxy.snapshots.manifest import Manifest
 from hms_cache_proxy.snapshots.place import PREFIX

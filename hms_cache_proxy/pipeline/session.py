@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+Tell = Callable[[str], None]
+"""Takes a line about what was done."""
+
 APPLICATION = "hms-cache-proxy"
-_MISSING = "{} is missing: pip install 'hms-cache-proxy[pipeline]'"
+MISSING = "{} is missing: pip install 'hms-cache-proxy[pipeline]'"
 _NO_JAVA = (
     "Spark could not start its JVM: Java 17 or newer is needed (JAVA_HOME, or `java` in the PATH), and a --master"
     " that can be reached"
@@ -41,7 +45,7 @@ def session(master: str, options: Mapping[str, str]) -> Iterator[SparkSession]:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise ConfigError(_MISSING.format(error.name)) from error
+        raise ConfigError(MISSING.format(error.name)) from error
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     running = SparkSession.getActiveSession()
@@ -76,7 +80,7 @@ def data_frame(
         import pyarrow  # noqa: F401
         from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
     except ImportError as error:
-        raise ConfigError(_MISSING.format(error.name)) from error
+        raise ConfigError(MISSING.format(error.name)) from error
 
     source_name = f"hms_cache_proxy_{name}"
 
@@ -112,6 +116,15 @@ def failures(doing: str, error_class: type[ProxyError] = SnapshotError) -> Itera
         yield
     except (PySparkException, Py4JJavaError) as error:
         raise error_class(f"{doing}: {_cause(error)}") from error
+
+
+@contextmanager
+def phase(name: str, tell: Tell, error_class: type[ProxyError] = SnapshotError) -> Iterator[None]:
+    """A part of a job: its failures by name, and a line about how long it took."""
+    began_s = time.monotonic()
+    with failures(name, error_class):
+        yield
+    tell(f"{name}: {time.monotonic() - began_s:.1f} s")
 
 
 def _cause(error: BaseException) -> str:

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal
 
-from hms_cache_proxy.metrics import Outcome
+from hms_cache_proxy.metrics import Failure, Outcome
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.upstream.endpoints import Endpoint
-
-Trouble = Literal["connect", "closed", "timeout", "protocol"]
 
 
 class Why(Enum):
@@ -101,7 +98,7 @@ class Observe:
 class UpstreamTrouble:
     """Log and count: kind is connect, closed, timeout or protocol."""
 
-    kind: Trouble
+    kind: Failure
     uri: str
     detail: str
 

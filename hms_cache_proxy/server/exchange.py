@@ -21,7 +21,7 @@ from enum import Enum
 
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.methods.decision import Ask, Decider, Forward, Session
-from hms_cache_proxy.metrics import Outcome
+from hms_cache_proxy.metrics import Failure, Outcome
 from hms_cache_proxy.server import twin
 from hms_cache_proxy.server.commands import (
     Again,
@@ -31,7 +31,6 @@ from hms_cache_proxy.server.commands import (
     OpenUpstream,
     ReadingUpstream,
     SendUpstream,
-    Trouble,
     UpstreamTrouble,
     Why,
 )
@@ -378,7 +377,7 @@ class Exchange:
 
     # the end
 
-    def _lose(self, kind: Trouble, detail: str, now_ns: int, *, orderly: bool = False) -> None:
+    def _lose(self, kind: Failure, detail: str, now_ns: int, *, orderly: bool = False) -> None:
         link, forward, reply = self.link, self._forward, self._reply
         self._trouble(kind, detail)
         if link is Link.IDLE or forward is None:
@@ -437,12 +436,12 @@ class Exchange:
         self.blocked = False
         self._commands.append(CloseUpstream())
 
-    def _trouble(self, kind: Trouble, detail: str) -> None:
+    def _trouble(self, kind: Failure, detail: str) -> None:
         uri = self._endpoint.uri if self._endpoint is not None else ""
         self._commands.append(UpstreamTrouble(kind, uri, detail))
 
 
-_ENDINGS: dict[Trouble, tuple[str, str]] = {
+_ENDINGS: dict[Failure, tuple[str, str]] = {
     "closed": ("upstream_lost", "closed the connection; whether the call was done is not known"),
     "timeout": ("upstream_timeout", "did not answer; whether the call was done is not known"),
     "protocol": ("upstream_protocol", "broke the protocol; whether the call was done is not known"),

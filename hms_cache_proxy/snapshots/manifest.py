@@ -23,21 +23,14 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from hms_cache_proxy.cache.identity import WORDS
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.store.protocol import Marks, StoreIdentity
 
 NAME: Final = "manifest.json"
 FORMAT: Final = 1
 
-_WORDS: Final = {
-    "database_uuid": "of another metastore database",
-    "schema_version": "of another schema version",
-    "hive_line": "of another Hive version",
-    "binary_collation": "of a database with another collation",
-    "exact_text": "of a database that compares text otherwise",
-    "exact": "of another kind of store",
-    "sketches": "of a metastore whose column statistics show other sketches",
-}
+_WORDS: Final = {**WORDS, "exact": "of another kind of store"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class ProxyView:
             return "draining"
         if not self.accepting:
             return "no worker accepts connections yet"
-        if self._config.ready_when == "prewarmed" and not self._prewarmed():
+        if self._config.ready_when == "prewarmed" and not self._page.prewarmed:
             return "prewarm is not done"
         return None
 
@@ -88,7 +88,7 @@ class ProxyView:
             "upstream_event_id": page[Slot.UPSTREAM_EVENT],
             "confirmed_ms_ago": _ms_ago(page[Slot.BEGAN_NS]),
             "prewarm": {
-                "done": self._prewarmed(),
+                "done": page.prewarmed,
                 "tables_done": page[Slot.PREWARM_TABLES_DONE],
                 "tables_total": page[Slot.PREWARM_TABLES_TOTAL],
                 "partitions_done": page[Slot.PREWARM_PARTITIONS_DONE],
@@ -118,10 +118,6 @@ class ProxyView:
         self, catalog: str, database: str | None, table: str | None, partition: str | None
     ) -> dict[str, object]:
         return self._flusher.flush(catalog, database, table, partition)
-
-    def _prewarmed(self) -> bool:
-        """Everything is loaded, and it is decided whether it may be served."""
-        return bool(self._page[Slot.PREWARM_DONE]) and self._mode_reason() is not ModeReason.STARTING
 
     def _running(self, role: str) -> dict[str, int]:
         children = [child for child in self._children if child.role == role]

@@ -141,6 +141,7 @@ def filters_of_tables(db: str) -> list[Step]:
         named('nothing = "t3"'),
         named(f'{owner} = "anna"', 0),
         named(f'{owner} = "anna"', database="nodb"),
+        named('nothing = "t3"', database="nodb"),
         named(None),
         named(f'{owner} = "anna"', database="@hive#"),
         ("drop_database", {"name": db, "deleteData": True, "cascade": True}),

@@ -20,7 +20,6 @@ from typing import Any
 from hms_cache_proxy import paths
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import ABSENT
-from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.config import Config, load
@@ -103,9 +102,7 @@ class Followed:
 
     def _complete(self) -> bool:
         words = self.page.words
-        decided = words[Slot.MODE_REASON] != ModeReason.STARTING
-        everything = words[Slot.PREWARM_TABLES_DONE] == words[Slot.PREWARM_TABLES_TOTAL]
-        return decided and everything and words[Slot.PREWARM_DONE] == 1
+        return self.page.prewarmed and words[Slot.PREWARM_TABLES_DONE] == words[Slot.PREWARM_TABLES_TOTAL]
 
     def report(self) -> dict[str, Any]:
         """What the follower wrote for /status; nothing before its first turn is over."""

@@ -40,6 +40,12 @@ def _one(call: Call, table: Any, catalog: str, database: str, name: str) -> Any:
     return call.execute(_placed(table, catalog, database).where(table.c.NAME == name)).first()
 
 
+def _drop(call: Call, key: Any, catalog: str, database: str, name: str) -> None:
+    row = _one(call, key.table, catalog, database, name)
+    if row is not None:
+        call.execute(delete(key.table).where(key == row._mapping[key.name]))
+
+
 def _put(call: Call, table: Any, key: Any, model: str, place: tuple[str, str, str], row: dict[str, Any]) -> None:
     """A new one, or another text of one that is there."""
     database_id = _database(call, place[0], place[1])
@@ -72,9 +78,7 @@ def get_stored_procedure(call: Call, args: Struct) -> Struct:
 def drop_stored_procedure(call: Call, args: Struct) -> None:
     """One that is not there is dropped too."""
     request = args.request
-    row = _one(call, T.STORED_PROCS, request.catName, request.dbName, request.procName)
-    if row is not None:
-        call.execute(delete(T.STORED_PROCS).where(T.STORED_PROCS.c.SP_ID == row.SP_ID))
+    _drop(call, T.STORED_PROCS.c.SP_ID, request.catName, request.dbName, request.procName)
 
 
 def get_all_stored_procedures(call: Call, args: Struct) -> list[str]:
@@ -103,9 +107,7 @@ def find_package(call: Call, args: Struct) -> Struct:
 def drop_package(call: Call, args: Struct) -> None:
     """One that is not there is dropped too."""
     request = args.request
-    row = _one(call, T.PACKAGES, request.catName, request.dbName, request.packageName)
-    if row is not None:
-        call.execute(delete(T.PACKAGES).where(T.PACKAGES.c.PKG_ID == row.PKG_ID))
+    _drop(call, T.PACKAGES.c.PKG_ID, request.catName, request.dbName, request.packageName)
 
 
 def get_all_packages(call: Call, args: Struct) -> list[str]:

@@ -285,9 +285,9 @@ def get_table_names_by_filter(call: Call, args: Struct) -> list[str]:
         raise unknown_db("DB name is null or empty")
     if args.filter is None:
         raise invalid_operation("null cannot apply null filter")
-    chosen = table_filter.selects(args.filter)
     if database_rows.find_database(call, catalog, database) is None:
         raise unknown_db(f"Could not find database {names.qualified(catalog, database)}")
+    chosen = table_filter.selects(args.filter)
     found_ones = [each.name for each in rows.filtered_tables(call, catalog, database) if chosen(each)]
     return found_ones if args.max_tables < 0 else found_ones[: args.max_tables]
 
