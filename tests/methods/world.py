@@ -43,6 +43,7 @@ PARTITIONED: dict[bytes, tuple[Keys, list[list[bytes]]]] = {
             [b"2024-01-03", b"03"],
             [b"2024-01-0/4", b"5"],
             [b"2024-01-011", b"5"],
+            *([b"0.5", hour] for hour in (b"1", b"2", b"3")),
             [DEFAULT_PARTITION, b"1"],
         ],
     ),

@@ -11,7 +11,6 @@ find the same names, that is the answer; else the metastore is asked. Owner: the
 from __future__ import annotations
 
 import re
-from itertools import islice
 
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.reader import CacheSnapshot
@@ -93,7 +92,7 @@ def _scan(
         for name in names:
             if not name.startswith(prefix):
                 if name > prefix:
-                    return found
+                    return found[:limit]
                 continue
             if exact.fullmatch(name):
                 found.append(name)
@@ -102,7 +101,7 @@ def _scan(
             elif loose is not None and loose.fullmatch(name):
                 raise Decline(Reason.PATTERN)
         if len(names) < CHUNK:
-            return list(islice(found, limit))
+            return found[:limit]
         after = names[-1]
 
 

@@ -124,6 +124,8 @@ def some_values() -> Iterator[Question]:
         (b"two_keys", [b"2024"], -1, HIT),
         (b"two_keys", [b"2024-01-0/4"], -1, HIT),
         (b"two_keys", [b"no"], -1, HIT),
+        (b"two_keys", [b"0.5"], 2, HIT),
+        (b"two_keys", [b"0.5", b""], 1, HIT),
         (b"two_keys", [day, b"1", b"x"], -1, HIT),
         (b"two_keys", [b"", DEFAULT], -1, HIT),
         (b"two_keys", [DEFAULT], -1, HIT),
