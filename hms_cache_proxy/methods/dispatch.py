@@ -154,6 +154,8 @@ class Dispatcher:
         its beginning. `patient`: Wait may be the answer."""
         found = plan(header.name)
         if found is None:
+            if not header.name.isascii():  # no Thrift service has such a method
+                return Forward(OTHER_LABEL, "relay", "unknown_method")
             return self._write(OTHER_LABEL, EVERYTHING, "unknown_method")
         method, label = found.method, found.method.name
         if method.kind is Kind.READ:

@@ -89,6 +89,11 @@ class Reply:
     def _check(self, header: Header) -> None:
         if header.type not in (MessageType.REPLY, MessageType.EXCEPTION):
             raise WireError(f"a message of type {header.type.name} from a metastore")
-        if header.name != self._asked.name or header.seqid != self._asked.seqid:
+        if header.name != _echoed(self._asked.name) or header.seqid != self._asked.seqid:
             raise WireError(f"asked {self._asked.name!r} {self._asked.seqid}, answered {header.name!r} {header.seqid}")
         self.header = header
+
+
+def _echoed(name: bytes) -> bytes:
+    """A method's name as a metastore repeats it: Java reads it as UTF-8, with U+FFFD for what is none."""
+    return name if name.isascii() else name.decode("utf-8", "replace").encode()

@@ -192,6 +192,17 @@ def test_an_unknown_method_changes_nothing(local: Local, world42: World, table: 
     assert local.followed.page[Slot.GENERATION] == generation
 
 
+def test_a_name_that_no_service_has_fences_nothing(local: Local, world42: World, table: bytes) -> None:
+    message = request("get_table_req", {"req": None}).replace(b"get_table_req", b"get_t\xe6\x97ble_re")
+    header = parse_header(message)
+    assert isinstance(header, Header)
+    forward = local.dispatcher.decide(local.session, header, message, time.monotonic_ns())
+    assert isinstance(forward, Forward) and (forward.label, forward.outcome) == ("other", "relay")
+    local.dispatcher.sending(local.session, forward)
+    local.dispatcher.failed(local.session, forward, sent=True)
+    assert get_table(local.another(), world42, table).by in ("hit", "hot")
+
+
 def shaped(local: Local, world: World, table: bytes) -> Asked:
     """A table for a client that can do some things: only the metastore knows what it shows it."""
     request = world.request("GetTableRequest", dbName=None, tblName=table)

@@ -49,6 +49,7 @@ def calls(database: str) -> list[bytes]:
         encode_call("set_ugi", "somebody", ["a group", "another"], seqid=2**31 - 1),
         message("no_such_method_at_all", struct.pack(">Bhi", 8, 1, 7) + b"\0", seqid=15),
         message("get_all_databases", struct.pack(">Bhi", 8, 99, 7) + b"\0", seqid=16),
+        message("no_such", b"\0", seqid=17).replace(b"su", b"\xbc\xe6"),
     ]
 
 

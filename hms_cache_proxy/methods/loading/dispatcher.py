@@ -138,6 +138,8 @@ class LoadingDispatcher:
         """What to do with a request that arrived at now_ns."""
         found = plan(header.name)
         if found is None:
+            if not header.name.isascii():  # no Thrift service has such a method
+                return Forward(OTHER_LABEL, "relay", "unknown_method")
             return self._write(OTHER_LABEL, EVERYTHING, "unknown_method")
         label, calls = found.method.name, found.method.kind
         kind = KINDS.get(label)
