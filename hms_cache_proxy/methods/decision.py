@@ -123,3 +123,29 @@ class Decider(Protocol):
     def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> Ask | bytes | None:
         """The reply to an Ask of this Forward, None if it was too long. What to do next: another question, the reply
         for the client, or None: send the client's own request after all."""
+
+
+class BaseDecider:
+    """For a Decider to start from: knows no request by heart, lets none wait, keeps nothing of replies, asks nothing in
+    place of requests."""
+
+    def moved(self) -> int:
+        return 0
+
+    def hot(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
+        return None
+
+    def sending(self, session: Session, forward: Forward) -> None:
+        pass
+
+    def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
+        pass
+
+    def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
+        pass
+
+    def failed(self, session: Session, forward: Forward, sent: bool) -> None:
+        pass
+
+    def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> Ask | bytes | None:
+        return None

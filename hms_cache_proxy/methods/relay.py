@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hms_cache_proxy.methods.decision import Forward, Serve, Session
+from hms_cache_proxy.methods.decision import BaseDecider, Forward, Serve, Session
 from hms_cache_proxy.wire.message import Header
 from hms_cache_proxy.wire.spec import METHODS
 
@@ -22,8 +22,8 @@ _NOT_READS = frozenset(
 )
 
 
-class RelayDispatcher:
-    """Relays everything; `reason` is why."""
+class RelayDispatcher(BaseDecider):
+    """Relays everything; `reason` is why. Nothing is cached, so nothing is fenced."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
@@ -37,14 +37,6 @@ class RelayDispatcher:
                 reason=reason,
                 retry=encoded.startswith(b"get") and encoded not in _NOT_READS,
             )
-
-    def hot(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
-        """Never."""
-        return None
-
-    def moved(self) -> int:
-        """Nothing ever waits here."""
-        return 0
 
     def decide(
         self,
@@ -62,19 +54,7 @@ class RelayDispatcher:
             return replace(call, reason=self._reason)
         return self._known.get(header.name, self._other)
 
-    def sending(self, session: Session, forward: Forward) -> None:
-        """Nothing is cached, so nothing is fenced."""
-
-    def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
-        """Nothing is cached."""
-
     def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
         """Nothing is learned but who the client is."""
         if isinstance(forward.pending, effects.SessionCall):
             forward.pending.ended(session, reply)
-
-    def failed(self, session: Session, forward: Forward, sent: bool) -> None:
-        """Nothing is fenced."""
-
-    def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
-        """Nothing is asked in place of a request."""

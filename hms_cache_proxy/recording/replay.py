@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from hms_cache_proxy.errors import CacheError, WireError
-from hms_cache_proxy.methods.decision import Forward, Serve, Session
+from hms_cache_proxy.methods.decision import BaseDecider, Forward, Serve, Session
 from hms_cache_proxy.methods.table import METHODS, OTHER_LABEL, Kind
 from hms_cache_proxy.recording.allowed import ALLOWED, LISTS, TABLE_IDS, bears_lists
 from hms_cache_proxy.recording.file import Damage, RecordingFile
@@ -106,20 +106,12 @@ def without_lists(method: bytes, arguments: bytes) -> bytes | None:
     return spec.encode(args)
 
 
-class ReplayDispatcher:
+class ReplayDispatcher(BaseDecider):
     """Decides what each request means: an answer from the recording, or an error."""
 
     def __init__(self, recorded: Recorded) -> None:
         self._recorded = recorded
         self._path = recorded.file.path
-
-    def hot(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
-        """Never."""
-        return None
-
-    def moved(self) -> int:
-        """Nothing moves."""
-        return 0
 
     def decide(
         self,
@@ -191,23 +183,6 @@ class ReplayDispatcher:
 
     def _error(self, name: str, header: Header, reason: str, text: str) -> Serve:
         return Serve(_failure(name, header, text), name, "error", reason)
-
-    # Nothing is ever forwarded but messages that nobody answers.
-
-    def sending(self, session: Session, forward: Forward) -> None:
-        """There is nowhere to send to."""
-
-    def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
-        """Nobody replies."""
-
-    def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
-        """Nobody replies."""
-
-    def failed(self, session: Session, forward: Forward, sent: bool) -> None:
-        """Nobody is told."""
-
-    def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
-        """Nothing is asked."""
 
 
 def _agreement(name: str, header: Header, message: bytes) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -12,7 +11,7 @@ from hive_metastore.ttypes import Database
 
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
-from tests.testbed.fault_proxy import FaultProxy
+from tests.testbed.fault_proxy import Direction, FaultProxy
 from tests.testbed.hive import Metastore
 from tests.testbed.processes import wait_until
 from tests.testbed.raw import RawConnection, encode_call
@@ -48,15 +47,16 @@ def test_calls_in_flight_and_behind_them_are_answered(
         ]
         for connection in connections:
             connection.call(encode_call("getVersion"))  # each has its own connection to the metastore
-        before = slow.bytes_passed.copy()
         slow.stall()
+        before, taken = slow.bytes_passed.copy(), slow.bytes_taken[Direction.UP]
         sent = [calls(number, unique_name) for number in range(CONNECTIONS)]
         for connection, messages in zip(connections, sent, strict=True):
             for message in messages:
                 connection.send(message)
         with MetastoreClient(*hms42.address) as direct:
             assert direct.get_databases(unique_name + "*") == []
-        time.sleep(0.5)  # the workers have read them
+        first = sum(len(messages[0]) for messages in sent)
+        assert wait_until(lambda: slow.bytes_taken[Direction.UP] == taken + first, 30), "one call of each has left"
         assert slow.bytes_passed == before, "none of them has reached the metastore"
         assert proxy.process is not None
         proxy.process.send_signal(signal.SIGTERM)

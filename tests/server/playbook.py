@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from hms_cache_proxy.errors import CacheError
-from hms_cache_proxy.methods.decision import Forward, Serve, Session, Wait, Work
+from hms_cache_proxy.methods.decision import BaseDecider, Forward, Serve, Session, Wait, Work
 from hms_cache_proxy.metrics import Outcome
 from hms_cache_proxy.server.commands import (
     Command,
@@ -32,7 +32,7 @@ def over(label: str, outcome: Outcome, reason: str, reply_bytes: int) -> Observe
     return Observe(label, outcome, reason, SECOND, reply_bytes, Request(header, READ))
 
 
-class Recorder:
+class Recorder(BaseDecider):
     """A dispatcher that does as it is told and notes the hooks, and how many bytes had left at each."""
 
     def __init__(self) -> None:
@@ -41,12 +41,6 @@ class Recorder:
         self.hooks: list[tuple[object, ...]] = []
         self.seen: list[bytes] = []
         self.broken = False
-
-    def hot(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
-        return None
-
-    def moved(self) -> int:
-        return 0
 
     def decide(
         self,

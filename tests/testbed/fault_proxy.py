@@ -39,7 +39,8 @@ class FaultProxy(Closing):
         self._target = (host, port)
         self._delay_s = {Direction.UP: 0.0, Direction.DOWN: 0.0}
         self._cut_after: dict[Direction, int | None] = {Direction.UP: None, Direction.DOWN: None}
-        self.bytes_passed = {Direction.UP: 0, Direction.DOWN: 0}
+        self.bytes_taken = {Direction.UP: 0, Direction.DOWN: 0}  # read from a sender; a fault may hold them back
+        self.bytes_passed = {Direction.UP: 0, Direction.DOWN: 0}  # counted before the receiver can see them
         self.accepted = 0  # connections since the start
         self._links: set[_Link] = set()
         self._loop = asyncio.new_event_loop()
@@ -205,10 +206,11 @@ class _Link:
 
     async def _pump(self, direction: Direction, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         while chunk := await source.read(CHUNK_BYTES):
+            self._proxy.bytes_taken[direction] += len(chunk)
             await self._proxy.hold(direction)
             passed, cut = self._proxy.let_through(direction, chunk)
-            sink.write(passed)
             self._proxy.bytes_passed[direction] += len(passed)
+            sink.write(passed)
             await sink.drain()
             if cut:
                 raise ConnectionResetError("cut by the fault proxy")

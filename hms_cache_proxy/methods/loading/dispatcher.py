@@ -26,7 +26,7 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from .. import effects, held
-from ..decision import Ask, Forward, Serve, Session, Wait
+from ..decision import Ask, BaseDecider, Forward, Serve, Session, Wait
 from ..plan import EVERYTHING, Plan, plan
 from ..table import OTHER_LABEL
 from ..table import Kind as Calls
@@ -82,8 +82,8 @@ class _Locking:
     lock_id: int | None = None
 
 
-class LoadingDispatcher:
-    """Decides what each request means."""
+class LoadingDispatcher(BaseDecider):
+    """Decides what each request means. Entries have ages, which only the long way looks at: nothing is hot."""
 
     def __init__(self, config: Config, cache: TtlCache, metrics: WorkerMetrics, wake: Callable[[], None]) -> None:
         """`wake` tells whoever carries reloads out that there are some in `due`; it must not block."""
@@ -95,10 +95,6 @@ class LoadingDispatcher:
         request_time_ns = int(config.upstream_options.request_timeout_s * 1e9)
         self._shared = Shared(cache, config.ttl, metrics, request_time_ns)
         self._waited_for: dict[int, tuple[Target, ...]] = {}
-
-    def hot(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
-        """Entries have ages, which only the long way looks at."""
-        return None
 
     def moved(self) -> int:
         """Changes with each load that ends."""
