@@ -81,13 +81,12 @@ _DERBY_23 = {
     "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
     "datanucleus.schema.autoCreateAll": "true",
     "hive.metastore.schema.verification": "false",
-    "hive.in.test": "true",  # creates the transaction tables
+    "hive.in.test": "true",  # creates the transaction tables; refuses locks without an operationType (PyIceberg's)
 }
 _POSTGRES_23 = {
     **_COMMON_23,
     "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
     "hive.metastore.schema.verification": "true",
-    "hive.metastore.transactional.event.listeners": LISTENER_CLASS,
 }
 
 
@@ -150,7 +149,13 @@ FLAVOURS = {
             None,
             {**_DERBY_23, "hive.metastore.transactional.event.listeners": LISTENER_CLASS},
         ),
-        Flavour("hive23-postgresql", "2.3.10", Schema.HIVE23, _POSTGRES_23),
+        Flavour(
+            "hive23-postgresql",
+            "2.3.10",
+            Schema.HIVE23,
+            {**_POSTGRES_23, "hive.metastore.transactional.event.listeners": LISTENER_CLASS},
+        ),
+        Flavour("hive23-postgresql-silent", "2.3.10", Schema.HIVE23, _POSTGRES_23, logs_events=False),
         Flavour("hive23-silent", "2.3.10", None, _DERBY_23, logs_events=False),
     )
 }
