@@ -68,7 +68,7 @@ def test_pyiceberg(
 @pytest.mark.real
 @pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(600)
-@pytest.mark.covers("PyIceberg: concurrent appends through two proxies, none lost", "hive23-postgresql-silent", cache="TTL mode")
+@pytest.mark.covers("PyIceberg: concurrent appends, none lost", "hive23-postgresql-silent", cache="TTL mode")
 def test_no_lost_commits(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path
 ) -> None:
