@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ ALLOWED_UP = {
 ALLOWED_WAIT: dict[str, str] = {}
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Dotted name below the package -> file."""
     found = {}
@@ -44,13 +46,19 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+@cache
 def imports(name: str, path: Path) -> set[str]:
     """Absolute names of what a module imports, anywhere in it; type-only imports count too."""
     package = ["hms_cache_proxy", *name.split(".")]
     if path.name != "__init__.py":
         package = package[:-1]
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -97,7 +105,7 @@ def test_only_some_modules_wait(name: str) -> None:
 
 @pytest.mark.parametrize("name", modules())
 def test_every_module_says_what_it_is_for(name: str) -> None:
-    docstring = ast.get_docstring(ast.parse(modules()[name].read_text("utf-8")))
+    docstring = ast.get_docstring(parsed(modules()[name]))
     assert docstring, f"{name} has no docstring"
 
 

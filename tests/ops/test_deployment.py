@@ -1,4 +1,4 @@
-"""The files for operators (docker/, conf/) say what the program knows: settings, paths, ports, metrics and their labels."""
+"""The files for operators (docker/, conf/) say what the program knows: settings, paths, ports, metrics, labels."""
 
 from __future__ import annotations
 
