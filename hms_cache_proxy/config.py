@@ -18,7 +18,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from hms_cache_proxy.errors import ConfigError
-from hms_cache_proxy.settings import ENV_PREFIX, Address, Config, Setting, env_name, mask_url, settings
+from hms_cache_proxy.settings import (
+    ENV_PREFIX,
+    Address,
+    Config,
+    Setting,
+    env_name,
+    mask_url,
+    settings,
+    store_url_problem,
+)
 
 __all__ = ["Address", "Config", "Setting", "env_name", "load", "mask_url", "settings"]
 
@@ -116,6 +125,9 @@ def _validate(values: dict[str, Any], origins: Mapping[str, str]) -> Config:
 
 def _with_secrets(config: Config, origins: Mapping[str, str]) -> Config:
     url = _secret("store_url", config.store_url, config.store_url_file, origins)
+    if url and (problem := store_url_problem(url)):
+        key = "store_url_file" if config.store_url_file else "store_url"
+        raise ConfigError(f"{origins.get(key, 'configuration')}: {key}: {problem}", key=key)
     token = _secret("admin.token", config.admin.token, config.admin.token_file, origins)
     admin = config.admin.model_copy(update={"token": token})
     backing = _secret("metastore.url", config.metastore.url, config.metastore.url_file, origins)

@@ -24,36 +24,41 @@ TIMEOUT_S = 10.0  # a flush waits up to 5 s for its reload
 
 def get_status(url: str) -> dict[str, Any]:
     """The object of /status; ProxyError when there is no proxy."""
-    return _ask(urllib.request.Request(urllib.parse.urljoin(url, "/status")))
+    return _ask(url, "/status", "GET", {}, "its `http` address: --url, HMS_CACHE_PROXY_URL")
 
 
 def post_flush(url: str, query: Mapping[str, str], token: str) -> dict[str, Any]:
     """Ask for a reload; the answer has `targets`, `ticket` and `done`."""
-    target = urllib.parse.urljoin(url, "/admin/flush") + "?" + urllib.parse.urlencode(query)
+    path = "/admin/flush?" + urllib.parse.urlencode(query)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return _ask(urllib.request.Request(target, method="POST", headers=headers))
+    return _ask(url, path, "POST", headers, "its `admin.listen` address: --url, HMS_CACHE_PROXY_ADMIN_URL")
 
 
-def _ask(request: urllib.request.Request) -> dict[str, Any]:
+def _ask(url: str, path: str, method: str, headers: dict[str, str], wanted: str) -> dict[str, Any]:
+    """The object that is answered. `wanted`: which address would be the right one, and where to give it."""
+    if not url.startswith(("http://", "https://")):
+        raise ProxyError(f"{url!r} is not http://HOST:PORT; a proxy is asked at {wanted}")
+    target = urllib.parse.urljoin(url, path)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # it is near; http_proxy is for far ones
     try:
+        request = urllib.request.Request(target, method=method, headers=headers)
         with opener.open(request, timeout=TIMEOUT_S) as response:
             answer = json.load(response)
     except urllib.error.HTTPError as error:
-        raise ProxyError(f"{request.full_url}: {_error_text(error)}") from error
+        raise ProxyError(f"{target}: {_error_text(error, wanted)}") from error
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise ProxyError(f"{request.full_url}: no answer of a proxy: {reason}") from error
+        raise ProxyError(f"{target}: no answer of a proxy: {reason}; it is asked at {wanted}") from error
     if not isinstance(answer, dict):
-        raise ProxyError(f"{request.full_url}: this is not a proxy's answer")
+        raise ProxyError(f"{target}: this is not a proxy's answer; it is asked at {wanted}")
     return answer
 
 
-def _error_text(error: urllib.error.HTTPError) -> str:
+def _error_text(error: urllib.error.HTTPError, wanted: str) -> str:
     try:
         return str(json.loads(error.read())["error"])
     except (ValueError, KeyError, TypeError):
-        return f"HTTP {error.code}"
+        return f"HTTP {error.code}; a proxy is asked at {wanted}"
 
 
 def print_status(url: str, answer: Mapping[str, Any]) -> None:

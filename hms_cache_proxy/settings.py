@@ -354,6 +354,20 @@ def env_name(key: str) -> str:
     return ENV_PREFIX + key.replace(".", "_").upper()
 
 
+POSTGRES_URLS = ("postgresql", "postgresql+psycopg2")
+MYSQL_URLS = ("mysql", "mysql+pymysql", "mariadb", "mariadb+pymysql")
+
+
+def store_url_problem(url: str) -> str:
+    """Why a store_url cannot be one, without what may be secret in it; empty if it can."""
+    scheme, found, _ = url.partition("://")
+    if not found:
+        return "is no database URL; postgresql+psycopg2://USER:PASSWORD@HOST:5432/DATABASE is one"
+    if scheme not in POSTGRES_URLS + MYSQL_URLS:
+        return f"names {scheme!r}; databases that can be read: {', '.join(POSTGRES_URLS + MYSQL_URLS)}"
+    return ""
+
+
 def mask_url(url: str) -> str:
     """The URL with its password replaced by `***`, in the authority and in the query."""
     masked = re.sub(r"(://[^:/@?\s]*):\S*@", r"\1:***@", url)

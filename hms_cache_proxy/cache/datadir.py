@@ -60,7 +60,10 @@ class DataDir:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.chmod(self.path, 0o700)
         except OSError as error:
-            raise CacheError(f"data directory {self.path}: {error.strerror}") from error
+            raise CacheError(
+                f"data directory {self.path}: {error.strerror}; data_dir (--data-dir) has to be one that this account"
+                " may create or write to"
+            ) from error
         refuse_network_file_system(self.path)
         self._descriptor = _claim(self.path / "lock")
 

@@ -29,6 +29,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from hms_cache_proxy.errors import StoreError
+from hms_cache_proxy.settings import MYSQL_URLS, POSTGRES_URLS
 from hms_cache_proxy.store.protocol import (
     Constraints,
     DatabaseKey,
@@ -56,8 +57,6 @@ from hms_cache_proxy.store.sql_write_ids import WriteIds, WriteIdStatements
 if TYPE_CHECKING:
     from hms_cache_proxy.store.sql_dialect import Dialect
 
-_POSTGRES = ("postgresql", "postgresql+psycopg2")
-_MYSQL = ("mysql", "mysql+pymysql", "mariadb", "mariadb+pymysql")
 _VERSION = 'SELECT "SCHEMA_VERSION" FROM "VERSION"'
 _UUID = "guid"  # key of METASTORE_DB_PROPERTIES
 
@@ -85,10 +84,10 @@ def open_database(url: str, *, statement_timeout_s: float = 300, answered: Calla
         raise StoreError(
             "store_url is no database URL; postgresql://user:password@host:5432/metastore is one"
         ) from error
-    if parsed.drivername in _POSTGRES:
+    if parsed.drivername in POSTGRES_URLS:
         return Postgres(parsed, statement_timeout_s=statement_timeout_s, answered=answered)
-    if parsed.drivername not in _MYSQL:
-        known = ", ".join(_POSTGRES + _MYSQL)
+    if parsed.drivername not in MYSQL_URLS:
+        known = ", ".join(POSTGRES_URLS + MYSQL_URLS)
         raise StoreError(f"store_url names {parsed.drivername!r}; databases that can be read: {known}")
     try:
         from hms_cache_proxy.store.sql_mysql import MySQL

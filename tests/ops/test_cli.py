@@ -94,7 +94,9 @@ def test_an_upstream_and_an_embedded_metastore(here: Callable[..., Done]) -> Non
         (["check-config"], {"HMS_CACHE_PROXY_CONFIG": "/nonexistent.toml"}, 2, "/nonexistent.toml: No such file"),
         (["status", "--url", "http://127.0.0.1:1"], {}, 1, "no answer of a proxy"),
         (["status"], {"HMS_CACHE_PROXY_URL": "http://127.0.0.1:1"}, 1, "http://127.0.0.1:1/status: no answer"),
-        (["flush", "--all", "--url", "http://127.0.0.1:1"], {}, 1, "no answer of a proxy"),
+        (["flush", "--all", "--url", "http://127.0.0.1:1"], {}, 1, "it is asked at its `admin.listen` address: --url"),
+        (["status", "--url", "127.0.0.1:9084"], {}, 1, "'127.0.0.1:9084' is not http://HOST:PORT"),
+        (["serve", "--upstream", "thrift://h:1", "--data-dir", "/dev/null"], {}, 1, "data directory /dev/null: File"),
         (["flush", "--all"], {"HMS_CACHE_PROXY_ADMIN_TOKEN_FILE": "/nonexistent"}, 2, "admin.token_file: cannot read"),
     ],
 )

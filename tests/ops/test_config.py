@@ -45,6 +45,8 @@ WRONG = [
     ("", {"HMS_CACHE_PROXY_WORKERS": "x"}, {}, "workers", "HMS_CACHE_PROXY_WORKERS: workers: "),
     ("", {}, {"listen": "nowhere"}, "listen", "--listen: listen: "),
     ("store_url_file = '/nonexistent'", {}, {}, "store_url_file", "cannot read /nonexistent"),
+    ("store_url = 'user:secret@host/db'", {}, {}, "store_url", "is no database URL; postgresql+psycopg2://"),
+    ("store_url = 'oracle://u:secret@h/d'", {}, {}, "store_url", "names 'oracle'; databases that can be read"),
     ("store_url = 'a'\nstore_url_file = 'b'", {}, {}, "store_url_file", "one of them"),
 ]
 
@@ -59,7 +61,7 @@ def test_wrong_settings_get_one_line_that_names_the_key(
         load(file, env, cli)
     message = str(caught.value)
     assert words in message
-    assert "\n" not in message
+    assert "\n" not in message and "secret" not in message
     assert caught.value.key == key
     assert key is None or key in message
     if text and not env and not cli:
@@ -134,7 +136,7 @@ def test_passwords_are_masked(url: str, masked: str) -> None:
 
 def test_the_child_gets_the_same_settings() -> None:
     config = load(
-        None, {}, {"upstream": "thrift://[::1]:1", "store_url": "x://u:p@h", "admin.token": "t", "http": ":0"}
+        None, {}, {"upstream": "thrift://[::1]:1", "store_url": "mysql://u:p@h", "admin.token": "t", "http": ":0"}
     )
     assert Config.model_validate_json(config.model_dump_json()) == config
 
