@@ -2,7 +2,7 @@
 
 Two tables: `hours` by day, hour and region (1,000 x 24 x 42), and `users` by user and month (100,000 x 10). For each
 filter: how many partitions it selects, CPU time to find and join them (or that it goes upstream), and the longest slice
-that it holds the worker's loop.
+that it holds the worker's loop; without an index of the keys, and with it.
 
     python -m benchmarks.cache_filters [--json]
 """
@@ -21,11 +21,13 @@ from typing import Any
 
 from benchmarks.cache_size import SD_TAIL, columns, string
 from hms_cache_proxy.cache.changes import Changes, PartitionChunk
+from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.methods.proof import Proof
 from hms_cache_proxy.methods.readers import Context, Decline, Unfinished, filters
+from hms_cache_proxy.methods.readers.key_index import KeyIndexes
 from hms_cache_proxy.store.protocol import DatabaseRecord, PartitionRecord, StoreIdentity, TableRecord
 from hms_cache_proxy.wire import spec
 
@@ -44,6 +46,8 @@ FILTERS = [
     ("second key and first, a range", b"hours", "day >= '2024-07-01' and hour between 3 and 4 and region = 'r07'"),
     ("second and last key", b"hours", "hour = 3 and region = 'r07'"),
     ("last key, one partition", b"hours", "region = 'rare'"),
+    ("last key, a range", b"hours", "region > 'r41' and region < 's'"),
+    ("first, in parts, and last key", b"hours", "day > '2023-01-01' and (region = 'rare' or region = 'none')"),
     ("last key", b"hours", "region = 'r07'"),
     ("wide: half of the table", b"hours", "day >= '2024-05-15'"),
     ("first key, integers, a range", b"users", "user >= 4000 and user < 4100"),
@@ -51,6 +55,9 @@ FILTERS = [
     ("last key, one partition", b"users", "month = '2023-12'"),
     ("last key", b"users", "month = '2024-05'"),
 ]
+
+PAYING = {b"hours": "region = 'rare'", b"users": "month = '2023-12'"}
+"""Filters whose searches fill the indexes."""
 
 
 def values(table: bytes) -> Iterator[tuple[bytes, ...]]:
@@ -102,16 +109,35 @@ def fill(writer: CacheWriter) -> None:
             chunk, first = following, False
 
 
-def measured(reader: CacheReader, table: bytes, text: str) -> dict[str, Any]:
+def measured(reader: CacheReader, table: bytes, text: str, indexes: KeyIndexes | None) -> dict[str, Any]:
     """One filter: how many it selects (None: the metastore is asked), CPU time, the longest slice; times in ms."""
     best, longest, count = float("inf"), float("inf"), None
     for _ in range(REPEATED):
-        slices, count = once(reader, table, text)
+        slices, count = once(reader, table, text, indexes)
         best, longest = min(best, sum(slices)), min(longest, max(slices))
     return {"partitions": count, "cpu_ms": round(1000 * best, 2), "longest_slice_ms": round(1000 * longest, 2)}
 
 
-def once(reader: CacheReader, table: bytes, text: str) -> tuple[list[float], int | None]:
+def indexed(reader: CacheReader, table: bytes, text: str) -> tuple[KeyIndexes, dict[str, Any]]:
+    """Indexes after as many searches as that takes, and what it took; times in ms."""
+    indexes = KeyIndexes(64 << 20)
+    cpu, searches, longest = 0.0, 0, 0.0
+    while True:
+        with reader.snapshot() as snapshot:
+            entry = snapshot.table(b"hive", b"big", table)
+            assert isinstance(entry, TableEntry)
+            index = indexes.of(entry, snapshot.state(entry))
+        if index is not None:
+            break
+        slices, _ = once(reader, table, text, indexes)
+        cpu, searches, longest = cpu + sum(slices), searches + 1, max(longest, max(slices))
+    times = {"cpu_ms": round(1000 * cpu), "longest_slice_ms": round(1000 * longest, 2)}
+    return indexes, {"table": table.decode(), "searches": searches, **times, "bytes": index.size_bytes}
+
+
+def once(
+    reader: CacheReader, table: bytes, text: str, indexes: KeyIndexes | None
+) -> tuple[list[float], int | None]:
     args = spec.args(METHOD)(db_name=b"big", tbl_name=table, filter=text.encode(), max_parts=-1)
     slices: list[float] = []
     size: list[bytes] = []
@@ -124,7 +150,8 @@ def once(reader: CacheReader, table: bytes, text: str) -> tuple[list[float], int
             slices.append(time.thread_time() - began)
 
     with reader.snapshot() as snapshot:
-        context = Context(snapshot, b"hive", METHOD, by_name=True, proof=Proof("passthrough", exact=False))
+        proof = Proof("passthrough", exact=False)
+        context = Context(snapshot, b"hive", METHOD, by_name=True, proof=proof, indexes=indexes)
         try:
             found = timed(lambda: filters.get_partitions_by_filter(context, args))
             while isinstance(found, Unfinished):
@@ -152,15 +179,26 @@ def main() -> None:
             writer = CacheWriter.open(root / "cache", page, StoreIdentity("", "4.2.0", "4.2", True, True))
             fill(writer)
             reader = CacheReader(root / "cache", page)
-            rows = [{"filter": text, "keys": keys, **measured(reader, table, text)} for keys, table, text in FILTERS]
+            filled = {table: indexed(reader, table, PAYING[table]) for table in TABLES}
+            rows = []
+            for keys, table, text in FILTERS:
+                held = measured(reader, table, text, filled[table][0])
+                rows.append({"filter": text, "keys": keys, **measured(reader, table, text, None), "indexed": held})
             reader.close()
             writer.close()
     if options.json:
-        print(json.dumps(rows))
+        print(json.dumps({"filters": rows, "indexes": [paid for _, paid in filled.values()]}))
         return
+    for _, paid in filled.values():
+        print(
+            f"index of {paid['table']}: {paid['bytes']:,} bytes after {paid['searches']} searches,"
+            f" {paid['cpu_ms']} ms in all, longest slice {paid['longest_slice_ms']} ms"
+        )
     for row in rows:
         found = "upstream" if row["partitions"] is None else f"{row['partitions']:,}"
-        times = f"{row['cpu_ms']:>10.2f} ms{row['longest_slice_ms']:>8.2f} ms"
+        times = "".join(
+            f"{each['cpu_ms']:>10.2f} ms{each['longest_slice_ms']:>8.2f} ms" for each in (row, row["indexed"])
+        )
         print(f"{row['keys']:32}{found:>12}{times}  {row['filter']}")
 
 

@@ -42,6 +42,7 @@ from .plan import EVERYTHING, Plan, plan
 from .proof import UNPROVED, Proof, Rejected
 from .readers import Body, Context, Decline, Slices, Unfinished
 from .readers.held_columns import Memory
+from .readers.key_index import KeyIndexes
 from .table import OTHER_LABEL, Kind
 
 HELD_EVENTS_BYTES = 8 << 20
@@ -106,6 +107,7 @@ class Dispatcher:
         self._transactional_reads = config.transactional_reads
         self._exact = config.consistency == "strict"
         self._statistics = Memory(config.replies.statistics_bytes)
+        self._indexes = KeyIndexes(config.replies.filter_index_bytes)
         self._max_learned_bytes = config.replies.max_entry_bytes
         self._replies = ReplyCache(reader, config.replies.max_bytes, config.replies.max_entry_bytes)
         rules = Rules(config.consistency, config.max_unconfirmed_ms * 10**6, (config.max_staleness_ms or 0) * 10**6)
@@ -314,7 +316,8 @@ class Dispatcher:
             raise Decline(Reason.ARGUMENTS) from None
         found.bearer.show(args, call.proof)
         given = snapshot, self._default_catalog, found.method.name, self._by_name, call.proof
-        context = Context(*given, self._shared.answers_absent, self._page[Slot.DIFFERS], self._statistics)
+        held = self._statistics, self._indexes
+        context = Context(*given, self._shared.answers_absent, self._page[Slot.DIFFERS], *held)
         body = found.reader(context, args)
         state = depends, versions_of(snapshot, depends), snapshot.seq
         if isinstance(body, Unfinished):

@@ -23,6 +23,7 @@ from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.methods.proof import Proof
 from hms_cache_proxy.methods.readers import filter_walk, filters
 from hms_cache_proxy.methods.readers.base import Body, Context, Decline, Unfinished
+from hms_cache_proxy.methods.readers.key_index import KeyIndexes
 from hms_cache_proxy.methods.readers.part_names import DEFAULT_PARTITION, make_name
 from hms_cache_proxy.wire import spec
 from tests.cache.conftest import Shelf
@@ -62,10 +63,11 @@ def entry_of(snapshot: CacheSnapshot) -> TableEntry:
     return entry
 
 
-def answered(shelf: Shelf, text: str, limit: int = -1) -> bytes | None:
+def answered(shelf: Shelf, text: str, limit: int = -1, indexes: KeyIndexes | None = None) -> bytes | None:
     """The reply; None where the metastore would be asked."""
     with shelf.reader.snapshot() as snapshot:
-        context = Context(snapshot, b"hive", METHOD, by_name=True, proof=Proof("passthrough", exact=False))
+        proof = Proof("passthrough", exact=False)
+        context = Context(snapshot, b"hive", METHOD, by_name=True, proof=proof, indexes=indexes)
         args = spec.args(METHOD)(db_name=b"sales", tbl_name=b"orders", filter=text.encode(), max_parts=limit)
         try:
             found = filters.get_partitions_by_filter(context, args)

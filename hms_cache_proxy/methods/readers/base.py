@@ -27,6 +27,7 @@ from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire import spec
 
 from .held_columns import Memory
+from .key_index import KeyIndexes
 
 _COUNT = Packer("!i")
 STOP = b"\x00"
@@ -120,6 +121,8 @@ class Context(NamedTuple):
     """Where the metastore's settings make answers differ from what is stored (Differs)."""
     statistics: Memory | None = None
     """Where columns of statistics are held between requests."""
+    indexes: KeyIndexes | None = None
+    """Where the values of partition keys are held between requests."""
 
     def as_usual(self, what: Differs) -> None:
         """Declines what the metastore's settings make differ from what the store says."""

@@ -27,6 +27,7 @@ from hms_cache_proxy.cache import typed
 from . import filter_spans
 from .filter_grammar import Both, Compare, Either, Node, Op, Value, keys_of
 from .filter_spans import Places
+from .key_index import Accepted
 from .part_names import DEFAULT_PARTITION, escape
 
 Values = Sequence[bytes]
@@ -99,6 +100,36 @@ class Match:
             holds = self._compile(self._node, known, self._index) if at in named else None
             found.append(Level(self._keys[at], where, holds))
         return found
+
+    def accepts(self) -> list[Accepted | None]:
+        """Which components of each key can be part of an answer, whatever the others are; None: any. Not if values must
+        be `checked`."""
+        named = keys_of(self._node)
+        found: list[Accepted | None] = []
+        for at, begin in enumerate(self._keys):
+            key = self._table_keys[at][0].lower()
+            values = filter_spans.exact(self._node, key) if key in named else None
+            if key not in named:
+                found.append(None)
+            elif values is not None:
+                found.append(frozenset(begin + escape(value) for value in [*values, DEFAULT_PARTITION]))
+            else:
+                found.append(self._accepts(at, begin, self._compile(self._node, {key: self._index[key]}, self._index)))
+        return found
+
+    @staticmethod
+    def _accepts(at: int, begin: bytes, holds: Predicate) -> Accepted:
+        before = [b""] * at
+
+        def accepts(component: bytes) -> bool:
+            if not component.startswith(begin):
+                raise Unsure
+            value = component[len(begin) :]
+            if DEFAULT_PARTITION in value:  # or an empty value: they have one name
+                return True
+            return holds([*before, unescaped(value) if b"%" in value else value])
+
+        return accepts
 
     def last_components(self) -> list[bytes] | None:
         """The last components of all names that are selected, in order, if the filter is only about the last of

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from time import perf_counter_ns
-from typing import NoReturn
 
 from hms_cache_proxy.cache.walk import NameWalk
-from hms_cache_proxy.consistency.gate import Reason
 
-from .base import Decline
 from .filter_match import Level, Match, Unsure, unescaped
+from .key_index import BLOCK, Chosen, KeyIndex
 from .part_names import DEFAULT_PARTITION
 
 Names = Generator[None, None, list[bytes]]
@@ -30,6 +28,8 @@ MOVES = 100_000
 RUN = 1000
 """Names that are taken at once (0.3 us each; two count as a move), after shorter runs that all belonged."""
 _SHORT_RUN = 16
+MOVES_FIRST = 1000
+"""Moves of a search that is then made by the table's index."""
 LISTED = 1000
 """The same where each name is matched (1.5 us each)."""
 PARENTS = 100
@@ -51,11 +51,48 @@ def by_looking_at_all(walk: NameWalk, match: Match, limit: int | None) -> Names:
         after = names[-1]
         looked_at += len(names)
         if looked_at > MOVES:
-            _too_much()
+            raise TooFar
         yield
 
 
-def by_jumping(walk: NameWalk, match: Match, keys: int, limit: int | None) -> Names:
+class TooFar(Exception):
+    """A search needs more moves than it may make."""
+
+
+class Search:
+    """How far a search has had to look: `moves` that found nothing, of `most`."""
+
+    __slots__ = ("most", "moves")
+
+    def __init__(self) -> None:
+        self.moves = 0
+        self.most = MOVES
+
+    def went(self, moves: int, found: int) -> None:
+        """So many moves in all. Raises TooFar."""
+        self.moves = moves - found
+        if moves > self.most:
+            raise TooFar
+
+
+def by_blocks(walk: NameWalk, match: Match, index: KeyIndex, chosen: Chosen, limit: int | None) -> Names:
+    """The names of these blocks are matched; the index is of the walk's state."""
+    found: list[bytes] = []
+    at, components = chosen.at, chosen.components
+    until_ns = perf_counter_ns() + SLICE_NS
+    for block in chosen.blocks:
+        if limit is not None and len(found) >= limit:
+            break
+        walk.at(index.firsts[block])
+        some = [name for name in walk.run(BLOCK) if name.split(b"/")[at] in components]
+        found += [name for name in some if match.selects(name)]
+        if perf_counter_ns() >= until_ns:
+            yield
+            until_ns = perf_counter_ns() + SLICE_NS
+    return found if limit is None else found[:limit]
+
+
+def by_jumping(walk: NameWalk, match: Match, keys: int, limit: int | None, search: Search) -> Names:
     """Names that can be selected are looked at, others jumped over; of a table with so many keys and no long names."""
     levels = match.levels()
     deepest = len(levels) - 1
@@ -70,8 +107,7 @@ def by_jumping(walk: NameWalk, match: Match, keys: int, limit: int | None) -> Na
         if moves >= look:
             look = moves + _PER_LOOK
             if perf_counter_ns() >= until_ns:
-                if moves > MOVES:
-                    _too_much()
+                search.went(moves, len(found))
                 yield
                 until_ns = perf_counter_ns() + SLICE_NS
         while begins and not name.startswith(begins[-1]):
@@ -95,10 +131,11 @@ def by_jumping(walk: NameWalk, match: Match, keys: int, limit: int | None) -> Na
             more = len(inside) == len(names)
             run = min(4 * run, RUN) if more else _SHORT_RUN
             name = walk.at(names[-1] + b"\0" if more else there[:-1] + b"0")
+    search.moves = moves - len(found)
     return found
 
 
-def by_last_key(walk: NameWalk, ends: list[bytes], limit: int | None) -> Names:
+def by_last_key(walk: NameWalk, ends: list[bytes], limit: int | None, search: Search) -> Names:
     """Names that end with one of these last components, whatever they begin with, for a table with several keys: where
     the filter is about its last key only. As by_jumping, in half of the time."""
     found: list[bytes] = []
@@ -110,10 +147,10 @@ def by_last_key(walk: NameWalk, ends: list[bytes], limit: int | None) -> Names:
         found += some
         moves += PARENTS // 3
         if more and perf_counter_ns() >= until_ns:
-            if moves > MOVES:
-                _too_much()
+            search.went(moves, len(found))
             yield
             until_ns = perf_counter_ns() + SLICE_NS
+    search.moves = moves - len(found)
     return found if limit is None else found[:limit]
 
 
@@ -147,7 +184,3 @@ def _judged(
             return name, None
         begins.append(name[: slash + 1])
     return begins[-1], None
-
-
-def _too_much() -> NoReturn:
-    raise Decline(Reason.FILTER)

@@ -7,7 +7,7 @@ Owner: the worker's loop.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from functools import lru_cache, partial
 
@@ -36,7 +36,17 @@ from .base import (
 )
 from .filter_grammar import LikeFilter, Node, literals, parse
 from .filter_match import Match, Unsure
-from .filter_walk import Names, by_jumping, by_last_key, by_looking_at_all
+from .filter_walk import (
+    MOVES,
+    MOVES_FIRST,
+    Names,
+    Search,
+    TooFar,
+    by_blocks,
+    by_jumping,
+    by_last_key,
+    by_looking_at_all,
+)
 from .partition import values_of
 
 SMALL = 1000
@@ -78,8 +88,7 @@ def _number(context: Context, args: Struct) -> Generator[None, None, Body]:
         return _no_table(context, database, args.tbl_name)
     if node is None:
         return success_i32(entry.partition_count if entry.partition_keys else 0)
-    with closing(context.snapshot.walk(entry)) as walk:
-        return success_i32(len((yield from _names(context, entry, walk, node, None))))
+    return (yield from _searched(context, entry, partial(_counted, context, entry, node)))
 
 
 def _by_filter(
@@ -91,8 +100,37 @@ def _by_filter(
     limit = None if max_parts is None or max_parts < 0 else max_parts
     if node is None:
         return _all(context, entry, limit)
+    return (yield from _searched(context, entry, partial(_joined, context, entry, node, limit)))
+
+
+def _searched(
+    context: Context, entry: TableEntry, work: Callable[[Search], Generator[None, None, Body]]
+) -> Generator[None, None, Body]:
+    """The result of a search, which then pays for the table's index if it had to look far."""
+    indexes = context.indexes
+    if indexes is None or entry.partition_count <= SMALL or len(entry.partition_keys) < 2:
+        return (yield from work(Search()))
+    state, opened = context.snapshot.state(entry), context.snapshot.again(entry)
+    search = Search()
+    try:
+        body = yield from work(search)
+    except Decline:
+        yield from indexes.pay(entry, state, search.moves, opened)
+        raise
+    yield from indexes.pay(entry, state, search.moves, opened)
+    return body
+
+
+def _counted(context: Context, entry: TableEntry, node: Node, search: Search) -> Generator[None, None, Body]:
+    with closing(context.snapshot.walk(entry)) as walk:
+        return success_i32(len((yield from _names(context, entry, walk, node, None, search))))
+
+
+def _joined(
+    context: Context, entry: TableEntry, node: Node, limit: int | None, search: Search
+) -> Generator[None, None, Body]:
     with closing(context.snapshot.walk(entry)) as walk:  # which keeps the snapshot's state until all is read
-        names = yield from _names(context, entry, walk, node, limit)
+        names = yield from _names(context, entry, walk, node, limit, search)
         if len(names) > JOINED_AT_ONCE:
             before, after = around_structs(len(names), wrapped=False)
             return Slices(around(before, context.snapshot.iter_chosen(entry, names, Variant.FILTER), after))
@@ -121,7 +159,7 @@ def _no_table(context: Context, database: Database, table: bytes | None) -> Body
     return context.no_table(database, table, message=message)
 
 
-def _names(context: Context, entry: TableEntry, walk: NameWalk, node: Node, limit: int | None) -> Names:
+def _names(context: Context, entry: TableEntry, walk: NameWalk, node: Node, limit: int | None, search: Search) -> Names:
     context.ordered()
     context.comparable(*literals(node))
     try:
@@ -129,12 +167,26 @@ def _names(context: Context, entry: TableEntry, walk: NameWalk, node: Node, limi
         match = Match(node, entry.partition_keys, entry.typed, stored, before_4=context.before_4)
         if entry.partition_count <= SMALL or match.checked or entry.long_names:
             return (yield from by_looking_at_all(walk, match, limit))
-        ends = match.last_components()
-        if ends is not None:
-            return (yield from by_last_key(walk, ends, limit))
-        return (yield from by_jumping(walk, match, len(entry.partition_keys), limit))
-    except Unsure:
+        index = None if context.indexes is None else context.indexes.of(entry, context.snapshot.state(entry))
+        if index is not None:
+            search.most = MOVES_FIRST
+            try:
+                return (yield from _walked(entry, walk, match, limit, search))
+            except TooFar:
+                search.moves, search.most = 0, MOVES
+            chosen = yield from index.chosen(match.accepts())
+            if chosen is not None:
+                return (yield from by_blocks(walk, match, index, chosen, limit))
+        return (yield from _walked(entry, walk, match, limit, search))
+    except (Unsure, TooFar):
         raise Decline(Reason.FILTER) from None
+
+
+def _walked(entry: TableEntry, walk: NameWalk, match: Match, limit: int | None, search: Search) -> Names:
+    ends = match.last_components()
+    if ends is not None:
+        return (yield from by_last_key(walk, ends, limit, search))
+    return (yield from by_jumping(walk, match, len(entry.partition_keys), limit, search))
 
 
 def _understood(text: bytes) -> Node:

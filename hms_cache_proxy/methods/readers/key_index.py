@@ -1,0 +1,184 @@
+"""Where in a large table the values of its partition keys are: for filters that name no key before them.
+
+Job: for each key of a table, its values, and in which blocks of names (BLOCK of them, in order) each value occurs.
+Names of the blocks that a filter leaves are then matched one by one. Must not know: requests, replies.
+
+A name's place is found by walking only along the keys from the first one on (filter_walk.py): a search by a later key
+looks under every value of the keys before it. Searches that had to look far and found little pay for the index: each
+has some more names put into it when it has its answer, NAMES_PER_MOVE for each of its moves, so that a table which
+changes between searches costs at most about as much again. It is used once all names are in it, and is of one state of
+the table: whatever changes in the table ends it. All that a worker holds is bounded; the table that was not asked for
+longest goes first. Owner: one `KeyIndexes` per worker, on its loop.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Generator, Sequence
+from typing import Final, NamedTuple
+
+from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.cache.reader import CacheSnapshot
+
+BLOCK: Final = 32
+"""Names, 0.3 us each to look at. A block costs 4 bytes for each of its values, and its first name."""
+AT_ONCE: Final = 32 * BLOCK
+"""Names that are read in one turn of the loop (1 us each)."""
+WORTH_MOVES: Final = 2000
+"""A search with fewer moves (2 us each) needs no index."""
+NAMES_PER_MOVE: Final = 4
+MOST_PAID: Final = 100 * AT_ONCE
+"""Names that one search adds (100 ms)."""
+MOST_VALUES: Final = 50_000
+"""Of a key with more different values nothing is known."""
+TRIED_AT_ONCE: Final = 1000
+"""Values that a filter is asked about in one turn of the loop (0.5 us each)."""
+USEFUL: Final = 50
+"""One of so many blocks, at most, is worth looking at: a walk costs about as much from there on."""
+
+_VALUE_BYTES: Final = 220  # in a dictionary, with an array of its own
+_NAME_BYTES: Final = 150
+
+State = tuple[int, ...]
+"""CacheSnapshot.state"""
+Place = tuple[bytes, bytes, bytes]
+"""Catalog, database, table."""
+Accepted = frozenset[bytes] | Callable[[bytes], bool]
+"""Components of names that may be part of an answer; or whether one of them may (raises filter_match.Unsure)."""
+
+
+class Chosen(NamedTuple):
+    """Blocks, in order; and of the key number `at` the components that names in an answer have."""
+
+    at: int
+    components: set[bytes]
+    blocks: list[int]
+
+
+def most_bytes(keys: int, partitions: int) -> int:
+    """About what an index takes at most."""
+    return keys * (4 * partitions + _VALUE_BYTES * MOST_VALUES) + _NAME_BYTES * (partitions // BLOCK + 1)
+
+
+class KeyIndex:
+    """The values of one table's keys in one state."""
+
+    __slots__ = ("after", "busy", "complete", "firsts", "postings", "state")
+
+    def __init__(self, state: State, keys: int) -> None:
+        self.state = state
+        self.firsts: list[bytes] = []
+        self.postings: list[dict[bytes, array[int]] | None] = [{} for _ in range(keys)]
+        self.after: bytes | None = None
+        self.complete = self.busy = False
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it takes."""
+        values = [posting for posting in self.postings if posting is not None]
+        entries = sum(4 * sum(map(len, posting.values())) + _VALUE_BYTES * len(posting) for posting in values)
+        return entries + _NAME_BYTES * len(self.firsts)
+
+    def add(self, names: Sequence[bytes]) -> None:
+        """The next names of the table, AT_ONCE of them unless they are the last."""
+        for begin in range(0, len(names), BLOCK):
+            some = names[begin : begin + BLOCK]
+            block = len(self.firsts)
+            self.firsts.append(some[0])
+            columns = list(zip(*[name.split(b"/") for name in some], strict=False))
+            for at, posting in enumerate(self.postings):
+                if posting is None:
+                    continue
+                for component in set(columns[at]) if at < len(columns) else ():
+                    known = posting.get(component)
+                    if known is None:
+                        posting[component] = array("I", (block,))
+                    else:
+                        known.append(block)
+                if len(posting) > MOST_VALUES or at >= len(columns):
+                    self.postings[at] = None
+        self.after = names[-1] if names else self.after
+        self.complete = len(names) < AT_ONCE
+
+    def chosen(self, accepts: Sequence[Accepted | None]) -> Generator[None, None, Chosen | None]:
+        """Where what is selected can be; None if that is more than is worth it. `accepts`: which components of each key
+        can be part of an answer, None if the filter says nothing of it. Yields between slices."""
+        best: Chosen | None = None
+        blocks: set[int] | None = None
+        most = len(self.firsts) // USEFUL
+        for at, (posting, accepted) in enumerate(zip(self.postings, accepts, strict=True)):
+            if posting is None or accepted is None:
+                continue
+            left = most
+            components: set[bytes] = set()
+            for number, component in enumerate(posting if callable(accepted) else accepted, start=1):
+                if component in posting and (not callable(accepted) or accepted(component)):
+                    components.add(component)
+                    left -= len(posting[component])
+                    if left < 0:
+                        break
+                if number % TRIED_AT_ONCE == 0:
+                    yield
+            if left >= 0:
+                there = set[int]().union(*(posting[component] for component in components))
+                if best is None or len(there) < len(best.blocks):
+                    best = Chosen(at, components, sorted(there))
+                blocks = there if blocks is None else blocks & there
+        return None if best is None or blocks is None else best._replace(blocks=sorted(blocks))
+
+
+class KeyIndexes:
+    """The indexes of a worker; about so many bytes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._tables: dict[Place, KeyIndex] = {}
+
+    def of(self, entry: TableEntry, state: State) -> KeyIndex | None:
+        """The whole index of a table in this state, if there is one."""
+        place = entry.catalog, entry.database, entry.name
+        index = self._tables.get(place)
+        if index is None or index.state != state or not index.complete:
+            return None
+        self._tables[place] = self._tables.pop(place)  # it goes last
+        return index
+
+    def pay(
+        self, entry: TableEntry, state: State, moves: int, opened: Callable[[], CacheSnapshot | None]
+    ) -> Generator[None, None, None]:
+        """Put more names into a table's index, after a search that would have needed it. Yields between slices.
+
+        `opened`: CacheSnapshot.again of the state."""
+        place = entry.catalog, entry.database, entry.name
+        index = self._tables.get(place)
+        if moves < WORTH_MOVES or most_bytes(len(entry.partition_keys), entry.partition_count) > self._most_bytes:
+            return
+        if index is None or index.state != state:
+            self._tables.pop(place, None)
+            index = self._tables[place] = KeyIndex(state, len(entry.partition_keys))
+        if index.busy or index.complete:
+            return
+        index.busy = True
+        try:
+            for _ in range(0, min(moves * NAMES_PER_MOVE, MOST_PAID), AT_ONCE):
+                yield
+                snapshot = opened()
+                if snapshot is None:  # the table has changed
+                    self._forget(place, index)
+                    return
+                with snapshot:
+                    index.add(snapshot.partition_names(entry, index.after, AT_ONCE))
+                if index.complete:
+                    break
+        finally:
+            index.busy = False
+        self._make_room()
+
+    def _forget(self, place: Place, index: KeyIndex) -> None:
+        if self._tables.get(place) is index:
+            del self._tables[place]
+
+    def _make_room(self) -> None:
+        size = sum(index.size_bytes for index in self._tables.values())
+        while size > self._most_bytes:
+            size -= self._tables.pop(next(iter(self._tables))).size_bytes
