@@ -10,15 +10,17 @@ import itertools
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.differential.changes import Changes
-from tests.differential.compare import compare
+from tests.differential.all_reads import ONE_TRY, AllReads, AllReads23, AllReads31, AllReads40
+from tests.differential.changes import AllChanges
+from tests.differential.compare import Report, compare
 from tests.differential.contents import KINDS, KINDS_23, fill
-from tests.differential.reads import METHODS_23, OldReads, Reads, Reads31, Request
+from tests.differential.reads import Request
 from tests.proxy import Proxy
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
@@ -32,7 +34,8 @@ Address = tuple[str, int]
 class Upstream:
     """What is made of reads and contents for a flavour of the test bed; `trailing_s`: its log is read again so long.
 
-    `latin1`: names and values are, as Hive's own script on MySQL has it.
+    `latin1`: names and values are, as Hive's own script on MySQL has it. `follows`: it logs what it changes; else
+    nothing is changed after the proxy's start, as 4.0, whose listener is not published.
     """
 
     reads: Callable[..., Iterator[Request]]
@@ -40,12 +43,13 @@ class Upstream:
     statistics_are_logged: bool = True
     trailing_s: float = 0
     latin1: bool = False
+    follows: bool = True
 
 
-def _reads_23(world: object, seed: int) -> Iterator[Request]:
-    slow = {"get_databases", "get_tables", "get_tables_by_type"}  # some patterns cost 2.3 20 s of retries
-    return OldReads(world, seed, METHODS_23 - slow)  # type: ignore[arg-type]  # a World
-
+READS_PER_CHANGE = 20
+"""Compared right after a change that went through the proxy."""
+SHOWN = 30
+"""Differences of a round."""
 
 STORES: dict[str, dict[str, str]] = {
     "sql": {},
@@ -55,11 +59,12 @@ STORES: dict[str, dict[str, str]] = {
 """How the cache is filled. `ttl`: by what clients ask; all changes then go through the proxy."""
 
 UPSTREAMS = {
-    "hive42": Upstream(Reads),
-    "hive42-mariadb": Upstream(Reads, latin1=True),
-    "hive31": Upstream(Reads31, statistics_are_logged=False),
-    "hive23": Upstream(_reads_23, tuple(KINDS_23), statistics_are_logged=False, trailing_s=3),
-    "hive23-postgresql": Upstream(_reads_23, tuple(KINDS_23), statistics_are_logged=False),
+    "hive42": Upstream(AllReads),
+    "hive42-mariadb": Upstream(AllReads, latin1=True),
+    "hive31": Upstream(AllReads31, statistics_are_logged=False),
+    "hive40": Upstream(AllReads40, follows=False),
+    "hive23": Upstream(AllReads23, tuple(KINDS_23), statistics_are_logged=False, trailing_s=3),
+    "hive23-postgresql": Upstream(AllReads23, tuple(KINDS_23), statistics_are_logged=False),
 }
 
 
@@ -68,54 +73,82 @@ def address(text: str) -> Address:
     return host, int(port)
 
 
-def start(stack: ExitStack, flavour: str, store: str) -> tuple[Address, Address]:
-    """A metastore of this flavour and a proxy before it, both ended with the stack; their addresses."""
+def start(stack: ExitStack, flavour: str, store: str) -> tuple[Address, Proxy]:
+    """A metastore of this flavour and a proxy before it, both ended with the stack: its address, the proxy."""
     bed = Bed()
     stack.callback(bed.close)
-    metastore = bed.private_metastore(flavour)
+    metastore = bed.private_metastore(flavour, settings=ONE_TRY)
     if isinstance(metastore.database, MariaDatabase):
         metastore.database.widen()
     url = metastore.database.reader_url if store == "sql" and metastore.database is not None else None
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hms-differential-")))
     proxy = Proxy(directory=directory, upstream=metastore.uri, store_url=url, settings=STORES[store])
     stack.callback(proxy.close)
-    proxy.start()
+    if UPSTREAMS[flavour].follows:
+        proxy.start()
     print(f"{flavour} at {metastore.uri}, proxy at {proxy.uri}, cache filled over {store}", flush=True)
-    return metastore.address, proxy.address
+    return metastore.address, proxy
 
 
-def run(options: argparse.Namespace, direct_at: Address, proxy_at: Address) -> bool:
+def summaries(reports: list[Report]) -> Iterator[str]:
+    """What was compared in all, and each difference, those of reads right after a change marked."""
+    methods = set[str]().union(*(report.methods for report in reports))
+    differences = [
+        ("" if not at else "right after a change: ", each)
+        for at, report in enumerate(reports)
+        for each in report.differences
+    ]
+    count = sum(report.requests for report in reports)
+    yield f"{count} reads of {len(methods)} methods, {len(differences)} differences"
+    for when, difference in differences[:SHOWN]:
+        yield when + difference
+
+
+def run(options: argparse.Namespace, direct_at: Address, proxy: Proxy | None) -> bool:
     """All rounds; True if nothing differed."""
     upstream = UPSTREAMS[options.upstream]
     equal = True
-    with (
-        MetastoreClient(*direct_at) as client,
-        MetastoreClient(*proxy_at) as through,
-        RawConnection(*direct_at) as direct,
-    ):
-        world = fill(client, options.prefix, options.seed, kinds=upstream.kinds, latin1=upstream.latin1)
+    with ExitStack() as stack:
+        client = stack.enter_context(MetastoreClient(*direct_at))
+        direct = stack.enter_context(RawConnection(*direct_at))
+        world = fill(client, options.prefix, options.seed, kinds=upstream.kinds, latin1=upstream.latin1, wide=True)
         print(f"filled {len(world.databases)} databases, {len(world.tables)} tables", flush=True)
+        if proxy is not None and proxy.process is None:
+            proxy.start(prewarmed=True)
+        proxy_at = options.proxy if proxy is None else proxy.address
+        through = stack.enter_context(MetastoreClient(*proxy_at))
         writer = through if options.store == "ttl" else client
-        changes = Changes(world, writer, through, statistics_are_logged=upstream.statistics_are_logged)
+        changes = AllChanges(world, writer, through, statistics_are_logged=upstream.statistics_are_logged)
         for number in range(options.rounds):
             began = time.monotonic()
-            if number:
+            if number and upstream.follows:
                 for _ in range(options.changes):
                     changes.one()
             time.sleep(options.settle + upstream.trailing_s)
-            reads = itertools.islice(
-                upstream.reads(world, options.seed * 1000 + number), options.reads // options.rounds
-            )
+            reads = upstream.reads(world, options.seed * 1000 + number)
+            in_all = options.reads // options.rounds
             with RawConnection(*proxy_at) as proxied:
-                report = compare(direct, proxied, reads)
-            print(f"round {number}: {report.summary()}, {time.monotonic() - began:.1f} s", flush=True)
-            for difference in report.differences[:10]:
-                print("  ", difference)
-            equal = equal and not report.differences
+                at_once = in_all // 4 if number and upstream.follows else 0
+                reports = [compare(direct, proxied, itertools.islice(reads, in_all - at_once))]
+                for begin in range(0, at_once, READS_PER_CHANGE):
+                    changes.one(through=True)
+                    some = itertools.islice(reads, min(READS_PER_CHANGE, at_once - begin))
+                    reports.append(compare(direct, proxied, some))
+            for text in summaries(reports):
+                print(f"round {number}: {text}, {time.monotonic() - began:.1f} s", flush=True)
+            equal = equal and not any(report.differences for report in reports)
         print("changes:", dict(changes.done))
         for name in world.databases if options.direct else ():
             client.drop_database(name, False, True)
     return equal
+
+
+def shares(proxy: Proxy) -> str:
+    """How much of what was asked came from the cache, and why the rest did not."""
+    outcomes: Counter[str] = Counter()
+    for (_, outcome, reason), count in proxy.requests().items():
+        outcomes["hit" if outcome == "hit" else reason or outcome] += int(count)
+    return ", ".join(f"{name} {count / outcomes.total():.1%}" for name, count in outcomes.most_common())
 
 
 def main() -> int:
@@ -135,10 +168,11 @@ def main() -> int:
         parser.error("--direct and --proxy go together")
     with ExitStack() as stack:
         if options.direct is not None:
-            places = options.direct, options.proxy
-        else:
-            places = start(stack, options.upstream, options.store)
-        return 0 if run(options, *places) else 1
+            return 0 if run(options, options.direct, None) else 1
+        direct_at, proxy = start(stack, options.upstream, options.store)
+        equal = run(options, direct_at, proxy)
+        print("from the cache:", shares(proxy))
+        return 0 if equal else 1
 
 
 if __name__ == "__main__":

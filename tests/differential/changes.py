@@ -32,6 +32,7 @@ from tests.differential import contents
 from tests.differential.contents import TableNote, World
 from tests.differential.reads import FUNCTIONS, escape
 from tests.differential.statistics import StatisticsChanges
+from tests.differential.upheavals import Upheavals
 from tests.testbed.client import MetastoreClient
 
 
@@ -49,13 +50,15 @@ class Changes(StatisticsChanges):
         self.statistics_of_timestamps = statistics_are_logged  # Hive 4 knows them and logs all, others neither
         self.statistics_client = client if statistics_are_logged else self.through
         self.world, self.client, self.rng = world, client, world.random
+        self._direct = client
         self.done: Counter[str] = Counter()
         self._serial = 0
         self._makers = [name for name in dir(self) if name.startswith("change_")]
 
-    def one(self) -> str:
-        """Make one random change; returns its name, with `refused` where the metastore said no."""
+    def one(self, *, through: bool = False) -> str:
+        """Make one random change, `through` the proxy or not; returns its name."""
         name = self.rng.choice(self._makers)
+        self.client = self.through if through else self._direct
         try:
             done = getattr(self, name)()
         except TException as refusal:
@@ -200,8 +203,7 @@ class Changes(StatisticsChanges):
         row: dict[str, Any] = {**where, "enable_cstr": True, "validate_cstr": False, "rely_cstr": True}
         kind = self.rng.randrange(5)
         if kind == 0:
-            keys = [SQLPrimaryKey(**row, key_seq=1, pk_name=name)]
-            self.client.add_primary_key(AddPrimaryKeyRequest(keys))
+            self._add_primary_key([SQLPrimaryKey(**row, key_seq=1, pk_name=name)])
         elif kind == 1:
             rows = [SQLUniqueConstraint(**row, key_seq=1, uk_name=name)]
             self.client.add_unique_constraint(AddUniqueConstraintRequest(rows))
@@ -216,6 +218,9 @@ class Changes(StatisticsChanges):
             checks = [SQLCheckConstraint(**row, check_expression="1 > 0", dc_name=name)]
             self.client.add_check_constraint(AddCheckConstraintRequest(checks))
 
+    def _add_primary_key(self, rows: list[SQLPrimaryKey]) -> None:
+        self.client.add_primary_key(AddPrimaryKeyRequest(rows))
+
     def change_drop_constraint(self) -> None:
         note = self._note()
         self.client.drop_constraint(DropConstraintRequest(note.database, note.name, self._constraint()))
@@ -226,3 +231,10 @@ class Changes(StatisticsChanges):
     def change_truncate(self) -> None:
         note = self._note("partitioned", "plain", "managed")
         self.through.truncate_table(note.database, note.name, [])
+
+
+class AllChanges(Upheavals, Changes):
+    """Changes that reach further, too, some of them through the proxy."""
+
+    def one(self, *, through: bool = False) -> str:
+        return super().one(through=through or self.rng.random() < 0.3)

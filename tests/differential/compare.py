@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.differential.reads import Request
-from tests.testbed.raw import EndOfStream, RawConnection, encode_call
+from tests.differential.wire import encode
+from tests.testbed.raw import EndOfStream, RawConnection
 from tests.testbed.untyped import decode_message
 
 
@@ -32,7 +33,7 @@ def compare(direct: RawConnection, proxied: RawConnection, requests: Iterable[Re
     """Equal bytes are equal answers; else the decoded replies decide (order of map entries is free)."""
     report = Report()
     for seqid, (method, arguments) in enumerate(requests, start=1):
-        message = encode_call(method, seqid=seqid, **arguments)
+        message = encode(method, arguments, seqid)
         expected, answered = answer(direct, message), answer(proxied, message)
         report.requests += 1
         report.methods[method] += 1
@@ -92,6 +93,16 @@ UNORDERED = {
     "get_table_statistics_req",
     "get_partitions_statistics_req",
     "get_aggr_stats_for",
+    "get_table_names_by_filter",
+    "get_tables_ext",
+    "get_partition_values",
+    "get_foreign_keys",
+    "get_functions_req",
+    "get_databases_req",
+    "get_materialized_views_for_rewriting",
+    "get_partitions_with_specs",
+    "get_partitions_pspec",
+    "get_part_specs_by_filter",
 }
 """The metastore asks its database for these without ORDER BY: two equal calls were seen to differ, when statistics of
 TBLS had been gathered in between."""
@@ -142,4 +153,7 @@ def first_difference(expected: Any, answered: Any, path: str = "") -> str | None
             if found:
                 return found
         return None
-    return None if expected == answered else f"at {path or '/'}: metastore {expected!r:.400}, proxy {answered!r:.400}"
+    if expected == answered:
+        return None
+    lengths = f" (of {len(expected)} and {len(answered)})" if isinstance(expected, list | tuple) else ""
+    return f"at {path or '/'}{lengths}: metastore {expected!r:.400}, proxy {answered!r:.400}"

@@ -57,13 +57,29 @@ DATE_VALUES = [
     "__HIVE_DEFAULT_PARTITION__",
 ]
 LATIN1_ENDS = (" ", "€", "\x01", "A")  # what MySQL compares otherwise than by bytes, and what it does not
-VALUES = {"string": STRING_VALUES, "int": INT_VALUES, "bigint": INT_VALUES, "date": DATE_VALUES}
+VALUES = {
+    "string": STRING_VALUES,
+    "int": INT_VALUES,
+    "bigint": INT_VALUES,
+    "smallint": ["0", "1", "2024", "-5"],
+    "tinyint": ["0", "1", "12", "-5", "__HIVE_DEFAULT_PARTITION__"],
+    "date": DATE_VALUES,
+    "decimal(10,2)": ["0", "1.00", "1.5", "-2.25", "100", "__HIVE_DEFAULT_PARTITION__"],
+    "timestamp": ["2024-01-01 00:00:00", "2024-01-01 00:00:00.5", "1970-01-01 12:34:56"],
+    "boolean": ["true", "false", "__HIVE_DEFAULT_PARTITION__"],
+}
 KEY_SHAPES = [
     [("dt", "string")],
     [("dt", "string"), ("hr", "int")],
     [("d", "date"), ("i", "bigint"), ("s", "string")],
     [("n", "int")],
     [("region", "varchar(20)")],
+]
+MORE_KEY_SHAPES = [
+    [("y", "smallint"), ("m", "tinyint"), ("day", "int"), ("h", "string")],
+    [("code", "char(5)"), ("amount", "decimal(10,2)")],
+    [("at", "timestamp"), ("flag", "boolean")],
+    [("Mixed", "string"), ("date", "date")],
 ]
 
 
@@ -83,8 +99,10 @@ class World:
     databases: list[str] = field(default_factory=list)
     tables: list[TableNote] = field(default_factory=list)
     dropped: list[tuple[str, str]] = field(default_factory=list)
+    catalogs: list[str] = field(default_factory=list)  # beside `hive`
     kinds: Sequence[str] = ()  # of tables
     latin1: bool = False  # names and values: what Hive's script for MySQL has room for
+    wide: bool = False  # keys of every type
 
     def values(self, note: TableNote) -> list[str]:
         values = [self.random.choice(VALUES.get(kind, STRING_VALUES[:10])) for _, kind in note.keys]
@@ -124,7 +142,8 @@ def table(world: World, database: str, name: str, kind: str) -> Table:
         columns(rng, 300 if kind == "wide" else rng.randint(1, 12)),
         ORC if kind in ("acid", "insert_only") else PARQUET,
     )
-    keys = rng.choice(KEY_SHAPES) if kind in ("partitioned", "skewed", "bucketed", "acid", "wide") else []
+    shapes = KEY_SHAPES + (MORE_KEY_SHAPES if world.wide else [])
+    keys = rng.choice(shapes) if kind in ("partitioned", "skewed", "bucketed", "acid", "wide") else []
     result = Table(
         tableName=name,
         dbName=database,
@@ -241,9 +260,10 @@ def fill(
     partitions: int = 12,
     kinds: Sequence[str] = KINDS,
     latin1: bool = False,
+    wide: bool = False,
 ) -> World:
     """Create the contents. Deterministic in `seed` but for what the metastore itself fills in."""
-    world = World(prefix, random.Random(seed), kinds=kinds, latin1=latin1)
+    world = World(prefix, random.Random(seed), kinds=kinds, latin1=latin1, wide=wide)
     rng = world.random
     for number in range(databases):
         name = f"{prefix}_db{number}"

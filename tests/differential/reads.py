@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection
 from typing import Any
+from urllib.parse import quote, unquote
 
 from hive_metastore.ttypes import (
     AllTableConstraintsRequest,
@@ -29,7 +30,8 @@ from hive_metastore.ttypes import (
     PrimaryKeysRequest,
 )
 
-from tests.differential.contents import LATIN1_ENDS, STRING_VALUES, TableNote, World
+from tests.differential.contents import LATIN1_ENDS, TableNote, World
+from tests.differential.filters import Filters
 from tests.differential.statistics import StatisticsReads
 from tests.testbed.interface import interface
 
@@ -45,8 +47,11 @@ FUNCTIONS = ("f0", "f1", "f2")
 LIMITS = [-1, -1, -1, 0, 1, 2, 5, 32767, -2]
 
 
-class Reads(StatisticsReads):
-    """A stream of requests over one world, of some methods or of all; deterministic in its seed."""
+class Reads(Filters, StatisticsReads):
+    """A stream of requests over one world, of some methods or of all; deterministic in its seed.
+
+    `make_METHOD` makes requests of a method, `make_METHOD__x` other ones of the same.
+    """
 
     def __init__(self, world: World, seed: int, methods: Collection[str] | None = None) -> None:
         self.world = world
@@ -54,7 +59,8 @@ class Reads(StatisticsReads):
         self._makers: list[Callable[[], Request]] = [
             getattr(self, name)
             for name in dir(self)
-            if name.startswith("make_") and (methods is None or name.removeprefix("make_") in methods)
+            if name.startswith("make_")
+            and (methods is None or name.removeprefix("make_").partition("__")[0] in methods)
         ]
 
     def __iter__(self) -> Reads:
@@ -88,7 +94,8 @@ class Reads(StatisticsReads):
         roll = self.rng.random()
         if not catalog or roll < 0.85:
             return name
-        return self.rng.choice([f"@hive#{name}", f"@HIVE#{name}", f"@nocat#{name}", "@hive#", "@hive#!", f"@{name}"])
+        odd = [f"@hive#{name}", f"@HIVE#{name}", f"@nocat#{name}", "@hive#", "@hive#!", f"@{name}"]
+        return self.rng.choice(odd + [f"@{catalog}#{name}" for catalog in self.world.catalogs[:1] * 4])
 
     def note(self) -> TableNote:
         return self.rng.choice(self.world.tables)
@@ -129,7 +136,14 @@ class Reads(StatisticsReads):
         values = self.values(note)
         pairs = zip([key for key, _ in note.keys], values, strict=False)
         name = "/".join(f"{key}={escape(value)}" for key, value in pairs)
-        return self.spell(name) if self.rng.random() < 0.15 else name
+        roll = self.rng.random()
+        if roll < 0.85:
+            return name
+        if not self.hostile:
+            return self.spell(name)
+        odd = ["", "/", name + "/", "/" + name, name.replace("=", "==", 1), "/".join(reversed(name.split("/")))]
+        odd += [unquote(name), quote(name, safe="=/"), name.swapcase(), name.partition("=")[2], name + "/x=1"]
+        return self.spell(name) if roll < 0.93 else self.rng.choice(odd)
 
     # -- databases ---------------------------------------------------------------------------------------------
     def make_get_all_databases(self) -> Request:
@@ -405,11 +419,10 @@ class Reads(StatisticsReads):
 
     def make_get_partitions_by_names(self) -> Request:
         note = self.partitioned()
-        names = [self.partition_name(note) for _ in range(self.rng.choice([0, 1, 3, 20]))]
         return "get_partitions_by_names", {
             "db_name": note.database,
             "tbl_name": self.spell(note.name),
-            "names": names,
+            "names": [self.partition_name(note) for _ in range(self.rng.choice([0, 1, 3, 20]))],
         }
 
     def make_get_partitions_by_names_req(self) -> Request:
@@ -433,30 +446,6 @@ class Reads(StatisticsReads):
         method, arguments = self.make_get_partitions_by_filter()
         del arguments["max_parts"]
         return "get_num_partitions_by_filter", arguments
-
-    def filter(self, note: TableNote, depth: int = 0) -> str:
-        if depth < 2 and self.rng.random() < 0.3:
-            joint = self.rng.choice([" and ", " or ", " AND "])
-            left, right = self.filter(note, depth + 1), self.filter(note, depth + 1)
-            return f"({left}){joint}({right})" if self.rng.random() < 0.5 else f"{left}{joint}{right}"
-        if not note.keys or self.rng.random() < 0.04:
-            return self.rng.choice(["", "nokey = 'x'", "1 = 1", "dt", "dt = ", "(", "dt like 'a%'"])
-        key, kind = self.rng.choice(note.keys)
-        value = self.rng.choice(note.partitions)[note.keys.index((key, kind))] if note.partitions else "0"
-        if self.rng.random() < 0.2:
-            value = self.rng.choice(STRING_VALUES)
-        if self.world.latin1:  # of what is beyond it a metastore on MySQL asks for 20 s before it refuses
-            value = "ÿ" if max(value, default="") > "ÿ" else value
-            value += self.rng.choice(LATIN1_ENDS) if self.rng.random() < 0.1 else ""
-        literal = value if kind in ("int", "bigint") and self.rng.random() < 0.8 else f'"{value}"'
-        if self.rng.random() < 0.3:
-            literal = literal.replace('"', "'")
-        if self.rng.random() < 0.1:
-            return f"{key} in ({literal}, {literal})"
-        if self.rng.random() < 0.1:
-            return f"{key} between {literal} and {literal}"
-        operator = self.rng.choice(["=", "=", "=", "!=", "<>", "<", "<=", ">", ">="])
-        return f"{literal} {operator} {key}" if self.rng.random() < 0.1 else f"{key} {operator} {literal}"
 
 
 ESCAPED = set("\"#%'*/:=?\\\x7f{[]^") | {chr(code) for code in range(1, 32)}
