@@ -1,6 +1,7 @@
 """Spark and PyIceberg on metastores without a log, behind TTL mode: they work, and most reads are answered here.
 
-PyIceberg's on PostgreSQL: the test bed's 2.3 on Derby runs with `hive.in.test`, which refuses the locks that it asks for.
+PyIceberg's on PostgreSQL: the test bed's 2.3 on Derby runs with `hive.in.test`, which refuses the locks that it
+asks for.
 """
 
 from __future__ import annotations
