@@ -41,10 +41,10 @@ def main(arguments: list[str]) -> None:
     import structlog
 
     from hms_cache_proxy import log, metrics, paths
-    from hms_cache_proxy.config import Config
+    from hms_cache_proxy.config import from_json
     from hms_cache_proxy.errors import ProxyError
 
-    config = Config.model_validate_json(sys.stdin.buffer.read())
+    config = from_json(sys.stdin.buffer.read())
     name = f"{role}-{index}" if role == "worker" else role
     log.setup(config, name)
     if role != "metastore":  # it counts nothing

@@ -12,10 +12,10 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Any
 
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.settings import (
@@ -23,13 +23,19 @@ from hms_cache_proxy.settings import (
     Address,
     Config,
     Setting,
+    disagreements,
     env_name,
+    from_json,
     mask_url,
     settings,
     store_url_problem,
+    to_json,
 )
 
-__all__ = ["Address", "Config", "Setting", "env_name", "load", "mask_url", "settings"]
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+__all__ = ["Address", "Config", "Setting", "env_name", "from_json", "load", "mask_url", "settings", "to_json"]
 
 CONFIG_FILE_VARIABLE = ENV_PREFIX + "CONFIG"
 HTTP_URL_VARIABLE = ENV_PREFIX + "URL"  # where `status` looks for the proxy
@@ -105,22 +111,33 @@ def _nearest(name: str, known: list[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
+@cache
+def _adapter() -> TypeAdapter[Config]:
+    from pydantic import TypeAdapter  # not needed by the processes that are given their settings
+
+    return TypeAdapter(Config)
+
+
 def _validate(values: dict[str, Any], origins: Mapping[str, str]) -> Config:
+    from pydantic import ValidationError
+
     try:
-        return Config.model_validate(values)
-    except ConfigError as error:
-        origin = origins.get(error.key or "", "configuration")
-        raise ConfigError(f"{origin}: {error.key}: {error}", key=error.key) from error
+        config = _adapter().validate_python(values)
     except ValidationError as errors:
         first = errors.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
         origin = origins.get(key, "configuration")
-        if first["type"] == "extra_forbidden":
+        if first["type"] == "unexpected_keyword_argument":
             problem = "unknown key" + _nearest(key, [setting.key for setting in settings()])
+        elif first["type"] == "dataclass_type":
+            problem = f"is a section, [{key}] with keys of its own"
         else:
             problem = first["msg"].removeprefix("Value error, ")
             problem = problem[:1].lower() + problem[1:]
         raise ConfigError(f"{origin}: {key}: {problem}", key=key) from None
+    for key, problem in disagreements(config):
+        raise ConfigError(f"{origins.get(key, 'configuration')}: {key}: {problem}", key=key)
+    return config
 
 
 def _with_secrets(config: Config, origins: Mapping[str, str]) -> Config:
@@ -129,10 +146,13 @@ def _with_secrets(config: Config, origins: Mapping[str, str]) -> Config:
         key = "store_url_file" if config.store_url_file else "store_url"
         raise ConfigError(f"{origins.get(key, 'configuration')}: {key}: {problem}", key=key)
     token = _secret("admin.token", config.admin.token, config.admin.token_file, origins)
-    admin = config.admin.model_copy(update={"token": token})
     backing = _secret("metastore.url", config.metastore.url, config.metastore.url_file, origins)
-    metastore = config.metastore.model_copy(update={"url": backing})
-    return config.model_copy(update={"store_url": url, "admin": admin, "metastore": metastore})
+    return replace(
+        config,
+        store_url=url,
+        admin=replace(config.admin, token=token),
+        metastore=replace(config.metastore, url=backing),
+    )
 
 
 def _secret(key: str, value: str, file: str, origins: Mapping[str, str]) -> str:

@@ -2,22 +2,22 @@
 
 A setting has one dotted key (`follower.poll_interval_max_ms`), the same in the TOML file, in error
 messages and in the documents. `Config` is frozen and picklable: it is loaded once and passed to every
-process that is spawned. Secrets (`store_url`, `metastore.url`, `admin.token`) have `repr=False` and are masked by
+process that is spawned. Secrets (`store_url`, `metastore.url`, `admin.token`) have `secret=True` and are masked by
 `Config.shown()`, so that they cannot reach a log. Import these names from hms_cache_proxy.config, which
 also loads them. This module must not know where values come from or what they are used for.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
-
-from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.selection import Selection, check_pattern
-from hms_cache_proxy.ttl_settings import Bytes, Seconds, TtlSection
+from hms_cache_proxy.setting import Parsed, Section, setting
+from hms_cache_proxy.ttl_settings import NEVER, Bytes, Seconds, TtlSection
 
 ENV_PREFIX = "HMS_CACHE_PROXY_"
 
@@ -83,25 +83,21 @@ def _check_patterns(value: object) -> object:
     return items
 
 
-_AddressField = Annotated[Address, BeforeValidator(parse_address), PlainSerializer(str)]
-_Upstreams = Annotated[
-    tuple[Address, ...], BeforeValidator(_parse_upstreams), PlainSerializer(lambda v: [a.uri for a in v])
-]
-_Patterns = Annotated[tuple[str, ...], BeforeValidator(_check_patterns)]
+_AddressField = Annotated[Address, Parsed(parse_address)]
+_Upstreams = Annotated[tuple[Address, ...], Parsed(_parse_upstreams)]
+_Patterns = Annotated[tuple[str, ...], Parsed(_check_patterns)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+@dataclass(frozen=True)
+class CacheSection(Section):
+    max_bytes: Bytes = setting(8 << 30, ge=1 << 20, description="Size at which tables are no longer admitted.")
 
 
-class CacheSection(_Section):
-    max_bytes: Bytes = Field(8 << 30, ge=1 << 20, description="Size at which tables are no longer admitted.")
-
-
-class RepliesSection(_Section):
-    max_bytes: Bytes = Field(256 << 20, ge=0, description="Memory for finished replies, in each worker.")
-    max_entry_bytes: Bytes = Field(16 << 20, ge=0, description="A reply over this size is not kept.")
-    statistics_bytes: Bytes = Field(
+@dataclass(frozen=True)
+class RepliesSection(Section):
+    max_bytes: Bytes = setting(256 << 20, ge=0, description="Memory for finished replies, in each worker.")
+    max_entry_bytes: Bytes = setting(16 << 20, ge=0, description="A reply over this size is not kept.")
+    statistics_bytes: Bytes = setting(
         64 << 20,
         ge=0,
         description="Memory for column statistics of partitions that are added up again and again, in each worker.",
@@ -113,149 +109,171 @@ class RepliesSection(_Section):
     )
 
 
-class FollowerSection(_Section):
-    poll_interval_min_ms: int = Field(20, ge=1, le=60_000, description="Shortest pause between two steps, while busy.")
-    poll_interval_max_ms: int = Field(
+@dataclass(frozen=True)
+class FollowerSection(Section):
+    poll_interval_min_ms: int = setting(
+        20, ge=1, le=60_000, description="Shortest pause between two steps, while busy."
+    )
+    poll_interval_max_ms: int = setting(
         250, ge=1, le=600_000, description="Longest pause between two steps, when idle."
     )
-    revalidate_interval_s: float = Field(
+    revalidate_interval_s: float = setting(
         3600, ge=0, description="How often all tables are looked at again, as some changes write no event; 0 = never."
     )
-    prewarm_chunk: int = Field(10_000, ge=1, description="Partitions (or tables) that one step of prewarm loads.")
-    hung_after_s: float = Field(
+    prewarm_chunk: int = setting(10_000, ge=1, description="Partitions (or tables) that one step of prewarm loads.")
+    hung_after_s: float = setting(
         120, ge=5, description="A follower that shows no life for so long is killed and started anew."
     )
 
 
-class LimitsSection(_Section):
-    max_message_bytes: Bytes = Field(100 << 20, ge=1024, description="Longest request that a client may send.")
-    max_string_bytes: Bytes = Field(100 << 20, ge=1024, description="Longest string in a message.")
-    max_connections: int = Field(5_000, ge=1, description="Client connections of one worker.")
-    idle_timeout_s: float = Field(86_400, ge=0, description="A client that is silent for longer is closed; 0 = never.")
+@dataclass(frozen=True)
+class LimitsSection(Section):
+    max_message_bytes: Bytes = setting(100 << 20, ge=1024, description="Longest request that a client may send.")
+    max_string_bytes: Bytes = setting(100 << 20, ge=1024, description="Longest string in a message.")
+    max_connections: int = setting(5_000, ge=1, description="Client connections of one worker.")
+    idle_timeout_s: float = setting(
+        86_400, ge=0, description="A client that is silent for longer is closed; 0 = never."
+    )
 
 
-class UpstreamOptionsSection(_Section):
-    connect_timeout_s: float = Field(5, gt=0, description="Time to connect to one metastore before the next is tried.")
-    request_timeout_s: float = Field(
+@dataclass(frozen=True)
+class UpstreamOptionsSection(Section):
+    connect_timeout_s: float = setting(
+        5, gt=0, description="Time to connect to one metastore before the next is tried."
+    )
+    request_timeout_s: float = setting(
         600,
         gt=0,
         description="Longest time for an answer; a write of unknown outcome is fenced as long.",
     )
 
 
-class MetastoreSection(_Section):
-    url: str = Field(
+@dataclass(frozen=True)
+class MetastoreSection(Section):
+    url: str = setting(
         "",
-        repr=False,
+        secret=True,
         description="SQLAlchemy URL of the embedded metastore's own database: SQLite or PostgreSQL; empty: SQLite in"
         " data_dir.",
     )
-    url_file: str = Field("", description="A file with the URL, instead of `metastore.url`.")
-    warehouse_dir: str = Field(
+    url_file: str = setting("", description="A file with the URL, instead of `metastore.url`.")
+    warehouse_dir: str = setting(
         "", description="URI of the managed warehouse (transactional tables); empty: warehouse/managed in data_dir."
     )
-    external_dir: str = Field(
+    external_dir: str = setting(
         "", description="URI of the external warehouse (all other tables); empty: warehouse/external in data_dir."
     )
-    trash: str = Field(
+    trash: str = setting(
         "",
         description="Directory that the files of dropped tables and partitions are moved to (`Current/PATH` in it, as"
         " Hadoop's trash) unless they are purged; empty: they are removed. Nothing empties it.",
     )
-    transformer: bool = Field(
+    transformer: bool = setting(
         True,
         description="Create and show tables as Hive 4's default transformer does, which makes plain managed ones"
         " external; false: as they are given.",
     )
-    partition_limit: int = Field(
+    partition_limit: int = setting(
         -1,
         ge=-1,
         description="Partitions that one listing may have; more are refused (`metastore.limit.partition.request`);"
         " -1: any number.",
     )
-    foreign_database: bool = Field(
+    foreign_database: bool = setting(
         False, description="Use `metastore.url` also where Hive made the database, and its metastore may write to it."
     )
 
 
-class AdminSection(_Section):
-    listen: _AddressField = Field(Address("127.0.0.1", 9085), description="Where POST /admin/flush is answered.")
-    token: str = Field("", repr=False, description="Bearer token for the admin address; needed beyond loopback.")
-    token_file: str = Field("", description="A file with the token, instead of `admin.token`.")
+@dataclass(frozen=True)
+class AdminSection(Section):
+    listen: _AddressField = setting(Address("127.0.0.1", 9085), description="Where POST /admin/flush is answered.")
+    token: str = setting("", secret=True, description="Bearer token for the admin address; needed beyond loopback.")
+    token_file: str = setting("", description="A file with the token, instead of `admin.token`.")
 
 
-class AccessLogSection(_Section):
-    directory: str = Field(
+@dataclass(frozen=True)
+class AccessLogSection(Section):
+    directory: str = setting(
         "", description="Where each worker writes one line for each call (access-N.jsonl); empty: nowhere."
     )
-    sample: float = Field(1.0, gt=0, le=1, description="Share of the calls that get a line.")
-    max_bytes: Bytes = Field(256 << 20, ge=1 << 20, description="Size at which a worker begins a new file.")
-    files: int = Field(4, ge=1, le=1000, description="Files that are kept of each worker, with the one being written.")
+    sample: float = setting(1.0, gt=0, le=1, description="Share of the calls that get a line.")
+    max_bytes: Bytes = setting(256 << 20, ge=1 << 20, description="Size at which a worker begins a new file.")
+    files: int = setting(
+        4, ge=1, le=1000, description="Files that are kept of each worker, with the one being written."
+    )
 
 
-class LogSection(_Section):
-    level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")
-    format: Literal["text", "json"] = Field("text", description="Lines for people, or one JSON object a line.")
+@dataclass(frozen=True)
+class LogSection(Section):
+    level: Literal["debug", "info", "warning", "error"] = setting("info", description="What is logged.")
+    format: Literal["text", "json"] = setting("text", description="Lines for people, or one JSON object a line.")
 
 
-class Config(_Section):
+@dataclass(frozen=True)
+class Config(Section):
     """Every setting; see `conf/hms-cache-proxy.toml` and docs/configuration.md."""
 
-    listen: _AddressField = Field(Address("0.0.0.0", 9083), description="Where Thrift clients connect.")
-    http: _AddressField = Field(Address("0.0.0.0", 9084), description="Metrics, health, status and the status page.")
-    upstream: _Upstreams = Field((), description="The metastores (of one database), tried in this order.")
-    embedded: bool = Field(
+    listen: _AddressField = setting(Address("0.0.0.0", 9083), description="Where Thrift clients connect.")
+    http: _AddressField = setting(Address("0.0.0.0", 9084), description="Metrics, health, status and the status page.")
+    upstream: _Upstreams = setting((), description="The metastores (of one database), tried in this order.")
+    embedded: bool = setting(
         False, description="Start a metastore of this package's own, and use it as the upstream; see `metastore`."
     )
-    store: Literal["auto", "sql", "thrift", "none"] = Field(
+    store: Literal["auto", "sql", "thrift", "none"] = setting(
         "auto",
         description="Where the cache is read from: the backing database, or the metastore itself; auto: sql if there"
         " is a store_url, else thrift (Hive 3.1 and 4; 2.3 only on PostgreSQL or if asked for).",
     )
-    store_url: str = Field("", repr=False, description="SQLAlchemy URL of the backing database, a SELECT-only account.")
-    store_url_file: str = Field("", description="A file with the URL, instead of `store_url`.")
-    bootstrap: str = Field(
+    store_url: str = setting(
+        "", secret=True, description="SQLAlchemy URL of the backing database, a SELECT-only account."
+    )
+    store_url_file: str = setting("", description="A file with the URL, instead of `store_url`.")
+    bootstrap: str = setting(
         "",
         description="URI of a snapshot, or of a directory of published ones, from which an empty cache is filled; needs"
         " store_url.",
     )
-    data_dir: str = Field("./hms-cache-proxy-data", description="Cache, fences, lock; a local file system.")
-    workers: int = Field(0, ge=0, le=256, description="Worker processes; 0 = usable cores.")
-    consistency: Literal["eventual", "session", "bounded", "strict"] = Field(
+    data_dir: str = setting("./hms-cache-proxy-data", description="Cache, fences, lock; a local file system.")
+    workers: int = setting(0, ge=0, le=256, description="Worker processes; 0 = usable cores.")
+    consistency: Literal["eventual", "session", "bounded", "strict"] = setting(
         "session", description="What a reader is owed; docs/operations.md explains the four."
     )
-    max_staleness_ms: int | None = Field(
+    max_staleness_ms: int | None = setting(
         None, ge=1, description="With consistency = bounded: the oldest answer that is served from cache."
     )
-    transactional_reads: Literal["passthrough", "eventual", "reject"] = Field(
+    transactional_reads: Literal["passthrough", "eventual", "reject"] = setting(
         "passthrough",
         description="Reads of transactional tables without a ValidWriteIdList: ask the metastore, answer as of the last"
         " step, or refuse.",
     )
-    max_unconfirmed_ms: int = Field(
+    max_unconfirmed_ms: int = setting(
         10_000, ge=100, description="Nothing is served that the follower has not confirmed for this long."
     )
-    authorization: Literal["auto", "none", "per_user", "relay"] = Field(
+    authorization: Literal["auto", "none", "per_user", "relay"] = setting(
         "auto", description="Whether the metastore's answers depend on who asks."
     )
-    list_order: Literal["metastore", "name"] = Field(
+    list_order: Literal["metastore", "name"] = setting(
         "metastore", description="Order of lists that the metastore leaves unordered: its own as seen, or by name."
     )
-    cache_absent: bool = Field(
+    cache_absent: bool = setting(
         True, description="Whether the cache answers for what is known not to exist; else the metastore is asked."
     )
-    include: _Patterns = Field(
+    include: _Patterns = setting(
         (), description="What may be cached, as `db.table` globs or `re:` patterns; empty = all."
     )
-    exclude: _Patterns = Field((), description="What is never cached but relayed; wins over `include`.")
-    record: str = Field("", description="Keep every read's result, with its request, in this file: docs/recording.md.")
-    record_for: Seconds = Field(0, description="How long, from the start of the proxy; 0 = until it is stopped.")
-    record_max_bytes: Bytes = Field(1 << 30, ge=1 << 16, description="Size of the file at which recording stops.")
-    replay: str = Field(
+    exclude: _Patterns = setting((), description="What is never cached but relayed; wins over `include`.")
+    record: str = setting(
+        "", description="Keep every read's result, with its request, in this file: docs/recording.md."
+    )
+    record_for: Seconds = setting(
+        0, ge=0, description="How long, from the start of the proxy; 0 = until it is stopped."
+    )
+    record_max_bytes: Bytes = setting(1 << 30, ge=1 << 16, description="Size of the file at which recording stops.")
+    replay: str = setting(
         "", description="Answer from this recording alone: no upstream, store or TTL mode is used, writes are refused."
     )
-    ready_when: Literal["relay", "prewarmed"] = Field("relay", description="When /readyz says 200.")
-    drain_timeout_s: float = Field(30, ge=0, description="Time for running calls to end after SIGTERM.")
+    ready_when: Literal["relay", "prewarmed"] = setting("relay", description="When /readyz says 200.")
+    drain_timeout_s: float = setting(30, ge=0, description="Time for running calls to end after SIGTERM.")
     cache: CacheSection = CacheSection()
     replies: RepliesSection = RepliesSection()
     ttl: TtlSection = TtlSection()
@@ -266,12 +284,6 @@ class Config(_Section):
     metastore: MetastoreSection = MetastoreSection()
     access_log: AccessLogSection = AccessLogSection()
     log: LogSection = LogSection()
-
-    @model_validator(mode="after")
-    def _agree(self) -> Config:
-        for key, problem in _disagreements(self):
-            raise ConfigError(problem, key=key)
-        return self
 
     @property
     def source(self) -> Literal["sql", "thrift", "none"]:
@@ -290,11 +302,11 @@ class Config(_Section):
         changed: dict[str, Any] = {"embedded": False, "upstream": (address,)}
         if self.store == "auto" and not self.store_url and self.metastore.url.startswith("postgresql"):
             changed["store_url"] = self.metastore.url
-        return self.model_copy(update=changed)
+        return replace(self, **changed)
 
     def with_replay(self) -> Config:
         """These settings without all that a replay does not use."""
-        return self.model_copy(update={"upstream": (), "ttl": TtlSection(), "ready_when": "relay"})
+        return replace(self, upstream=(), ttl=TtlSection(), ready_when="relay")
 
     @property
     def selection(self) -> Selection:
@@ -303,14 +315,15 @@ class Config(_Section):
 
     def shown(self) -> dict[str, Any]:
         """All settings as plain values, secrets masked: for `check-config` and logs."""
-        values = self.model_dump(mode="json")
+        values: dict[str, Any] = _shown(self)
         values["store_url"] = mask_url(self.store_url)
         values["metastore"]["url"] = mask_url(self.metastore.url)
         values["admin"]["token"] = "***" if self.admin.token else ""
         return values
 
 
-def _disagreements(config: Config) -> Iterator[tuple[str, str]]:
+def disagreements(config: Config) -> Iterator[tuple[str, str]]:
+    """Keys whose values do not go together, and why."""
     if (config.max_staleness_ms is not None) != (config.consistency == "bounded"):
         yield "max_staleness_ms", "is needed with consistency = bounded, and means nothing without it"
     if config.max_staleness_ms is not None and config.max_staleness_ms > config.max_unconfirmed_ms:
@@ -343,15 +356,15 @@ class Setting(NamedTuple):
     description: str
 
 
-def settings(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[Setting]:
+def settings(model: type[Section] = Config, prefix: str = "") -> Iterator[Setting]:
     """Every setting in the order of the file; the documents and the environment are read by it."""
-    for name, field in model.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from settings(kind, f"{prefix}{name}.")
+    for each in fields(model):  # type: ignore[arg-type]  # a dataclass, as every Section
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        if isinstance(default, Section):
+            yield from settings(type(default), f"{prefix}{each.name}.")
         else:
-            key = prefix + name
-            yield Setting(key, field.get_default(call_default_factory=True), env_name(key), field.description or "")
+            key = prefix + each.name
+            yield Setting(key, default, env_name(key), each.metadata["description"])
 
 
 def env_name(key: str) -> str:
@@ -377,3 +390,48 @@ def mask_url(url: str) -> str:
     """The URL with its password replaced by `***`, in the authority and in the query."""
     masked = re.sub(r"(://[^:/@?\s]*):\S*@", r"\1:***@", url)
     return re.sub(r"(?i)\b(password|passwd|pwd|sslpassword)=[^&\s]*", r"\1=***", masked)
+
+
+def _shown(value: Any) -> Any:
+    """What JSON and TOML can hold, as it is written in the file."""
+    if isinstance(value, Section):
+        return {each.name: _shown(getattr(value, each.name)) for each in fields(value)}  # type: ignore[arg-type]
+    if isinstance(value, Address):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: _shown(item) for name, item in value.items()}
+    if isinstance(value, tuple):
+        return [item.uri if isinstance(item, Address) else _shown(item) for item in value]
+    return "never" if value == NEVER else value
+
+
+def to_json(config: Config) -> bytes:
+    """The settings for another process, secrets and all."""
+    return json.dumps(_tagged(config)).encode()
+
+
+def from_json(text: str | bytes) -> Config:
+    """The settings that `to_json` wrote, which were validated there."""
+    classes: dict[str, Any] = {"Address": Address, **{each.__name__: each for each in Section.__subclasses__()}}
+
+    def made(values: dict[str, Any]) -> Any:
+        values = {name: tuple(item) if isinstance(item, list) else item for name, item in values.items()}
+        return classes[values.pop(_CLASS)](**values) if _CLASS in values else values
+
+    config = json.loads(text, object_hook=made)
+    assert isinstance(config, Config)
+    return config
+
+
+_CLASS = "class"
+
+
+def _tagged(value: Any) -> Any:
+    if isinstance(value, Section):
+        own = {each.name: _tagged(getattr(value, each.name)) for each in fields(value)}  # type: ignore[arg-type]
+        return {_CLASS: type(value).__name__, **own}
+    if isinstance(value, Address):
+        return {_CLASS: "Address", **value._asdict()}
+    if isinstance(value, dict):
+        return {name: _tagged(item) for name, item in value.items()}
+    return [_tagged(item) for item in value] if isinstance(value, tuple) else value

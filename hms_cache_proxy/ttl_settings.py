@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator
-
 from hms_cache_proxy.selection import check_pattern
+from hms_cache_proxy.setting import Parsed, Section, setting
 
 KindName = Literal[
     "database",
@@ -72,40 +72,34 @@ def _of_text(value: object) -> object:
         raise ValueError(f"not JSON: {error}") from None
 
 
-def _shown(seconds: float | None) -> object:
-    return "never" if seconds == NEVER else seconds
+def parse_pattern(value: object) -> object:
+    """A pattern as it is; ConfigError or ValueError if it is none."""
+    check_pattern(str(value))
+    return value
 
 
-Bytes = Annotated[int, BeforeValidator(parse_size)]
-Seconds = Annotated[float, BeforeValidator(parse_duration), PlainSerializer(_shown), Field(ge=0)]
+Bytes = Annotated[int, Parsed(parse_size)]
+Seconds = Annotated[float, Parsed(parse_duration)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class KindRule(_Model):
+@dataclass(frozen=True)
+class KindRule(Section):
     """What one kind has in place of what the section says."""
 
-    ttl: Seconds | None = None
-    refresh_interval: Seconds | None = None
-    maximum_size: int | None = Field(None, ge=0)
-    maximum_bytes: Bytes | None = Field(None, ge=0)
+    ttl: Seconds | None = setting(None, ge=0)
+    refresh_interval: Seconds | None = setting(None, ge=0)
+    maximum_size: int | None = setting(None, ge=0)
+    maximum_bytes: Bytes | None = setting(None, ge=0)
     cache_missing: bool | None = None
 
 
-class TableRule(_Model):
+@dataclass(frozen=True)
+class TableRule(Section):
     """What tables that match a pattern have in place of what their kind says."""
 
-    pattern: str
-    ttl: Seconds | None = None
-    refresh_interval: Seconds | None = None
-
-    @field_validator("pattern")
-    @classmethod
-    def _is_pattern(cls, value: str) -> str:
-        check_pattern(value)
-        return value
+    pattern: Annotated[str, Parsed(parse_pattern)]
+    ttl: Seconds | None = setting(None, ge=0)
+    refresh_interval: Seconds | None = setting(None, ge=0)
 
 
 class Policy(NamedTuple):
@@ -121,33 +115,38 @@ class Policy(NamedTuple):
         return self.ttl_s > 0
 
 
-class TtlSection(_Model):
+@dataclass(frozen=True)
+class TtlSection(Section):
     """`[ttl]`."""
 
-    enabled: bool = Field(False, description="Cache by time where no notification log is followed; docs/ttl.md.")
-    ttl: Seconds = Field(300.0, description="An entry older than this is loaded anew before it is given; 0s = none.")
-    refresh_interval: Seconds = Field(
-        NEVER, description="An entry older than this is given, and loaded anew behind it; counts if below `ttl.ttl`."
+    enabled: bool = setting(False, description="Cache by time where no notification log is followed; docs/ttl.md.")
+    ttl: Seconds = setting(
+        300.0, ge=0, description="An entry older than this is loaded anew before it is given; 0s = none."
     )
-    maximum_size: int = Field(100_000, ge=0, description="Entries of each kind; the least recently used go first.")
-    maximum_bytes: Bytes = Field(256 << 20, ge=0, description="Bytes of each kind.")
-    scope: Literal["all", "partition"] = Field(
+    refresh_interval: Seconds = setting(
+        NEVER,
+        ge=0,
+        description="An entry older than this is given, and loaded anew behind it; counts if below `ttl.ttl`.",
+    )
+    maximum_size: int = setting(100_000, ge=0, description="Entries of each kind; the least recently used go first.")
+    maximum_bytes: Bytes = setting(256 << 20, ge=0, description="Bytes of each kind.")
+    scope: Literal["all", "partition"] = setting(
         "all", description="`partition`: only partitions and their statistics, as Presto's cache scope."
     )
-    cache_missing: bool = Field(False, description="Remember also that something does not exist.")
-    impersonation: Literal["off", "on"] = Field(
+    cache_missing: bool = setting(False, description="Remember also that something does not exist.")
+    impersonation: Literal["off", "on"] = setting(
         "off", description="`on`: each user (set_ugi) has entries of his own; writes invalidate everybody's."
     )
-    partition_column_limit: int = Field(
+    partition_column_limit: int = setting(
         0, ge=0, description="A partition with more columns than this is counted and not kept; 0 = no limit."
     )
-    validation_percentage: float = Field(
+    validation_percentage: float = setting(
         0, ge=0, le=100, description="How many of a hundred partition hits are compared with the metastore's answer."
     )
-    kinds: Annotated[dict[KindName, KindRule], BeforeValidator(_of_text)] = Field(
-        default_factory=dict, description="Tables `[ttl.kinds.KIND]`: ttl, refresh_interval, sizes, cache_missing."
+    kinds: Annotated[dict[KindName, KindRule], Parsed(_of_text)] = setting(
+        {}, description="Tables `[ttl.kinds.KIND]`: ttl, refresh_interval, sizes, cache_missing."
     )
-    tables: Annotated[tuple[TableRule, ...], BeforeValidator(_of_text)] = Field(
+    tables: Annotated[tuple[TableRule, ...], Parsed(_of_text)] = setting(
         (), description="Tables `[[ttl.tables]]`: pattern, ttl, refresh_interval; the first that matches counts."
     )
 

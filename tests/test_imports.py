@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +14,19 @@ PACKAGE = Path(__file__).parents[1] / "hms_cache_proxy"
 
 # From the bottom to the top; a module may import from its own layer and from those below.
 LAYERS = (
-    {"errors", "selection", "ttl_settings", "settings", "config", "metrics", "lean", "log", "paths", "__init__"},
+    {
+        "errors",
+        "selection",
+        "setting",
+        "ttl_settings",
+        "settings",
+        "config",
+        "metrics",
+        "lean",
+        "log",
+        "paths",
+        "__init__",
+    },
     {"wire"},
     {"upstream"},
     {"cache", "store"},
@@ -111,3 +125,12 @@ def test_every_module_says_what_it_is_for(name: str) -> None:
 
 def test_every_module_has_a_layer() -> None:
     assert {name.split(".")[0] for name in modules()} <= set().union(*LAYERS)
+
+
+@pytest.mark.parametrize("module", ["server.worker", "follower.runner", "embedded.runner"])
+def test_children_stay_small(module: str) -> None:
+    # Megabytes and tenths of a second in each process, for what only the supervisor and the command line do.
+    code = f"import sys, hms_cache_proxy.lean as lean; lean.import_structlog(); import hms_cache_proxy.{module}; "
+    code += "print(*{'pydantic', 'aiohttp', 'click', 'rich', 'pyarrow'} & set(sys.modules))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == ""

@@ -23,6 +23,7 @@ import signal
 import socket
 import time
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -61,7 +62,7 @@ def run(config: Config) -> int:
     if soft != hard:  # the usual soft limit, 1,024, is for programs that call select(2)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with datadir.claimed(config) as directory, ports.reserved(config.listen) as listen:
-        config = config.model_copy(update={"listen": listen, "workers": config.workers or usable_cores()})
+        config = replace(config, listen=listen, workers=config.workers or usable_cores())
         if config.replay:
             recordings.examine(config.replay)
             config = config.with_replay()

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import structlog
 
-from hms_cache_proxy.config import Config
+from hms_cache_proxy.config import Config, to_json
 
 log = structlog.get_logger()
 
@@ -79,7 +79,7 @@ class Child:
         if self._stopping.is_set():  # stop() came while it was being started
             process.send_signal(signal.SIGTERM)
         try:
-            await process.communicate(config.model_dump_json().encode())
+            await process.communicate(to_json(config))
             return await process.wait()
         finally:
             self._process = None

@@ -22,7 +22,7 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import ABSENT
 from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
-from hms_cache_proxy.config import Config, load
+from hms_cache_proxy.config import Config, load, to_json
 from hms_cache_proxy.consistency.fences import FenceStore
 from tests.store.oracle import Oracle, Refused, hms
 from tests.testbed.untyped import decode_struct
@@ -55,7 +55,7 @@ class Followed:
             )
         assert self.process.stdin is not None
         paths.metrics(self.config).mkdir(exist_ok=True)
-        self.process.stdin.write(self.config.model_dump_json().encode())
+        self.process.stdin.write(to_json(self.config))
         self.process.stdin.close()
         return self
 

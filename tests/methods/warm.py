@@ -13,7 +13,7 @@ from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
-from hms_cache_proxy.config import Config
+from hms_cache_proxy.config import load
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.methods.decision import Serve, Session
 from hms_cache_proxy.methods.dispatch import Dispatcher
@@ -72,7 +72,7 @@ class Bench:
 @contextmanager
 def opened(directory: Path, **settings: object) -> Iterator[Bench]:
     """A bench in this directory."""
-    config = Config.model_validate({"data_dir": str(directory), "upstream": "thrift://127.0.0.1:1", **settings})
+    config = load(cli={"data_dir": str(directory), "upstream": "thrift://127.0.0.1:1", **settings})
     with StatePage(directory / "state", create=True) as page:
         writer = CacheWriter.open(directory / "cache", page, IDENTITY)
         reader = CacheReader(directory / "cache", page)

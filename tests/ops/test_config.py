@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hms_cache_proxy.config import Address, Config, load, mask_url, settings
+from hms_cache_proxy.config import Address, Config, from_json, load, mask_url, settings, to_json
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.selection import Selection
 
@@ -38,7 +38,7 @@ WRONG = [
     ("[cache]\nmax_bytes = '8 parsec'", {}, {}, "cache.max_bytes", "is not a size such as"),
     ("include = ['re:(']", {}, {}, "include", "unterminated subpattern"),
     ("include = ['a.b.c']", {}, {}, "include", "is not a glob"),
-    ("cache = 3", {}, {}, "cache", "valid dictionary"),
+    ("cache = 3", {}, {}, "cache", "is a section, [cache]"),
     ("cache = 3", {"HMS_CACHE_PROXY_CACHE_MAX_BYTES": "1GiB"}, {}, "cache", "is a section"),
     ("listen = ", {}, {}, None, "not a TOML file"),
     ("", {"HMS_CACHE_PROXY_WORKER": "3"}, {}, "HMS_CACHE_PROXY_WORKER", "did you mean HMS_CACHE_PROXY_WORKERS?"),
@@ -136,9 +136,20 @@ def test_passwords_are_masked(url: str, masked: str) -> None:
 
 def test_the_child_gets_the_same_settings() -> None:
     config = load(
-        None, {}, {"upstream": "thrift://[::1]:1", "store_url": "mysql://u:p@h", "admin.token": "t", "http": ":0"}
+        None,
+        {},
+        {
+            "upstream": "thrift://[::1]:1",
+            "store_url": "mysql://u:p@h",
+            "admin.token": "t",
+            "http": ":0",
+            "ttl.ttl": "never",
+            "ttl.kinds": {"roles": {"ttl": "1m"}},
+            "ttl.tables": [{"pattern": "a.b", "ttl": "2s"}],
+        },
     )
-    assert Config.model_validate_json(config.model_dump_json()) == config
+    assert config.ttl.policy("table", b"a", b"b").ttl_s == 2
+    assert from_json(to_json(config)) == config
 
 
 def test_the_shipped_file_has_every_key_and_shows_the_defaults() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hms_cache_proxy.config import Config
+from hms_cache_proxy.config import load
 from hms_cache_proxy.pipeline.advise.patterns import MOST, Name, Patterns, patterns
 
 PART = st.text(st.sampled_from("ab_[*].?!é x"), min_size=1, max_size=6).filter(lambda text: text.strip() == text)
@@ -17,7 +17,7 @@ NAMES = st.builds(Name, st.sampled_from(["sales", "s", "tmp", "x y", "[s]"]) | D
 
 def admitted(made: Patterns, known: Iterable[Name]) -> set[Name]:
     """By the settings themselves."""
-    selection = Config.model_validate({"include": made.include, "exclude": made.exclude}).selection
+    selection = load(cli={"include": made.include, "exclude": made.exclude}).selection
     return {name for name in known if selection.admits(name.database.encode(), name.table.encode())}
 
 

@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,7 @@ def test_a_warm_cache_is_kept(world: World, built: tuple[Path, Manifest], follow
     followed.loaded()
     before = followed.page[Slot.GENERATION]
     followed.kill()
-    followed.config = followed.config.model_copy(update={"bootstrap": str(built[0])})
+    followed.config = replace(followed.config, bootstrap=str(built[0]))
     followed.start()
     followed.loaded()
     assert "bootstrap" not in followed.report() and followed.page[Slot.GENERATION] == before

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 from hms_cache_proxy import log, metrics, paths
-from hms_cache_proxy.config import Config
+from hms_cache_proxy.config import from_json
 from hms_cache_proxy.server import worker
 
 if __name__ == "__main__":
-    config = Config.model_validate_json(sys.argv[1])
+    config = from_json(sys.argv[1])
     log.setup(config, "worker-0")
     metrics.start_process(paths.metrics(config), "worker-0")
     worker.run(config, 0)

@@ -11,7 +11,7 @@ from time import monotonic_ns
 import pytest
 
 from hms_cache_proxy.cache.ttl import Kind, TtlCache, bounds_of
-from hms_cache_proxy.config import Config
+from hms_cache_proxy.config import load
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.methods.decision import Ask, Forward, Serve, Session
@@ -64,7 +64,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    config = Config.model_validate({"store": "none", "ttl": {"enabled": True, "ttl": "1h"}})
+    config = load(cli={"store": "none", "ttl.enabled": True, "ttl.ttl": "1h"})
     cache = TtlCache.create(tmp_path / "ttl", bounds_of(config.ttl), started)
     metrics = WorkerMetrics()
     yield Bench(cache, metrics, LoadingDispatcher(config, cache, metrics, lambda: None))
