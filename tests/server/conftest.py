@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest, multiprocess
 
+from hms_cache_proxy.config import load, to_json
 from tests.server.scripted import ScriptedMetastore
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
@@ -107,7 +107,7 @@ def new_worker(tmp_path: Path) -> Iterator[Callable[..., Worker]]:
             }
             process = Process(
                 "worker",
-                [sys.executable, "-m", "tests.server.one_worker", json.dumps(config)],
+                [sys.executable, "-m", "tests.server.one_worker", to_json(load(cli=config))],
                 directory / "worker.log",
                 cwd=Path(__file__).parents[2],
             )
