@@ -102,7 +102,7 @@ class RepliesSection(Section):
         ge=0,
         description="Memory for column statistics of partitions that are added up again and again, in each worker.",
     )
-    filter_index_bytes: Bytes = Field(
+    filter_index_bytes: Bytes = setting(
         64 << 20,
         ge=0,
         description="Memory for where values of partition keys are in large tables, in each worker; 0 = no index.",
