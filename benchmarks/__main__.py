@@ -1,4 +1,7 @@
-"""`python -m benchmarks [--seconds S] [--vast N] [--no-report]`: measure everything in one run, about ten minutes."""
+"""`python -m benchmarks [--seconds S] [--vast N] [--no-report]`: measure everything in one run, about ten minutes.
+
+`--only PART[,PART]` measures these parts instead (parts.py), each on servers of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from benchmarks import parts
 from benchmarks.report import write
 from benchmarks.run import VAST, Runner
 from benchmarks.servers import stage
@@ -19,7 +23,13 @@ def main() -> None:
         "--vast", type=int, default=VAST, help="partitions more for prewarm and restart; 0: leave these out"
     )
     parser.add_argument("--no-report", action="store_true", help="print only")
+    parser.add_argument("--only", metavar="PART[,PART]", help=f"of {', '.join(parts.PARTS)}; instead of the run")
     options = parser.parse_args()
+    if options.only:
+        chosen = options.only.split(",")
+        if unknown := set(chosen).difference(parts.PARTS):
+            parser.error(f"no such part: {', '.join(sorted(unknown))}")
+        return parts.run(chosen, write=not options.no_report)
     with tempfile.TemporaryDirectory(prefix="hms-bench-") as directory, stage(Path(directory)) as bench:
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode: a start must not
         os.environ["PYTHONPYCACHEPREFIX"] = f"{directory}/bytecode"  # compile it, nor leave any in the source tree

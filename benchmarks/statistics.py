@@ -72,15 +72,20 @@ def main() -> None:
         store = open_sql_store(database.reader_url)
         gc.freeze()
         print("without statistics:", _loaded(store))
-        with database.connect() as connection, connection.cursor() as cursor:
-            cursor.execute(_PARTITIONS, {"columns": options.columns})
-            cursor.execute(_TABLE, {})
-            cursor.execute("ANALYZE")
+        add_statistics(database, options.columns)
         print(f"with those of {options.columns} columns:", _loaded(store))
         store.close()
         _served(metastore, options.calls, options.columns)
     finally:
         bed.close()
+
+
+def add_statistics(database: MetastoreDatabase, columns: int) -> None:
+    """Of so many columns of each partition that there is, and of the table's."""
+    with database.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(_PARTITIONS, {"columns": columns})
+        cursor.execute(_TABLE, {})
+        cursor.execute("ANALYZE")
 
 
 def _loaded(store: SqlStore) -> str:

@@ -14,19 +14,19 @@ ONE_TRY = {
 """Else a metastore asks its database for 20 s before it refuses what that cannot answer."""
 
 
-class AllReads(RequestReads, Reads):
+class AllReads(Reads, RequestReads):
     """More methods, and requests that nobody sends by chance: what `Reads` has and what it has not."""
 
     hostile = True
 
 
-class AllReads40(RequestReads, OldReads):
+class AllReads40(OldReads, RequestReads):
     """The same for 4.0, which still has the old methods."""
 
     hostile = True
 
 
-class AllReads31(RequestReads, Reads31):
+class AllReads31(Reads31, RequestReads):
     """The same for 3.1."""
 
     hostile = True

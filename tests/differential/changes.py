@@ -233,7 +233,7 @@ class Changes(StatisticsChanges):
         self.through.truncate_table(note.database, note.name, [])
 
 
-class AllChanges(Upheavals, Changes):
+class AllChanges(Changes, Upheavals):
     """Changes that reach further, too, some of them through the proxy."""
 
     def one(self, *, through: bool = False) -> str:

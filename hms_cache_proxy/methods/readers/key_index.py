@@ -5,10 +5,10 @@ Names of the blocks that a filter leaves are then matched one by one. Must not k
 
 A name's place is found by walking only along the keys from the first one on (filter_walk.py): a search by a later key
 looks under every value of the keys before it. Searches that had to look far and found little pay for the index: each
-has some more names put into it when it has its answer, NAMES_PER_MOVE for each of its moves, so that a table which
-changes between searches costs at most about as much again. It is used once all names are in it, and is of one state of
-the table: whatever changes in the table ends it. All that a worker holds is bounded; the table that was not asked for
-longest goes first. Owner: one `KeyIndexes` per worker, on its loop.
+has some more names put into it when it has its answer, NAMES_PER_MOVE for each of its moves, the second one in the same
+state twice as many, and so on: a table that changes with every search costs about as much again. The index is used once
+all names are in it, and is of one state of the table: whatever changes in the table ends it. All that a worker holds is
+bounded; the table that was not asked for longest goes first. Owner: one `KeyIndexes` per worker, on its loop.
 """
 
 from __future__ import annotations
@@ -63,13 +63,14 @@ def most_bytes(keys: int, partitions: int) -> int:
 class KeyIndex:
     """The values of one table's keys in one state."""
 
-    __slots__ = ("after", "busy", "complete", "firsts", "postings", "state")
+    __slots__ = ("after", "busy", "complete", "firsts", "postings", "searches", "state")
 
     def __init__(self, state: State, keys: int) -> None:
         self.state = state
         self.firsts: list[bytes] = []
         self.postings: list[dict[bytes, array[int]] | None] = [{} for _ in range(keys)]
         self.after: bytes | None = None
+        self.searches = 0
         self.complete = self.busy = False
 
     @property
@@ -159,8 +160,9 @@ class KeyIndexes:
         if index.busy or index.complete:
             return
         index.busy = True
+        index.searches += 1
         try:
-            for _ in range(0, min(moves * NAMES_PER_MOVE, MOST_PAID), AT_ONCE):
+            for _ in range(0, min(moves * NAMES_PER_MOVE * index.searches, MOST_PAID), AT_ONCE):
                 yield
                 snapshot = opened()
                 if snapshot is None:  # the table has changed
