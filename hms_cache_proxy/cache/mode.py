@@ -10,7 +10,10 @@ from enum import IntEnum
 
 
 class ModeReason(IntEnum):
-    """SERVING goes with MODE_SERVE, everything else with MODE_RELAY_ONLY. `label` is for metrics and /status."""
+    """SERVING goes with MODE_SERVE, everything else with MODE_RELAY_ONLY. `label` is for metrics and /status.
+
+    UNCONFIRMED is never written: a follower that is stuck writes nothing. Who tells finds it by the clock.
+    """
 
     STARTING = 0
     SERVING = 1
@@ -22,6 +25,7 @@ class ModeReason(IntEnum):
     REPLICA = 7
     UNCHECKED = 8
     REPLAY = 9
+    UNCONFIRMED = 10
 
     @property
     def label(self) -> str:
@@ -43,6 +47,7 @@ _TEXTS = {
     ModeReason.CACHED_STORE: "the metastore answers from a cache of its own",
     ModeReason.REPLICA: "store_url is a read-only replica, which may lag behind the metastore",
     ModeReason.UNCHECKED: "no metastore could be asked whether it may be cached",
+    ModeReason.UNCONFIRMED: "the follower has not confirmed the cache for longer than max_unconfirmed_ms",
     ModeReason.REPLAY: "answers come from a recording alone, and writes are refused",
 }
 

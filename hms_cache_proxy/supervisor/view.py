@@ -148,7 +148,7 @@ class ProxyView:
     def _mode(self) -> str:
         if self._config.replay:
             return "replay"
-        if self._page[Slot.SERVE_MODE] == MODE_SERVE:
+        if self._page[Slot.SERVE_MODE] == MODE_SERVE and not self._unconfirmed():
             return "cache"
         return "ttl" if self._config.ttl.enabled and self._mode_reason() in BY_TIME else "relay"
 
@@ -157,7 +157,14 @@ class ProxyView:
             return ModeReason.REPLAY
         if self._config.source == "none":
             return ModeReason.NO_STORE  # there is no follower to say so
-        return ModeReason(self._page[Slot.MODE_REASON])
+        reason = ModeReason(self._page[Slot.MODE_REASON])
+        return ModeReason.UNCONFIRMED if reason is ModeReason.SERVING and self._unconfirmed() else reason
+
+    def _unconfirmed(self) -> bool:
+        """Whether readers relay as the follower is stuck (gate.Reason.UNCONFIRMED)."""
+        age_ms = _ms_ago(self._page[Slot.BEGAN_NS])
+        stuck = age_ms is not None and age_ms > self._config.max_unconfirmed_ms
+        return stuck and self._config.consistency != "eventual"
 
 
 def _sizes(cache: TtlCache) -> dict[str, dict[str, int]]:

@@ -91,9 +91,12 @@ def test_a_killed_follower_is_replaced_and_the_relay_does_not_notice(new_proxy: 
 
 
 def test_a_hung_follower_is_killed(new_proxy: NewProxy, hms42: Metastore) -> None:
-    proxy = new_proxy(hms42, settings={"FOLLOWER_HUNG_AFTER_S": "5"})
+    proxy = new_proxy(hms42, settings={"FOLLOWER_HUNG_AFTER_S": "5", "MAX_UNCONFIRMED_MS": "1000"})
+    eventually(lambda: proxy.status()["mode"] == "cache", "serving from its cache")
     (follower,) = proxy.children()["follower"]
     os.kill(follower, signal.SIGSTOP)
+    eventually(lambda: proxy.status()["mode_reason"] == "unconfirmed", "telling that nothing is served")
+    assert proxy.status()["mode"] == "relay"
     eventually(lambda: proxy.children()["follower"] not in ([], [follower]), "a new follower")
     assert not alive(follower)
     assert "follower hangs" in proxy.log.read_text()
