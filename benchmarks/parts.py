@@ -95,7 +95,7 @@ def constraints(bench: Stage, database: MetastoreDatabase) -> list[Asked]:
         for number in range(CONSTRAINED):
             name = f"t{number:02d}"
             objects.create_table(client, objects.table(contents.DATABASE, name, columns))
-            row = {"table_db": contents.DATABASE, "table_name": name, "column_name": columns[0].name, **switches}
+            row = {"table_db": contents.DATABASE, "table_name": name, "column_name": columns[0][0], **switches}
             client.add_primary_key(AddPrimaryKeyRequest([SQLPrimaryKey(**row, key_seq=1, pk_name=f"pk_{name}")]))
             client.add_not_null_constraint(
                 AddNotNullConstraintRequest([SQLNotNullConstraint(**row, nn_name=f"nn_{name}")])

@@ -34,8 +34,8 @@ Address = tuple[str, int]
 class Upstream:
     """What is made of reads and contents for a flavour of the test bed; `trailing_s`: its log is read again so long.
 
-    `latin1`: names and values are, as Hive's own script on MySQL has it. `follows`: it logs what it changes; else
-    nothing is changed after the proxy's start, as 4.0, whose listener is not published.
+    `latin1`: names and values are, as Hive's own script on MySQL has it. `logs`: what it changes; 4.0
+    does not, as its listener is not published: for TTL mode only.
     """
 
     reads: Callable[..., Iterator[Request]]
@@ -43,7 +43,7 @@ class Upstream:
     statistics_are_logged: bool = True
     trailing_s: float = 0
     latin1: bool = False
-    follows: bool = True
+    logs: bool = True
 
 
 READS_PER_CHANGE = 20
@@ -62,7 +62,7 @@ UPSTREAMS = {
     "hive42": Upstream(AllReads),
     "hive42-mariadb": Upstream(AllReads, latin1=True),
     "hive31": Upstream(AllReads31, statistics_are_logged=False),
-    "hive40": Upstream(AllReads40, follows=False),
+    "hive40": Upstream(AllReads40, logs=False),
     "hive23": Upstream(AllReads23, tuple(KINDS_23), statistics_are_logged=False, trailing_s=3),
     "hive23-postgresql": Upstream(AllReads23, tuple(KINDS_23), statistics_are_logged=False),
 }
@@ -84,8 +84,7 @@ def start(stack: ExitStack, flavour: str, store: str) -> tuple[Address, Proxy]:
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hms-differential-")))
     proxy = Proxy(directory=directory, upstream=metastore.uri, store_url=url, settings=STORES[store])
     stack.callback(proxy.close)
-    if UPSTREAMS[flavour].follows:
-        proxy.start()
+    proxy.start()
     print(f"{flavour} at {metastore.uri}, proxy at {proxy.uri}, cache filled over {store}", flush=True)
     return metastore.address, proxy
 
@@ -113,22 +112,20 @@ def run(options: argparse.Namespace, direct_at: Address, proxy: Proxy | None) ->
         direct = stack.enter_context(RawConnection(*direct_at))
         world = fill(client, options.prefix, options.seed, kinds=upstream.kinds, latin1=upstream.latin1, wide=True)
         print(f"filled {len(world.databases)} databases, {len(world.tables)} tables", flush=True)
-        if proxy is not None and proxy.process is None:
-            proxy.start(prewarmed=True)
         proxy_at = options.proxy if proxy is None else proxy.address
         through = stack.enter_context(MetastoreClient(*proxy_at))
         writer = through if options.store == "ttl" else client
         changes = AllChanges(world, writer, through, statistics_are_logged=upstream.statistics_are_logged)
         for number in range(options.rounds):
             began = time.monotonic()
-            if number and upstream.follows:
+            if number:
                 for _ in range(options.changes):
                     changes.one()
             time.sleep(options.settle + upstream.trailing_s)
             reads = upstream.reads(world, options.seed * 1000 + number)
             in_all = options.reads // options.rounds
             with RawConnection(*proxy_at) as proxied:
-                at_once = in_all // 4 if number and upstream.follows else 0
+                at_once = in_all // 4 if number else 0
                 reports = [compare(direct, proxied, itertools.islice(reads, in_all - at_once))]
                 for begin in range(0, at_once, READS_PER_CHANGE):
                     changes.one(through=True)
@@ -166,6 +163,8 @@ def main() -> int:
     options = parser.parse_args()
     if (options.direct is None) != (options.proxy is None):
         parser.error("--direct and --proxy go together")
+    if not UPSTREAMS[options.upstream].logs and options.store != "ttl":
+        parser.error(f"{options.upstream} logs nothing: --store ttl")
     with ExitStack() as stack:
         if options.direct is not None:
             return 0 if run(options, options.direct, None) else 1

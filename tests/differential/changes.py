@@ -27,6 +27,7 @@ from hive_metastore.ttypes import (
     SQLUniqueConstraint,
 )
 from thrift.Thrift import TException
+from thrift.transport.TTransport import TTransportException
 
 from tests.differential import contents
 from tests.differential.contents import TableNote, World
@@ -63,6 +64,9 @@ class Changes(StatisticsChanges):
             done = getattr(self, name)()
         except TException as refusal:
             done = f"refused {type(refusal).__name__}"
+            if isinstance(refusal, TTransportException):  # how Hive 3.1 says that something has failed
+                for client in {self._direct, self.through, self.statistics_client}:
+                    client.reconnect()
         self.done[f"{name} {done or ''}".strip()] += 1
         return name
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import pytest
 from thrift.Thrift import TException
 
-from tests.differential.changes import Changes
+from tests.differential.all_reads import ONE_TRY, AllReads
+from tests.differential.changes import AllChanges, Changes
 from tests.differential.compare import Report, compare
 from tests.differential.contents import KINDS_23, fill
 from tests.differential.reads import METHODS_23, OldReads, Reads, Reads31, Request
@@ -101,6 +102,32 @@ def test_reads_are_equal(
                 reads: itertools.islice[Request] = itertools.islice(Reads(world, SEED + number), count)
                 check(compare(direct, proxied, reads))
         assert hit_share(proxy) > setup.hits, proxy.requests()
+
+
+@pytest.mark.real
+@pytest.mark.flaky(reruns=0)
+@pytest.mark.timeout(600)
+def test_all_reads(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]) -> None:
+    """Every field and method, hostile filters and names; a short run, also right after changes through the proxy.
+    `make differential` is the long one."""
+    metastore = new_metastore("hive42", settings=ONE_TRY)
+    with ExitStack() as stack:
+        client = stack.enter_context(MetastoreClient(*metastore.address))
+        direct = stack.enter_context(RawConnection(*metastore.address))
+        world = fill(client, "all", SEED, databases=2, tables=14, partitions=6, wide=True)
+        proxy = new_proxy(metastore)
+        through = stack.enter_context(MetastoreClient(*proxy.address))
+        changes = AllChanges(world, client, through)
+        for _ in range(40):
+            changes.one()
+        proxy.wait_event(current_event(client))
+        proxied = stack.enter_context(RawConnection(*proxy.address))
+        reads = AllReads(world, SEED)
+        check(compare(direct, proxied, itertools.islice(reads, int(READS * 0.02))))
+        for _ in range(10):
+            changes.one(through=True)
+            check(compare(direct, proxied, itertools.islice(reads, int(READS * 0.0005))))
+        assert hit_share(proxy) > 0.2, proxy.requests()
 
 
 @pytest.mark.real

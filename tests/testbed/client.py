@@ -47,6 +47,11 @@ class MetastoreClient(ThriftHiveMetastore.Client, Closing):  # type: ignore[misc
         """Close the connection; the server notices the end of the stream."""
         self._transport.close()
 
+    def reconnect(self) -> None:
+        """Begin again on a new connection, after the server has closed this one."""
+        self._transport.close()
+        self._transport.open()
+
 
 def answers(host: str, port: int, *, framed: bool = False) -> bool:
     """Does a metastore answer get_all_databases here?"""
