@@ -58,6 +58,8 @@ _ABSENT: Final = 1
 _DATABASES: Final = (b"entries", b"places", b"order", b"invalid", b"holds", b"claims", b"meta")
 ENTRY_OVERHEAD_BYTES: Final = 150
 """Keys, numbers and free room in pages, roughly, for each entry."""
+HOLDS: Final = 1000
+"""Beyond this many, those whose time is over are deleted with each write."""
 INVALIDATIONS: Final = 100_000
 """Targets whose invalidation is remembered; beyond that all entries are invalidated at once."""
 
@@ -110,12 +112,12 @@ class Found(NamedTuple):
 
 
 class Item(NamedTuple):
-    """One answer to publish, under its key."""
+    """One answer to publish, under its key. Body None: there is no such thing any more, and that is not remembered."""
 
     kind: Kind
     key: bytes
     depends: tuple[Target, ...]
-    body: bytes
+    body: bytes | None
     absent: bool = False
 
 
@@ -274,16 +276,28 @@ class TtlCache:
 
     # Writes of clients
 
-    def hold(self, targets: Sequence[Target], until_ns: int) -> tuple[bytes, ...]:
+    def hold(self, targets: Sequence[Target], until_ns: int, now_ns: int) -> tuple[bytes, ...]:
         """A write is about to leave: what it touches is invalidated, and nothing that depends on it is published before
-        `release_hold`, or until_ns. Gives the holds."""
+        `end_hold`, or until_ns. Gives the holds."""
         with self._change() as change:
             change.invalidate(targets)
+            self._forget_holds(change.txn, now_ns)
             number = _NUMBER.pack(change.next_hold())
             keys = tuple(_hold_prefix(target) + number for target in targets)
             for key in keys:
                 change.txn.put(key, _NUMBER.pack(until_ns), db=self._dbs[b"holds"])
         return keys
+
+    def _forget_holds(self, txn: Any, now_ns: int) -> None:
+        """Of writes whose end nobody has told, and whose time is over; once there are many."""
+        holds = self._dbs[b"holds"]
+        if txn.stat(holds)["entries"] < HOLDS:
+            return
+        with txn.cursor(holds) as cursor:
+            there = cursor.first()
+            while there:
+                over = _NUMBER.unpack(cursor.value())[0] <= now_ns
+                there = cursor.delete() and bool(cursor.key()) if over else cursor.next()
 
     def end_hold(self, holds: Iterable[bytes], targets: Sequence[Target]) -> None:
         """The write is over, however it ended: what it touched is invalidated again."""
@@ -348,11 +362,7 @@ class TtlCache:
         return False
 
     def _put(self, change: _Change, load: Load, item: Item) -> bool:
-        """False if it is older than what is there, invalidated already, or larger than its kind may be."""
-        size = len(item.body) + ENTRY_OVERHEAD_BYTES
-        bound = self._bounds[item.kind]
-        if size > bound.bytes or not bound.entries:
-            return False
+        """False if it is older than what is there, invalidated already, nothing, or larger than its kind may be."""
         if load.seq < max(change.floor, change.invalidated(item.depends)):
             return False
         entries = self._dbs[b"entries"]
@@ -360,6 +370,10 @@ class TtlCache:
         if known is not None and _ENTRY.unpack_from(known)[1] > load.began_ns:
             return False
         change.drop(item.key)
+        bound = self._bounds[item.kind]
+        size = len(item.body or b"") + ENTRY_OVERHEAD_BYTES
+        if item.body is None or size > bound.bytes or not bound.entries:
+            return False
         flags = _ABSENT if item.absent else 0
         change.txn.put(item.key, _ENTRY.pack(load.seq, load.began_ns, flags) + item.body, db=entries)
         change.place(item.key, item.kind, size)

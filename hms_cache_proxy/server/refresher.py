@@ -13,13 +13,16 @@ import structlog
 
 from hms_cache_proxy.errors import CacheError, UpstreamError, WireError
 from hms_cache_proxy.methods import held
-from hms_cache_proxy.methods.loading.looking import Reload
+from hms_cache_proxy.methods.decision import Ask
+from hms_cache_proxy.methods.loading.looking import HOLD_BYTES, Reload
 from hms_cache_proxy.methods.loading.refreshing import Due
 from hms_cache_proxy.metrics import Failure, WorkerMetrics
 from hms_cache_proxy.upstream import replay
-from hms_cache_proxy.upstream.endpoints import Endpoints
+from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 from hms_cache_proxy.wire.scan import MessageScanner
+
+from . import twin
 
 TOGETHER_S = 0.02  # what comes due within this time is asked for together
 AT_ONCE = 4  # connections
@@ -69,14 +72,14 @@ class Refresher:
         left = list(reloads)
         try:
             async with self._slots, asyncio.timeout(self._request_timeout_s):
-                reader, writer = await self._connect()
+                endpoint, reader, writer = await self._connect()
                 try:
                     if identity:
                         said = await _ask(reader, writer, _SET_UGI, _SET_UGI_BEGINS + identity)
                         if not replay.succeeded(said):
                             raise WireError("the metastore refused set_ugi: nothing is asked as somebody else")
                     while left:
-                        reply = await _ask(reader, writer, left[0].ask.header, left[0].ask.message)
+                        reply = await _ask_bridged(endpoint, reader, writer, left[0].ask)
                         self._learn(left.pop(0), reply)
                 finally:
                     writer.close()
@@ -98,14 +101,14 @@ class Refresher:
         log.warning("a refresh failed; what is cached is given until it expires", error=error)
 
     def _learn(self, reload: Reload, reply: bytes) -> None:
-        well = held.said(reply) is held.Said.SUCCESS
+        well = held.kept_part(reload.ask.header.name.decode(), reply) is not None  # that it is gone is an answer, too
         if well:
             reload.learn(reply)
         else:
             reload.release()
         self._metrics.ttl_refreshed(reload.kind.label, "loaded" if well else "failed")
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self) -> tuple[Endpoint, asyncio.StreamReader, asyncio.StreamWriter]:
         problem = "no metastore is known"
         for endpoint in self._endpoints.candidates(monotonic_ns()):
             try:
@@ -116,12 +119,28 @@ class Refresher:
                 problem = f"{endpoint.uri}: {error}"
                 continue
             self._endpoints.connected(endpoint)
-            return streams
+            return endpoint, *streams
         raise UpstreamError(problem)
 
 
+async def _ask_bridged(
+    endpoint: Endpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ask: Ask
+) -> bytes:
+    """The reply, out of the twin's where the metastore lacks the method (methods/bridge.py)."""
+    header = ask.header
+    if header.name not in endpoint.lacks:
+        reply = await _ask(reader, writer, header, ask.message)
+        if not twin.is_bridged(header) or not twin.says_unknown_method(held.reply_header(reply), reply):
+            return reply
+        endpoint.lacks.add(header.name)
+    bridged = twin.twin_of(header, ask.message)
+    if bridged is None:
+        return await _ask(reader, writer, header, ask.message)
+    return bridged.splice(await _ask(reader, writer, bridged.asked, bridged.message))
+
+
 async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: Header, message: bytes) -> bytes:
-    """A request and its whole reply."""
+    """A request and its whole reply, which HOLD_BYTES bound."""
     writer.write(message)
     await writer.drain()
     scanner, received = MessageScanner(), bytearray()
@@ -130,6 +149,8 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked
         if not piece:
             raise ConnectionResetError("the metastore closed the connection")
         received += piece
+        if len(received) > HOLD_BYTES:
+            raise WireError(f"the reply to {asked.name!r} is longer than what may be kept")
         if isinstance(scanner.feed(piece), int):
             break
     reply = bytes(received)

@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from hms_cache_proxy.cache.targets import ALL
-from hms_cache_proxy.cache.ttl import ENTRY_OVERHEAD_BYTES, Bounds, Item, Kind, Load, TtlCache, key_of, target_key
+from hms_cache_proxy.cache.ttl import (
+    ENTRY_OVERHEAD_BYTES,
+    HOLDS,
+    Bounds,
+    Item,
+    Kind,
+    Load,
+    TtlCache,
+    key_of,
+    target_key,
+)
 from hms_cache_proxy.consistency.processes import started
 
 BOUNDS = {kind: Bounds(4, 8 * (ENTRY_OVERHEAD_BYTES + 10)) for kind in Kind}
@@ -56,6 +66,29 @@ def test_load_before_invalidation_is_never_seen(cache: TtlCache) -> None:
     assert _body(cache, b"1") == b"new"
 
 
+def test_holds_whose_time_is_over_are_forgotten(cache: TtlCache) -> None:
+    """Writes of unknown outcome leave theirs."""
+    for number in range(3 * HOLDS):
+        cache.hold([b"t%d" % number], 100 if number % 2 else FAR, 10 if number < HOLDS else 200)
+    with cache._env.begin() as txn:
+        assert txn.stat(cache._dbs[b"holds"])["entries"] <= 1.5 * HOLDS + 1
+    for number, put in ((0, 0), (1, 1)):
+        load = cache.begin([_key(b"1")], 300, FAR)
+        item = Item(Kind.TABLE, _key(b"1"), (b"t%d" % number,), b"x")
+        assert cache.publish(load, [item], 300) == put
+
+
+@pytest.mark.parametrize("body", [None, b"x" * 10_000])
+def test_what_is_gone_or_too_large_leaves_nothing(cache: TtlCache, body: bytes | None) -> None:
+    _load(cache, b"1", b"old", 10)
+    late = cache.begin([_key(b"1")], 5, FAR)
+    item = Item(Kind.TABLE, _key(b"1"), DEPENDS[b"1"], body)
+    assert cache.publish(late, [item], 20) == 0
+    assert _body(cache, b"1") == b"old", "what began earlier says nothing about it"
+    assert cache.publish(cache.begin([_key(b"1")], 20, FAR), [item], 30) == 0
+    assert _body(cache, b"1") is None and cache.sizes()[Kind.TABLE].entries == 0
+
+
 def test_invalidations_below_a_prefix(cache: TtlCache) -> None:
     long = b"qlong\0" + b"x" * 500
     cache.invalidate([b"qa\0b\0" + b"1", b"qa\0b\0" + b"2", b"qa\0bc\0" + b"3", b"p", b"r"])
@@ -78,8 +111,8 @@ def test_invalidation_reaches_what_depends_on_it_only(cache: TtlCache, target: b
 
 def test_nothing_is_published_while_a_write_is_in_flight(cache: TtlCache) -> None:
     _load(cache, b"1")
-    first = cache.hold([b"ta"], FAR)
-    second = cache.hold([b"ta"], FAR)
+    first = cache.hold([b"ta"], FAR, 10)
+    second = cache.hold([b"ta"], FAR, 10)
     assert _body(cache, b"1") is None, "a write about to leave invalidates"
     _load(cache, b"1", b"during", 20)
     cache.end_hold(first, [b"ta"])
@@ -91,7 +124,7 @@ def test_nothing_is_published_while_a_write_is_in_flight(cache: TtlCache) -> Non
 
 
 def test_write_of_unknown_outcome_ends_with_its_time(cache: TtlCache) -> None:
-    cache.hold([ALL], 100)
+    cache.hold([ALL], 100, 10)
     _load(cache, b"1", b"before", 99)
     assert _body(cache, b"1") is None
     _load(cache, b"1", b"then", 100)
@@ -236,7 +269,7 @@ class LoadingCacheMachine(RuleBasedStateMachine):
 
     @rule(target=holds, which=_targets, lasting=st.integers(0, 8))
     def hold(self, which: tuple[bytes, ...], lasting: int) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-        holds = self.cache.hold(which, self.now_ns + lasting)
+        holds = self.cache.hold(which, self.now_ns + lasting, self.now_ns)
         self.model.invalidate(which)
         self.model.holds[holds] = (self.now_ns + lasting, which)
         return holds, which

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -88,6 +89,14 @@ def add_partitions(client: MetastoreClient, database: str, values: list[list[str
             for one in values
         ]
     )
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Until it does; a failure after half a minute."""
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def _descriptor(location: str | None) -> Any:

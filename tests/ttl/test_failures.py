@@ -146,4 +146,3 @@ def test_a_reply_to_another_call_is_not_learned() -> None:
         asyncio.run(reload(Refresher(endpoints, metrics, connect_timeout_s=5, request_timeout_s=5)))
     assert not learned
     assert metrics.registry.get_sample_value("hms_proxy_upstream_failures_total", {"kind": "protocol"}) == 1
-

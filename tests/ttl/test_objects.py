@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from hive_metastore import ttypes  # type: ignore[import-untyped]  # generated
 
+from hms_cache_proxy.metrics import FLUSH_INTERVAL_S
 from tests.embedded.process import Embedded
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
@@ -169,6 +171,80 @@ def test_statistics_of_missing_partitions_only(filled: tuple[Recorded, str]) -> 
     second = world.client.get_partitions_statistics_req(request(NAMES[:5]))
     assert second == world.direct.get_partitions_statistics_req(request(NAMES[:5]))
     assert [one.args.request.partNames for one in world.asked.take()] == [[n.encode() for n in NAMES[3:5]]]
+
+
+def test_other_spellings_of_a_name_are_the_metastores_to_answer(
+    recorded: Callable[..., Recorded], unique_name: str
+) -> None:
+    """Calls by names take a name as it is stored, calls for one also others; neither may teach the other."""
+    world, where = recorded(TTL_CACHE_MISSING="true"), (unique_name, "t")
+    create_table(world.direct, unique_name)
+    add_partitions(world.direct, unique_name, [["x", "x"]])
+    good, others = "dt=x/region=x", ["DT=x/region=x", "dt=%78/region=x", "region=x/dt=x"]
+    for known in (False, True):
+        for name in (*others, good):
+            shown: list[Any] = []
+            for client in (world.client, world.direct):
+                try:
+                    shown.append(client.get_partition_by_name(*where, name))
+                except (ttypes.NoSuchObjectException, ttypes.MetaException) as refusal:
+                    shown.append((type(refusal), refusal.message))
+            assert shown[0] == shown[1], (name, known)
+        for other in others:
+            for names in ([good, other], [other], [other, good], [good]):
+                got = world.client.get_partitions_by_names(*where, names)
+                assert got == world.direct.get_partitions_by_names(*where, names), (names, known)
+        world.client.get_table(*where)
+
+
+def test_a_table_made_anew_has_other_partition_keys(recorded: Callable[..., Recorded], unique_name: str) -> None:
+    world, where = recorded(), (unique_name, "t")
+    for keys in ("dt region", "day area"):
+        create_table(world.client, unique_name, keys=keys)
+        add_partitions(world.client, unique_name, [["a", "r"]])
+        assert world.client.get_partition(*where, ["a", "r"]).values == ["a", "r"]
+        names = world.direct.get_partition_names(*where, -1)
+        assert world.client.get_partition_by_name(*where, names[0]).values == ["a", "r"]
+        if keys == "dt region":
+            world.client.drop_database(unique_name, False, True)
+    with pytest.raises(ttypes.NoSuchObjectException):
+        world.client.get_partition_by_name(*where, "dt=a/region=r")
+
+
+def test_partitions_with_too_many_columns_are_never_kept(recorded: Callable[..., Recorded], unique_name: str) -> None:
+    world, where = recorded(TTL_PARTITION_COLUMN_LIMIT="1"), (unique_name, "t")
+    create_table(world.direct, unique_name)
+    add_partitions(world.direct, unique_name, [["narrow", "r"]])
+    wide = world.direct.get_partition(*where, ["narrow", "r"])
+    wide.values = ["wide", "r"]
+    wide.sd.cols.append(ttypes.FieldSchema(name="e", type="string"))
+    wide.sd.location += "wide"
+    world.direct.add_partition(wide)
+    client = world.client
+    client.get_table(*where)
+    reads: dict[str, Callable[[str], Any]] = {
+        "get_partitions_by_names": lambda dt: client.get_partitions_by_names(*where, [f"dt={dt}/region=r"]),
+        "get_partition_by_name": lambda dt: client.get_partition_by_name(*where, f"dt={dt}/region=r"),
+        "get_partition": lambda dt: client.get_partition(*where, [dt, "r"]),
+        "get_partition_with_auth": lambda dt: client.get_partition_with_auth(*where, [dt, "r"], "u", []),
+        "get_partitions_ps": lambda dt: client.get_partitions_ps(*where, [dt, ""], -1),
+        "get_partitions_ps_with_auth": lambda dt: client.get_partitions_ps_with_auth(*where, [dt, ""], -1, "u", []),
+        "get_partitions_by_filter": lambda dt: client.get_partitions_by_filter(*where, f"dt = '{dt}'", 5),
+        "get_part_specs_by_filter": lambda dt: client.get_part_specs_by_filter(*where, f"dt = '{dt}'", 5),
+    }
+    for method, read in reads.items():
+        for dt, asked in (("narrow", []), ("wide", [method])):
+            read(dt)
+            world.asked.take()
+            read(dt)
+            assert [one.method for one in world.asked.take()] == asked, dt
+    for read in (lambda: client.get_partitions(*where, -1), lambda: client.get_partitions_pspec(*where, -1)):
+        read()
+        world.asked.take()
+        read()
+        assert len(world.asked.take()) == 1
+    time.sleep(1.5 * FLUSH_INTERVAL_S)
+    assert world.proxy.metric("hms_proxy_ttl_over_column_limit_total") == 2 * len(reads) + 4
 
 
 def test_a_write_invalidates_for_everybody_also_when_it_fails(

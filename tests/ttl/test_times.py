@@ -13,7 +13,7 @@ from hive_metastore import ttypes  # type: ignore[import-untyped]  # generated
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.hive import Metastore
-from tests.ttl.conftest import ALWAYS, Recorded, add_partitions, create_table
+from tests.ttl.conftest import ALWAYS, Recorded, add_partitions, create_table, until
 
 VALUES = [["d1", "r"], ["d2", "r"], ["d3", "r"]]
 NAMES = ["dt=d1/region=r", "dt=d2/region=r", "dt=d3/region=r"]
@@ -58,8 +58,8 @@ def test_what_is_due_is_given_and_loaded_behind(recorded: Callable[..., Recorded
     assert world.client.get_partition_by_name(unique_name, "t", NAMES[0]).values == VALUES[0]
     time.sleep(0.3)
     world.asked.let_go()
-    _until(lambda: world.client.get_table(unique_name, "t").owner == "changed elsewhere")
-    _until(lambda: world.proxy.metric("hms_proxy_ttl_refreshes_total", kind="partition", result="loaded") >= 1)
+    until(lambda: world.client.get_table(unique_name, "t").owner == "changed elsewhere")
+    until(lambda: world.proxy.metric("hms_proxy_ttl_refreshes_total", kind="partition", result="loaded") >= 1)
     asked = {one.method: one for one in world.asked.take()}
     assert sorted(asked["get_partitions_by_names"].args.names) == [name.encode() for name in NAMES], "one call for all"
     assert set(asked) <= {"get_table", "get_partitions_by_names", "get_partition_by_name"}
@@ -97,7 +97,7 @@ def test_filters_and_statistics_are_refreshed_together(recorded: Callable[..., R
     assert read() == 0, "the old one is given"
     time.sleep(0.3)
     world.asked.let_go()
-    _until(lambda: read() == 77)
+    until(lambda: read() == 77)
     time.sleep(0.3)
     asked = world.asked.take()
     assert sorted(one.method for one in asked) == [
@@ -213,7 +213,7 @@ def test_sizes_by_kind(recorded: Callable[..., Recorded], unique_name: str) -> N
         "table": 1,
     }
     assert sizes["partition"]["bytes"] > 2 * 150 and sizes["functions"] == {"entries": 0, "bytes": 0}
-    _until(lambda: world.proxy.metric("hms_proxy_ttl_bytes", kind="partition") == sizes["partition"]["bytes"])
+    until(lambda: world.proxy.metric("hms_proxy_ttl_bytes", kind="partition") == sizes["partition"]["bytes"])
     assert world.proxy.metric("hms_proxy_cache_objects", kind="partition") == 2
 
 
@@ -263,17 +263,10 @@ def test_it_steps_in_where_the_log_is_silent(
     proxy = new_proxy(silent_hms, settings=settings, store=False)
     with MetastoreClient(*silent_hms.address) as direct, MetastoreClient(*proxy.address) as client:
         create_table(direct, unique_name)
-        _until(lambda: proxy.status()["mode"] == "ttl")
+        until(lambda: proxy.status()["mode"] == "ttl")
         client.get_table(unique_name, "t")
         client.get_table(unique_name, "t")
         _own(client, unique_name, "new")
         assert client.get_table(unique_name, "t").owner == "new"
         _own(direct, unique_name, "newer")
         assert client.get_table(unique_name, "t").owner == "new", "it is TTL mode that answers"
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

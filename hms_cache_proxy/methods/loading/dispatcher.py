@@ -31,7 +31,7 @@ from ..plan import EVERYTHING, Plan, plan
 from ..table import OTHER_LABEL
 from ..table import Kind as Calls
 from . import filters, lists, partitions, statistics, tables
-from .kinds import KINDS, OF_ROLES, ROLE_WRITES, ROLES
+from .kinds import KINDS, read_targets, write_targets
 from .looking import Conversation, Look, Maker, Shared
 from .refreshing import Due
 from .whole import Whole
@@ -143,7 +143,8 @@ class LoadingDispatcher(BaseDecider):
             return self._read(session, found, kind, header, message, now_ns, complete=complete, patient=patient)
         if calls is Calls.WRITE or calls is Calls.TRANSACTION:
             targets = found.named(message, header.body, DEFAULT_CATALOG, complete=complete)
-            targets += (ROLES,) if label in ROLE_WRITES else ()
+            if calls is Calls.WRITE or targets:
+                targets = write_targets(label, targets)
             if not targets:
                 return Forward(label, "relay" if calls is Calls.TRANSACTION else "write", calls.value)
             return self._write(label, targets, "")
@@ -189,7 +190,7 @@ class LoadingDispatcher(BaseDecider):
             return Forward(label, "miss", "arguments", retry=True)
         if _brings_write_ids(args):
             return Forward(label, "miss", "write_id", retry=True)
-        look = self._look(session, found, kind, header, message)
+        look = self._look(session, found, kind, header, message, args)
         if not look.policy(kind).cached:
             return Forward(label, "miss", "ttl_off", retry=True)
         try:
@@ -224,12 +225,11 @@ class LoadingDispatcher(BaseDecider):
         ask = conversation.ask()
         return Forward(label, "miss", "not_loaded", self._max_bytes, retry=True, pending=pending, ask=ask)
 
-    def _look(self, session: Session, found: Plan, kind: Kind, header: Header, message: bytes) -> Look:
-        depends = found.targets(message, header.body, DEFAULT_CATALOG)
-        if kind in OF_ROLES:
-            depends = (ROLES,)
+    def _look(self, session: Session, found: Plan, kind: Kind, header: Header, message: bytes, args: Any) -> Look:
+        named = found.targets(message, header.body, DEFAULT_CATALOG)
+        depends = read_targets(found.method.name, kind, named, args)
         user = (session.identity or b"") if self._per_user else b""
-        look = Look(self._shared, user, depends or EVERYTHING)
+        look = Look(self._shared, user, depends)
         for target in depends:
             parts = target[1:].split(b"\0")
             if target[:1] == b"t" and len(parts) == 3:
@@ -250,7 +250,7 @@ class LoadingDispatcher(BaseDecider):
         """The request is about to leave."""
         pending = forward.pending
         if isinstance(pending, _Writing) and not pending.holds:
-            pending.holds = self._cache.hold(pending.targets, self._shared.ends_ns())
+            pending.holds = self._cache.hold(pending.targets, self._shared.ends_ns(), monotonic_ns())
 
     def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
         """The first bytes of the reply are here and none has been passed on."""

@@ -129,7 +129,7 @@ class ByFilter(Conversation):
     def _learn_names(self, reply: bytes) -> None:
         names = _names_in(reply)
         if names is None:
-            self.look.release()
+            self.look.refused(self._names_kind, reply_header(reply).name.decode(), reply, [self._names_key])
         else:
             self._publish_names(names)
 

@@ -1,20 +1,26 @@
 """Which kind of entry each read is in TTL mode, and what the calls about roles and privileges touch.
 
 Job: one literal table over the methods of the method table (methods/table.py), whose rules tell what a read depends on
-and what a write touches; roles and privileges, which that table leaves alone, have one target of their own here.
-Must not know: requests, entries. Owner: any process; constants.
+and what a write touches; and the targets of what those leave alone: roles and privileges, and what constraints say
+of other tables. Must not know: entries. Owner: any process; constants.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.cache.targets import ALL, Target
 from hms_cache_proxy.cache.ttl import Kind
+from hms_cache_proxy.consistency import names
+from hms_cache_proxy.wire import spec
 
 ROLES: Final[Target] = b"R"
 """Roles, grants and privileges, all of them."""
+
+REFERRED: Final[Target] = b"KA"
+"""Any table was altered: foreign keys show the names of the tables and columns that they refer to."""
 
 _METHODS: Final[Mapping[Kind, str]] = {
     Kind.DATABASE: "get_database get_database_req get_catalog get_catalogs",
@@ -50,3 +56,47 @@ ROLE_WRITES: Final = frozenset(
     " grant_revoke_privileges refresh_privileges".split()
 )
 """Writes that change roles or privileges."""
+
+_NAMES_OTHERS: Final = frozenset(("get_foreign_keys", "get_all_table_constraints"))
+_DROPS: Final = ("drop_table", "drop_constraint", "drop_database")
+_WITH_AUTH: Final = ("_with_auth", "_with_auth_req")
+
+
+def read_targets(label: str, kind: Kind, named: tuple[Target, ...], args: Any) -> tuple[Target, ...]:
+    """What an entry depends on. `named`: what the method table says."""
+    if kind is Kind.TABLE_PRIVILEGES:
+        return (ROLES, *_object(args.hiveObject))
+    if kind in OF_ROLES:
+        return (ROLES,)
+    found = named or (ALL,)
+    if kind is Kind.CONSTRAINTS:
+        found += (targets.CONSTRAINTS, REFERRED) if label in _NAMES_OTHERS else (targets.CONSTRAINTS,)
+    return (*found, ROLES) if label.endswith(_WITH_AUTH) else found
+
+
+def write_targets(label: str, named: tuple[Target, ...]) -> tuple[Target, ...]:
+    """What a write invalidates. Hive drops constraints by name: also of other tables (docs/consistency.md)."""
+    if label in ROLE_WRITES:
+        named += (ROLES,)
+    if label.startswith("alter_table"):
+        named += (REFERRED,)
+    return (*named, targets.CONSTRAINTS) if label.startswith(_DROPS) else named
+
+
+def _object(ref: Any) -> tuple[Target, ...]:
+    """The object whose privileges are asked for: they go with it. Everything where it cannot be told."""
+    types = spec.enum("HiveObjectType")
+    if ref is None or ref.objectType is None:
+        return (ALL,)
+    if ref.objectType == types["GLOBAL"]:
+        return ()
+    split = names.split_database(ref.dbName)
+    database = None if split is None else names.read_name(split[1])
+    if split is None or database is None:
+        return (ALL,)
+    catalog = (split[0] if ref.catName is None else ref.catName).lower()
+    whole = targets.database(catalog, database)
+    table = names.read_name(ref.objectName)
+    if ref.objectType == types["DATABASE"]:
+        return (whole,)
+    return (ALL,) if table is None else (whole, targets.table(catalog, database, table))

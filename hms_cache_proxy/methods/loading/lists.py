@@ -47,7 +47,7 @@ class Listed(Conversation):
         """Keep the reply, and the partitions in it."""
         item = self._whole.item(reply)
         if item is None:
-            self.look.release()
+            self._whole.learn(reply)
         else:
             self.look.publish([item, *self._entries(reply)])
 
@@ -65,7 +65,7 @@ class Listed(Conversation):
             if name is not None:
                 names[partition.values] = name
                 alike.append(partition)
-        return PartitionEntries(self.look, self._table).items(alike, names)
+        return PartitionEntries(self.look, self._table).items(alike, names, counted=True)
 
 
 def listed(look: Look, header: Header, args: Any, arguments: bytes) -> Listed | None:

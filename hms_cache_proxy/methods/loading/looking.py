@@ -6,10 +6,10 @@ know: methods. Owner: one per request, on the worker's loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic_ns
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import structlog
 
@@ -22,12 +22,21 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from ..decision import Ask
+from ..held import kept_part
 from .members import OF_PARTITIONS, Members
 
 log = structlog.get_logger()
 
 HOLD_BYTES = 64 << 20
 """Of a reply that is taken apart. A longer one is relayed as it comes, and not kept."""
+
+
+class KnownKeys(NamedTuple):
+    """Names of a table's partition keys, and of which load they are."""
+
+    names: tuple[bytes, ...]
+    seq: int
+    began_ns: int
 
 
 @dataclass(slots=True)
@@ -39,8 +48,8 @@ class Shared:
     metrics: WorkerMetrics
     request_time_ns: int
     touched: set[bytes] = field(default_factory=set)
-    keys_of_tables: dict[tuple[bytes, ...], tuple[bytes, ...]] = field(default_factory=dict)
-    """Names of partition keys by (catalog, database, table), as replies have shown them."""
+    keys_of_tables: dict[tuple[bytes, ...], KnownKeys] = field(default_factory=dict)
+    """By (catalog, database, table), as replies have shown them."""
 
     def ends_ns(self) -> int:
         """Until when a call that begins now may take."""
@@ -106,6 +115,12 @@ class Look:
         self.due = due
         return found
 
+    def is_young(self, kind: Kind, seq: int, began_ns: int) -> bool:
+        """May what a load has told be used still? For what no entry says."""
+        with self.shared.cache.snapshot() as snapshot:
+            since = snapshot.invalidated(self.depends)
+        return seq >= since and began_ns > monotonic_ns() - self.policy(kind).ttl_s * 1e9
+
     def again(self) -> Look:
         """The same view, of another load."""
         return replace(self, due={}, load=None)
@@ -134,6 +149,13 @@ class Look:
             except CacheError as error:
                 self.shared.troubled(error)
 
+    def refused(self, kind: Kind, method: str, reply: bytes, keys: Iterable[bytes]) -> None:
+        """The reply is no value. If it says that there is no such thing, what was known of it goes."""
+        if kept_part(method, reply) is None:
+            self.release()
+        else:
+            self.publish([Item(kind, key, self._depends(kind), None) for key in keys])
+
     def release(self) -> None:
         """The load has ended without anything to keep."""
         load, self.load = self.load, None
@@ -144,7 +166,7 @@ class Look:
                 self.shared.troubled(error)
 
     def item(
-        self, kind: Kind, key: bytes, body: bytes, *, absent: bool = False, member: Target | None = None
+        self, kind: Kind, key: bytes, body: bytes | None, *, absent: bool = False, member: Target | None = None
     ) -> Item:
         """An entry of this request's object. `member`: the target of the partition that it is of, if it is of one."""
         depends = self._depends(kind) if member is None else (*self.depends, member)

@@ -28,7 +28,7 @@ from ..decision import Ask
 from ..held import reply_header, returned_at
 from ..readers.base import success_struct, success_structs, wrapped_structs
 from ..readers.part_names import make_name, split_name
-from .looking import Conversation, Due, Look, question, says_only
+from .looking import Conversation, Due, KnownKeys, Look, question, says_only
 from .members import Members, Name, target_of
 from .tables import partition_keys
 
@@ -37,6 +37,7 @@ _SHOWN = ("values", "catName", "sd.cols.name", "privileges.rolePrivileges")
 _BY_NAMES = ("db_name", "tbl_name", "names", "engine")
 ASKED_AT_ONCE = 20_000
 """More missing partitions than this are the metastore's to answer as a whole."""
+
 
 class Shown:
     """One partition of a reply: its bytes, its values, which way it was shown, how many columns it has, and whether it
@@ -97,21 +98,18 @@ class PartitionEntries:
 
     def get(self, way: bytes, wanted: list[bytes]) -> list[Found | None]:
         """Entries by name, whichever way they were shown where that makes no difference."""
-        plain = self.look.get(
-            Kind.PARTITION, [self.key(PLAIN, name) for name in wanted], Members(self.table, wanted)
-        )
+        plain = self.look.get(Kind.PARTITION, [self.key(PLAIN, name) for name in wanted], Members(self.table, wanted))
         missing = [number for number, found in enumerate(plain) if found is None]
         if missing:
             names = [wanted[number] for number in missing]
-            others = self.look.get(
-                Kind.PARTITION, [self.key(way, name) for name in names], Members(self.table, names)
-            )
+            others = self.look.get(Kind.PARTITION, [self.key(way, name) for name in names], Members(self.table, names))
             for number, found in zip(missing, others, strict=True):
                 plain[number] = found
         return plain
 
-    def items(self, shown: list[Shown], asked: dict[tuple[bytes, ...], bytes]) -> list[Item]:
-        """Entries for partitions whose names are known; not of those with too many columns."""
+    def items(self, shown: list[Shown], asked: dict[tuple[bytes, ...], bytes], *, counted: bool = False) -> list[Item]:
+        """Entries for partitions whose names are known; not of those with too many columns, which the metrics count
+        unless they are `counted`."""
         limit = self.look.shared.section.partition_column_limit
         items = []
         for partition in shown:
@@ -119,24 +117,31 @@ class PartitionEntries:
             if name is None:
                 continue
             if limit and partition.columns > limit:
-                self.look.shared.metrics.ttl_over_limit.inc()
+                self.look.shared.metrics.ttl_over_limit.inc(not counted)
                 continue
             items.append(self.item(partition.shape, name, partition.body))
         return items
 
-    def item(self, shape: bytes, name: bytes, body: bytes, *, absent: bool = False) -> Item:
+    def item(self, shape: bytes, name: bytes, body: bytes | None, *, absent: bool = False) -> Item:
         """An entry of one of them."""
         member = target_of(self.table, name)
         return self.look.item(Kind.PARTITION, self.key(shape, name), body, absent=absent, member=member)
 
     def remember_keys(self, name: bytes) -> None:
-        """A name that the metastore has shows the table's partition keys."""
-        parts = split_name(name)
+        """A name that the load under way has shown tells the table's partition keys."""
+        parts, load = split_name(name), self.look.load
         known = self.look.shared.keys_of_tables
-        if parts is not None and self.table not in known:
+        if parts is not None and load is not None:
             if len(known) > 10_000:
                 known.clear()
-            known[self.table] = tuple(parts)
+            known[self.table] = KnownKeys(tuple(parts), load.seq, load.began_ns)
+
+    def keys(self) -> tuple[bytes, ...] | None:
+        """The table's partition keys, if what has told them is as young as a partition has to be."""
+        known = self.look.shared.keys_of_tables.get(self.table)
+        if known is not None and self.look.is_young(Kind.PARTITION, known.seq, known.began_ns):
+            return known.names
+        return partition_keys(self.look, self.table)
 
 
 class PartitionsByNames(Conversation):
@@ -224,7 +229,8 @@ class PartitionsByNames(Conversation):
         """The reply to the client's own request."""
         shown = partitions_in(self._method, reply, wrapped=self._wrapped)
         if shown is None:
-            self.look.release()
+            keys = [self.key(way, name) for name in self._missing for way in (PLAIN, LIST)]
+            self.look.refused(self.kind, self._method, reply, keys)
         else:
             self._publish(shown)
 
@@ -234,20 +240,18 @@ class PartitionsByNames(Conversation):
         items = self._entries.items(shown, asked)
         there = {asked.get(partition.values): partition.body for partition in shown}
         self._compare(there)
-        if None not in there and self.look.policy(Kind.PARTITION).cache_missing:
+        if None not in there:
+            body = b"" if self.look.policy(Kind.PARTITION).cache_missing else None
             absent = [name for name in self._missing if name not in there]
-            items += [
-                self._entries.item(shape, name, b"", absent=True)
-                for name in absent
-                for shape in (PLAIN, LIST)
-            ]
+            items += [self._entries.item(way, name, body, absent=True) for name in absent for way in (PLAIN, LIST)]
+            items += [self._entries.item(SINGLE, name, None) for name in absent]
+        if there and None not in there:
+            self._entries.remember_keys(next(name for name in there if name is not None))
         self.look.publish(items)
         for name, body in there.items():
             if name is None:
                 return False
             self._known[name] = body
-        if there:
-            self._entries.remember_keys(next(name for name in there if name is not None))
         return True
 
     def _is_to_be_compared(self) -> bool:
@@ -272,8 +276,12 @@ def by_names(look: Look, header: Header, args: Any, arguments: bytes) -> Partiti
     else:
         request = args
     table = table_of(request.db_name, request.tbl_name)
-    if table is None or not request.names or any(split_name(name) is None for name in request.names):
+    if table is None or not request.names:
         return None
+    split = [split_name(name) for name in set(request.names)]
+    values = {tuple(parts.values()) for parts in split if parts is not None}
+    if len(values) != len(split):
+        return None  # two spellings of one name, of which at most one is a partition's
     return PartitionsByNames(look, header, table, args, request.names)
 
 
@@ -297,12 +305,23 @@ class OnePartition(Conversation):
     def learn(self, reply: bytes) -> None:
         """Keep the partition."""
         shown = partition_in(self._method, reply)
-        parts = split_name(self._name)
-        if shown is None or parts is None or tuple(parts.values()) != shown.values:
+        if shown is None:
+            keys = [self._entries.key(way, self._name) for way in (PLAIN, SINGLE)]
+            self.look.refused(self.kind, self._method, reply, keys)
+        elif self._is_its_name(shown.values):
+            self._entries.remember_keys(self._name)
+            self.look.publish(self._entries.items([shown], {shown.values: self._name}))
+        else:
             self.look.release()
-            return
-        self.look.publish(self._entries.items([shown], {shown.values: self._name}))
-        self._entries.remember_keys(self._name)
+
+    def _is_its_name(self, values: tuple[bytes, ...]) -> bool:
+        """Whether calls for lists know the partition by this name, too: single calls also take other spellings, another
+        order of the keys, and on Hive 4 other cases."""
+        parts = split_name(self._name)
+        if parts is None or tuple(parts.values()) != values or any(key != key.lower() for key in parts):
+            return False
+        ordered = len(set(values)) == len(values) or self._entries.keys() == tuple(parts)
+        return ordered and make_name([(key, b"") for key in parts], values) == self._name
 
 
 def one_partition(look: Look, header: Header, args: Any, arguments: bytes) -> OnePartition | None:
@@ -313,7 +332,7 @@ def one_partition(look: Look, header: Header, args: Any, arguments: bytes) -> On
     if header.name == b"get_partition_by_name":
         name = args.part_name
     else:
-        keys = partition_keys(look, table) or look.shared.keys_of_tables.get(table)
+        keys = PartitionEntries(look, table).keys()
         if keys is None or args.part_vals is None or len(keys) != len(args.part_vals) or not all(args.part_vals):
             return None
         name = make_name([(key, b"") for key in keys], args.part_vals)

@@ -112,7 +112,8 @@ class StatisticsOfPartitions(Conversation):
         """The reply to the client's own request."""
         found = _by_name(reply)
         if found is None:
-            self.look.release()
+            keys = [self._key(name) for name in self._missing]
+            self.look.refused(self.kind, "get_partitions_statistics_req", reply, keys)
         else:
             self._publish(found)
 

@@ -1,4 +1,4 @@
-"""Tables as objects: get_table and get_table_req share entries, and lists of tables fill them.
+"""Tables as objects: get_table and get_table_req share entries.
 
 Job: arguments to names, replies to Table structs and back, by splicing. Must not know: ages, claims. A request that
 says what its client can do, or brings a ValidWriteIdList, may be answered differently: it is no object's. Owner: one
@@ -16,7 +16,7 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 
 from .. import shapes
-from ..held import returned_at
+from ..held import kept_part, returned_at
 from ..readers.base import success_struct, wrapped_struct
 from .looking import Conversation, Look, says_only
 from .members import Name
@@ -33,9 +33,10 @@ class OneTable(Conversation):
     def __init__(self, look: Look, header: Header, name: tuple[bytes, bytes, bytes], arguments: bytes) -> None:
         self.look = look
         self.kind = Kind.TABLE
-        self._wrapped = header.name == b"get_table_req"
+        self._method = header.name.decode()
+        self._wrapped = self._method == "get_table_req"
         self._key = table_key(look, name)
-        self._whole = Whole(look, header.name.decode(), arguments, Kind.TABLE)
+        self._whole = Whole(look, self._method, arguments, Kind.TABLE)
 
     def wanted(self) -> tuple[bytes | None, list[bytes]]:
         """The result, or the table's key. That a table does not exist is kept in each method's own words."""
@@ -49,7 +50,9 @@ class OneTable(Conversation):
         """Keep the Table struct; what says more than a Table is kept whole."""
         span = returned_at(reply, wrapped=self._wrapped)
         if span is None:
-            self._whole.learn(reply)
+            gone = [] if kept_part(self._method, reply) is None else [self.look.item(Kind.TABLE, self._key, None)]
+            whole = self._whole.item(reply)
+            self.look.publish(gone if whole is None else [*gone, whole])
         else:
             self.look.publish([self.look.item(Kind.TABLE, self._key, reply[slice(*span)])])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from hms_cache_proxy.cache.ttl import Item, Kind
 
 from ..held import kept_part
+from . import columns
 from .looking import Conversation, Look
 
 
@@ -30,14 +31,21 @@ class Whole(Conversation):
         """Keep it, unless it is a refusal."""
         item = self.item(reply)
         if item is None:
-            self.look.release()
+            self.look.refused(self.kind, self._method, reply, [self._key])
         else:
             self.look.publish([item])
 
     def item(self, reply: bytes) -> Item | None:
-        """The entry; None for a refusal."""
+        """The entry, an empty one for partitions with too many columns; None for a refusal."""
         body = kept_part(self._method, reply)
         absent = body is not None and body[1:3] != b"\0\0"
         if body is None or (absent and not self.look.policy(self.kind).cache_missing):
             return None
-        return self.look.item(self.kind, self._key, body, absent=absent)
+        wide = self.kind is Kind.PARTITION and not absent and self._is_too_wide(reply)
+        return self.look.item(self.kind, self._key, None if wide else body, absent=absent)
+
+    def _is_too_wide(self, reply: bytes) -> bool:
+        limit = self.look.shared.section.partition_column_limit
+        count = columns.over(self._method, reply, limit) if limit else 0
+        self.look.shared.metrics.ttl_over_limit.inc(count)
+        return count > 0

@@ -1,0 +1,56 @@
+"""How many columns the partitions of a reply have, whichever call it answers.
+
+Job: from a reply that is kept whole to the numbers that `ttl.partition_column_limit` is about. Must not know: settings,
+entries. Owner: any process; the projected classes are cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, Final
+
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.wire import spec
+
+from .. import shapes
+from ..held import reply_header
+
+_OF_PARTITION: Final = ("sd.cols.name",)
+_OF_SPEC: Final = ("sharedSDPartitionSpec.sd.cols.name", "partitionList.partitions.sd.cols.name")
+_HOLDERS: Final = {"Partition": _OF_PARTITION, "PartitionSpec": _OF_SPEC}
+
+
+def over(method: str, reply: bytes, limit: int) -> int:
+    """How many partitions (of specs: descriptors) of a reply have more columns than this. A reply that cannot be read
+    counts as one."""
+    paths = _paths(method)
+    try:
+        decoded, _ = spec.decode(shapes.result_projection(method, paths), reply, reply_header(reply).body)
+    except WireError:
+        return 1
+    return sum(count > limit for path in paths for count in _counts(decoded, path.split(".")[:-1]))
+
+
+def _counts(value: Any, steps: Sequence[str]) -> Iterator[int]:
+    if value is None:
+        return
+    if not steps:
+        yield len(value)
+        return
+    for row in value if isinstance(value, list) else (value,):
+        yield from _counts(getattr(row, steps[0]), steps[1:])
+
+
+@cache
+def _paths(method: str) -> tuple[str, ...]:
+    """Where in a method's result the names of partitions' columns are."""
+    success = _element(next(row.type for row in spec.METHODS[method].result if row.name == "success"))
+    if success in _HOLDERS:
+        return tuple(f"success.{path}" for path in _HOLDERS[success])
+    rows = spec.fields(success)
+    return tuple(f"success.{row.name}.{path}" for row in rows for path in _HOLDERS.get(_element(row.type), ()))
+
+
+def _element(name: str) -> str:
+    return name.removeprefix("list<").removesuffix(">")

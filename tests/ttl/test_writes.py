@@ -1,0 +1,77 @@
+"""Writes through the proxy are seen at once also where they change what is said of something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hive_metastore import ttypes  # type: ignore[import-untyped]  # generated
+
+from tests.ttl.conftest import Recorded, create_table
+
+
+def test_foreign_keys_follow_the_tables_they_refer_to(recorded: Callable[..., Recorded], unique_name: str) -> None:
+    world, database = recorded(), unique_name
+    client = world.client
+    create_table(client, database, "parent", keys="")
+    child = client.get_table(database, "parent")
+    child.tableName, child.sd.location = "child", None
+    client.create_table(child)
+    where = {"table_db": database, "table_name": "parent", "column_name": "c", "key_seq": 1}
+    flags = {"enable_cstr": False, "validate_cstr": False, "rely_cstr": False}
+    primary = ttypes.SQLPrimaryKey(**where, pk_name=f"{database}_pk", **flags)
+    foreign = ttypes.SQLForeignKey(
+        pktable_db=database,
+        pktable_name="parent",
+        pkcolumn_name="c",
+        fktable_db=database,
+        fktable_name="child",
+        fkcolumn_name="c",
+        key_seq=1,
+        update_rule=0,
+        delete_rule=0,
+        fk_name=f"{database}_fk",
+        pk_name=f"{database}_pk",
+        **flags,
+    )
+    client.add_primary_key(ttypes.AddPrimaryKeyRequest([primary]))
+    client.add_foreign_key(ttypes.AddForeignKeyRequest([foreign]))
+
+    def shown(of: Any) -> Any:
+        request = ttypes.ForeignKeysRequest(foreign_db_name=database, foreign_tbl_name="child")
+        return of.get_foreign_keys(request).foreignKeys
+
+    assert [key.pktable_name for key in shown(client)] == ["parent"]
+    world.asked.take()
+    shown(client)
+    assert world.asked.take() == []
+    parent = client.get_table(database, "parent")
+    parent.tableName = "renamed"
+    client.alter_table(database, "parent", parent)
+    assert [key.pktable_name for key in shown(client)] == ["renamed"]
+    client.drop_table(database, "renamed", False)
+    assert shown(client) == shown(world.direct) == []
+
+
+def test_privileges_go_with_their_object(recorded: Callable[..., Recorded], unique_name: str) -> None:
+    world, database = recorded(), unique_name
+    client = world.client
+    ref = ttypes.HiveObjectRef(objectType=ttypes.HiveObjectType.TABLE, dbName=database, objectName="t")
+    info = ttypes.PrivilegeGrantInfo("SELECT", 0, "o", ttypes.PrincipalType.USER, False)
+    granted = ttypes.HiveObjectPrivilege(ref, "anna", ttypes.PrincipalType.USER, info)
+    reads: list[Callable[[Any], Any]] = [
+        lambda of: of.list_privileges("anna", ttypes.PrincipalType.USER, ref),
+        lambda of: of.get_privilege_set(ref, "anna", []).userPrivileges["anna"],
+    ]
+    create_table(client, database)
+    client.grant_privileges(ttypes.PrivilegeBag([granted]))
+    assert [len(read(client)) for read in reads] == [1, 1]
+    world.asked.take()
+    assert [len(read(client)) for read in reads] == [1, 1]
+    assert world.asked.take() == []
+    client.drop_table(database, "t", False)
+    for read in reads:
+        assert read(client) == read(world.direct) == []
+    client.drop_database(database, False, True)
+    create_table(client, database)
+    assert [read(client) for read in reads] == [[], []]
