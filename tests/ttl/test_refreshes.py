@@ -77,6 +77,7 @@ def test_no_entry_is_given_past_its_time_while_the_metastore_is_gone(
             given.append(asked)
             time.sleep(0.05)
     world.asked.let_go()
+    assert world.client.get_table(unique_name, "t").owner == "o", "it waits for the load that is under way"
     assert any(asked > began + 1 for asked in given), "refreshes have been due"
     assert max(given) <= loaded + 3.0
 
@@ -87,3 +88,26 @@ def refused(read: Callable[[], object]) -> bool:
     except ttypes.NoSuchObjectException:
         return True
     return False
+
+
+def test_what_is_compared_is_counted_and_the_metastores_is_given(
+    recorded: Callable[..., Recorded], unique_name: str
+) -> None:
+    world, where = recorded(TTL_VALIDATION_PERCENTAGE="100"), (unique_name, "t")
+    create_table(world.direct, unique_name)
+    add_partitions(world.direct, unique_name, VALUES)
+    reads: list[Callable[[], int]] = [
+        lambda: int(world.client.get_partitions_by_names(*where, NAMES)[0].lastAccessTime),
+        lambda: int(world.client.get_partition_by_name(*where, NAMES[0]).lastAccessTime),
+    ]
+    for number, read in enumerate(reads):
+        read()
+        partition = world.direct.get_partition_by_name(*where, NAMES[0])
+        partition.lastAccessTime = 77 + number
+        world.direct.alter_partition(*where, partition)
+        assert read() == 77 + number
+
+    def counted(result: str) -> float:
+        return world.proxy.metric("hms_proxy_ttl_validations_total", result=result)
+
+    until(lambda: (counted("different"), counted("same")) == (2, 2))

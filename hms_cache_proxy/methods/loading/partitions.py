@@ -127,6 +127,11 @@ class PartitionEntries:
         member = target_of(self.table, name)
         return self.look.item(Kind.PARTITION, self.key(shape, name), body, absent=absent, member=member)
 
+    def is_to_be_compared(self) -> bool:
+        """Whether chance has it that what is here is compared with the metastore's answer."""
+        percentage = self.look.shared.section.validation_percentage
+        return bool(percentage) and random() * 100 < percentage
+
     def remember_keys(self, name: bytes) -> None:
         """A name that the load under way has shown tells the table's partition keys."""
         parts, load = split_name(name), self.look.load
@@ -167,7 +172,7 @@ class PartitionsByNames(Conversation):
         found = self._entries.get(LIST, self._names)
         self._known = {n: f.body for n, f in zip(self._names, found, strict=True) if f is not None and not f.absent}
         self._missing = [n for n, f in zip(self._names, found, strict=True) if f is None]
-        if not self._missing and self._names and self._is_to_be_compared():
+        if not self._missing and self._names and self._entries.is_to_be_compared():
             self._compared, self._known, self._missing = self._known, {}, self._names
         if self._missing:
             return None, [self._entries.key(LIST, name) for name in self._missing]
@@ -254,10 +259,6 @@ class PartitionsByNames(Conversation):
             self._known[name] = body
         return True
 
-    def _is_to_be_compared(self) -> bool:
-        percentage = self.look.shared.section.validation_percentage
-        return bool(percentage) and random() * 100 < percentage
-
     def _compare(self, there: dict[bytes | None, bytes]) -> None:
         for name, body in self._compared.items():
             self.look.shared.metrics.ttl_compared(same=there.get(name) == body)
@@ -294,10 +295,13 @@ class OnePartition(Conversation):
         self._method = header.name.decode()
         self._entries = PartitionEntries(look, table)
         self._name = name
+        self._compared: bytes | None = None
 
     def wanted(self) -> tuple[bytes | None, list[bytes]]:
         """The result, or the partition's key. Its absence is told by the metastore, in its own words."""
         found = self._entries.get(SINGLE, [self._name])[0]
+        if found is not None and not found.absent and self._entries.is_to_be_compared():
+            self._compared, found = found.body, None
         if found is None or found.absent:
             return None, [self._entries.key(SINGLE, self._name)]
         return success_struct(found.body), []
@@ -305,6 +309,8 @@ class OnePartition(Conversation):
     def learn(self, reply: bytes) -> None:
         """Keep the partition."""
         shown = partition_in(self._method, reply)
+        if self._compared is not None:
+            self.look.shared.metrics.ttl_compared(same=shown is not None and shown.body == self._compared)
         if shown is None:
             keys = [self._entries.key(way, self._name) for way in (PLAIN, SINGLE)]
             self.look.refused(self.kind, self._method, reply, keys)
