@@ -38,7 +38,7 @@ soak: install ## One hour (SOAK_SECONDS) of histories: readers checked while eve
 	HISTORY_SECONDS=$$(($(SOAK_SECONDS) / 2)) $(PYTHON) -m pytest $(PYTEST_ARGS) \
 	  tests/history/test_history.py::test_no_violation tests/write_ids/test_history.py::test_no_violation
 
-differential: install ## Compare N=5000 replies with UPSTREAM=hive42|hive31|hive23|hive23-postgresql|hive42-mariadb (SEED=1 STORE=sql|thrift|ttl)
+differential: install ## Compare N=5000 replies with UPSTREAM=hive42|hive31|hive23|hive23-postgresql|hive42-mariadb|hive40 (SEED=1 STORE=sql|thrift|ttl)
 	$(PYTHON) -m tests.differential --upstream $(UPSTREAM) --seed $(SEED) --reads $(N) --store $(STORE)
 
 bench: install ## Measure proxy, metastore and CachedStore side by side (docs/benchmarks.md)

@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.differential.all_reads import ONE_TRY, AllReads, AllReads23, AllReads31, AllReads40
 from tests.differential.changes import AllChanges
 from tests.differential.compare import Report, compare
-from tests.differential.contents import KINDS, KINDS_23, fill
+from tests.differential.contents import KINDS, KINDS_23, add_large, fill
 from tests.differential.reads import Request
 from tests.proxy import Proxy
 from tests.testbed.bed import Bed
@@ -111,6 +111,8 @@ def run(options: argparse.Namespace, direct_at: Address, proxy: Proxy | None) ->
         client = stack.enter_context(MetastoreClient(*direct_at))
         direct = stack.enter_context(RawConnection(*direct_at))
         world = fill(client, options.prefix, options.seed, kinds=upstream.kinds, latin1=upstream.latin1, wide=True)
+        if options.large:
+            add_large(world, client, options.large)
         print(f"filled {len(world.databases)} databases, {len(world.tables)} tables", flush=True)
         proxy_at = options.proxy if proxy is None else proxy.address
         through = stack.enter_context(MetastoreClient(*proxy_at))
@@ -158,6 +160,7 @@ def main() -> int:
     parser.add_argument("--reads", type=int, default=2000, help="in all")
     parser.add_argument("--rounds", type=int, default=5, help="reads are split into rounds with changes between them")
     parser.add_argument("--changes", type=int, default=60, help="per round")
+    parser.add_argument("--large", type=int, default=5000, help="partitions of a table for filters alone; 0: none")
     parser.add_argument("--prefix", default=f"df{int(time.time()) % 100000}")
     parser.add_argument("--settle", type=float, default=2.0, help="seconds to wait after changes")
     options = parser.parse_args()

@@ -103,6 +103,7 @@ class World:
     kinds: Sequence[str] = ()  # of tables
     latin1: bool = False  # names and values: what Hive's script for MySQL has room for
     wide: bool = False  # keys of every type
+    large: TableNote | None = None  # for filters alone: its replies are long
 
     def values(self, note: TableNote) -> list[str]:
         values = [self.random.choice(VALUES.get(kind, STRING_VALUES[:10])) for _, kind in note.keys]
@@ -290,3 +291,28 @@ def add_table(world: World, client: MetastoreClient, database: str, name: str, k
     world.tables.append(note)
     if note.keys and kind != "acid":
         add_partitions(world, client, note, partitions)
+
+
+LARGE_KEYS = [("d", "string"), ("h", "int"), ("r", "string")]
+LARGE_RS = [f"r{number}" for number in range(10)]
+_AT_ONCE = 500
+
+
+def add_large(world: World, client: MetastoreClient, partitions: int) -> None:
+    """One table more, so large that filters jump over names, and searches by later keys make an index."""
+    definition = table(world, world.databases[0], "large", "plain")
+    definition.partitionKeys = [FieldSchema(key, kind, None) for key, kind in LARGE_KEYS]
+    client.create_table(definition)
+    note = world.large = TableNote(world.databases[0], "large", "large", list(LARGE_KEYS))
+    rows = [
+        [f"2024-{day // 28 + 1:02d}-{day % 28 + 1:02d}", str(hour), r]
+        for day in range(partitions // 100)
+        for hour in range(10)
+        for r in LARGE_RS
+    ]
+    rows += [[day, "10", "rare"] for day in ("2024-01-05", "2024-02-01")]
+    rows.append(["2024-01-07", "3", "__HIVE_DEFAULT_PARTITION__"])
+    batch = [partition(world, note, values) for values in rows]
+    for begin in range(0, len(batch), _AT_ONCE):
+        client.add_partitions(batch[begin : begin + _AT_ONCE])
+    note.partitions = rows[:3] + rows[-3:] + world.random.sample(rows, 20)

@@ -103,6 +103,17 @@ class RequestReads:
         fields = {**place, "filter": self.filter(note), **self._limited(), **self._projection()}
         return "get_partitions_by_filter_req", {"req": hms.GetPartitionsByFilterRequest(**fields)}
 
+    def make_get_partitions_by_filter__large(self) -> Request:
+        note = self.world.large or self.partitioned()
+        place = {"db_name": note.database, "tbl_name": note.name}
+        limit = self.rng.choice([-1, 0, 1, 7, 500])
+        return "get_partitions_by_filter", {**place, "filter": self.filter(note), "max_parts": limit}
+
+    def make_get_num_partitions_by_filter__large(self) -> Request:
+        note = self.world.large or self.partitioned()
+        place = {"db_name": note.database, "tbl_name": note.name}
+        return "get_num_partitions_by_filter", {**place, "filter": self.filter(note)}
+
     def make_fetch_partition_names_req(self) -> Request:
         _, place = self._placed(0.9)
         fields = {**place, **self._limited(), **self._table_id(), **self._projection()}

@@ -91,6 +91,23 @@ class Upheavals:
         self.client.drop_partitions_req(request)
         note.partitions = [values for values in note.partitions if values not in gone]
 
+    def change_large(self) -> None:
+        """One partition of the large table comes or goes."""
+        note = self.world.large
+        if note is None:
+            return
+        values = [
+            f"2025-01-{self.rng.randint(1, 9):02d}",
+            str(self.rng.randint(0, 20)),
+            self.rng.choice(["rare", "r1"]),
+        ]
+        if values in note.partitions:
+            self.client.drop_partition(note.database, note.name, values, False)
+            note.partitions.remove(values)
+        else:
+            self.client.add_partition(contents.partition(self.world, note, values))
+            note.partitions.append(values)
+
     def change_drop_partition_by_name(self) -> None:
         note, values = self._some_partition()
         self.client.drop_partition_by_name(note.database, note.name, self.partition_name(note, values), False)

@@ -29,7 +29,7 @@ WORTH_MOVES: Final = 2000
 NAMES_PER_MOVE: Final = 4
 MOST_PAID: Final = 100 * AT_ONCE
 """Names that one search adds (100 ms)."""
-MOST_VALUES: Final = 50_000
+MOST_VALUES: Final = 20_000
 """Of a key with more different values nothing is known."""
 TRIED_AT_ONCE: Final = 1000
 """Values that a filter is asked about in one turn of the loop (0.5 us each)."""
@@ -63,7 +63,7 @@ def most_bytes(keys: int, partitions: int) -> int:
 class KeyIndex:
     """The values of one table's keys in one state."""
 
-    __slots__ = ("after", "busy", "complete", "firsts", "postings", "searches", "state")
+    __slots__ = ("after", "busy", "complete", "firsts", "postings", "searches", "state", "weights")
 
     def __init__(self, state: State, keys: int) -> None:
         self.state = state
@@ -71,14 +71,13 @@ class KeyIndex:
         self.postings: list[dict[bytes, array[int]] | None] = [{} for _ in range(keys)]
         self.after: bytes | None = None
         self.searches = 0
+        self.weights = [0] * keys  # bytes
         self.complete = self.busy = False
 
     @property
     def size_bytes(self) -> int:
         """About how much memory it takes."""
-        values = [posting for posting in self.postings if posting is not None]
-        entries = sum(4 * sum(map(len, posting.values())) + _VALUE_BYTES * len(posting) for posting in values)
-        return entries + _NAME_BYTES * len(self.firsts)
+        return sum(self.weights) + _NAME_BYTES * len(self.firsts)
 
     def add(self, names: Sequence[bytes]) -> None:
         """The next names of the table, AT_ONCE of them unless they are the last."""
@@ -90,14 +89,17 @@ class KeyIndex:
             for at, posting in enumerate(self.postings):
                 if posting is None:
                     continue
-                for component in set(columns[at]) if at < len(columns) else ():
+                known_values = len(posting)
+                components = set(columns[at]) if at < len(columns) else set[bytes]()
+                for component in components:
                     known = posting.get(component)
                     if known is None:
                         posting[component] = array("I", (block,))
                     else:
                         known.append(block)
+                self.weights[at] += 4 * len(components) + _VALUE_BYTES * (len(posting) - known_values)
                 if len(posting) > MOST_VALUES or at >= len(columns):
-                    self.postings[at] = None
+                    self.postings[at], self.weights[at] = None, 0
         self.after = names[-1] if names else self.after
         self.complete = len(names) < AT_ONCE
 
