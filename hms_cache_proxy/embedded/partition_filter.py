@@ -1,11 +1,14 @@
 """Which partitions a filter selects.
 
-Job: the text of get_partitions_by_filter to a predicate over partitions' values; the grammar is
-methods/readers/filter_grammar.py; IN and LIKE, which it has not, are rewritten first. Must not know: rows. The rules
-are of methods/readers/filter_match.py, found by asking Hive 4: strings as bytes; `=` on integer keys with the
-literal's decimal form, else numbers; LIKE as in SQL (`%`, `_`); dates as dates; the default partition is in no
-comparison of a typed key, but may be named.
-Owner: any thread; no state.
+Job: the tree of a filter (filter_text.py) to a predicate over partitions' names. Must not know: rows, replies.
+
+A metastore lets its database compare, with the truth values of SQL (None is NULL), if that can compare every key with
+its literal: strings as bytes, integers as numbers, dates and timestamps as such. The default partition is NULL there
+if the key is no string, and may be named. `=` also wants the partition's name to have `key=literal` in it, `!=` wants
+it not to, so 07 is no 7; in names of several keys, and of dates, as a pattern of LIKE. If one comparison cannot be made
+so, all are made by the second way: texts, of strings, dates and timestamps only.
+Source: MetaStoreDirectSql.PartitionFilterGenerator, ExpressionTree.JDOFilterGenerator of 4.2; asked of a running 4.2.0
+over PostgreSQL. Owner: any thread; no state.
 """
 
 from __future__ import annotations
@@ -13,146 +16,179 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
-
-import structlog
+from datetime import date, datetime
+from typing import Any
 
 from hms_cache_proxy.embedded.failures import meta
-from hms_cache_proxy.embedded.names import DEFAULT_PARTITION
-from hms_cache_proxy.methods.readers.filter_grammar import (
-    Between,
-    Both,
-    Compare,
-    Either,
-    Node,
-    Op,
-    Value,
-    parse,
-)
+from hms_cache_proxy.embedded.filter_text import Compare, Node, Op, parse
+from hms_cache_proxy.embedded.names import DEFAULT_PARTITION, escape, partition_values
 from hms_cache_proxy.wire.spec import Struct
 
-log = structlog.get_logger()
-
-Predicate = Callable[[Sequence[str]], bool]
-Like = TypeVar("Like")
-_TOKEN = re.compile(r""""[^"]*"|'[^']*'|`[^`]*`|[\w.:-]+|<=|>=|!=|<>|==|[^\s\w]""")
-_MEMBER = re.compile(r"\( \S+ \) (?P<no>not )?in \(", re.IGNORECASE)
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+Predicate = Callable[[str], bool]
+Truth = bool | None
+Term = Callable[[str, Sequence[str]], Truth]
+Leaf = Callable[[Compare], Term]
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
+TEXTS = ("string", "char", "varchar")
+TIMES = ("date", "timestamp")
 OPERATORS: dict[Op, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
+    "<>": operator.ne,
     "!=": operator.ne,
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
 }
+FLIPPED: dict[Op, Op] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_EQUALITIES = ("=", "<>", "!=")
+_TYPES_REFUSED = "Filtering is supported only on partition keys of type string"
+
+
+class _Other(Exception):
+    """The database cannot compare this: the second way."""
 
 
 def selects(text: str, keys: Sequence[Struct]) -> Predicate:
-    """A predicate over the values of a partition; an empty text selects all. MetaException for what is no filter."""
-    if not text.strip():
-        return lambda values: True
-    positions = {key.name.lower(): (at, key.type.lower()) for at, key in enumerate(keys)}
-
-    def like(name: str, pattern: str, negated: bool) -> Predicate:
-        return _like(_position(name, positions)[0], pattern, negated)
-
-    node, patterns = understood(text, like)
-    return _compiled(node, positions, patterns)
+    """A predicate over names of partitions; an empty text selects all. MetaException for what is no filter."""
+    if not text:
+        return lambda name: True
+    node = parse(text)
+    try:
+        return _predicate(compiled(node, _Compared(keys).in_sql))
+    except _Other:
+        return _predicate(compiled(node, _Compared(keys).as_text))
 
 
-def understood(text: str, like: Callable[[str, str, bool], Like]) -> tuple[Node, dict[str, Like]]:
-    """The tree of a filter. `like(key, pattern, negated)` makes what a LIKE means; a comparison with one of the keys of
-    the second result stands for it. MetaException for what is no filter."""
-    patterns: dict[str, Like] = {}
-    node = parse(_rewritten(text, like, patterns).encode())
-    if node is None:
-        log.warning("a filter is not understood", filter=text)
-        raise meta(f"Error parsing partition filter: {text!r} is not understood")
-    return node, patterns
+def _predicate(term: Term) -> Predicate:
+    return lambda name: term(name, partition_values(name)) is True
 
 
-def _rewritten(text: str, like_of: Callable[[str, str, bool], Like], patterns: dict[str, Like]) -> str:
-    """`(k) IN (a, b)` as comparisons, `k LIKE p` as one with a name that stands for what it means in `patterns`."""
-    tokens = _TOKEN.findall(text)
-    out: list[str] = []
-    at = 0
-    while at < len(tokens):
-        negated = at + 1 < len(tokens) and tokens[at + 1].lower() == "not"
-        like, pattern = at + 1 + negated, at + 2 + negated
-        found = _MEMBER.match(" ".join(tokens[at : at + 6])) if tokens[at] == "(" else None
-        if found is not None and ")" in tokens[at + 5 :]:
-            start = at + 5 + bool(found["no"])
-            end = tokens.index(")", start)
-            op, joined = ("!=", " and ") if found["no"] else ("=", " or ")
-            values = [token for token in tokens[start:end] if token != ","]
-            out.append("(" + joined.join(f"{tokens[at + 1]} {op} {value}" for value in values) + ")")
-            at = end + 1
-        elif pattern < len(tokens) and tokens[like].lower() == "like":
-            name = f"like{len(patterns)}pattern"
-            patterns[name] = like_of(tokens[at].strip("`").lower(), tokens[pattern][1:-1], negated)
-            out.append(f'{name} = "1"')
-            at = pattern + 1
+def compiled(node: Node, leaf: Leaf) -> Term:
+    """What a tree means, if `leaf` says what a comparison means."""
+    if isinstance(node, Compare):
+        return leaf(node)
+    terms = [compiled(each, leaf) for each in node.terms]
+    decisive = not node.every
+
+    def joined(name: str, values: Sequence[str]) -> Truth:
+        found = [term(name, values) for term in terms]
+        return decisive if decisive in found else None if None in found else not decisive
+
+    return joined
+
+
+class _Compared:
+    """Comparisons with the keys of one table."""
+
+    def __init__(self, keys: Sequence[Struct]) -> None:
+        self._keys = keys
+
+    def _position(self, key: str) -> tuple[int, str, str]:
+        """Of a key: where, its name as it is in partitions' names, its type without what is in parentheses."""
+        for at, each in enumerate(self._keys):
+            if each.name.lower() == key.lower():
+                return at, each.name, each.type.lower().partition("(")[0].partition("<")[0]
+        raise KeyError(key)
+
+    def in_sql(self, node: Compare) -> Term:
+        """As the database compares. _Other if it cannot."""
+        try:
+            at, key, kind = self._position(node.key)
+        except KeyError:
+            raise _Other from None
+        value = node.value
+        named = value == DEFAULT_PARTITION
+        read: Callable[[str], Any] = _as_stored
+        wanted: Any = value
+        if kind in INTEGERS and isinstance(value, int):
+            read = _number
+        elif kind in TIMES and isinstance(value, str) and (moment := _moment(kind, value)) is not None:
+            read, wanted = _reader(kind), moment
+        elif not (isinstance(value, str) and (kind in TEXTS or (named and kind in INTEGERS + TIMES))):
+            raise _Other
+        if node.op == "like":
+            if node.flipped or read is not _as_stored:
+                raise _Other
+            matches = like(str(value)).fullmatch
+            return lambda name, values: matches(values[at]) is not None
+        compare = _comparison(node)
+        wanted = wanted.encode() if read is _as_stored else wanted
+        in_name = self._in_name(at, key, kind, str(value)) if node.op in _EQUALITIES and value != "" else None
+        equal = node.op == "="
+
+        def holds(name: str, values: Sequence[str]) -> Truth:
+            found = read(values[at])
+            if found is None:
+                return None if in_name is None or in_name(name) is equal else False
+            return compare(found, wanted) and (in_name is None or in_name(name) is equal)
+
+        return holds
+
+    def _in_name(self, at: int, key: str, kind: str, value: str) -> Predicate:
+        """Whether a name has `key=value`."""
+        part = f"{escape(key)}={escape(value)}" + ("%" if kind == "date" else "")
+        if len(self._keys) == 1:
+            if kind != "date":
+                return lambda name: name == part
+            pattern = part
         else:
-            out.append(tokens[at])
-            at += 1
-    return " ".join(out)
+            pattern = ("" if at == 0 else "%/") + part + ("" if at + 1 == len(self._keys) else "/%")
+        matches = like(pattern).fullmatch
+        return lambda name: matches(name) is not None
+
+    def as_text(self, node: Compare) -> Term:
+        """The second way. MetaException for a key that is no text."""
+        try:
+            at, key, kind = self._position(node.key)
+        except KeyError:
+            raise meta(f"Specified key <{node.key}> is not a partitioning key for the table") from None
+        if kind not in (*TEXTS, *TIMES) or not isinstance(node.value, str):
+            raise meta(_TYPES_REFUSED)
+        if node.op == "like":
+            if node.flipped:
+                raise meta(f"Value should be on the RHS for LIKE operator : Key <{node.key}>")
+            wild = like(node.value).fullmatch
+            return lambda name, values: wild(values[at]) is not None
+        if node.op in _EQUALITIES and not node.value:
+            raise meta(f"Partition spec is incorrect. {{{key}=}}")
+        compare, wanted = _comparison(node), node.value.encode()
+        return lambda name, values: compare(values[at].encode(), wanted)
 
 
-def _like(at: int, pattern: str, negated: bool) -> Predicate:
-    parts = ({"%": ".*", "_": "."}.get(char) or re.escape(char) for char in pattern)
-    matches = re.compile("".join(parts), re.DOTALL).fullmatch
-    return lambda values: (matches(values[at]) is None) is negated
+def _comparison(node: Compare) -> Callable[[Any, Any], bool]:
+    return OPERATORS[FLIPPED.get(node.op, node.op) if node.flipped else node.op]
 
 
-def _position(name: str, keys: dict[str, tuple[int, str]]) -> tuple[int, str]:
-    if name not in keys:
-        raise meta(f"Specified key <{name}> is not a partitioning key for the table")
-    return keys[name]
+def _as_stored(value: str) -> Any:
+    return value.encode()
 
 
-def _compiled(node: Node, keys: dict[str, tuple[int, str]], patterns: dict[str, Predicate]) -> Predicate:
-    if isinstance(node, Both):
-        terms = [_compiled(term, keys, patterns) for term in node.terms]
-        return lambda values: all(term(values) for term in terms)
-    if isinstance(node, Either):
-        terms = [_compiled(term, keys, patterns) for term in node.terms]
-        return lambda values: any(term(values) for term in terms)
-    name = node.key.decode()
-    if name in patterns:
-        return patterns[name]
-    at, kind = _position(name, keys)
-    if isinstance(node, Between):
-        return _between(node, at, kind)
-    assert isinstance(node, Compare)
-    return _comparison(at, kind, node.op, node.value)
-
-
-def _between(node: Between, at: int, kind: str) -> Predicate:
-    low, high = _comparison(at, kind, ">=", node.low), _comparison(at, kind, "<=", node.high)
-    if not node.negated:
-        return lambda values: low(values) and high(values)
-    typed = kind in _INTEGERS or kind == "date"
-    return lambda values: not (typed and values[at] == DEFAULT_PARTITION) and not (low(values) and high(values))
-
-
-def _comparison(at: int, kind: str, op: Op, value: Value) -> Predicate:
-    holds, text = OPERATORS[op], value.text.decode()
-    if text == DEFAULT_PARTITION or kind not in (*_INTEGERS, "date"):
-        wanted = text.encode()
-        return lambda values: holds(values[at].encode(), wanted)
-    if kind == "date":
-        return lambda values: values[at] != DEFAULT_PARTITION and holds(values[at], text)
-    if value.kind == "string" or not re.fullmatch(r"-?\d+", text):
-        raise meta("Filtering is supported only on partition keys of type string")
-    if op == "=":
-        return lambda values: values[at] == text
-    number = int(text)
-    return lambda values: values[at] != DEFAULT_PARTITION and holds(_number(values[at]), number)
-
-
-def _number(value: str) -> int:
+def _number(value: str) -> Any:
+    if value == DEFAULT_PARTITION:
+        return None
     try:
         return int(value)
     except ValueError:
-        raise meta(f"the partition value {value!r} is no number") from None
+        raise meta(_TYPES_REFUSED) from None  # the database's cast fails, and the second way refuses the key
+
+
+def _reader(kind: str) -> Callable[[str], Any]:
+    return lambda value: None if value == DEFAULT_PARTITION else _moment(kind, value)
+
+
+def _moment(kind: str, text: str) -> date | datetime | None:
+    """A date or a timestamp; None for a text that is none."""
+    try:
+        if kind == "date":
+            return date.fromisoformat(text)
+        return datetime.strptime(text, "%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return None
+
+
+def like(pattern: str) -> re.Pattern[str]:
+    """A pattern of SQL: `%` any run, `_` one character, a backslash before what is itself."""
+    pieces = re.findall(r"\\.|.", pattern, re.DOTALL)
+    parts = ({"%": ".*", "_": "."}.get(piece) or re.escape(piece[-1]) for piece in pieces)
+    return re.compile("".join(parts), re.DOTALL)

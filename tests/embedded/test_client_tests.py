@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.embedded.client_tests import NAMED, ClientTests, embedded_target
+from tests.embedded.client_tests import NAMED, ClientTests, embedded_target, hits, proxied_target
 
 PASSES = {
     "TestDatabases": 35,
@@ -46,3 +46,16 @@ def test_class(client_tests: ClientTests, tmp_path: Path, name: str) -> None:
     failed = {test: trace for test, trace in told.items() if trace and f"{name}.{test}" not in KNOWN}
     assert not failed, "\n".join(f"{test}: {trace}" for test, trace in failed.items())
     assert len([trace for trace in told.values() if not trace]) == PASSES[name]
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+def test_class_through_the_proxy(client_tests: ClientTests, tmp_path: Path) -> None:
+    """`serve --embedded`: what the proxy answers from its cache is what these tests want."""
+    name = "TestPrimaryKey"
+    with proxied_target(tmp_path, name, client_tests.trash) as (target, proxy):
+        told = client_tests.run(name, target)
+        assert hits(proxy) > 0
+    failed = {test: trace for test, trace in told.items() if trace}
+    assert not failed, "\n".join(f"{test}: {trace}" for test, trace in failed.items())
+    assert len(told) == PASSES[name]

@@ -38,6 +38,10 @@ def _table(call: Call, catalog: str | None, database: str, name: str) -> table_r
     return table_rows.find_table(call, found_catalog, found_database, names.fold(name))
 
 
+def _exact_table(call: Call, catalog: str | None, database: str, name: str) -> table_rows.Row | None:
+    return table_rows.find_table(call, *names.exact(database, catalog), names.fold(name))
+
+
 def _generated(prefix: str, number: int) -> str:
     return f"{prefix}_{random.randrange(1 << 30)}_{int(time.time() * 1000)}_{number}"
 
@@ -154,7 +158,7 @@ def drop_constraint(call: Call, args: Struct) -> None:
 
 def _get(kind_name: str, response: str, field: str, call: Call, args: Struct) -> Struct:
     request = args.request
-    row = _table(call, request.catName, request.db_name, request.tbl_name)
+    row = _exact_table(call, request.catName, request.db_name, request.tbl_name)
     return new(response, **{field: [] if row is None else rows.read(call, KINDS[kind_name], row)})
 
 
@@ -197,7 +201,7 @@ def _is(table: Struct, side: _Side) -> bool:
 def get_all_table_constraints(call: Call, args: Struct) -> Struct:
     """All kinds of a table."""
     request = args.request
-    row = _table(call, request.catName, request.dbName, request.tblName)
+    row = _exact_table(call, request.catName, request.dbName, request.tblName)
     found = {kind: [] if row is None else rows.read(call, KINDS[kind], row) for kind in KINDS}
     side = (request.dbName, request.tblName)
     every = new(

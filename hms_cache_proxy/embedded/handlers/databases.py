@@ -58,8 +58,10 @@ def get_database_req(call: Call, args: Struct) -> Struct:
         raise no_such_object(
             f"database null.{request.name}: Cannot invoke \"String.trim()\" because \"identifier\" is null"
         )
-    catalog, name = names.fold(request.catalogName), names.fold(request.name)
-    return _shown(call, found(call, catalog, name)[1], request.processorCapabilities or [])
+    row = rows.find_database(call, names.fold(request.catalogName), names.fold(request.name))
+    if row is None:
+        raise no_such_object(f"database {names.qualified(request.catalogName, request.name)}")
+    return _shown(call, row[1], request.processorCapabilities or [])
 
 
 def _shown(call: Call, database: Struct, capabilities: list[str]) -> Struct:

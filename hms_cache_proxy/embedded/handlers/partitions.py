@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hms_cache_proxy.embedded import names, part_groups, partition_filter
+from hms_cache_proxy.embedded import filter_text, names, part_groups, part_patterns, partition_filter
 from hms_cache_proxy.embedded.call import Call, neither, reads
 from hms_cache_proxy.embedded.failures import Failure, internal, invalid_object, meta, no_such_object
 from hms_cache_proxy.embedded.handlers.statistics import add_to_partitions
@@ -98,6 +98,7 @@ def get_partition_req(call: Call, args: Struct) -> Struct:
 
 def get_partition_with_auth(call: Call, args: Struct) -> Struct:
     """By values, with the privileges of a user and its groups where the table's parameters ask for these."""
+    names.named(args.db_name, args.tbl_name)
     row = _table(call, args.db_name, args.tbl_name)
     if row is None:
         raise no_such_object(f"partition values=[{', '.join(args.part_vals)}]")
@@ -239,7 +240,8 @@ def _names_like(call: Call, row: table_rows.Row, values: list[str] | None, limit
         raise meta('Cannot invoke "java.util.List.size()" because "partVals" is null')
     if not values:
         raise meta("Invalid partition key & values; keys [], values []")
-    return names_like(call, row, values, limit)
+    matches = part_patterns.as_text(row.table.partitionKeys, values)
+    return list(filter(matches, rows.partition_names(call, row.table_id, as_made=True)))[: limit_of(limit)]
 
 
 def get_partition_names_ps_req(call: Call, args: Struct) -> Struct:
@@ -286,23 +288,9 @@ def get_partitions_ps_with_auth_req(call: Call, args: Struct) -> Struct:
 
 
 def names_like(call: Call, row: table_rows.Row, values: Sequence[str], limit: int | None) -> list[str]:
-    """Names of the partitions with these first values; an empty one matches any."""
-    keys = row.table.partitionKeys
-    if len(values) > len(keys):
-        raise meta(
-            f"Incorrect number of partition values. numPartKeys={len(keys)}, part_val=[{', '.join(values)}]"
-        )
-    wanted = [
-        f"{names.escape(key.name)}={names.escape(value)}" if value else None
-        for key, value in zip(keys, values, strict=False)
-    ]
-    found_ones = []
-    for name in rows.partition_names(call, row.table_id):
-        pieces = name.split("/")
-        if all(each is None or each == piece for each, piece in zip(wanted, pieces, strict=False)):
-            found_ones.append(name)
-    number = limit_of(limit)
-    return found_ones if number is None else found_ones[:number]
+    """Names of the partitions with these first values, in order; an empty one matches any."""
+    matches = part_patterns.as_like(row.table.partitionKeys, values)
+    return list(filter(matches, rows.partition_names(call, row.table_id)))[: limit_of(limit)]
 
 
 def get_partitions_by_names(call: Call, args: Struct) -> list[Struct]:
@@ -350,7 +338,15 @@ def get_partitions_by_filter_req(call: Call, args: Struct) -> list[Struct]:
 
 def get_num_partitions_by_filter(call: Call, args: Struct) -> int:
     """How many a filter selects."""
-    return len(chosen_names(call, _of_filter(call, args.db_name, None, args.tbl_name), args.filter))
+    catalog, database = names.split(args.db_name)
+    if database is None or args.tbl_name is None:
+        raise meta("The DB and table name cannot be null.")
+    if args.filter:
+        filter_text.parse(args.filter)  # before the table is looked for
+    row = table_rows.find_table(call, catalog, database, names.fold(args.tbl_name))
+    if row is None:
+        raise _no_table(catalog, database, args.tbl_name)
+    return len(chosen_names(call, row, args.filter))
 
 
 def by_filter(
@@ -367,16 +363,20 @@ def _of_filter(call: Call, database: str, catalog: str | None, table: str) -> ta
     names.named(database, table, catalog)
     row = _table(call, database, table, catalog)
     if row is None:
-        place = names.qualified(*names.both(database, catalog), names.fold(table))
-        raise no_such_object(f"Specified catalog.database.table does not exist : {place}")
+        raise _no_table(*names.both(database, catalog), table)
     return row
+
+
+def _no_table(catalog: str, database: str, table: str) -> Failure:
+    place = names.qualified(catalog, database, names.fold(table))
+    return no_such_object(f"Specified catalog.database.table does not exist : {place}")
 
 
 def chosen_names(call: Call, row: table_rows.Row, text: str | None) -> list[str]:
     """Names of the partitions that a filter selects, in order."""
     every = rows.partition_names(call, row.table_id)
     chosen = partition_filter.selects(text or "", row.table.partitionKeys)
-    return [name for name in every if chosen(names.partition_values(name))]
+    return [name for name in every if chosen(name)]
 
 
 def chosen_by_expression(call: Call, row: table_rows.Row, expression: bytes) -> list[str]:

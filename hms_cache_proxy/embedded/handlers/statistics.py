@@ -12,7 +12,7 @@ from typing import Any
 
 from hms_cache_proxy.embedded import events, names, quick_stats
 from hms_cache_proxy.embedded.call import Call, reads, writes
-from hms_cache_proxy.embedded.failures import invalid_object, no_such_object, unknown_table
+from hms_cache_proxy.embedded.failures import Failure, internal, invalid_object, meta, no_such_object, unknown_table
 from hms_cache_proxy.embedded.rows import partitions as partition_rows
 from hms_cache_proxy.embedded.rows import statistics as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
@@ -131,6 +131,8 @@ def _accurate(parameters: dict[str, str] | None, columns: Sequence[str], *, basi
 
 def get_table_column_statistics(call: Call, args: Struct) -> Struct | None:
     """Of one column; nothing where there are none."""
+    if names.split(args.db_name)[1] is None:
+        raise internal("NullPointerException")
     row = named_table(call, args.db_name, args.tbl_name)
     stored = rows.read(call, [row.table_id], [names.fold(args.col_name)], ENGINE, partition=False)
     return _one(row, stored.get(row.table_id), None, ENGINE)
@@ -138,6 +140,8 @@ def get_table_column_statistics(call: Call, args: Struct) -> Struct | None:
 
 def get_partition_column_statistics(call: Call, args: Struct) -> Struct | None:
     """Of one column; nothing where there are none."""
+    if names.split(args.db_name)[1] is None:
+        raise meta('Cannot invoke "String.trim()" because "identifier" is null')
     row = named_table(call, args.db_name, args.tbl_name)
     parts = partition_rows.find(call, row, names=[args.part_name])
     if not parts:
@@ -193,9 +197,16 @@ def _one(
 
 
 def get_table_statistics_req(call: Call, args: Struct) -> Struct:
-    """Of several columns of a table."""
+    """Of several columns of a table; with a list of write ids Hive reads the table first, and says so."""
     request = args.request
-    row = _requested(call, request)
+    try:
+        row = _requested(call, request)
+    except Failure:
+        if request.validWriteIdList is None:
+            raise
+        catalog, database = names.exact(request.dbName, request.catName)
+        place = names.qualified(catalog, database, names.fold(request.tblName))
+        raise no_such_object(f"{place} table not found") from None
     wanted = [names.fold(name) for name in request.colNames]
     stored = rows.read(call, [row.table_id], wanted, request.engine or ENGINE, partition=False)
     return new("TableStatsResult", tableStats=[each for _, each in stored.get(row.table_id, [])])
@@ -204,6 +215,8 @@ def get_table_statistics_req(call: Call, args: Struct) -> Struct:
 def get_partitions_statistics_req(call: Call, args: Struct) -> Struct:
     """Of several columns of several partitions; those without any are left out."""
     request = args.request
+    if not request.colNames or not request.partNames:
+        return new("PartitionsStatsResult", partStats={})
     row = _requested(call, request)
     parts = {part.partition_id: part.name for part in partition_rows.find(call, row, names=request.partNames)}
     wanted = [names.fold(name) for name in request.colNames]

@@ -64,7 +64,10 @@ def get_table(call: Call, args: Struct) -> Struct:
 def get_table_req(call: Call, args: Struct) -> Struct:
     """By request."""
     request = args.req
-    row = found(call, *names.exact(request.dbName, request.catName), request.tblName)
+    catalog, database = names.exact(request.dbName, request.catName)
+    row = rows.find_table(call, catalog, database, names.fold(request.tblName))
+    if row is None:
+        raise no_such_object(_not_found(request))
     table = row.table
     _check_able(table, request.capabilities)
     if request.getColumnStats:
@@ -72,6 +75,12 @@ def get_table_req(call: Call, args: Struct) -> Struct:
         if table.colStats is not None and request.validWriteIdList is not None:
             table.colStats.isStatsCompliant = None if rows.is_transactional(table.parameters) else True
     return new("GetTableResult", table=shown(call, table, request.processorCapabilities))
+
+
+def _not_found(request: Struct) -> str:
+    """As the names are written."""
+    catalog = names.DEFAULT_CATALOG if request.catName is None else request.catName
+    return f"{names.qualified(catalog, request.dbName, request.tblName)} table not found"
 
 
 def get_table_objects_by_name(call: Call, args: Struct) -> list[Struct]:
@@ -84,11 +93,17 @@ def get_table_objects_by_name_req(call: Call, args: Struct) -> Struct:
     """Those of the named tables (or of a pattern) which exist."""
     request = args.req
     fields = table_fields.check(request.projectionSpec)
-    catalog, database = names.both(request.dbName, request.catName)
-    if request.tablesPattern is None:
-        found_ones = _named(call, catalog, database, request.tblNames)
-    else:
-        found_ones = _matching(call, catalog, database, request.tablesPattern, request.tblNames)
+    catalog, database = names.exact(request.dbName, request.catName)
+    try:
+        if request.tablesPattern is None:
+            found_ones = _named(call, catalog, database, request.tblNames)
+        else:
+            found_ones = _matching(call, catalog, database, request.tablesPattern, request.tblNames)
+    except Failure as failure:
+        folded = names.qualified(catalog, database)
+        if failure.message != f"Could not find database {folded}":
+            raise
+        raise unknown_db(f"Could not find database {names.qualified(catalog, request.dbName)}") from failure
     found_ones = [table_fields.projected(table, fields) for table in found_ones]
     for table in found_ones:
         _check_able(table, request.capabilities)
@@ -154,10 +169,11 @@ def get_tables(call: Call, args: Struct) -> list[str]:
 
 def get_tables_by_type(call: Call, args: Struct) -> list[str]:
     """Names that a pattern matches, of one type of table."""
+    catalog, name = names.split(args.db_name)
     if args.tableType not in TABLE_TYPES:
         no_such = f"No enum constant org.apache.hadoop.hive.metastore.TableType.{args.tableType}"
         raise meta(f"java.lang.IllegalArgumentException: {no_such}")
-    catalog, database = names.both(args.db_name)
+    database = names.fold(name)
     matches = matcher(args.pattern)
     mine = [each for each in _listed(call, catalog, database) if matches(each.name) and each.kind == args.tableType]
     return _in_order_of_ids(mine)
@@ -175,6 +191,8 @@ def get_table_meta(call: Call, args: Struct) -> list[Struct]:
     in_database, called = matcher(pattern), matcher(args.tbl_patterns)
     kinds = set(args.tbl_types or ())
     found_ones = []
+    if args.db_patterns is not None and args.db_patterns.startswith("@"):
+        catalog = args.db_patterns[1:].partition("#")[0]  # here as it is written
     for id_, database in database_rows.find_databases(call, catalog):
         if not in_database(database.name):
             continue
@@ -249,10 +267,14 @@ def get_schema_req(call: Call, args: Struct) -> Struct:
 def _requested(call: Call, request: Struct) -> Struct:
     catalog, database = names.exact(request.dbName, request.catName)
     row = rows.find_table(call, catalog, database, names.fold(request.tblName).partition(".")[0])
-    if row is None:
-        given = names.DEFAULT_CATALOG if request.catName is None else request.catName
-        raise unknown_table(f"{given}.{request.dbName}.{request.tblName} table not found")
-    return row.table
+    if row is not None:
+        return row.table
+    given = names.DEFAULT_CATALOG if request.catName is None else request.catName
+    before, marker, after = request.dbName.partition("#")
+    if marker and request.dbName.startswith("@") and after in ("", "!"):  # a catalog's name and no database's
+        names.fold(after or None)
+        raise unknown_table(f"{given}#{before}..{request.tblName} table not found")
+    raise unknown_table(_not_found(request))
 
 
 def _columns(table: Struct) -> list[Struct]:

@@ -33,10 +33,11 @@ class Part:
     partition: Struct
 
 
-def partition_names(call: Call, table_id: int, limit: int | None = None) -> list[str]:
-    """Of a table, in order."""
+def partition_names(call: Call, table_id: int, limit: int | None = None, *, as_made: bool = False) -> list[str]:
+    """Of a table, in order; `as_made`: in the order in which they were made."""
     columns = T.PARTITIONS.c
-    query = select(columns.PART_NAME).where(columns.TBL_ID == table_id).order_by(columns.PART_NAME)
+    order = columns.PART_ID if as_made else columns.PART_NAME
+    query = select(columns.PART_NAME).where(columns.TBL_ID == table_id).order_by(order)
     return [row[0] for row in call.execute(query if limit is None else query.limit(limit))]
 
 

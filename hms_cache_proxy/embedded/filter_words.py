@@ -1,0 +1,72 @@
+"""The words of Hive's filter language, and sets of them as its parser's messages show them.
+
+Job: `words(text)` cuts a filter into words; `shown` is a set of kinds in a message. Must not know: the grammar. Letters
+of any case are keywords and names; what is no word of the language is one UNRECOGNIZED for each character.
+Source: PartitionFilter.g4 of 4.2.0, asked of its parser. Owner: any thread; no state.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+KINDS = (
+    "( ) , AND OR NOT BETWEEN IN STRUCT CONST - DATE TIMESTAMP IS TRUE FALSE EQ <=> <> != < <= > >= LIKE"
+    " STRING INTEGER_VALUE DATE_VALUE TIMESTAMP_VALUE IDENTIFIER QUOTEDIDENTIFIER UNRECOGNIZED"
+).split()
+"""In the order in which messages name them."""
+END = "<EOF>"
+KEYWORDS = frozenset("AND OR NOT BETWEEN IN STRUCT CONST DATE TIMESTAMP IS TRUE FALSE LIKE".split())
+OPERATORS = frozenset(["EQ", "<=>", "<>", "!=", "<", "<=", ">", ">=", "LIKE"])
+CONSTANTS = frozenset("- DATE TIMESTAMP STRING INTEGER_VALUE DATE_VALUE TIMESTAMP_VALUE".split())
+NAMES = frozenset(["IDENTIFIER", "QUOTEDIDENTIFIER"])
+_UNQUOTED = NAMES | {"EQ", "STRING", "INTEGER_VALUE", "DATE_VALUE", "TIMESTAMP_VALUE", "UNRECOGNIZED", END}
+_RANK = {kind: rank for rank, kind in enumerate((END, *KINDS))}
+
+_WORD = re.compile(
+    r"""(?P<blank>[ \r\n\t]+)
+    |(?P<STRING>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+    |(?P<TIMESTAMP_VALUE>[0-9]{4}-[0-9]{2}-[0-9]{2}\ [0-9]{2}:[0-9]{2}:[0-9]{2})
+    |(?P<DATE_VALUE>[0-9]{4}-[0-9]{2}-[0-9]{2})
+    |(?P<name>(?:[A-Za-z0-9_]|[ıſ])+)
+    |(?P<QUOTEDIDENTIFIER>`(?:``|[^`])*`)
+    |(?P<EQ>==?)
+    |(?P<sign><=>|<=|<>|<|>=|>|!=|[(),-])
+    |(?P<UNRECOGNIZED>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word: its kind, and as it is written."""
+
+    kind: str
+    text: str
+
+
+def words(text: str) -> list[Word]:
+    """The words of a filter, END last."""
+    found = []
+    for match in _WORD.finditer(text):
+        group, written = str(match.lastgroup), match.group()
+        if group == "name":
+            found.append(Word(_kind(written), written))
+        elif group != "blank":
+            found.append(Word(written if group == "sign" else group, written))
+    found.append(Word(END, END))
+    return found
+
+
+def _kind(written: str) -> str:
+    folded = written.upper()
+    if folded in KEYWORDS:
+        return folded
+    return "INTEGER_VALUE" if re.fullmatch("[0-9]+", written) else "IDENTIFIER"
+
+
+def shown(kinds: Iterable[str]) -> str:
+    """A set of kinds: `{'AND', STRING}`, without braces if it is one."""
+    each = [kind if kind in _UNQUOTED else f"'{kind}'" for kind in sorted(kinds, key=_RANK.__getitem__)]
+    return each[0] if len(each) == 1 else "{" + ", ".join(each) + "}"

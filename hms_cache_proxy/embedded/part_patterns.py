@@ -1,0 +1,41 @@
+"""Which names of partitions begin with some values: the patterns of the `_ps` calls.
+
+Job: values to a predicate over names; an empty value is any. Hive's pattern for fewer values than keys has no `/` at
+its end, so that `a` finds `ab` too. Must not know: rows. Source: MetaStoreUtils.makePartNameMatcher of 4.2, asked of a
+running 4.2.0. Owner: any thread; no state.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from hms_cache_proxy.embedded import names
+from hms_cache_proxy.embedded.failures import meta
+from hms_cache_proxy.embedded.partition_filter import like
+from hms_cache_proxy.wire.spec import Struct
+
+Matches = Callable[[str], object]
+
+
+def as_text(keys: Sequence[Struct], values: Sequence[str]) -> Matches:
+    """Values as they are: what the calls for names say. MetaException for more values than keys."""
+    return _pattern(keys, values, re.escape)
+
+
+def as_like(keys: Sequence[Struct], values: Sequence[str]) -> Matches:
+    """Values as patterns of LIKE, as names in SQL are: what the calls for partitions say. MetaException likewise."""
+    return _pattern(keys, values, lambda text: like(text).pattern)
+
+
+def _pattern(keys: Sequence[Struct], values: Sequence[str], literal: Callable[[str], str]) -> Matches:
+    if len(values) > len(keys):
+        raise meta(
+            f"Incorrect number of partition values. numPartKeys={len(keys)}, part_val=[{', '.join(values)}]"
+        )
+    pieces = [
+        literal(f"{names.escape(key.name)}=") + (literal(names.escape(value)) if value else ".*")
+        for key, value in zip(keys, values, strict=False)
+    ]
+    pattern = "/".join(pieces) + (".*" if len(values) < len(keys) else "")
+    return re.compile(pattern, re.DOTALL).fullmatch
