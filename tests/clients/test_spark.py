@@ -1,4 +1,4 @@
-"""Spark with its built-in Hive client: the same job through the proxy and straight on a metastore."""
+"""Spark with its built-in Hive client: a job through the proxy, on Hive 4 compared with one straight on a metastore."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -45,10 +46,11 @@ def test_job_through_the_proxy_on_hive_4(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path
 ) -> None:
     """Equal to the job straight on Hive 4.0.0, the last release that has the methods that Spark's client calls."""
-    metastore = new_metastore("hive42")
-    proxy = new_proxy(metastore, settings={"WORKERS": "2"})
-    results = run_job(proxy.uri, tmp_path / "spark")
-    straight = run_job(new_metastore("hive40").uri, tmp_path / "straight")
+    proxy = new_proxy(new_metastore("hive42"), settings={"WORKERS": "2"})
+    with ThreadPoolExecutor(1) as beside:
+        running = beside.submit(run_job, new_metastore("hive40").uri, tmp_path / "straight")
+        results = run_job(proxy.uri, tmp_path / "spark")
+        straight = running.result()
     assert outcomes(results) == outcomes(straight)
     # Hive 4 makes a plain managed table external: Spark refuses to truncate it, and a rename does not move its files.
     failed = {step for step, text in results.items() if text != "ok"}
@@ -61,12 +63,11 @@ def test_job_through_the_proxy_on_hive_4(
 
 
 @pytest.mark.real
-@pytest.mark.timeout(2 * JOB_S + 100)
+@pytest.mark.timeout(JOB_S + 100)
 @pytest.mark.covers("Spark's job of 60 steps", "hive23-silent", cache="none: relayed")
-def test_job_on_hive_2_is_the_same_through_the_proxy(
+def test_job_on_hive_2_through_the_proxy(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path
 ) -> None:
-    straight = run_job(new_metastore("hive23-silent").uri, tmp_path / "straight")
-    proxied = run_job(new_proxy(new_metastore("hive23-silent")).uri, tmp_path / "proxied")
-    assert proxied == straight
-    assert all(text == "ok" for text in straight.values()), straight
+    """Each step checks what it reads; straight on a metastore all of them pass, too."""
+    results = run_job(new_proxy(new_metastore("hive23-silent")).uri, tmp_path / "proxied")
+    assert all(text == "ok" for text in results.values()), results

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.history.run import run_history
 from tests.proxy import Proxy
+from tests.testbed.bed import Bed
 from tests.testbed.hive import Metastore
 
 SECONDS = float(os.environ.get("HISTORY_SECONDS", "180"))
@@ -75,19 +76,24 @@ def test_no_violation_elsewhere(
     assert hits > ELSEWHERE_SECONDS / 4, "the history says nothing when nothing is served from the cache"
 
 
+@pytest.fixture(scope="module")
+def metastore(bed: Bed) -> Iterator[Metastore]:
+    """One for all planted bugs, whose histories have databases of their own and stop nothing but proxies."""
+    started = bed.private_metastore("hive42")
+    yield started
+    bed.release(started)
+
+
 @pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("planted", PLANTED)
-def test_planted_bug_is_caught(
-    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], planted: str
-) -> None:
-    metastore = new_metastore("hive42")
+def test_planted_bug_is_caught(metastore: Metastore, new_proxy: Callable[..., Proxy], planted: str) -> None:
     proxies = [new_proxy(metastore, settings=SETTINGS, planted=planted)]
     outcome = run_history(
         metastore.address,
         proxies,
-        prefix="planted",
+        prefix=f"planted_{planted}",
         seconds=CAUGHT_WITHIN_S,
         bound_s=BOUND_S,
         kill=False,

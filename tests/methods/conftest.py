@@ -21,52 +21,46 @@ from tests.methods.world import World
 from tests.testbed.bed import Bed
 
 
-def _world(bed: Bed, flavour: str) -> World:
+def _world(bed: Bed, flavour: str) -> Iterator[World]:
+    """A world, made; dropped only where the metastore outlives the run."""
     prefix, hive2 = f"me{os.getpid()}_", flavour.startswith("hive23")
     state = os.environ.get("HMS_TESTBED_STATE")
     if state:
         running = json.loads(Path(state).read_text())["metastores"][flavour]
-        return World(f"{running['host']}:{running['port']}", running["reader_url"], prefix, hive2)
-    metastore = bed.shared(flavour)
-    assert metastore.database is not None
-    host, port = metastore.address
-    return World(f"{host}:{port}", metastore.database.reader_url, prefix, hive2)
+        world = World(f"{running['host']}:{running['port']}", running["reader_url"], prefix, hive2)
+    else:
+        metastore = bed.shared(flavour)
+        assert metastore.database is not None
+        host, port = metastore.address
+        world = World(f"{host}:{port}", metastore.database.reader_url, prefix, hive2)
+    world.create()
+    yield world
+    if state:
+        world.drop()
 
 
 @pytest.fixture(scope="session")
 def world42(bed: Bed) -> Iterator[World]:
     """The world on Hive 4.2.0."""
-    world = _world(bed, "hive42")
-    world.create()
-    yield world
-    world.drop()
+    yield from _world(bed, "hive42")
 
 
 @pytest.fixture(scope="session")
 def world40(bed: Bed) -> Iterator[World]:
     """The world on Hive 4.0.0, which still has the old methods."""
-    world = _world(bed, "hive40")
-    world.create()
-    yield world
-    world.drop()
+    yield from _world(bed, "hive40")
 
 
 @pytest.fixture(scope="session")
 def world31(bed: Bed) -> Iterator[World]:
     """The world on Hive 3.1.3."""
-    world = _world(bed, "hive31")
-    world.create()
-    yield world
-    world.drop()
+    yield from _world(bed, "hive31")
 
 
 @pytest.fixture(scope="session")
 def world23(bed: Bed) -> Iterator[World]:
     """The world on Hive 2.3.10."""
-    world = _world(bed, "hive23-postgresql")
-    world.create()
-    yield world
-    world.drop()
+    yield from _world(bed, "hive23-postgresql")
 
 
 def _local(world: World, directory: Path) -> Iterator[Local]:

@@ -114,7 +114,7 @@ class Local:
     def _forward(self, method: str, message: bytes, forward: Forward) -> Asked:
         dispatcher, session = self.dispatcher, self.session
         dispatcher.sending(session, forward)
-        whole = self.oracle.call(message)
+        whole = (self.oracle.call_again if forward.retry else self.oracle.call)(message)
         dispatcher.reply_began(session, forward, time.monotonic_ns())
         held = whole if 0 < len(whole) <= forward.hold_bytes else None
         dispatcher.reply_done(session, forward, held, time.monotonic_ns())

@@ -54,6 +54,13 @@ def request(method: str, arguments: dict[str, Any], seqid: int = 1) -> bytes:
     return message_header(method.encode(), MessageType.CALL, seqid) + body
 
 
+def parsed(method: str, message: bytes) -> Reply:
+    """A reply message of this method."""
+    header = parse_header(message)
+    assert isinstance(header, tuple)
+    return Reply(method, header.type, message[header.body :])
+
+
 class Oracle(RawConnection):
     """One unframed connection to a metastore."""
 
@@ -63,10 +70,20 @@ class Oracle(RawConnection):
 
     def ask(self, method: str, **arguments: Any) -> Reply:
         """Call a method."""
-        message = self.call(request(method, arguments))
-        header = parse_header(message)
-        assert isinstance(header, tuple)
-        return Reply(method, header.type, message[header.body :])
+        return parsed(method, self.call(request(method, arguments)))
+
+    def read(self, method: str, **arguments: Any) -> Reply:
+        """Call a method that changes nothing."""
+        return parsed(method, self.call_again(request(method, arguments)))
+
+    def call_again(self, message: bytes) -> bytes:
+        """The reply to a read, over a new connection if the metastore has closed this one, as it does after what it
+        cannot read. EndOfStream if it closes instead of answering."""
+        try:
+            return self.call(message)
+        except ConnectionError:
+            self.reconnect()
+            return self.call(message)
 
     def do(self, method: str, **arguments: Any) -> Any:
         """Call a method that must succeed; its return value."""

@@ -67,9 +67,9 @@ def asked_twice(world: World, local: Local, method: str, arguments: dict[str, An
         own = hms.ask(method, **filled)
     found = []
     for _ in range(2):
+        local.followed.confirmed()  # type: ignore[attr-defined]  # it has a follower here
         asked = local.ask(method, **filled)
         assert (asked.reply.type, asked.reply.plain) == (own.type, own.plain)
-        local.followed.confirmed()  # type: ignore[attr-defined]  # it has a follower here
         found.append((asked.by, asked.reason))
     return found
 

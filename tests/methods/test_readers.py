@@ -10,7 +10,7 @@ import pytest
 from hms_cache_proxy.methods.table import METHODS
 from hms_cache_proxy.wire import spec
 from tests.methods.local import Local
-from tests.methods.oracle import Oracle, plain
+from tests.methods.oracle import Oracle, Reply, plain
 from tests.methods.questions import Question, everything
 from tests.methods.world import World
 
@@ -54,10 +54,24 @@ def comparable(method: str, value: Any, unordered: tuple[str, ...] = UNORDERED) 
 
 def compare(world: World, local: Local, question: Question, unordered: tuple[str, ...] = UNORDERED) -> None:
     arguments = world.filled(question.arguments)
+    own = local.oracle.read(question.method, **arguments)
+    compare_with(own, local, question, arguments, unordered)
+
+
+def compare_old(world: World, local: Local, question: Question) -> None:
+    """Up to Hive 3.1, over new connections. On one, PostgreSQL's driver has a statement planned for any values from its
+    fifth run on, and filters on integers then fail or not: these metastores cast what they should not."""
+    arguments = world.filled(question.arguments)
     with Oracle(world.address) as oracle:
         own = oracle.ask(question.method, **arguments)
+    local.oracle.reconnect()
+    compare_with(own, local, question, arguments, UNORDERED + UNORDERED_31)
+
+
+def compare_with(
+    own: Reply, local: Local, question: Question, arguments: dict[str, Any], unordered: tuple[str, ...]
+) -> None:
     local.session.floors = None
-    local.oracle.reconnect()  # a metastore closes connections after what it could not read
     asked = local.ask(question.method, **arguments)
     assert (asked.reply.type, comparable(question.method, asked.reply.value, unordered)) == (
         own.type,
@@ -110,12 +124,12 @@ def test_as_hive_4_0(world40: World, local40: Local, question: Question) -> None
 
 @pytest.mark.parametrize("question", numbered("3.1"))
 def test_as_hive_3_1(world31: World, local31: Local, question: Question) -> None:
-    compare(world31, local31, question, UNORDERED + UNORDERED_31)
+    compare_old(world31, local31, question)
 
 
 @pytest.mark.parametrize("question", numbered("2.3"))
 def test_as_hive_2_3(world23: World, local23: Local, question: Question) -> None:
-    compare(world23, local23, question, UNORDERED + UNORDERED_31)
+    compare_old(world23, local23, question)
 
 
 def test_every_reader_is_asked() -> None:

@@ -23,7 +23,8 @@ from typing import Any
 import pymysql
 from pymysql.constants import CLIENT
 
-from tests.testbed.artifacts import BedError, MissingPrerequisite, locked, schema_script
+from tests.testbed.artifacts import BedError, schema_script
+from tests.testbed.packages import provided
 from tests.testbed.postgres import OWNER, READER, START_TIMEOUT_S, Collation, MetastoreDatabase, Schema
 from tests.testbed.processes import Process, free_port
 
@@ -193,25 +194,7 @@ class LocalMariaDB:
 
 def mariadb_server() -> Path:
     """The MariaDB server of this machine, installed from the distribution if root."""
-    found = _installed()
-    if found is None:
-        if os.geteuid() != 0 or shutil.which("apt-get") is None:
-            raise MissingPrerequisite("the MariaDB server is not installed: apt-get install mariadb-server-core")
-        with locked("apt"):
-            for step in (["update", "-q"], ["install", "-y", "-q", "--no-install-recommends", "mariadb-server-core"]):
-                done = subprocess.run(
-                    ["apt-get", *step],
-                    capture_output=True,
-                    text=True,
-                    timeout=600,
-                    env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-                )
-                if done.returncode:
-                    raise BedError(f"apt-get {step[0]} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        found = _installed()
-    if found is None:
-        raise BedError("MariaDB was installed but its server is not there")
-    return found
+    return provided("mariadb-server-core", _installed)
 
 
 def _installed() -> Path | None:

@@ -27,7 +27,8 @@ from typing import Any
 import psycopg2
 
 from tests.testbed import locales
-from tests.testbed.artifacts import BedError, MissingPrerequisite, locked, schema_script, upgrade_script
+from tests.testbed.artifacts import BedError, schema_script, upgrade_script
+from tests.testbed.packages import provided
 from tests.testbed.processes import Process, free_port, wait_until
 
 SUPERUSER = "postgres"
@@ -277,25 +278,7 @@ class LocalPostgres(Postgres):
 
 def postgres_binaries() -> Path:
     """Directory of the newest PostgreSQL server on this machine, installed from the distribution if root."""
-    found = _installed()
-    if found is None:
-        if os.geteuid() != 0 or shutil.which("apt-get") is None:
-            raise MissingPrerequisite("the PostgreSQL server is not installed: apt-get install postgresql")
-        with locked("apt"):
-            for step in (["update", "-q"], ["install", "-y", "-q", "--no-install-recommends", "postgresql"]):
-                done = subprocess.run(
-                    ["apt-get", *step],
-                    capture_output=True,
-                    text=True,
-                    timeout=600,
-                    env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-                )
-                if done.returncode:
-                    raise BedError(f"apt-get {step[0]} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        found = _installed()
-    if found is None:
-        raise BedError("PostgreSQL was installed but its server is not under /usr/lib/postgresql")
-    return found
+    return provided("postgresql", _installed)
 
 
 def _installed() -> Path | None:
