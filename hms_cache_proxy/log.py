@@ -2,15 +2,17 @@
 
 Every process calls `setup` once. `text` gives coloured lines on a terminal and plain ones elsewhere;
 `json` one object a line. Whatever is logged, a password inside a URL is masked on its way out: exceptions
-of database drivers quote URLs. Imports config only.
+of database drivers quote URLs. A line that cannot be written (a full disk, a pipe whose reader has gone) is lost:
+nobody who logs fails by it. Imports config only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
 
@@ -19,8 +21,25 @@ from hms_cache_proxy.config import Config, mask_url
 Event = MutableMapping[str, Any]
 
 
+class _Lossy:
+    """A text stream that drops what cannot be written."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+
 def setup(config: Config, process: str) -> None:
     """Configure structlog for this process; `process` (supervisor, worker-0, ...) is part of every line."""
+    stream: Any = _Lossy(sys.stderr)
     level = logging.getLevelNamesMapping()[config.log.level.upper()]
     renderers: list[Any]
     if config.log.format == "json":
@@ -40,11 +59,11 @@ def setup(config: Config, process: str) -> None:
             *renderers,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )
     # Libraries (SQLAlchemy, asyncio, aiohttp) log by the standard module: same stream, warnings and worse.
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    logging.basicConfig(stream=stream, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
 
 
 def _mask(_logger: object, _method: str, event: Event) -> Event:
