@@ -8,19 +8,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hms_cache_proxy.config import CONFIG_FILE_VARIABLE, Config, load
 from hms_cache_proxy.errors import ConfigError
+from hms_cache_proxy.pipeline.options import SPARK, options, spark_session
 
 if TYPE_CHECKING:
     from hms_cache_proxy.pipeline.audit import Found
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 NO_DATABASE = (
     "store_url: is not set: give --store-url postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or the key `store_url` in a"
@@ -32,27 +30,14 @@ LISTED = 20
 WIDTH = 200
 """Characters of a line where the output is no terminal."""
 
-_SPARK = (
-    click.option("--master", metavar="URL", default="local[*]", help="Of Spark. [local[*]: in this process]"),
-    click.option("--conf", "settings", metavar="KEY=VALUE", multiple=True, help="A setting of Spark; repeatable."),
-)
 _BUILD = (
     click.option("--config", "file", metavar="FILE", envvar=CONFIG_FILE_VARIABLE, help="Settings, as TOML."),
     click.option("--store-url", metavar="URL", help="SQLAlchemy URL of the database (a SELECT-only account)."),
     click.option(
         "--connections", metavar="N", type=click.IntRange(1, 1000), default=4, help="Tasks that read at once. [4]"
     ),
-    *_SPARK,
+    *SPARK,
 )
-
-
-def _options(options: tuple[Callable[[F], F], ...]) -> Callable[[F], F]:
-    def add(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
 
 
 @click.group()
@@ -65,7 +50,7 @@ def snapshot() -> None:
 
 @snapshot.command()
 @click.option("--out", metavar="URI", required=True, help="A new directory, on any file system of Spark's.")
-@_options(_BUILD)
+@options(_BUILD)
 def build(out: str, file: str | None, store_url: str | None, connections: int, **spark: Any) -> None:
     """Read the metastore's database into one snapshot.
 
@@ -74,7 +59,7 @@ def build(out: str, file: str | None, store_url: str | None, connections: int, *
     config = _config(file, store_url)
     from hms_cache_proxy.pipeline.build import Build, summary
 
-    with _session(**spark) as session:
+    with spark_session(**spark) as session:
         made = Build(session, config, _uri(out), connections, _tell).run()
     click.echo(f"{_uri(out)}: {summary(made)}")
 
@@ -82,14 +67,14 @@ def build(out: str, file: str | None, store_url: str | None, connections: int, *
 @snapshot.command()
 @click.option("--out", metavar="URI", required=True, help="The directory of the snapshots.")
 @click.option("--keep", metavar="K", type=click.IntRange(1), default=3, help="Snapshots that are kept. [3]")
-@_options(_BUILD)
+@options(_BUILD)
 def publish(out: str, keep: int, file: str | None, store_url: str | None, connections: int, **spark: Any) -> None:
     """Make a snapshot beside older ones, and remove all but the newest K: for cron, and --bootstrap."""
     config = _config(file, store_url)
     from hms_cache_proxy.pipeline import publish as publishing
     from hms_cache_proxy.pipeline.build import summary
 
-    with _session(**spark) as session:
+    with spark_session(**spark) as session:
         place, made = publishing.publish(session, config, _uri(out), keep, connections, _tell)
     click.echo(f"{place}: {summary(made)}")
 
@@ -99,12 +84,12 @@ def publish(out: str, keep: int, file: str | None, store_url: str | None, connec
 @click.option("--uri", metavar="URI", required=True, help="A snapshot, or a directory of published ones.")
 @click.option("--limit", metavar="N", type=click.IntRange(1), default=1000, help="Rows that are shown. [1000]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@_options(_SPARK)
+@options(SPARK)
 def query(sql: str, uri: str, limit: int, as_json: bool, **spark: Any) -> None:
     """Ask a snapshot in SQL: views databases, tables, columns, partitions, parameters, statistics."""
     from hms_cache_proxy.pipeline.query import query as ask
 
-    with _session(**spark) as session:
+    with spark_session(**spark) as session:
         columns, rows = ask(session, _uri(uri), sql, limit)
     if as_json:
         for row in rows:
@@ -120,7 +105,7 @@ def query(sql: str, uri: str, limit: int, as_json: bool, **spark: Any) -> None:
 @click.option("--out", metavar="URI", default="", help="A new directory for the differences, as Parquet.")
 @click.option("--connections", metavar="N", type=click.IntRange(1, 1000), default=4, help="Tasks at once. [4]")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
-@_options(_SPARK)
+@options(SPARK)
 def audit(
     file: str | None,
     data_dir: str | None,
@@ -139,7 +124,7 @@ def audit(
     config = _config(file, store_url, data_dir)
     from hms_cache_proxy.pipeline.audit import Audit
 
-    with _session(**spark) as session:
+    with spark_session(**spark) as session:
         found = Audit(session, config, _uri(out) if out else "", connections, _tell).run()
     if as_json:
         shown = [
@@ -180,16 +165,6 @@ def _config(file: str | None, store_url: str | None, data_dir: str | None = None
     if not config.store_url:
         raise ConfigError(NO_DATABASE, key="store_url")
     return config
-
-
-def _session(master: str, settings: tuple[str, ...]) -> Any:
-    from hms_cache_proxy.pipeline.session import session
-
-    pairs = [setting.partition("=") for setting in settings]
-    wrong = [key for key, equals, _ in pairs if not equals]
-    if wrong:
-        raise click.UsageError(f"--conf {wrong[0]}: is not KEY=VALUE")
-    return session(master, {key: value for key, _, value in pairs})
 
 
 def _uri(place: str) -> str:

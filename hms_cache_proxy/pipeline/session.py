@@ -10,6 +10,7 @@ Owner: the driver's process; what `data_frame` is given runs in Spark's Python w
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import time
@@ -28,11 +29,18 @@ Tell = Callable[[str], None]
 """Takes a line about what was done."""
 
 APPLICATION = "hms-cache-proxy"
-MISSING = "{} is missing: pip install 'hms-cache-proxy[pipeline]'"
+_MISSING = "{} is missing: pip install 'hms-cache-proxy[pipeline]'"
 _NO_JAVA = (
     "Spark could not start its JVM: Java 17 or newer is needed (JAVA_HOME, or `java` in the PATH), and a --master"
     " that can be reached"
 )
+
+
+def require(*modules: str) -> None:
+    """Raises ConfigError where one of these is not installed, before anything takes time."""
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise ConfigError(_MISSING.format(module))
 
 
 @contextmanager
@@ -45,7 +53,7 @@ def session(master: str, options: Mapping[str, str]) -> Iterator[SparkSession]:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise ConfigError(MISSING.format(error.name)) from error
+        raise ConfigError(_MISSING.format(error.name)) from error
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     running = SparkSession.getActiveSession()
@@ -54,6 +62,7 @@ def session(master: str, options: Mapping[str, str]) -> Iterator[SparkSession]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "true" if sys.stderr.isatty() else "false",
         "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "ERROR",
     }
     for key, value in {**defaults, **options}.items():
@@ -80,7 +89,7 @@ def data_frame(
         import pyarrow  # noqa: F401
         from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
     except ImportError as error:
-        raise ConfigError(MISSING.format(error.name)) from error
+        raise ConfigError(_MISSING.format(error.name)) from error
 
     source_name = f"hms_cache_proxy_{name}"
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
-from hms_cache_proxy.errors import AdviceError, ConfigError
-
-MISSING = "{} is missing: pip install 'hms-cache-proxy[pipeline]'"
-LOCAL_PARTITIONS = "8"  # of a shuffle in this process; Spark's own default is made for clusters
+from hms_cache_proxy.errors import AdviceError
+from hms_cache_proxy.pipeline.options import SPARK, options, spark_session
+from hms_cache_proxy.pipeline.session import require
 
 
 @click.command()
@@ -24,18 +24,16 @@ LOCAL_PARTITIONS = "8"  # of a shuffle in this process; Spark's own default is m
 @click.option("--hit-ratio", type=click.FloatRange(0, 1), default=0.9, show_default=True, help="Wanted, of all reads.")
 @click.option("--metastore", metavar="URI", help="thrift://HOST:PORT that knows all tables; the proxy does.")
 @click.option("--tables", metavar="FILE", help="A list of all tables instead: database.table a line.")
-@click.option("--master", metavar="URL", default="local[*]", help="Of Spark. [local[*]: in this process]")
-@click.option("--conf", "settings", metavar="KEY=VALUE", multiple=True, help="A setting of Spark; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="The advice as one JSON object, instead of text.")
+@options(SPARK)
 def advise(
     logs: tuple[str, ...],
     out: str,
     hit_ratio: float,
     metastore: str | None,
     tables: str | None,
-    master: str,
-    settings: tuple[str, ...],
     as_json: bool,
+    **spark: Any,
 ) -> None:
     """Say from access logs how the proxy should be set up, and who asks what it should not.
 
@@ -44,13 +42,12 @@ def advise(
     """
     if metastore and tables:
         raise click.UsageError("--metastore or --tables, not both")
-    options = _options(settings, master)
-    _require("pyspark", "matplotlib")
+    opened = spark_session(**spark)
+    require("pyspark", "matplotlib")
     directory = _directory(out)
 
     from hms_cache_proxy.pipeline.advise import catalogue, lines, plots, questions, report, snippet, terminal
     from hms_cache_proxy.pipeline.advise.advice import advise as decide
-    from hms_cache_proxy.pipeline.session import session
     from hms_cache_proxy.settings import parse_upstream
 
     known = None
@@ -62,9 +59,9 @@ def advise(
         except ValueError as error:
             raise click.UsageError(f"--metastore: {error}") from None
         known = catalogue.from_metastore(address)
-    with session(master, options) as spark:
-        read = lines.read(spark, logs)
-        answers = questions.ask(spark)
+    with opened as running:
+        read = lines.read(running, logs)
+        answers = questions.ask(running)
     advice = decide(logs, read, answers, known, hit_ratio)
     toml = snippet.snippet(advice)
     drawn = plots.plots(advice, directory)
@@ -80,27 +77,6 @@ def advise(
         click.echo(summary)
     else:
         terminal.show(advice, [str(directory / name) for name in written])
-
-
-def _options(settings: tuple[str, ...], master: str) -> dict[str, str]:
-    options = {"spark.sql.session.timeZone": "UTC"}
-    if master.startswith("local"):
-        options["spark.sql.shuffle.partitions"] = LOCAL_PARTITIONS
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise click.UsageError(f"--conf {setting}: is not KEY=VALUE")
-        options[key] = value
-    return options
-
-
-def _require(*modules: str) -> None:
-    """Before anything takes time."""
-    import importlib.util
-
-    for module in modules:
-        if importlib.util.find_spec(module) is None:
-            raise ConfigError(MISSING.format(module))
 
 
 def _directory(out: str) -> Path:
