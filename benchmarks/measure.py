@@ -50,12 +50,13 @@ def build_load_generator() -> Path:
     return target
 
 
-def _family(pid: int) -> list[int]:
+def family(pid: int) -> list[int]:
+    """The process and its living descendants."""
     found = [pid]
     children = Path(f"/proc/{pid}/task/{pid}/children")
     if children.exists():
         for child in children.read_text().split():
-            found += _family(int(child))
+            found += family(int(child))
     return found
 
 
@@ -63,7 +64,7 @@ def cpu_seconds(processes: tuple[int, ...]) -> float:
     """User and system time so far, of the processes and their living children; ended ones count with parents."""
     ticks = 0
     for root in processes:
-        for pid in _family(root):
+        for pid in family(root):
             try:
                 fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             except FileNotFoundError:

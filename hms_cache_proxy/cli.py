@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _fail(error: Exception, code: int) -> None:
-    click.echo(f"hms-cache-proxy: {error}", err=True)
+    click.echo(f"hms-cache-proxy: {' '.join(str(error).split())}", err=True)
     sys.exit(code)
 
 

@@ -20,6 +20,7 @@ Owner: the follower's process.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -40,7 +41,7 @@ from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.follower import step
 from hms_cache_proxy.follower.reading import TABLE_COST
 from hms_cache_proxy.follower.step import LogState, Position, ResetReason
-from hms_cache_proxy.follower.work import EXCLUDED, FULL, UNFIT
+from hms_cache_proxy.follower.work import EXCLUDED, FULL, LOADING, UNFIT
 from hms_cache_proxy.selection import Selection
 from hms_cache_proxy.snapshots import rows
 from hms_cache_proxy.snapshots.manifest import Manifest
@@ -112,7 +113,7 @@ class Bootstrap:
         meta = self._writer.meta
         if not meta.cursor and not meta.databases:
             return False
-        return _refusal(source, Position(meta.cursor, meta.fingerprint)) is None
+        return refusal(source, Position(meta.cursor, meta.fingerprint)) is None
 
     def _chosen(self, source: Snapshot) -> tuple[Place, Manifest]:
         """The newest snapshot that may be used here; each one that may not is told."""
@@ -136,7 +137,7 @@ class Bootstrap:
         if why is None and source.event_id < manifest.after:
             why = _REFUSED[ResetReason.WENT_BACK].format(event_id=source.event_id)
         if why is None:
-            why = _refusal(source, Position(manifest.before, manifest.fingerprint))
+            why = refusal(source, Position(manifest.before, manifest.fingerprint))
         if why is not None:
             raise SnapshotError(why)
 
@@ -147,7 +148,7 @@ class Bootstrap:
             place.read(file)
 
 
-def _refusal(source: Snapshot, position: Position) -> str | None:
+def refusal(source: Snapshot, position: Position) -> str | None:
     """Why the log cannot be followed from this position by a process that has not seen it before; None if it can."""
     at_cursor = source.fingerprint(position.cursor)
     log = LogState(source.event_id, source.oldest_event_id() if at_cursor is None else None, at_cursor)
@@ -170,12 +171,14 @@ class _Filling:
         self._changes = self._empty()
         self._cost = 0
         self._admit = True
+        self._ambiguous: set[int] = set()
         self.tables = 0
         self.partitions = 0
 
     def run(self, place: Place) -> None:
         """Everything, in order."""
         self._changes.reset = "bootstrap"
+        self._ambiguous = self._twice(place)
         self._databases(place)
         runs = _Runs(self._partition_runs(place))
         for file in self._manifest.of_kind(rows.TABLES):
@@ -187,6 +190,14 @@ class _Filling:
             raise SnapshotError(f"it has partitions of table {runs.table_id}, but not this table")
         self._changes.complete |= {targets.tables(*key) for key in self._lists}
         self._commit()
+
+    def _twice(self, place: Place) -> set[int]:
+        """Ids that two tables have: one was renamed between two states. They are loaded from the store."""
+        ids: Counter[int] = Counter()
+        if not self._manifest.exact:
+            for file in self._manifest.of_kind(rows.TABLES):
+                ids.update(rows.table_ids(place.read(file)))
+        return {table_id for table_id, times in ids.items() if times > 1}
 
     def _partition_runs(self, place: Place) -> Iterator[PartitionRun]:
         for file in self._manifest.of_kind(rows.PARTITIONS):
@@ -212,8 +223,9 @@ class _Filling:
         key = row.catalog, row.database, row.name
         admitted = self._selection.admits(row.database, row.name)
         self._cost += TABLE_COST
-        if row.record is None or not admitted or not self._admit:
-            reason = FULL if row.record is not None and admitted else EXCLUDED
+        wanted = row.record is not None and admitted
+        if row.record is None or not wanted or not self._admit or row.table_id in self._ambiguous:
+            reason = EXCLUDED if not wanted else LOADING if self._admit else FULL
             self._changes.stubs[key] = TableStub(row.table_id, row.table_type, reason)
             for _ in runs.of(row.table_id):
                 pass

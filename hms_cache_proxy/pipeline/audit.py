@@ -42,8 +42,9 @@ from hms_cache_proxy.pipeline.compare import (
     compare_tables,
     text,
 )
+from hms_cache_proxy.pipeline.progress import Report
 from hms_cache_proxy.pipeline.ranges import Partitioned, TableStretch, partition_stretches, table_stretches, tasks
-from hms_cache_proxy.pipeline.session import Tell, data_frame, phase
+from hms_cache_proxy.pipeline.session import data_frame, phase
 from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, Source
 from hms_cache_proxy.store.protocol import DatabaseKey
 from hms_cache_proxy.store.sql import SqlSnapshot, SqlStore, open_sql_store
@@ -74,13 +75,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """One audit. `out`: URI of a directory for the differences, empty for none; `tell` takes lines about progress."""
+    """One audit. `out`: URI of a directory for the differences, empty for none; `report` takes how far it is."""
 
     spark: SparkSession
     config: Config
     out: str
     connections: int
-    tell: Tell
+    report: Report
 
     def run(self) -> Found:
         """Compare everything. Raises StoreError, CacheError, AuditError."""
@@ -128,7 +129,7 @@ class Audit:
                 meta = Meta.unpack(txn.get(META_KEY, db=copied.meta))
         finally:
             copied.detach()
-        self.tell(f"cache at event {meta.cursor}, database at {snapshot.event_id}")
+        self.report.tell(f"cache at event {meta.cursor}, database at {snapshot.event_id}")
         return meta.cursor == snapshot.event_id and not meta.held
 
     def _compared(self, store: SqlStore, snapshot: SqlSnapshot, source: Source, copy: Copy) -> Found:
@@ -142,13 +143,13 @@ class Audit:
             missing = Counter(reason for _, reason in Inventory(cache).lacking())
         stretches = table_stretches(snapshot, snapshot.database_names(), self.config.selection)
         counted = {"databases": counts.databases, "tables": counts.tables, "partitions": counts.partitions}
-        with phase("tables", self.tell, AuditError):
+        with phase("tables", self.report, AuditError):
             tables = self._frame("tables", tasks(stretches, self.connections), partial(compare_tables, source, copy))
-        with phase("partitions", self.tell, AuditError):
+        with phase("partitions", self.report, AuditError):
             partitioned = partition_stretches(store, snapshot, _in_order(stretches, loaded))
             lists = tasks(partitioned, self.connections)
             parts = self._frame("partitions", lists, partial(compare_partitions, source, copy))
-        with phase("differences", self.tell, AuditError):
+        with phase("differences", self.report, AuditError):
             everything = self._frame("lists", [listed], iter).unionAll(tables).unionAll(parts).cache()
             return self._result(snapshot.event_id, counted, missing, everything)
 

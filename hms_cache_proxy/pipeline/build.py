@@ -1,15 +1,17 @@
-"""`snapshot build`: the whole catalog of a metastore's database into files, in parallel, as of one event.
+"""`snapshot build`: the whole catalog of a metastore's database into files, in parallel.
 
-    the driver's snapshot (an event id, exported) -> lists -> tables, by Spark tasks -> partitions, by Spark tasks
-    -> checksums of the files -> the manifest
+    the driver's snapshot (event id `before`, exported) -> lists -> tables, by Spark tasks -> partitions, by Spark tasks
+    -> event id `after` -> checksums of the files -> the manifest
 
 Job: that order. Must not know: how objects are read (store/) or laid out (snapshots/rows.py), who uses the result.
 
 Invariants:
-- Every task sees the state that the driver exported, and the driver holds it to the end: needs PostgreSQL.
+- On PostgreSQL every task sees the state that the driver exported, and the driver holds it to the end. Elsewhere each
+  task has a state of its own, and one that goes on with what an earlier build began (rounds.py) has a later one: each
+  object is as of some state between `before` and `after`, lists and marks as of `before`; whoever uses the snapshot
+  replays these events.
 - At most `connections` tasks run at once, each with one connection; the driver has one more.
-- The manifest is written last, as a whole. A build that ends early leaves files that nobody uses, and the next one to
-  the same place begins anew.
+- The manifest is written last, as a whole. A build that ends early leaves files that nobody uses.
 
 Owner: the driver's process. The database's URL goes to the tasks, not into Spark's settings.
 """
@@ -17,8 +19,9 @@ Owner: the driver's process. The database's URL goes to the tasks, not into Spar
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
@@ -27,9 +30,13 @@ from urllib.parse import unquote
 from hms_cache_proxy import __version__
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.errors import SnapshotError
+from hms_cache_proxy.follower.bootstrap import refusal
+from hms_cache_proxy.follower.step import Position
 from hms_cache_proxy.pipeline.files import Directory
+from hms_cache_proxy.pipeline.progress import Report
 from hms_cache_proxy.pipeline.ranges import Partitioned, partition_stretches, table_stretches, tasks
-from hms_cache_proxy.pipeline.session import Tell, data_frame, phase
+from hms_cache_proxy.pipeline.rounds import COST, Rounds, directory, rounds
+from hms_cache_proxy.pipeline.session import data_frame, phase
 from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, Source, read_partitions, read_tables
 from hms_cache_proxy.snapshots import manifest, rows
 from hms_cache_proxy.snapshots.manifest import File, Manifest
@@ -37,7 +44,7 @@ from hms_cache_proxy.store.protocol import DatabaseKey
 from hms_cache_proxy.store.sql import SqlSnapshot, SqlStore, open_sql_store
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 ROWS_PER_FILE: Final = 250_000
 """A file is read as a whole by whoever uses it: about 25 MB."""
@@ -47,13 +54,15 @@ DATABASES_AT_ONCE: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """One build. `options`: store_url, include and exclude of the settings; `connections`: of Spark's tasks."""
+    """One build. `config`: store_url, include and exclude; `connections`: of Spark's tasks; `resume`: go on with what
+    lies at `uri`, if that is a build that has ended early."""
 
     spark: SparkSession
     config: Config
     uri: str
     connections: int
-    tell: Tell
+    report: Report
+    resume: bool = False
 
     def run(self) -> Manifest:
         """Make the snapshot; gives its manifest. Raises StoreError, SnapshotError."""
@@ -64,80 +73,145 @@ class Build:
         if other:
             raise SnapshotError(f"{self.uri} has other things in it, {other[0]} for one")
         store = open_sql_store(self.config.store_url, statement_timeout_s=STATEMENT_TIMEOUT_S)
+        progress = Rounds(place)
         try:
             if not store.identity.ordered_log:
                 raise SnapshotError(
                     "event ids of Hive 2.3 come in no order: who uses a snapshot could not tell which to replay"
                 )
-            made = self._read(store)
+            made = self._read(store, progress)
         finally:
             store.close()
         place.write(manifest.NAME, made.dump())
+        progress.end()
         return made
 
-    def _read(self, store: SqlStore) -> Manifest:
+    def _read(self, store: SqlStore, progress: Rounds) -> Manifest:
         with store.snapshot() as snapshot:
             exported = store.database.export_snapshot()
-            if exported is None:
-                raise SnapshotError("needs PostgreSQL: other databases do not let connections share one state")
-            before, fingerprint = snapshot.event_id, snapshot.fingerprint(snapshot.event_id)
-            databases = self._databases(snapshot)
+            begun = progress.begun() if self.resume else None
+            again = begun is not None
+            if begun is None:
+                begun = self._begin(store, snapshot, progress)
+            else:
+                self._check(begun, store, snapshot)
             source = Source(self.config.store_url, exported)
-            self._tables(source, snapshot, databases)
-            self._partitions(source, store, snapshot)
-            marks = snapshot.marks()
-        with phase("checksums", self.tell):
+            self._tables(source, snapshot, progress)
+            self._partitions(source, store, snapshot, progress)
+            after = snapshot.event_id
+        if exported is None:
+            with store.snapshot() as snapshot:
+                after = snapshot.event_id
+        with phase("checksums", self.report):
             files = [file for kind in rows.COLUMNS for file in self._files(kind)]
-        return Manifest(
+        return replace(
+            begun,
+            created=_now(),
+            after=after,
+            exact=exported is not None and not again,
+            counts=self._counts(files),
+            files=tuple(files),
+        )
+
+    def _begin(self, store: SqlStore, snapshot: SqlSnapshot, progress: Rounds) -> Manifest:
+        """Forget what lies there; databases and lists of tables are read at once, with the marks that go with them."""
+        before = snapshot.event_id
+        begun = Manifest(
             __version__,
-            time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            _now(),
             store.identity,
             self.config.include,
             self.config.exclude,
             before,
             before,
-            True,
-            fingerprint,
-            marks,
-            self._counts(files),
-            tuple(files),
+            False,
+            snapshot.fingerprint(before),
+            snapshot.marks(),
+            {},
+            (),
         )
+        progress.clear()
+        databases = self._databases(snapshot)
+        stretches = table_stretches(snapshot, databases, self.config.selection)
+        progress.keep(rows.TABLES, rounds(stretches, COST * self.connections))
+        progress.begin(begun)
+        return begun
+
+    def _check(self, begun: Manifest, store: SqlStore, snapshot: SqlSnapshot) -> None:
+        """Raises SnapshotError if what an earlier build has read is not what this one would."""
+        config = self.config
+        why = begun.differs(store.identity, config.include, config.exclude)
+        if why is None and (begun.include, begun.exclude) != (config.include, config.exclude):
+            why = f"it was begun with include = {list(begun.include)}, exclude = {list(begun.exclude)}"
+        if why is None and begun.program != __version__:
+            why = f"it was begun by version {begun.program} of this program"
+        if why is None:
+            why = refusal(snapshot, Position(begun.before, begun.fingerprint))
+        if why is not None:
+            raise SnapshotError(f"{self.uri} cannot be gone on with, build it without --resume: {why}")
+        self.report.tell(f"going on with what was begun at event {begun.before}; now it is {snapshot.event_id}")
 
     # --- the three kinds
 
     def _databases(self, snapshot: SqlSnapshot) -> list[DatabaseKey]:
-        with phase("databases", self.tell):
+        with phase("databases", self.report):
             keys = snapshot.database_names()
             lists: list[list[tuple[Any, ...]]] = []
             for start in range(0, len(keys), DATABASES_AT_ONCE):
                 some = snapshot.databases(keys[start : start + DATABASES_AT_ONCE])
                 lists.append([rows.database_row(len(lists), some[key]) for key in sorted(some)])
-            self._write(rows.DATABASES, [lists], _database_batches)
+            self._write(rows.DATABASES, 0, [lists], _database_batches)
         return keys
 
-    def _tables(self, source: Source, snapshot: SqlSnapshot, databases: Sequence[DatabaseKey]) -> None:
-        with phase("tables", self.tell):
-            stretches = table_stretches(snapshot, databases, self.config.selection)
-            self._write(rows.TABLES, tasks(stretches, self.connections), partial(read_tables, source))
+    def _tables(self, source: Source, snapshot: SqlSnapshot, progress: Rounds) -> None:
+        with phase("tables", self.report):
+            plan = progress.plan(rows.TABLES)
+            assert plan is not None, "it is kept before the build is begun"
+            self._rounds(rows.TABLES, plan, partial(read_tables, source), progress)
 
-    def _partitions(self, source: Source, store: SqlStore, snapshot: SqlSnapshot) -> None:
-        with phase("partitions", self.tell):
-            stretches = partition_stretches(store, snapshot, self._partitioned())
-            self._write(rows.PARTITIONS, tasks(stretches, self.connections), partial(read_partitions, source))
+    def _partitions(self, source: Source, store: SqlStore, snapshot: SqlSnapshot, progress: Rounds) -> None:
+        with phase("partitions", self.report):
+            plan = progress.plan(rows.PARTITIONS)
+            if plan is None:
+                stretches = partition_stretches(store, snapshot, self._partitioned())
+                plan = rounds(stretches, COST * self.connections)
+                progress.keep(rows.PARTITIONS, plan)
+            self._rounds(rows.PARTITIONS, plan, partial(read_partitions, source), progress)
+
+    def _rounds(
+        self, kind: str, plan: Sequence[Sequence[Any]], read: Callable[[Any], Iterator[Any]], progress: Rounds
+    ) -> None:
+        """Those that are not done."""
+        total, read_so_far = sum(stretch.size for stretches in plan for stretch in stretches), 0
+        for number, stretches in enumerate(plan):
+            self.report.at(kind, read_so_far, total)
+            if not progress.is_done(kind, number):
+                self._write(kind, number, tasks(stretches, self.connections), read)
+                progress.done(kind, number)
+            read_so_far += sum(stretch.size for stretch in stretches)
+        self.report.at(kind, total, total)
 
     def _partitioned(self) -> list[Partitioned]:
-        """The tables that were written and have partition keys, in the order of the catalog."""
+        """The tables that were written and have partition keys, in the order of the catalog. Where two tables have one
+        id, one was renamed between two states: neither, as their partitions could not be told apart."""
         from pyspark.sql import functions as F
 
         columns = [name for name in Partitioned.__dataclass_fields__]
-        tables = self.spark.read.parquet(self._below(rows.TABLES)).where(F.length("partition_keys") > 0)
+        tables = self._frame(rows.TABLES).where(F.length("partition_keys") > 0)
         found = [Partitioned(*_plain(row)) for row in tables.select(*columns).collect()]
-        return sorted(found, key=lambda table: (table.catalog, table.database, table.name))
+        times = Counter(table.table_id for table in found)
+        single = (table for table in found if times[table.table_id] == 1)
+        return sorted(single, key=lambda table: (table.catalog, table.database, table.name))
 
-    def _write(self, kind: str, lists: Sequence[Any], read: Callable[[Any], Iterator[Any]]) -> None:
+    def _write(self, kind: str, number: int, lists: Sequence[Any], read: Callable[[Any], Iterator[Any]]) -> None:
         frame = data_frame(self.spark, kind, rows.COLUMNS[kind], lists, read)
         writer = frame.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_FILE)
-        writer.parquet(self._below(kind))
+        writer.parquet(self._below(directory(kind, number)))
+
+    def _frame(self, kind: str) -> DataFrame:
+        """All rows of a kind that were written."""
+        columns = ", ".join(f"`{name}` {spark_type}" for name, spark_type in rows.COLUMNS[kind].items())
+        return self.spark.read.schema(columns).option("recursiveFileLookup", "true").parquet(self._below(kind))
 
     # --- the files
 
@@ -146,26 +220,26 @@ class Build:
         from pyspark.sql import functions as F
 
         below = self._below(kind)
-        parts = self.spark.read.format("binaryFile").option("pathGlobFilter", "part-*").load(below)
-        sums = parts.select("path", "length", F.sha2("content", 256).alias("sha256")).collect()
-        data = self.spark.read.parquet(below).groupBy("_metadata.file_name")
+        files = self.spark.read.format("binaryFile").options(pathGlobFilter="part-*", recursiveFileLookup="true")
+        sums = files.load(below).select("path", "length", F.sha2("content", 256).alias("sha256")).collect()
+        data = self._frame(kind).groupBy("_metadata.file_path")
         counted = data.agg(F.count(F.lit(1)).alias("number"), F.min("place").alias("place")).collect()
-        found = {row["file_name"]: (row["place"], row["number"]) for row in counted}
-        files = []
+        found = {_name(row["file_path"]): (row["place"], row["number"]) for row in counted}
+        kept = []
         for row in sums:
-            name = unquote(PurePosixPath(row["path"]).name)
+            name = _name(row["path"])
             if name in found:  # a task without rows can leave a file
                 place, number = found[name]
-                files.append((place, File(kind, f"{kind}/{name}", number, row["length"], row["sha256"])))
-        if len(files) != len(found):
-            raise SnapshotError(f"{below} has {len(found)} files with rows, of which {len(files)} can be seen")
-        return [file for _, file in sorted(files, key=lambda item: (item[0], item[1].name))]
+                kept.append((place, File(kind, f"{kind}/{name}", number, row["length"], row["sha256"])))
+        if len(kept) != len(found):
+            raise SnapshotError(f"{below} has {len(found)} files with rows, of which {len(kept)} can be seen")
+        return [file for _, file in sorted(kept, key=lambda item: (item[0], item[1].name))]
 
     def _counts(self, files: Sequence[File]) -> dict[str, int]:
         from pyspark.sql import functions as F
 
         counts = {kind: sum(file.rows for file in files if file.kind == kind) for kind in rows.COLUMNS}
-        tables = self.spark.read.parquet(self._below(rows.TABLES))
+        tables = self._frame(rows.TABLES)
         counts["transactional_tables"] = tables.where(F.col("transactional")).count()
         return counts
 
@@ -176,6 +250,15 @@ class Build:
 def _database_batches(lists: Sequence[list[tuple[Any, ...]]]) -> Iterator[Any]:
     for some in lists:
         yield rows.batch(rows.DATABASES, some)
+
+
+def _name(path: str) -> str:
+    """Of a file, from its round on."""
+    return "/".join(PurePosixPath(unquote(path)).parts[-2:])
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def _plain(row: Any) -> Iterator[Any]:

@@ -16,6 +16,7 @@ import click
 from hms_cache_proxy.config import CONFIG_FILE_VARIABLE, Config, load
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.pipeline.options import SPARK, options, spark_session
+from hms_cache_proxy.pipeline.progress import reporting
 
 if TYPE_CHECKING:
     from hms_cache_proxy.pipeline.audit import Found
@@ -50,8 +51,9 @@ def snapshot() -> None:
 
 @snapshot.command()
 @click.option("--out", metavar="URI", required=True, help="A new directory, on any file system of Spark's.")
+@click.option("--resume", is_flag=True, help="Go on with a build to the same place that has ended early.")
 @options(_BUILD)
-def build(out: str, file: str | None, store_url: str | None, connections: int, **spark: Any) -> None:
+def build(out: str, resume: bool, file: str | None, store_url: str | None, connections: int, **spark: Any) -> None:
     """Read the metastore's database into one snapshot.
 
     What `include` and `exclude` of the settings leave out is only listed.
@@ -59,8 +61,8 @@ def build(out: str, file: str | None, store_url: str | None, connections: int, *
     config = _config(file, store_url)
     from hms_cache_proxy.pipeline.build import Build, summary
 
-    with spark_session(**spark) as session:
-        made = Build(session, config, _uri(out), connections, _tell).run()
+    with spark_session(**spark, bar=False) as session, reporting() as report:
+        made = Build(session, config, _uri(out), connections, report, resume).run()
     click.echo(f"{_uri(out)}: {summary(made)}")
 
 
@@ -74,8 +76,8 @@ def publish(out: str, keep: int, file: str | None, store_url: str | None, connec
     from hms_cache_proxy.pipeline import publish as publishing
     from hms_cache_proxy.pipeline.build import summary
 
-    with spark_session(**spark) as session:
-        place, made = publishing.publish(session, config, _uri(out), keep, connections, _tell)
+    with spark_session(**spark, bar=False) as session, reporting() as report:
+        place, made = publishing.publish(session, config, _uri(out), keep, connections, report)
     click.echo(f"{place}: {summary(made)}")
 
 
@@ -124,8 +126,8 @@ def audit(
     config = _config(file, store_url, data_dir)
     from hms_cache_proxy.pipeline.audit import Audit
 
-    with spark_session(**spark) as session:
-        found = Audit(session, config, _uri(out) if out else "", connections, _tell).run()
+    with spark_session(**spark, bar=False) as session, reporting() as report:
+        found = Audit(session, config, _uri(out) if out else "", connections, report).run()
     if as_json:
         shown = [
             {key: value for key, value in row._asdict().items() if not isinstance(value, bytes)} for row in found.shown
@@ -171,7 +173,3 @@ def _uri(place: str) -> str:
     from hms_cache_proxy.snapshots.place import as_uri
 
     return as_uri(place)
-
-
-def _tell(line: str) -> None:
-    click.echo(line, err=True)

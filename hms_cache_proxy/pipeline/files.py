@@ -41,9 +41,22 @@ class Directory:
         """Remove a file, or a directory with all that is in it."""
         self._do(lambda: self._files.delete(self._path(self.uri, name), True))
 
+    def read(self, name: str) -> bytes:
+        """A file's bytes."""
+
+        def read() -> Any:
+            stream = self._files.open(self._path(self.uri, name))
+            try:
+                return stream.readAllBytes()
+            finally:
+                stream.close()
+
+        return bytes(self._do(read))
+
     def write(self, name: str, data: bytes) -> None:
         """Make a file that is there as a whole or not at all."""
-        beside, place = self._path(self.uri, f".{name}.new"), self._path(self.uri, name)
+        place = self._path(self.uri, name)
+        beside = self._path(place.getParent(), f".{place.getName()}.new")
 
         def write() -> Any:
             stream = self._files.create(beside, True)

@@ -39,9 +39,12 @@ def options(some: Options[F]) -> Callable[[F], F]:
     return add
 
 
-def spark_session(master: str, settings: tuple[str, ...]) -> AbstractContextManager[SparkSession]:
-    """The session that the options SPARK ask for. Raises UsageError for a setting that is none."""
-    found = {"spark.sql.shuffle.partitions": LOCAL_SHUFFLES} if master.startswith("local") else {}
+def spark_session(master: str, settings: tuple[str, ...], *, bar: bool = True) -> AbstractContextManager[SparkSession]:
+    """The session that the options SPARK ask for; `bar`: Spark's own, on a terminal. Raises UsageError for a setting
+    that is none."""
+    found = {} if bar else {"spark.ui.showConsoleProgress": "false"}
+    if master.startswith("local"):
+        found["spark.sql.shuffle.partitions"] = LOCAL_SHUFFLES
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():

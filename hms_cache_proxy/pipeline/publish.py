@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from hms_cache_proxy.pipeline.build import Build
 from hms_cache_proxy.pipeline.files import Directory
-from hms_cache_proxy.pipeline.session import Tell
+from hms_cache_proxy.pipeline.progress import Report
 from hms_cache_proxy.snapshots import manifest
 from hms_cache_proxy.snapshots.manifest import Manifest
 from hms_cache_proxy.snapshots.place import PREFIX
@@ -40,18 +40,18 @@ def new_name() -> str:
 
 
 def publish(
-    spark: SparkSession, config: Config, uri: str, keep: int, connections: int, tell: Tell
+    spark: SparkSession, config: Config, uri: str, keep: int, connections: int, report: Report
 ) -> tuple[str, Manifest]:
     """Make a snapshot below `uri`, then remove all but the newest `keep`; gives its URI and manifest."""
     name = new_name()
-    made = Build(spark, config, f"{uri}/{name}", connections, tell).run()
+    made = Build(spark, config, f"{uri}/{name}", connections, report).run()
     place = Directory(spark, uri)
     found = [one for one in place.names() if _NAME.fullmatch(one)]
     complete = {one for one in found if place.exists(f"{one}/{manifest.NAME}")}
     for old in outdated(found, complete, keep, time.time()):
         place.delete(f"{old}/{manifest.NAME}")  # first: who looks now sees that it is no snapshot any more
         place.delete(old)
-        tell(f"removed {old}")
+        report.tell(f"removed {old}")
     return f"{uri}/{name}", made
 
 

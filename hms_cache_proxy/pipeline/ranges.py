@@ -17,7 +17,6 @@ from sqlalchemy import bindparam, func, literal_column, select
 from hms_cache_proxy.selection import Selection
 from hms_cache_proxy.store.protocol import DatabaseKey, Snapshot
 from hms_cache_proxy.store.sql import SqlStore
-from hms_cache_proxy.store.sql_common import Column
 
 TABLES_PER_STRETCH: Final = 100
 PARTITIONS_PER_STRETCH: Final = 25_000
@@ -47,6 +46,10 @@ class TableStretch:
     tables: tuple[Named, ...]
 
     @property
+    def size(self) -> int:
+        return len(self.tables)
+
+    @property
     def cost(self) -> int:
         return len(self.tables) * TABLE_COST
 
@@ -73,11 +76,20 @@ class PartitionStretch:
     until: bytes | None = None
 
     @property
+    def size(self) -> int:
+        return self.partitions
+
+    @property
     def cost(self) -> int:
         return self.partitions + len(self.tables) * TABLE_COST
 
 
 class _Costs(Protocol):
+    """`size`: objects; `cost`: what they cost, in partitions."""
+
+    @property
+    def size(self) -> int: ...
+
     @property
     def cost(self) -> int: ...
 
@@ -114,7 +126,7 @@ def partition_stretches(store: SqlStore, snapshot: Snapshot, tables: Sequence[Pa
             found.append(PartitionStretch(len(found), tuple(some), PARTITIONS_PER_STRETCH - room))
             some, room = [], PARTITIONS_PER_STRETCH
         if count > PARTITIONS_PER_STRETCH:
-            found += _of_large(store, table, len(found))
+            found += _of_large(store, table, count, len(found))
         else:
             some.append(table)
             room -= count
@@ -123,7 +135,7 @@ def partition_stretches(store: SqlStore, snapshot: Snapshot, tables: Sequence[Pa
     return found
 
 
-def _of_large(store: SqlStore, table: Partitioned, place: int) -> list[PartitionStretch]:
+def _of_large(store: SqlStore, table: Partitioned, count: int, place: int) -> list[PartitionStretch]:
     """One table in several stretches: the database says at which names they end."""
     part = store.schema["PARTITIONS"].c
     name = store.database.bytewise(part.PART_NAME)
@@ -133,12 +145,12 @@ def _of_large(store: SqlStore, table: Partitioned, place: int) -> list[Partition
         .subquery()
         .c
     )
-    every: Column = literal_column(str(PARTITIONS_PER_STRETCH))
-    ends = select(numbered.name).where(func.mod(numbered.number, every) == literal_column("0"))
+    every = PARTITIONS_PER_STRETCH
+    ends = select(numbered.name).where(func.mod(numbered.number, literal_column(str(every))) == literal_column("0"))
     statement = store.database.compile(ends.order_by(numbered.number))
     names: list[bytes | None] = [row[0] for row in store.database.rows(statement, table_id=table.table_id)]
     return [
-        PartitionStretch(place + number, (table,), PARTITIONS_PER_STRETCH, after, until)
+        PartitionStretch(place + number, (table,), min(every, max(count - number * every, 0)), after, until)
         for number, (after, until) in enumerate(zip([None, *names], [*names, None], strict=True))
     ]
 

@@ -19,17 +19,20 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hms_cache_proxy.errors import ConfigError, ProxyError, SnapshotError
+from hms_cache_proxy.pipeline.progress import Report
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
 
-Tell = Callable[[str], None]
-"""Takes a line about what was done."""
-
 APPLICATION = "hms-cache-proxy"
 _MISSING = "{} is missing: pip install 'hms-cache-proxy[pipeline]'"
+_FILE_SYSTEM = ("FileSystem not found", "No FileSystem for scheme", "UnsupportedFileSystemException")
+_NO_FILE_SYSTEM = (
+    "Spark needs that file system's jar: --conf spark.jars.packages=..., for s3a"
+    " org.apache.hadoop:hadoop-aws of the version of Spark's own Hadoop"
+)
 _NO_JAVA = (
     "Spark could not start its JVM: Java 17 or newer is needed (JAVA_HOME, or `java` in the PATH), and a --master"
     " that can be reached"
@@ -128,12 +131,12 @@ def failures(doing: str, error_class: type[ProxyError] = SnapshotError) -> Itera
 
 
 @contextmanager
-def phase(name: str, tell: Tell, error_class: type[ProxyError] = SnapshotError) -> Iterator[None]:
+def phase(name: str, report: Report, error_class: type[ProxyError] = SnapshotError) -> Iterator[None]:
     """A part of a job: its failures by name, and a line about how long it took."""
     began_s = time.monotonic()
     with failures(name, error_class):
         yield
-    tell(f"{name}: {time.monotonic() - began_s:.1f} s")
+    report.tell(f"{name}: {time.monotonic() - began_s:.1f} s")
 
 
 def _cause(error: BaseException) -> str:
@@ -145,7 +148,8 @@ def _cause(error: BaseException) -> str:
     cause = getattr(error, "java_exception", None)
     while cause is not None and cause.getCause() is not None:
         cause = cause.getCause()
-    return first_line(error) if cause is None else first_line(Exception(cause.toString()))
+    found = first_line(error) if cause is None else first_line(Exception(cause.toString()))
+    return f"{found}; {_NO_FILE_SYSTEM}" if any(word in found for word in _FILE_SYSTEM) else found
 
 
 def first_line(error: BaseException) -> str:

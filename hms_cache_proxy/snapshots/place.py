@@ -65,14 +65,16 @@ class Place:
 
         try:
             return list(self._files.get_file_info(pyarrow.fs.FileSelector(self._path)))
-        except OSError as error:
+        except (OSError, pyarrow.ArrowException) as error:  # Azure's failures are no OSError
             raise SnapshotError(f"{self.uri} cannot be listed: {error}") from error
 
     def _bytes(self, name: str) -> bytes:
+        import pyarrow
+
         try:
             with self._files.open_input_stream(f"{self._path.rstrip('/')}/{name}") as stream:
                 return bytes(stream.read())
-        except OSError as error:
+        except (OSError, pyarrow.ArrowException) as error:
             raise SnapshotError(f"{name} in {self.uri} cannot be read: {error}") from error
 
 

@@ -274,6 +274,13 @@ def _table(
     return TableRow(catalog, database, name, table_id, table_type, record, write_ids)
 
 
+def table_ids(file: bytes) -> Iterator[int]:
+    """The ids alone of a file of tables, without those that are only listed."""
+    for columns in _batches(file, TABLES):
+        ids, bodies = columns.column("table_id").to_pylist(), columns.column("body").is_valid().to_pylist()
+        yield from (table_id for table_id, there in zip(ids, bodies, strict=True) if there)
+
+
 def partitions(file: bytes) -> Iterator[PartitionRun]:
     """The rows of a file of partitions, in runs of one table each."""
     import pyarrow.compute

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ import pytest
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.cache.inventory import Inventory
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.follower.bootstrap import Scope, _Filling
+from hms_cache_proxy.follower.work import Work
 from hms_cache_proxy.snapshots import rows
 from hms_cache_proxy.snapshots.manifest import File, Manifest
 from hms_cache_proxy.snapshots.place import Place
@@ -145,6 +148,31 @@ def test_only_what_is_included(fill: Fill) -> None:
     assert (filling.tables, filling.partitions) == (1, 3)
     assert entry(reader, b"a_large").reason_not_loaded == "excluded"
     assert entry(reader, b"d_small").partition_count == 3
+
+
+def test_a_table_that_was_renamed_between_two_states(tmp_path: Path) -> None:
+    """Two names of one id: neither is believed, both are to be loaded."""
+    files = Files(tmp_path)
+    files.put(rows.DATABASES, [rows.database_row(0, database())])
+    listed = [
+        TableRow(b"hive", b"sales", name, number, b"MANAGED_TABLE", table(name, number))
+        for name, number in ((b"a", 7), (b"b", 8), (b"c", 7))
+    ]
+    listed.append(TableRow(b"hive", b"sales", b"d_excluded", 8, b"MANAGED_TABLE"))
+    files.put(rows.TABLES, [rows.table_row(0, row) for row in listed])
+    files.put(rows.PARTITIONS, [rows.partition_row(0, 8, part.record()) for part in days(2)])
+    made = replace(files.manifest(), exact=False)
+    with StatePage(tmp_path / "state", create=True) as page:
+        writer = CacheWriter.open(tmp_path / "cache", page, IDENTITY)
+        _Filling(writer, made, Scope((), (), 1 << 30, 10), lambda: None).run(Place(str(tmp_path)))
+        reader = CacheReader(tmp_path / "cache", page)
+        reasons = {name: entry(reader, name).reason_not_loaded for name in (b"a", b"b", b"c", b"d_excluded")}
+        assert reasons == {b"a": "loading", b"b": "", b"c": "loading", b"d_excluded": "excluded"}
+        assert entry(reader, b"b").partition_count == 2
+        with reader.snapshot() as cache:
+            assert set(Work.missing(Inventory(cache)).tables) == {(b"hive", b"sales", b"a"), (b"hive", b"sales", b"c")}
+        reader.close()
+        writer.close()
 
 
 def test_partitions_without_their_table(made: tuple[Path, Manifest], tmp_path: Path) -> None:

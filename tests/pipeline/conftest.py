@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from hms_cache_proxy.config import Config, load
 from hms_cache_proxy.pipeline.build import Build
+from hms_cache_proxy.pipeline.progress import Lines
 from hms_cache_proxy.pipeline.session import session
 from hms_cache_proxy.snapshots.manifest import Manifest
 from tests.differential import contents
@@ -23,8 +24,15 @@ from tests.store.oracle import Oracle
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.hive import Metastore
+from tests.testbed.mariadb import MariaDatabase
 
 __all__ = ["Follow", "follow"]
+
+SHORT_LIVED = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+"""A JVM that lives for some seconds: no second compiler, no collector's threads."""
 
 UNLOGGED = ("change_truncate",)
 """Changes that leave no event: behind a proxy's back nobody can follow them."""
@@ -45,9 +53,9 @@ class World:
         assert self.metastore.database is not None
         return load(cli={"store_url": self.metastore.database.reader_url})
 
-    def build(self, spark: SparkSession, place: Path, connections: int = 2) -> Manifest:
+    def build(self, spark: SparkSession, place: Path, *, resume: bool = False) -> Manifest:
         """A snapshot of it."""
-        return Build(spark, self.config, place.as_uri(), connections, self.told.append).run()
+        return Build(spark, self.config, place.as_uri(), 2, Lines(self.told.append), resume).run()
 
     def rows(self, statement: str) -> None:
         """Tamper with the database."""
@@ -61,8 +69,11 @@ def make_world(metastore: Metastore, stack: list[Callable[[], None]]) -> World:
     client, oracle = MetastoreClient(*metastore.address), Oracle(*metastore.address)
     stack += [client.close, oracle.close]
     client.get_metastore_db_uuid()  # made when it is first asked for
-    Content(oracle, "shapes_", metastore.warehouse.as_uri()).create()
-    world = contents.fill(client, "random_", random.randrange(10**6), databases=2, partitions=6)
+    latin1 = isinstance(metastore.database, MariaDatabase)
+    if isinstance(metastore.database, MariaDatabase):
+        metastore.database.widen()
+    Content(oracle, "shapes_", metastore.warehouse.as_uri(), latin1_names=latin1).create()
+    world = contents.fill(client, "random_", random.randrange(10**6), databases=2, partitions=6, latin1=latin1)
     changes = Changes(world, client)
     changes._makers = [name for name in changes._makers if name not in UNLOGGED]
     for _ in range(40):
@@ -86,10 +97,17 @@ def world(bed: Bed) -> Iterator[World]:
         yield made
 
 
+@pytest.fixture
+def mariadb_world(bed: Bed) -> Iterator[World]:
+    """The same on MariaDB."""
+    with filled(bed, "hive42-mariadb") as made:
+        yield made
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Local Spark on two cores."""
-    with session("local[2]", {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}) as started:
+    with session("local[2]", {"spark.sql.shuffle.partitions": "2", **SHORT_LIVED}) as started:
         yield started
 
 

@@ -19,18 +19,14 @@ import pytest
 from hms_cache_proxy.cli import main
 from hms_cache_proxy.pipeline.session import session
 from tests.pipeline import skewed_log
+from tests.pipeline.conftest import SHORT_LIVED
 from tests.pipeline.skewed_log import MIB
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # PySpark's sockets
 
 COMMAND_S = 120
 MAIN = "from hms_cache_proxy.cli import main; main()"
-# A JVM that lives for some seconds: no second compiler, no collector's threads.
-OPTIONS = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
+OPTIONS = {"spark.sql.shuffle.partitions": "2", **SHORT_LIVED}
 
 
 @dataclass(frozen=True)

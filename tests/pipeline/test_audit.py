@@ -19,6 +19,7 @@ from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.errors import AuditError
 from hms_cache_proxy.pipeline.audit import Audit, Found
+from hms_cache_proxy.pipeline.progress import Lines
 from hms_cache_proxy.store.protocol import Constraints
 from hms_cache_proxy.store.sql import open_sql_store
 from tests.follower.harness import Followed
@@ -30,7 +31,7 @@ MAIN = (b"hive", b"shapes_main")
 
 
 def audit(spark: SparkSession, followed: Followed, out: str = "") -> Found:
-    return Audit(spark, followed.config, out, 2, print).run()
+    return Audit(spark, followed.config, out, 2, Lines(print)).run()
 
 
 def test_nothing_while_it_changes(world: World, spark: SparkSession, follow: Follow) -> None:

@@ -89,6 +89,18 @@ def test_changes_while_it_is_built(world: World, spark: SparkSession, follow: Fo
     assert bootstrapped(filled)["event_id"] == made.before and filled.report()["last_reset"] is None
 
 
+def test_changes_while_it_is_built_on_mariadb(
+    mariadb_world: World, spark: SparkSession, follow: Follow, tmp_path: Path
+) -> None:
+    """Every task saw another state: what happened between them is replayed."""
+    world = mariadb_world
+    made = built_under_changes(world, spark, tmp_path / "s")
+    filled, prewarmed = follow(world.metastore, bootstrap=str(tmp_path / "s")), follow(world.metastore)
+    same(prewarmed, filled)
+    assert not made.exact and made.before < made.after
+    assert bootstrapped(filled)["event_id"] == made.before and filled.report()["last_reset"] is None
+
+
 def test_only_what_is_included(world: World, built: tuple[Path, Manifest], follow: Follow) -> None:
     settings = {"include": "shapes_*.*", "exclude": "re:.*part.*"}
     filled, prewarmed = (

@@ -1,12 +1,7 @@
-"""Builds: what is in them, several stretches of a table, MariaDB, being killed, publishing, questions in SQL."""
+"""Builds: what is in them, several stretches of a table, publishing, questions in SQL."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +11,7 @@ from pyspark.sql import SparkSession
 from hms_cache_proxy.config import load
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.pipeline.build import Build
+from hms_cache_proxy.pipeline.progress import Lines
 from hms_cache_proxy.pipeline.publish import publish
 from hms_cache_proxy.pipeline.query import query
 from hms_cache_proxy.snapshots import manifest, rows
@@ -36,7 +32,7 @@ def test_a_table_of_several_stretches(
     database = postgres.create_metastore_database(unique_name)
     bulk.fill(database, 30_000, shuffled=True)
     config = load(cli={"store_url": database.reader_url})
-    made = Build(spark, config, tmp_path.as_uri(), 3, print).run()
+    made = Build(spark, config, tmp_path.as_uri(), 3, Lines(print)).run()
     assert made.counts["partitions"] == 30_000
     place = Place(str(tmp_path))
     files = made.of_kind(rows.PARTITIONS)
@@ -48,35 +44,7 @@ def test_a_table_of_several_stretches(
         assert found == snapshot.partitions(table)
     store.close()
     with pytest.raises(SnapshotError, match="has a snapshot already"):
-        Build(spark, config, tmp_path.as_uri(), 3, print).run()
-
-
-def command(world: World, *arguments: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "HMS_CACHE_PROXY_STORE_URL": world.config.store_url}
-    return subprocess.Popen(
-        [sys.executable, "-m", "hms_cache_proxy", "snapshot", *arguments],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def test_killed_in_the_middle(world: World, spark: SparkSession, tmp_path: Path) -> None:
-    """What is left is no snapshot, and the next build to the same place makes one."""
-    process = command(world, "build", "--out", str(tmp_path / "s"), "--master", "local[1]")
-    deadline_s = time.monotonic() + 200
-    try:
-        while not (tmp_path / "s" / rows.TABLES).exists():
-            assert process.poll() is None and time.monotonic() < deadline_s
-            time.sleep(0.01)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-    assert not (tmp_path / "s" / manifest.NAME).exists()
-    made = world.build(spark, tmp_path / "s")
-    assert Place(str(tmp_path / "s")).manifest() == made
+        Build(spark, config, tmp_path.as_uri(), 3, Lines(print)).run()
 
 
 def test_publish_keeps_the_newest(world: World, spark: SparkSession, tmp_path: Path) -> None:
@@ -85,7 +53,7 @@ def test_publish_keeps_the_newest(world: World, spark: SparkSession, tmp_path: P
         directory.mkdir()
     for directory in (old, newer):
         (directory / manifest.NAME).write_text("{}")
-    uri, made = publish(spark, world.config, tmp_path.as_uri(), 2, 2, print)
+    uri, made = publish(spark, world.config, tmp_path.as_uri(), 2, 2, Lines(print))
     assert not old.exists() and not given_up.exists() and (tmp_path / "something else").exists()
     assert [place.uri for place in Place(str(tmp_path)).snapshots()] == [uri, newer.as_uri()]
     assert Place(uri).manifest() == made

@@ -2,6 +2,7 @@
 
 Job: read lines of any number of files, plain or compressed, from wherever Spark reads; count and name those that are
 none; fold the others by minute, so that whatever is asked afterwards is asked of few rows. Must not know: what that is.
+All in one pass: the parser is what costs.
 
 The view `calls` has one row for all calls of a minute that are alike:
 
@@ -43,17 +44,35 @@ _GOOD: Final = (
     f"{_CORRUPT} IS NULL AND time IS NOT NULL AND method IS NOT NULL AND outcome IN ('hit', 'miss', 'relay', 'write',"
     " 'error') AND bytes >= 0 AND us >= 0 AND coalesce(sample, 1) > 0 AND coalesce(sample, 1) <= 1"
 )
+_OF_GOOD: Final = {
+    "minute": "date_trunc('MINUTE', time)",
+    "method": "method",
+    "object": "object",
+    "tables": "coalesce(tables, 1)",
+    "outcome": "outcome",
+    "reason": "coalesce(reason, '')",
+    "host": "regexp_replace(coalesce(client, ''), ':[0-9]+$', '')",
+    "user": "user",
+}
+"""What is alike in lines that are folded into one row."""
+
 _FOLDED: Final = f"""
-SELECT date_trunc('MINUTE', time) AS minute, method, object, coalesce(tables, 1) AS tables, outcome,
-       coalesce(reason, '') AS reason, regexp_replace(coalesce(client, ''), ':[0-9]+$', '') AS host, user,
-       count(*) AS lines, sum(1 / coalesce(sample, 1)) AS calls, sum(bytes / coalesce(sample, 1)) AS bytes,
-       max(bytes) AS largest, sum(us / coalesce(sample, 1)) AS us
-FROM parsed WHERE {_GOOD} GROUP BY ALL
+SELECT bad, {", ".join(_OF_GOOD)}, count(*) AS lines, sum(weight) AS calls, sum(bytes * weight) AS bytes,
+       max(bytes) AS largest, sum(us * weight) AS us, count_if(empty) AS empty, min(example) AS example
+FROM (
+  SELECT if(good, NULL, file) AS bad,
+         {", ".join(f"if(good, {value}, NULL) AS {name}" for name, value in _OF_GOOD.items())},
+         if(good, 1 / coalesce(sample, 1), 0D) AS weight, if(good, bytes, 0L) AS bytes, if(good, us, 0L) AS us,
+         NOT good AND trim(value) = '' AS empty,
+         if(good OR trim(value) = '', NULL, substr(value, 1, {EXAMPLE_CHARACTERS})) AS example
+  FROM (SELECT *, coalesce({_GOOD}, FALSE) AS good FROM parsed))
+GROUP BY bad, {", ".join(_OF_GOOD)}
 """
-_BAD: Final = f"""
-SELECT file, count_if(trim(value) = '') AS empty, count_if(trim(value) <> '') AS invalid,
-       min(CASE WHEN trim(value) <> '' THEN substr(value, 1, {EXAMPLE_CHARACTERS}) END) AS example
-FROM parsed WHERE NOT coalesce({_GOOD}, FALSE) GROUP BY file ORDER BY invalid DESC, empty DESC, file
+_CALLS: Final = f"SELECT {', '.join(_OF_GOOD)}, lines, calls, bytes, largest, us FROM folded WHERE bad IS NULL"
+_BAD: Final = """
+SELECT bad AS file, empty, lines - empty AS invalid, example, lines FROM folded WHERE bad IS NOT NULL
+UNION ALL SELECT NULL, 0, 0, NULL, coalesce(sum(lines), 0) FROM folded WHERE bad IS NULL
+ORDER BY invalid DESC, empty DESC, file
 """
 
 
@@ -89,10 +108,12 @@ def read(spark: SparkSession, logs: Sequence[str]) -> Read:
         text = spark.read.text(list(logs)).selectExpr("_metadata.file_path AS file", "value")
         text.createOrReplaceTempView("text")
         spark.sql(_PARSED).createOrReplaceTempView("parsed")
-        folded = spark.sql(_FOLDED).persist()
-        folded.createOrReplaceTempView(VIEW)
-        lines = spark.sql(f"SELECT coalesce(sum(lines), 0) AS lines FROM {VIEW}").collect()[0]["lines"]
-        bad = tuple(BadLines(**row.asDict()) for row in spark.sql(_BAD).collect())
+        spark.sql(_FOLDED).persist().createOrReplaceTempView("folded")
+        spark.sql(_CALLS).createOrReplaceTempView(VIEW)
+        rows = [row.asDict() for row in spark.sql(_BAD).collect()]
+    counted = {row["file"]: row.pop("lines") for row in rows}
+    lines = counted[None]
+    bad = tuple(BadLines(**row) for row in rows if row["file"] is not None)
     found = Read(lines, bad)
     if not lines:
         raise AdviceError(f"{', '.join(logs)}: {_why_nothing(found)}")

@@ -12,7 +12,6 @@ Owner: the driver's process.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -39,13 +38,15 @@ SHOWN: Final = 50
 SLOTS: Final = 240
 _TIMES: Final = ("first", "last", "slot")
 
-_METHODS: Final = "methods"
+_CACHED: Final = tuple(
+    sorted(one.name for one in METHODS.values() if one.kind is Kind.READ and (one.reads or one.learn))
+)
 _READS: Final = f"""
-SELECT c.*, coalesce(m.cached, FALSE) AND c.outcome <> 'error' AS is_read,
-       coalesce(m.cached, FALSE) AND (c.outcome = 'hit' OR (c.outcome = 'miss' AND c.reason IN {CURABLE})
-         OR (c.outcome = 'relay' AND c.reason = '{NO_CACHE}')) AS is_served,
-       c.tables = 1 AND coalesce(length(c.object) - length(replace(c.object, '.', '')) >= 2, FALSE) AS of_table
-FROM {VIEW} c LEFT JOIN {_METHODS} m ON m.method = c.method
+SELECT *, method IN {_CACHED} AND outcome <> 'error' AS is_read,
+       method IN {_CACHED} AND (outcome = 'hit' OR (outcome = 'miss' AND reason IN {CURABLE})
+         OR (outcome = 'relay' AND reason = '{NO_CACHE}')) AS is_served,
+       tables = 1 AND coalesce(length(object) - length(replace(object, '.', '')) >= 2, FALSE) AS of_table
+FROM {VIEW}
 """
 _OVERVIEW: Final = """
 SELECT unix_seconds(min(minute)) AS first, unix_seconds(max(minute)) + 60 AS last, sum(lines) AS lines,
@@ -224,8 +225,6 @@ class Answers:
 def ask(spark: SparkSession) -> Answers:
     """Ask everything of the view."""
     with failures("access log", AdviceError):
-        methods = spark.createDataFrame(list(_methods()), "method STRING, cached BOOLEAN")
-        methods.createOrReplaceTempView(_METHODS)
         spark.sql(_READS).createOrReplaceTempView("reads")
         overview = Overview(**_rows(spark, _OVERVIEW)[0])
         minutes = int((overview.last - overview.first).total_seconds()) // 60
@@ -240,11 +239,6 @@ def ask(spark: SparkSession) -> Answers:
             [Client(**row) for row in _rows(spark, _CLIENTS)],
             [Listing(**row) for row in _rows(spark, _LISTINGS)],
         )
-
-
-def _methods() -> Iterator[tuple[str, bool]]:
-    for method in METHODS.values():
-        yield method.name, method.kind is Kind.READ and (method.reads or method.learn)
 
 
 def _rows(spark: SparkSession, statement: str) -> list[dict[str, Any]]:

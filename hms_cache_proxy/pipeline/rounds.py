@@ -1,0 +1,143 @@
+"""What a build has done so far, beside its files, so that a build that was killed can go on.
+
+    <snapshot>/_build/begun.json             the manifest as far as it is known: identity, scope, event, marks
+    <snapshot>/_build/tables.json, ...       the stretches of a kind, in rounds
+    <snapshot>/_build/tables-00003.done      that round's files are complete
+    <snapshot>/tables/round-00003/part-...   its files
+
+Job: these documents, each there as a whole or not at all. A round is what one Spark job reads: as much as is lost if
+the build ends. Must not know: how stretches are read.
+
+Invariant: a round's files are never looked at, but overwritten, unless the round is marked as done.
+
+Owner: the driver's process, one at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from hms_cache_proxy.errors import SnapshotError
+from hms_cache_proxy.pipeline.files import Directory
+from hms_cache_proxy.pipeline.ranges import Named, Partitioned, PartitionStretch, S, TableStretch
+from hms_cache_proxy.snapshots import rows
+from hms_cache_proxy.snapshots.manifest import Manifest
+
+NAME: Final = "_build"
+BEGUN: Final = f"{NAME}/begun.json"
+COST: Final = 250_000
+"""Partitions of a round, for each connection: about ten seconds."""
+
+
+class Rounds:
+    """The documents of one build."""
+
+    def __init__(self, place: Directory) -> None:
+        self._place = place
+
+    def clear(self) -> None:
+        """Forget what there is, files too."""
+        for name in (NAME, *rows.COLUMNS):
+            self._place.delete(name)
+
+    def begin(self, manifest: Manifest) -> None:
+        """From now on another build can go on: databases are written, and the rounds of tables are known."""
+        self._place.write(BEGUN, manifest.dump())
+
+    def begun(self) -> Manifest | None:
+        """What an earlier build noted when it began; None if there is none."""
+        return Manifest.parse(self._place.read(BEGUN)) if self._place.exists(BEGUN) else None
+
+    def plan(self, kind: str) -> list[list[Any]] | None:
+        """The rounds of a kind; None if they are not known yet."""
+        name = f"{NAME}/{kind}.json"
+        if not self._place.exists(name):
+            return None
+        try:
+            load = _LOADED[kind]
+            return [[load(one) for one in some] for some in json.loads(self._place.read(name))]
+        except (ValueError, TypeError) as error:
+            raise SnapshotError(f"{name} is damaged: {error}") from error
+
+    def keep(self, kind: str, plan: Sequence[Sequence[Any]]) -> None:
+        """Note the rounds of a kind."""
+        dump = _DUMPED[kind]
+        document = [[dump(stretch) for stretch in some] for some in plan]
+        self._place.write(f"{NAME}/{kind}.json", json.dumps(document).encode())
+
+    def is_done(self, kind: str, number: int) -> bool:
+        """Are the files of a round complete?"""
+        return self._place.exists(f"{NAME}/{kind}-{number:05}.done")
+
+    def done(self, kind: str, number: int) -> None:
+        """They are."""
+        self._place.write(f"{NAME}/{kind}-{number:05}.done", b"")
+
+    def end(self) -> None:
+        """The snapshot is complete: nothing is left to be known."""
+        self._place.delete(NAME)
+
+
+def directory(kind: str, number: int) -> str:
+    """Of a round's files, below the snapshot."""
+    return f"{kind}/round-{number:05}"
+
+
+def rounds(stretches: Sequence[S], cost: int) -> list[list[S]]:
+    """The stretches in rounds of about this cost."""
+    found: list[list[S]] = []
+    spent = 0
+    for stretch in stretches:
+        if not found or spent >= cost:
+            found.append([])
+            spent = 0
+        found[-1].append(stretch)
+        spent += stretch.cost
+    return found
+
+
+# Stretches as JSON: bytes as the characters of the same numbers
+
+
+def _dump_tables(stretch: TableStretch) -> list[Any]:
+    tables = [(_text(one.name), _text(one.table_type), one.table_id, one.admitted) for one in stretch.tables]
+    return [stretch.place, *map(_text, stretch.database), tables]
+
+
+def _load_tables(found: list[Any]) -> TableStretch:
+    place, catalog, database, tables = found
+    named = (Named(_bytes(name), _bytes(kind), id_, admitted) for name, kind, id_, admitted in tables)
+    return TableStretch(place, (_bytes(catalog), _bytes(database)), tuple(named))
+
+
+def _dump_partitions(stretch: PartitionStretch) -> list[Any]:
+    tables = [
+        (_text(one.catalog), _text(one.database), _text(one.name), one.table_id, one.full_acid)
+        for one in stretch.tables
+    ]
+    ends = [None if end is None else _text(end) for end in (stretch.after, stretch.until)]
+    return [stretch.place, tables, stretch.partitions, *ends]
+
+
+def _load_partitions(found: list[Any]) -> PartitionStretch:
+    place, tables, partitions, *ends = found
+    its = tuple(
+        Partitioned(_bytes(catalog), _bytes(database), _bytes(name), id_, full_acid)
+        for catalog, database, name, id_, full_acid in tables
+    )
+    after, until = (None if end is None else _bytes(end) for end in ends)
+    return PartitionStretch(place, its, partitions, after, until)
+
+
+def _text(value: bytes) -> str:
+    return value.decode("latin-1")
+
+
+def _bytes(value: str) -> bytes:
+    return value.encode("latin-1")
+
+
+_DUMPED: Final[dict[str, Callable[[Any], list[Any]]]] = {rows.TABLES: _dump_tables, rows.PARTITIONS: _dump_partitions}
+_LOADED: Final[dict[str, Callable[[list[Any]], Any]]] = {rows.TABLES: _load_tables, rows.PARTITIONS: _load_partitions}
