@@ -66,7 +66,7 @@ def session(master: str, options: Mapping[str, str]) -> Iterator[SparkSession]:
         "spark.ui.showConsoleProgress": "true" if sys.stderr.isatty() else "false",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.session.timeZone": "UTC",
-        "spark.log.level": "ERROR",
+        "spark.log.level": "FATAL",  # what fails is told once, by `failures`
     }
     for key, value in {**defaults, **options}.items():
         builder = builder.config(key, value)

@@ -1,0 +1,50 @@
+"""What a long job shows: a bar on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import threading
+
+SCRIPT = """
+from hms_cache_proxy.pipeline.progress import reporting
+with reporting() as report:
+    report.at("partitions", 0, 20_000)
+    report.tell("tables: 1.5 s")
+    report.at("partitions", 5_000, 20_000)
+    report.at("partitions", 20_000, 20_000)
+    report.tell("[over]")
+"""
+
+
+def test_lines_where_there_is_no_terminal() -> None:
+    ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120, check=True)
+    assert ended.stderr.splitlines() == ["tables: 1.5 s", "partitions: 5,000 of 20,000", "[over]"]
+    assert not ended.stdout
+
+
+def test_a_bar_on_a_terminal() -> None:
+    ours, theirs = pty.openpty()
+    seen = bytearray()
+
+    def read() -> None:
+        try:
+            while data := os.read(ours, 4096):
+                seen.extend(data)
+        except OSError:  # Linux says so when nobody holds the other end any more
+            return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    try:
+        subprocess.run([sys.executable, "-c", SCRIPT], stderr=theirs, env=environment, timeout=120, check=True)
+    finally:
+        os.close(theirs)
+        reader.join()
+        os.close(ours)
+    text = seen.decode()
+    assert "partitions" in text and "━" in text and "0/20000" in text
+    assert "tables: 1.5 s" in text and "[over]" in text
