@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hive_metastore import constants as hive_metastore_constants  # type: ignore[import-untyped]
 from hive_metastore import ttypes  # type: ignore[import-untyped]  # generated
 
 from tests.ttl.conftest import Recorded, create_table
@@ -75,3 +76,30 @@ def test_privileges_go_with_their_object(recorded: Callable[..., Recorded], uniq
     client.drop_database(database, False, True)
     create_table(client, database)
     assert [read(client) for read in reads] == [[], []]
+
+
+def test_lists_that_say_what_tables_are_follow_them(recorded: Callable[..., Recorded], unique_name: str) -> None:
+    world, database = recorded(), unique_name
+    client = world.client
+    create_table(client, database)
+    owned = f'{hive_metastore_constants.HIVE_FILTER_FIELD_OWNER} = "o"'
+
+    def shown(of: Any) -> Any:
+        return (
+            [(meta.tableName, meta.comments) for meta in of.get_table_meta(database, "*", ["MANAGED_TABLE"])],
+            of.get_tables_by_type(database, "*", "MANAGED_TABLE"),
+            of.get_table_names_by_filter(database, owned, -1),
+        )
+
+    assert shown(client) == shown(world.direct) == ([("t", None)], ["t"], ["t"])
+    world.asked.take()
+    shown(client)
+    assert world.asked.take() == []
+    table = client.get_table(database, "t")
+    table.owner = "another"
+    table.parameters = {**table.parameters, "comment": "said"}
+    client.alter_table(database, "t", table)
+    assert shown(client) == shown(world.direct) == ([("t", "said")], ["t"], [])
+    table.tableType, table.parameters = "EXTERNAL_TABLE", {**table.parameters, "EXTERNAL": "TRUE"}
+    client.alter_table(database, "t", table)
+    assert shown(client) == shown(world.direct) == ([], [], [])

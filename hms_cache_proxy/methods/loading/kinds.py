@@ -19,8 +19,8 @@ from hms_cache_proxy.wire import spec
 ROLES: Final[Target] = b"R"
 """Roles, grants and privileges, all of them."""
 
-REFERRED: Final[Target] = b"KA"
-"""Any table was altered: foreign keys show the names of the tables and columns that they refer to."""
+ALTERED: Final[Target] = b"A"
+"""Any table was altered: some lists say what tables are, and foreign keys what they refer to is called."""
 
 _METHODS: Final[Mapping[Kind, str]] = {
     Kind.DATABASE: "get_database get_database_req get_catalog get_catalogs",
@@ -57,7 +57,13 @@ ROLE_WRITES: Final = frozenset(
 )
 """Writes that change roles or privileges."""
 
-_NAMES_OTHERS: Final = frozenset(("get_foreign_keys", "get_all_table_constraints"))
+_SAYS_WHAT_TABLES_ARE: Final = frozenset(
+    "get_foreign_keys get_all_table_constraints get_table_meta get_tables_by_type get_tables_ext"
+    " get_materialized_views_for_rewriting".split()
+)
+_BY_PARAMETERS: Final = frozenset(("get_table_names_by_filter",))
+"""Statistics and truncation change parameters, too: any write counts."""
+
 _DROPS: Final = ("drop_table", "drop_constraint", "drop_database")
 _WITH_AUTH: Final = ("_with_auth", "_with_auth_req")
 
@@ -68,9 +74,11 @@ def read_targets(label: str, kind: Kind, named: tuple[Target, ...], args: Any) -
         return (ROLES, *_object(args.hiveObject))
     if kind in OF_ROLES:
         return (ROLES,)
-    found = named or (ALL,)
+    if not named or label in _BY_PARAMETERS:
+        return (ALL,)
+    found = (*named, ALTERED) if label in _SAYS_WHAT_TABLES_ARE else named
     if kind is Kind.CONSTRAINTS:
-        found += (targets.CONSTRAINTS, REFERRED) if label in _NAMES_OTHERS else (targets.CONSTRAINTS,)
+        found += (targets.CONSTRAINTS,)
     return (*found, ROLES) if label.endswith(_WITH_AUTH) else found
 
 
@@ -79,7 +87,7 @@ def write_targets(label: str, named: tuple[Target, ...]) -> tuple[Target, ...]:
     if label in ROLE_WRITES:
         named += (ROLES,)
     if label.startswith("alter_table"):
-        named += (REFERRED,)
+        named += (ALTERED,)
     return (*named, targets.CONSTRAINTS) if label.startswith(_DROPS) else named
 
 
