@@ -378,6 +378,7 @@ class FollowerMetrics:
         self.step_seconds = _histogram("hms_proxy_follower_step_seconds", registry, _STEP_BOUNDS)
         self._events = _counter("hms_proxy_events_total", registry)
         self._evictions = _counter("hms_proxy_evictions_total", registry)
+        self._evictions.labels("tables")  # 0 from the start: who watches its rate misses the first rise else
         self._resets = _counter("hms_proxy_resets_total", registry)
         self._steps = _counter("hms_proxy_follower_steps_total", registry)
         self._internal = _counter("hms_proxy_internal_errors_total", registry)

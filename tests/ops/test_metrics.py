@@ -74,6 +74,7 @@ def test_processes_add_up_and_restarts_keep_counters(tmp_path: Path) -> None:
     assert seen["hms_proxy_events_total", ("applied", "ADD_PARTITION")] == 12
     assert seen["hms_proxy_cursor_event_id", ()] == 7
     assert seen["hms_proxy_cache_objects", ("tables",)] == 3
+    assert seen["hms_proxy_evictions_total", ("tables",)] == 0
     assert seen["hms_proxy_info", ("1.2.3",)] == 1
 
 
