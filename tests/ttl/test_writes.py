@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hive_metastore import constants as hive_metastore_constants  # type: ignore[import-untyped]
 from hive_metastore import ttypes  # type: ignore[import-untyped]  # generated
 
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.cache.ttl import Kind
+from hms_cache_proxy.methods.loading.kinds import read_targets, write_targets
 from tests.ttl.conftest import Recorded, create_table
 
 
@@ -103,3 +107,10 @@ def test_lists_that_say_what_tables_are_follow_them(recorded: Callable[..., Reco
     table.tableType, table.parameters = "EXTERNAL_TABLE", {**table.parameters, "EXTERNAL": "TRUE"}
     client.alter_table(database, "t", table)
     assert shown(client) == shown(world.direct) == ([], [], [])
+
+
+@pytest.mark.parametrize("write", ["alter_database", "alter_database_req"])
+def test_lists_that_say_what_databases_are_follow_them(write: str) -> None:
+    """Hive 4's get_databases_req gives whole databases."""
+    read = read_targets("get_databases_req", Kind.DATABASE_NAMES, (targets.databases(b"hive"),), None)
+    assert set(read) & set(write_targets(write, (targets.database(b"hive", b"d"),)))

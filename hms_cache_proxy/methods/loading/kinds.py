@@ -20,7 +20,7 @@ ROLES: Final[Target] = b"R"
 """Roles, grants and privileges, all of them."""
 
 ALTERED: Final[Target] = b"A"
-"""Any table was altered: some lists say what tables are, and foreign keys what they refer to is called."""
+"""Any table or database was altered: some lists say what they are, and foreign keys what they refer to is called."""
 
 _METHODS: Final[Mapping[Kind, str]] = {
     Kind.DATABASE: "get_database get_database_req get_catalog get_catalogs",
@@ -57,9 +57,9 @@ ROLE_WRITES: Final = frozenset(
 )
 """Writes that change roles or privileges."""
 
-_SAYS_WHAT_TABLES_ARE: Final = frozenset(
+_SAYS_WHAT_THEY_ARE: Final = frozenset(
     "get_foreign_keys get_all_table_constraints get_table_meta get_tables_by_type get_tables_ext"
-    " get_materialized_views_for_rewriting".split()
+    " get_materialized_views_for_rewriting get_databases_req".split()
 )
 _BY_PARAMETERS: Final = frozenset(("get_table_names_by_filter",))
 """Statistics and truncation change parameters, too: any write counts."""
@@ -76,7 +76,7 @@ def read_targets(label: str, kind: Kind, named: tuple[Target, ...], args: Any) -
         return (ROLES,)
     if not named or label in _BY_PARAMETERS:
         return (ALL,)
-    found = (*named, ALTERED) if label in _SAYS_WHAT_TABLES_ARE else named
+    found = (*named, ALTERED) if label in _SAYS_WHAT_THEY_ARE else named
     if kind is Kind.CONSTRAINTS:
         found += (targets.CONSTRAINTS,)
     return (*found, ROLES) if label.endswith(_WITH_AUTH) else found
@@ -86,7 +86,7 @@ def write_targets(label: str, named: tuple[Target, ...]) -> tuple[Target, ...]:
     """What a write invalidates. Hive drops constraints by name: also of other tables (docs/consistency.md)."""
     if label in ROLE_WRITES:
         named += (ROLES,)
-    if label.startswith("alter_table"):
+    if label.startswith(("alter_table", "alter_database")):
         named += (ALTERED,)
     return (*named, targets.CONSTRAINTS) if label.startswith(_DROPS) else named
 
