@@ -41,6 +41,14 @@ def split(name: str | None, catalog: str | None = None) -> tuple[str, str | None
     return fold(catalog) if catalog else DEFAULT_CATALOG, None if name is None else fold(name)
 
 
+def as_written(name: str, catalog: str | None = None) -> tuple[str, str]:
+    """(catalog, database) of what `split` takes, as some messages show it: not folded."""
+    if not name.startswith("@"):
+        return catalog or DEFAULT_CATALOG, name
+    catalog, _, rest = name[1:].partition("#")
+    return catalog, "" if rest == "!" else rest
+
+
 def both(name: str | None, catalog: str | None = None) -> tuple[str, str]:
     """As split, of a database that has to be named; MetaException if there is no name."""
     found, database = split(name, catalog)

@@ -45,8 +45,10 @@ def get_database(call: Call, args: Struct) -> Struct:
     catalog, database = names.split(args.name)
     if database is None:
         raise meta("Database name cannot be null.")
-    name = database
-    return _shown(call, found(call, catalog, name)[1], [])
+    row = rows.find_database(call, catalog, database)
+    if row is None:
+        raise no_such_object(f"database {names.qualified(*names.as_written(args.name))}")
+    return _shown(call, row[1], [])
 
 
 def get_database_req(call: Call, args: Struct) -> Struct:

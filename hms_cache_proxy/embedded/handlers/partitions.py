@@ -12,7 +12,6 @@ from hms_cache_proxy.embedded import filter_text, names, part_groups, part_patte
 from hms_cache_proxy.embedded.call import Call, neither, reads
 from hms_cache_proxy.embedded.failures import Failure, internal, invalid_object, meta, no_such_object
 from hms_cache_proxy.embedded.handlers.statistics import add_to_partitions
-from hms_cache_proxy.embedded.handlers.tables import found
 from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows.privileges import Scope, privilege_set
@@ -35,8 +34,11 @@ def _table(call: Call, database: str, table: str, catalog: str | None = None) ->
 
 
 def _found(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
-    found_catalog, found_database = names.named(database, table, catalog)
-    return found(call, found_catalog, found_database, table)
+    names.named(database, table, catalog)
+    row = _table(call, database, table, catalog)
+    if row is None:
+        raise no_such_object(f"{names.qualified(*names.as_written(database, catalog), table)} table not found")
+    return row
 
 
 def one(call: Call, row: table_rows.Row, values: Sequence[str]) -> rows.Part:
@@ -55,7 +57,7 @@ def of_one(call: Call, database: str, table: str, catalog: str | None = None) ->
     names.named(database, table, catalog)
     row = _table(call, database, table, catalog)
     if row is None:
-        place = names.qualified(*names.both(database, catalog), names.fold(table))
+        place = names.qualified(*names.as_written(database, catalog), table)
         raise no_such_object(f"Unable to get partition because {place} does not exist")
     return row
 
@@ -131,7 +133,7 @@ def get_partition_by_name(call: Call, args: Struct) -> Struct:
     """By `key=value/key=value`."""
     row = _table(call, args.db_name, args.tbl_name)
     if row is None:
-        raise no_such_object(f"{names.both(args.db_name)[1]}.{args.tbl_name} table not found")
+        raise no_such_object(f"{names.as_written(args.db_name)[1]}.{args.tbl_name} table not found")
     try:
         values = values_of(row, args.part_name)
     except Failure as failure:

@@ -294,10 +294,11 @@ def _of_fields(call: Call, database: str, catalog: str | None, name: str) -> Str
     found_catalog, found_database = names.both(database, catalog)
     if name is None:
         raise meta("null is not a table name")
-    try:
-        return found(call, found_catalog, found_database, name.partition(".")[0]).table
-    except Failure as failure:
-        raise unknown_table(failure.message or "") from failure
+    wanted = name.partition(".")[0]
+    row = rows.find_table(call, found_catalog, found_database, names.fold(wanted))
+    if row is None:
+        raise unknown_table(f"{names.qualified(*names.as_written(database), wanted)} table not found")
+    return row.table
 
 
 def get_table_names_by_filter(call: Call, args: Struct) -> list[str]:
