@@ -160,7 +160,9 @@ def main() -> int:
     parser.add_argument("--reads", type=int, default=2000, help="in all")
     parser.add_argument("--rounds", type=int, default=5, help="reads are split into rounds with changes between them")
     parser.add_argument("--changes", type=int, default=60, help="per round")
-    parser.add_argument("--large", type=int, default=5000, help="partitions of a table for filters alone; 0: none")
+    parser.add_argument(
+        "--large", type=int, help="partitions of a table for filters alone; 0: none [5000, none with --store ttl]"
+    )
     parser.add_argument("--prefix", default=f"df{int(time.time()) % 100000}")
     parser.add_argument("--settle", type=float, default=2.0, help="seconds to wait after changes")
     options = parser.parse_args()
@@ -168,6 +170,8 @@ def main() -> int:
         parser.error("--direct and --proxy go together")
     if not UPSTREAMS[options.upstream].logs and options.store != "ttl":
         parser.error(f"{options.upstream} logs nothing: --store ttl")
+    if options.large is None:
+        options.large = 0 if options.store == "ttl" else 5000  # TTL mode walks and indexes nothing
     with ExitStack() as stack:
         if options.direct is not None:
             return 0 if run(options, options.direct, None) else 1

@@ -90,7 +90,9 @@ def reason_23(question: Question) -> str:
         return "unlogged"
     if method.startswith(("get_fields", "get_schema")) and question.reason in ("", "name", "serde"):
         return "name" if "@" in repr(arguments) else "release"
-    if question.reason in ("", "location", "not_loaded"):
+    if question.reason == "unlogged" and "validWriteIdList=b" in repr(arguments):
+        return "table_id"
+    if question.reason in ("", "location", "not_loaded", "unlogged"):
         if any(isinstance(value, bytes) and value.startswith(b"@") for value in arguments.values()):
             return "release" if method == "get_databases" else "name"
         absent = arguments.get("tbl_name") in (b"Absent", b"x")
