@@ -47,9 +47,9 @@ def main(arguments: list[str]) -> None:
     config = from_json(sys.stdin.buffer.read())
     name = f"{role}-{index}" if role == "worker" else role
     log.setup(config, name)
-    if role != "metastore":  # it counts nothing
-        metrics.start_process(paths.metrics(config), name)
     try:
+        if role != "metastore":  # it counts nothing
+            metrics.start_process(paths.metrics(config), name)
         if role == "worker":
             from hms_cache_proxy.server import worker
 

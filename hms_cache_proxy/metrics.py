@@ -12,11 +12,16 @@ a time. The supervisor aggregates the files for /metrics, and adds its own few m
 
 `TABLE` lists them all for the documents and their test. Labels come from literal tables of this package,
 never from a peer's bytes: otherwise a client could grow the files at will.
+
+The files are memory-mapped, so their room on the disk is reserved before (`RESERVED`): a store into a page that a full
+disk has no room for ends the process with SIGBUS.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import struct
 from bisect import bisect_left
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -24,8 +29,14 @@ from typing import Literal, NamedTuple
 import prometheus_client.values
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 
+from hms_cache_proxy.errors import ProxyError
+
 MULTIPROCESS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client
 FLUSH_INTERVAL_S = 1.0  # what a scrape may miss; a flush of 500 busy slots takes a few ms
+
+RESERVED = {"counter": 1 << 20, "gauge_livesum": 1 << 16, "gauge_mostrecent": 1 << 16, "histogram": 4 << 20}
+"""Bytes of each of a process's files: more than all labels take (histograms 6 kB for each method and outcome)."""
+_NO_VALUES = struct.pack("i", 8)  # prometheus_client's files begin with how many bytes are in use, these included
 
 Outcome = Literal["hit", "miss", "relay", "write", "error"]
 Failure = Literal["connect", "closed", "timeout", "protocol"]
@@ -196,8 +207,16 @@ _BY_NAME = {metric.name: metric for metric in TABLE}
 def start_process(directory: Path, role: str) -> None:
     """Make this process write its metrics into `directory` under the name `role`; call before any is made.
 
-    Without it (in a test, in the supervisor) metrics live in the memory of the process.
+    Without it (in a test, in the supervisor) metrics live in the memory of the process. ProxyError if the disk has no
+    room for the files.
     """
+    for kind, size in RESERVED.items():
+        path = directory / f"{kind}_{role}.db"
+        try:
+            with path.open("ab") as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            raise ProxyError(f"{path}: cannot reserve {size} bytes: {error.strerror}") from error
     os.environ[MULTIPROCESS_VARIABLE] = str(directory)
     prometheus_client.values.ValueClass = prometheus_client.values.MultiProcessValue(lambda: role)  # type: ignore[no-untyped-call]
 
@@ -422,7 +441,9 @@ class SupervisorMetrics:
 
     def died(self, role: str) -> None:
         """A child is gone: its gauges end, its counters stay."""
-        multiprocess.mark_process_dead(role, str(self._directory))  # type: ignore[no-untyped-call]
+        live = self._directory / f"gauge_livesum_{role}.db"
+        with contextlib.suppress(FileNotFoundError), live.open("r+b") as file:
+            file.write(_NO_VALUES)  # not removed: it could not be made again on a full disk
         self._restarts.labels(role.partition("-")[0]).inc()
 
     def render(self) -> bytes:

@@ -53,6 +53,7 @@ class Report:
         self._page = page
         self._metrics = metrics
         self._file = file
+        self._unwritten = False  # the last report was not written
         self._written_s = 0.0
         self._prewarm: _Prewarm | None = None
         self._bar = _Bar() if sys.stderr.isatty() else None
@@ -233,10 +234,17 @@ class Report:
             **self._facts,
         }
         beside = self._file.with_name(self._file.name + ".new")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            json.dump(state, file)
-        os.replace(beside, self._file)
+        try:
+            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "w", encoding="utf-8") as file:
+                json.dump(state, file)
+            os.replace(beside, self._file)
+        except OSError as error:  # a full disk: /status tells of the last time, and following goes on
+            if not self._unwritten:
+                _log.error("the report for /status cannot be written", file=str(self._file), error=error.strerror)
+            self._unwritten = True
+        else:
+            self._unwritten = False
 
     def close(self) -> None:
         """The last word."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hms_cache_proxy import paths
 from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, MODE_SERVE, Slot
 from tests.follower.harness import Comparison, Followed
@@ -288,6 +289,28 @@ def test_no_metastore_answers(own: Metastore, follow: Follow) -> None:
 def test_without_a_store(own: Metastore, follow: Follow) -> None:
     followed = follow(own, store_url="", store="none")
     relays(followed, ModeReason.NO_STORE)
+
+
+def test_a_report_that_cannot_be_written(own: Metastore, follow: Follow) -> None:
+    """As on a full disk: following goes on, and /status is told again when there is room."""
+    followed = follow(own)
+    followed.loaded()
+    file = paths.follower_report(followed.config)
+    beside = file.with_name(file.name + ".new")
+
+    def blocked() -> bool:
+        try:
+            beside.mkdir()
+        except FileExistsError:  # it is being written
+            return False
+        return True
+
+    followed.until(blocked)
+    followed.until(lambda: "report for /status cannot be written" in followed.log.read_text())
+    followed.confirmed()
+    beside.rmdir()
+    before = followed.report()["time"]
+    followed.until(lambda: followed.report()["time"] > before)
 
 
 def test_full_cache(
