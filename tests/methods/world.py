@@ -57,6 +57,14 @@ PARTITIONED: dict[bytes, tuple[Keys, list[list[bytes]]]] = {
         ((b"v", b"varchar(10)"), (b"c", b"char(5)")),
         [[b"one", b"a"], [b"two", b"b"], [DEFAULT_PARTITION, b"Z"]],
     ),
+    b"of_other_types": (
+        ((b"o", b"boolean"), (b"e", b"decimal(5,2)"), (b"t", b"timestamp")),
+        [
+            [b"true", b"1.50", b"1970-01-01 12:34:56"],
+            [b"x", b"2", DEFAULT_PARTITION],
+            [DEFAULT_PARTITION, DEFAULT_PARTITION, b"1970-01-01 00:00:00"],
+        ],
+    ),
     b"no_partitions_yet": (((b"dt", b"string"),), []),
 }
 

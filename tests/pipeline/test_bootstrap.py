@@ -133,15 +133,15 @@ def copy(built: tuple[Path, Manifest], tmp_path: Path) -> Path:
 
 
 def test_a_corrupt_file(world: World, follow: Follow, copy: Path) -> None:
-    file = next((copy / "partitions").glob("part-*"))
+    file = next((copy / "partitions").rglob("part-*"))
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
-    refused(world, follow, copy, f"the checksum of partitions/{file.name}")
+    refused(world, follow, copy, f"the checksum of {file.relative_to(copy)}")
 
 
 def test_a_missing_file(world: World, follow: Follow, copy: Path) -> None:
-    next((copy / "tables").glob("part-*")).unlink()
+    next((copy / "tables").rglob("part-*")).unlink()
     refused(world, follow, copy, "cannot be read")
 
 

@@ -36,6 +36,8 @@ Keys = tuple[tuple[bytes, bytes], ...]
 Index = dict[bytes, tuple[int, bytes]]
 
 STRINGS = re.compile(rb"string|varchar\(\d+\)|char\(\d+\)")
+_COMPARED = re.compile(rb"tinyint|smallint|int|bigint|date|timestamp")
+"""Other types whose keys may be in a filter: any filter on the others is refused."""
 MOST_ENDS = 8
 """Last components that are looked for under each beginning."""
 _BIGINT = 1 << 63
@@ -199,7 +201,7 @@ class Match:
                 raise Unsure
             return _of_bytes(at, op, text)
         if text == DEFAULT_PARTITION and value.kind == "string":
-            if op not in ("=", "!="):
+            if op not in ("=", "!=") or not _COMPARED.fullmatch(kind):
                 raise Unsure
             return _of_bytes(at, op, text)
         if kind in typed.INTEGER_TYPES and value.kind == "integer":

@@ -107,6 +107,16 @@ FILTERS: dict[bytes, dict[str, list[bytes]]] = {
     b"of_varchar": {
         HIT: [b'v = "one"', b'v != "one"', b'v > "one"', b'c = "a"', b'c != "a"', b'c >= "b"', b'v = "no"']
     },
+    b"of_other_types": {
+        HIT: [b't = "__HIVE_DEFAULT_PARTITION__"', b't != "__HIVE_DEFAULT_PARTITION__"'],
+        "filter_unsupported": [
+            *(b'%b %b "__HIVE_DEFAULT_PARTITION__"' % (key, op) for key in (b"o", b"e") for op in (b"=", b"!=")),
+            b'o = "true"',
+            b"e = 2",
+            b't = "1970-01-01 12:34:56"',
+            b't > "__HIVE_DEFAULT_PARTITION__"',
+        ],
+    },
     b"plain": {HIT: [b""], "filter_unsupported": [b"x = 1"]},
     b"Absent ": {HIT: [b"", b"x = 1"], "filter_unsupported": [b"x ="]},
     b"insert_only": {"no_write_id": [b"", b'dt = "a"']},
@@ -116,7 +126,7 @@ FILTERS: dict[bytes, dict[str, list[bytes]]] = {
 
 OTHER_THAN_STRINGS = {
     **{b"two_keys": rb"\bhr\b", b"numbered": rb"\bb\b"},
-    **dict.fromkeys((b"small", b"dated", b"of_varchar"), b""),
+    **dict.fromkeys((b"small", b"dated", b"of_varchar", b"of_other_types"), b""),
 }
 
 
