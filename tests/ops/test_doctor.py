@@ -141,18 +141,10 @@ def test_hive_23(tmp_path: Path, hms23: Metastore) -> None:
     assert "CREATE ROLE hms_reader" in str(answer["grant_script"])
 
 
-@pytest.mark.parametrize(
-    ("url", "words"),
-    [
-        ("postgresql://u:geheim@127.0.0.1:1/hive", "127.0.0.1"),
-        ("oracle://u:geheim@h/hive", "databases that can be read"),
-        ("nonsense", "is no database URL"),
-    ],
-)
-def test_a_database_that_cannot_be_reached(tmp_path: Path, hms42: Metastore, url: str, words: str) -> None:
-    code, answer = doctor(tmp_path, hms42.uri, url)
+def test_a_database_that_cannot_be_reached(tmp_path: Path, hms42: Metastore) -> None:
+    code, answer = doctor(tmp_path, hms42.uri, "postgresql://u:geheim@127.0.0.1:1/hive")
     assert code == 1
-    assert any(line.startswith("database: ") and words in line for line in lines(answer, "error")), answer
+    assert any(line.startswith("database: ") and "127.0.0.1" in line for line in lines(answer, "error")), answer
     assert "geheim" not in json.dumps(answer)
 
 
