@@ -21,12 +21,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from hive_metastore.ttypes import Database
+
 from benchmarks.measure import cpu_seconds, family, private_bytes
 from benchmarks.servers import postgres_pid
 from hms_cache_proxy.pipeline.query import newest
 from tests.proxy import Proxy
 from tests.store import bulk
 from tests.testbed.bed import Bed
+from tests.testbed.client import MetastoreClient
 from tests.testbed.hive import Metastore
 
 PAUSE_S = 0.05
@@ -92,7 +95,10 @@ def fill(name: str, directory: Path, metastore: Metastore, postgres: int, **sett
         with measured(name, postgres, follower) as phase:
             proxy.start()
             proxy.wait_prewarmed(TIMEOUT_S)
-        done = re.findall(r"(?:bootstrap|prewarm) done.*", proxy.log.read_text())
+        log = proxy.log.read_text()
+        done = re.findall(r"(?:bootstrap|prewarm) done.*", log)
+        if settings and "bootstrap done" not in log:
+            raise SystemExit(f"the snapshot was not used:\n{log}")
         phase.result = f"cache of {proxy.status()['cache_bytes'] / 1e6:,.0f} MB"
         print(name, *done, flush=True)
     finally:
@@ -123,6 +129,10 @@ def run(bed: Bed, partitions: int, connections: list[int]) -> list[Phase]:
         metastore = bed.private_metastore("hive42")
         assert metastore.database is not None
         bulk.fill(metastore.database, partitions)
+        with metastore.database.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("analyze")  # as in any database that was not filled a moment ago
+        with MetastoreClient(*metastore.address) as client:
+            client.create_database(Database(name="logged"))  # a snapshot is told from others by its newest event
         postgres = postgres_pid(bed.postgres)
         phases = [build(directory / f"s{number}", metastore, postgres, number) for number in connections]
         phases.append(fill("`serve`: prewarm", directory / "a", metastore, postgres))
