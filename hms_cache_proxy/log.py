@@ -21,6 +21,9 @@ from hms_cache_proxy.config import Config, mask_url
 Event = MutableMapping[str, Any]
 
 
+_UNWRITABLE = (OSError, ValueError)  # ValueError: the stream is closed
+
+
 class _Lossy:
     """A text stream that drops what cannot be written."""
 
@@ -28,12 +31,12 @@ class _Lossy:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(*_UNWRITABLE):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(*_UNWRITABLE):
             self._stream.flush()
 
 

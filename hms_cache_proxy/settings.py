@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -315,7 +315,8 @@ class Config(Section):
 
     def shown(self) -> dict[str, Any]:
         """All settings as plain values, secrets masked: for `check-config` and logs."""
-        values: dict[str, Any] = _shown(self)
+        values: dict[str, Any] = _plain(self, _written)
+        values["upstream"] = [address.uri for address in self.upstream]
         values["store_url"] = mask_url(self.store_url)
         values["metastore"]["url"] = mask_url(self.metastore.url)
         values["admin"]["token"] = "***" if self.admin.token else ""
@@ -392,22 +393,9 @@ def mask_url(url: str) -> str:
     return re.sub(r"(?i)\b(password|passwd|pwd|sslpassword)=[^&\s]*", r"\1=***", masked)
 
 
-def _shown(value: Any) -> Any:
-    """What JSON and TOML can hold, as it is written in the file."""
-    if isinstance(value, Section):
-        return {each.name: _shown(getattr(value, each.name)) for each in fields(value)}  # type: ignore[arg-type]
-    if isinstance(value, Address):
-        return str(value)
-    if isinstance(value, dict):
-        return {name: _shown(item) for name, item in value.items()}
-    if isinstance(value, tuple):
-        return [item.uri if isinstance(item, Address) else _shown(item) for item in value]
-    return "never" if value == NEVER else value
-
-
 def to_json(config: Config) -> bytes:
     """The settings for another process, secrets and all."""
-    return json.dumps(_tagged(config)).encode()
+    return json.dumps(_plain(config, _tagged, named=True)).encode()
 
 
 def from_json(text: str | bytes) -> Config:
@@ -426,12 +414,22 @@ def from_json(text: str | bytes) -> Config:
 _CLASS = "class"
 
 
-def _tagged(value: Any) -> Any:
+def _plain(value: Any, leaf: Callable[[Any], Any], *, named: bool = False) -> Any:
+    """Sections as dicts, with their classes if `named`; tuples as lists; and what `leaf` makes of the rest."""
     if isinstance(value, Section):
-        own = {each.name: _tagged(getattr(value, each.name)) for each in fields(value)}  # type: ignore[arg-type]
-        return {_CLASS: type(value).__name__, **own}
-    if isinstance(value, Address):
-        return {_CLASS: "Address", **value._asdict()}
+        own = {each.name: _plain(getattr(value, each.name), leaf, named=named) for each in fields(value)}  # type: ignore[arg-type]
+        return {_CLASS: type(value).__name__, **own} if named else own
     if isinstance(value, dict):
-        return {name: _tagged(item) for name, item in value.items()}
-    return [_tagged(item) for item in value] if isinstance(value, tuple) else value
+        return {name: _plain(item, leaf, named=named) for name, item in value.items()}
+    if isinstance(value, tuple) and not isinstance(value, Address):
+        return [_plain(item, leaf, named=named) for item in value]
+    return leaf(value)
+
+
+def _written(value: Any) -> Any:
+    """As in the file."""
+    return str(value) if isinstance(value, Address) else "never" if value == NEVER else value
+
+
+def _tagged(value: Any) -> Any:
+    return {_CLASS: "Address", **value._asdict()} if isinstance(value, Address) else value

@@ -38,7 +38,7 @@ from . import effects
 from .decision import Forward, Serve, Session, Wait, Work
 from .hot import HotPath, Known, Told
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
-from .plan import EVERYTHING, Plan, plan
+from .plan import EVERYTHING, Plan, may_write, plan
 from .proof import UNPROVED, Proof, Rejected
 from .readers import Body, Context, Decline, Slices, Unfinished
 from .readers.held_columns import Memory
@@ -156,7 +156,7 @@ class Dispatcher:
         its beginning. `patient`: Wait may be the answer."""
         found = plan(header.name)
         if found is None:
-            if not header.name.isascii():  # no Thrift service has such a method
+            if not may_write(header.name):
                 return Forward(OTHER_LABEL, "relay", "unknown_method")
             return self._write(OTHER_LABEL, EVERYTHING, "unknown_method")
         method, label = found.method, found.method.name

@@ -71,6 +71,12 @@ class Plan:
 _PLANS: dict[bytes, Plan] = {}
 
 
+def may_write(name: bytes) -> bool:
+    """Whether a method that the table does not have has to be taken for a write: any, but for names that are not ASCII,
+    which no Thrift service has."""
+    return name.isascii()
+
+
 def plan(name: bytes) -> Plan | None:
     """The plan of a method; None if the table does not have it."""
     found = _PLANS.get(name)

@@ -29,7 +29,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from hms_cache_proxy.errors import StoreError
-from hms_cache_proxy.settings import MYSQL_URLS, POSTGRES_URLS
+from hms_cache_proxy.settings import POSTGRES_URLS, store_url_problem
 from hms_cache_proxy.store.protocol import (
     Constraints,
     DatabaseKey,
@@ -78,6 +78,9 @@ def open_sql_store(url: str, *, statement_timeout_s: float = 300, answered: Call
 
 def open_database(url: str, *, statement_timeout_s: float = 300, answered: Callable[[], None] = unwatched) -> Dialect:
     """The connection that a URL means; it connects at its first use."""
+    problem = store_url_problem(url)
+    if problem:
+        raise StoreError(f"store_url {problem}")
     try:
         parsed: URL = make_url(url)
     except ArgumentError as error:
@@ -86,9 +89,6 @@ def open_database(url: str, *, statement_timeout_s: float = 300, answered: Calla
         ) from error
     if parsed.drivername in POSTGRES_URLS:
         return Postgres(parsed, statement_timeout_s=statement_timeout_s, answered=answered)
-    if parsed.drivername not in MYSQL_URLS:
-        known = ", ".join(POSTGRES_URLS + MYSQL_URLS)
-        raise StoreError(f"store_url names {parsed.drivername!r}; databases that can be read: {known}")
     try:
         from hms_cache_proxy.store.sql_mysql import MySQL
     except ImportError as error:

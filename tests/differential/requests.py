@@ -6,11 +6,11 @@ Requests are of `hms`, the newest interface. Fields are left out, empty, or odd,
 
 from __future__ import annotations
 
-import random
 from abc import abstractmethod
 from typing import Any
 
-from tests.differential.contents import CAPABILITIES, TableNote, World
+from tests.differential.contents import CAPABILITIES, TableNote
+from tests.differential.parts import PartOfReads
 from tests.differential.wire import hms
 from tests.testbed.objects import PROCESSOR_CAPABILITIES
 
@@ -39,22 +39,11 @@ FIELDS = [
 ]
 
 
-class RequestReads:
+class RequestReads(PartOfReads):
     """Requests with all of their fields; a part of `Reads`."""
 
-    rng: random.Random
-    world: World
-
-    @abstractmethod
-    def names(self) -> tuple[str, str]: ...
-    @abstractmethod
-    def spell(self, name: str) -> str: ...
     @abstractmethod
     def database(self, *, catalog: bool = True) -> str: ...
-    @abstractmethod
-    def partitioned(self) -> TableNote: ...
-    @abstractmethod
-    def partition_name(self, note: TableNote) -> str: ...
     @abstractmethod
     def values(self, note: TableNote) -> list[str]: ...
     @abstractmethod

@@ -6,8 +6,6 @@ of types that it cannot show afterwards.
 
 from __future__ import annotations
 
-import random
-from abc import abstractmethod
 from typing import Any
 
 from hive_metastore.ttypes import (
@@ -32,7 +30,8 @@ from hive_metastore.ttypes import (
     TimestampColumnStatsData,
 )
 
-from tests.differential.contents import TableNote, World
+from tests.differential.contents import TableNote
+from tests.differential.parts import PartOfChanges, PartOfReads
 from tests.testbed.client import MetastoreClient
 
 Request = tuple[str, dict[str, Any]]
@@ -40,20 +39,8 @@ COLUMNS = ("c0", "c1", "c2", "c3", "dt", "odd column", "no_such")
 ENGINES = ("hive", "hive", "impala", "spark")
 
 
-class StatisticsReads:
+class StatisticsReads(PartOfReads):
     """Requests for statistics; a part of `Reads`."""
-
-    rng: random.Random
-    world: World
-
-    @abstractmethod
-    def names(self) -> tuple[str, str]: ...
-    @abstractmethod
-    def spell(self, name: str) -> str: ...
-    @abstractmethod
-    def partitioned(self) -> TableNote: ...
-    @abstractmethod
-    def partition_name(self, note: TableNote) -> str: ...
 
     def column(self) -> str:
         name = self.rng.choice(COLUMNS)
@@ -101,22 +88,11 @@ class StatisticsReads:
         return "get_aggr_stats_for", {"request": request}
 
 
-class StatisticsChanges:
+class StatisticsChanges(PartOfChanges):
     """Changes of statistics; a part of `Changes`. `statistics_client`: who can make them so that they are followed."""
 
-    rng: random.Random
-    world: World
-    client: MetastoreClient
     statistics_client: MetastoreClient
 
-    @abstractmethod
-    def _note(self, *kinds: str) -> TableNote: ...
-    @abstractmethod
-    def _table(self, note: TableNote) -> Any: ...
-    @abstractmethod
-    def _some_partition(self) -> tuple[TableNote, list[str]]: ...
-    @abstractmethod
-    def partition_name(self, note: TableNote, values: list[str]) -> str: ...
 
     def _statistics(self, note: TableNote, **where: Any) -> ColumnStatistics:
         columns = self.rng.sample(COLUMNS, self.rng.randint(1, 3))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 from abc import abstractmethod
-from typing import Any
 
 from hive_metastore.ttypes import (
     AddForeignKeyRequest,
@@ -33,30 +31,20 @@ from hive_metastore.ttypes import (
 )
 
 from tests.differential import contents
-from tests.differential.contents import TableNote, World
+from tests.differential.contents import TableNote
+from tests.differential.parts import PartOfChanges
 from tests.testbed.client import MetastoreClient
 
 
-class Upheavals:
+class Upheavals(PartOfChanges):
     """Changes that reach further than one object; a part of `Changes`. `through`: makes what leaves no event."""
 
-    rng: random.Random
-    world: World
-    client: MetastoreClient
     through: MetastoreClient
 
-    @abstractmethod
-    def _note(self, *kinds: str) -> TableNote: ...
-    @abstractmethod
-    def _table(self, note: TableNote) -> Any: ...
-    @abstractmethod
-    def _some_partition(self) -> tuple[TableNote, list[str]]: ...
     @abstractmethod
     def _fresh(self, stem: str) -> str: ...
     @abstractmethod
     def _constraint(self) -> str: ...
-    @abstractmethod
-    def partition_name(self, note: TableNote, values: list[str]) -> str: ...
 
     # -- partitions --------------------------------------------------------------------------------------------
     def change_add_partitions_at_once(self) -> None:

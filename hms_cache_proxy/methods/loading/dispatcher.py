@@ -27,7 +27,7 @@ from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from .. import effects, held
 from ..decision import Ask, BaseDecider, Forward, Serve, Session, Wait
-from ..plan import EVERYTHING, Plan, plan
+from ..plan import EVERYTHING, Plan, may_write, plan
 from ..table import OTHER_LABEL
 from ..table import Kind as Calls
 from . import filters, lists, partitions, statistics, tables
@@ -134,7 +134,7 @@ class LoadingDispatcher(BaseDecider):
         """What to do with a request that arrived at now_ns."""
         found = plan(header.name)
         if found is None:
-            if not header.name.isascii():  # no Thrift service has such a method
+            if not may_write(header.name):
                 return Forward(OTHER_LABEL, "relay", "unknown_method")
             return self._write(OTHER_LABEL, EVERYTHING, "unknown_method")
         label, calls = found.method.name, found.method.kind
