@@ -245,8 +245,10 @@ def remove(txn: Any, db: Any, prefix: bytes, name: bytes) -> bool:
     return True
 
 
-def names_under(txn: Any, db: Any, prefix: bytes, begin: bytes) -> list[tuple[bytes, bytes]]:
-    """(name, value) of every name under `prefix` that begins with `begin`, in bytewise order."""
+def names_under(
+    txn: Any, db: Any, prefix: bytes, begin: bytes, limit: int | None = None
+) -> list[tuple[bytes, bytes]]:
+    """(name, value) of every name under `prefix` that begins with `begin`, in bytewise order; the first `limit`."""
     wanted = (prefix + begin)[:KEY_BYTES]
     rows: list[tuple[bytes, bytes]] = []
     cut = len(prefix)
@@ -254,10 +256,11 @@ def names_under(txn: Any, db: Any, prefix: bytes, begin: bytes) -> list[tuple[by
         if not cursor.set_range(wanted):
             return rows
         for key, value in cursor.iternext():
-            if not key.startswith(wanted):
+            if not key.startswith(wanted) or (limit is not None and len(rows) >= limit):
                 break
             if len(key) < KEY_BYTES:
                 rows.append((key[cut:], value))
             else:
-                rows.extend((key[cut:] + rest, inner) for rest, inner in bucket_items(value))
-    return [row for row in rows if row[0].startswith(begin)]
+                inside = ((key[cut:] + rest, inner) for rest, inner in bucket_items(value))
+                rows.extend(row for row in inside if row[0].startswith(begin))
+    return rows[:limit]

@@ -272,6 +272,18 @@ class CacheSnapshot:
         cut, fixed, unpack = len(begin), layout.NAME_ROW.size, layout.NAME_ROW.unpack_from
         return [(name[cut:], row[fixed : fixed + unpack(row)[2]]) for name, row in self._under(b"n", begin)]
 
+    def table_names(
+        self, catalog: bytes, database: bytes, prefix: bytes = b"", limit: int | None = None
+    ) -> list[tuple[bytes, bool]] | None:
+        """(name, is it loaded) of the first `limit` tables of a database whose names begin with `prefix`, in bytewise
+        order; None if they are not all known."""
+        if not self.complete(targets.tables(catalog, database)):
+            return None
+        begin = b"%b\0%b\0" % (catalog, database)
+        cut, unpack = len(begin), layout.NAME_ROW.unpack_from
+        rows = self._under(b"n", begin + prefix, limit)
+        return [(name[cut:], bool(unpack(row)[1] & layout.LOADED)) for name, row in rows]
+
     def partition(self, entry: TableEntry, name: bytes, variant: Variant = Variant.SINGLE) -> bytes | None:
         """One `Partition` struct with its stop byte; None if the table has no such partition."""
         return self._joiner(entry, variant).one(self._txn, name)
@@ -343,9 +355,9 @@ class CacheSnapshot:
             return found
         return layout.find(self._txn, self._objects, b"", key)
 
-    def _under(self, tag: bytes, begin: bytes) -> list[tuple[bytes, bytes]]:
+    def _under(self, tag: bytes, begin: bytes, limit: int | None = None) -> list[tuple[bytes, bytes]]:
         prefix = self._prefixes[tag]
-        return layout.names_under(self._txn, self._objects, prefix, begin)
+        return layout.names_under(self._txn, self._objects, prefix, begin, limit)
 
     def _joiner(self, entry: TableEntry, variant: Variant) -> Joiner:
         assert entry.partitions_loaded, "partitions of a table that is not loaded"

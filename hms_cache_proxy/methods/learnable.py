@@ -45,7 +45,7 @@ _STATISTICS = frozenset(
 )
 _OF_CONSTRAINTS = frozenset(("get_primary_keys", "get_foreign_keys"))
 
-MAX_MEMBERS = 500
+MAX_MEMBERS = 2_000
 """Tables whose versions are compared for one kept reply (0.5 us each)."""
 
 _NAMES_PARENTS = ("get_all_table_constraints", "get_foreign_keys")
@@ -84,14 +84,10 @@ def members(snapshot: CacheSnapshot, depends: tuple[bytes, ...]) -> tuple[bytes,
         if not all(_followed(snapshot, "", target) for target in found):
             return None
     for catalog, database in (target[1:].split(b"\0") for target in depends if target[:1] == b"l"):
-        listed = snapshot.table_list(catalog, database)
-        if listed is None or len(listed) > MAX_MEMBERS:
+        listed = snapshot.table_names(catalog, database, limit=MAX_MEMBERS + 1)
+        if listed is None or len(listed) > MAX_MEMBERS or not all(loaded for _, loaded in listed):
             return None
-        for name, _ in listed:
-            entry = snapshot.table(catalog, database, name)
-            if entry is None or entry is ABSENT or entry.body is None:
-                return None
-            found.append(targets.table(catalog, database, name))
+        found += [targets.table(catalog, database, name) for name, _ in listed]
     return tuple(found)
 
 

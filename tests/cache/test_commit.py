@@ -146,6 +146,22 @@ def test_dropped_and_created_again_has_none_of_the_old_partitions(shelf: Shelf) 
     assert shelf.writer.counts() == {"databases": 1, "tables": 1, "partitions": 0}
 
 
+def test_the_first_names_that_begin_so(shelf: Shelf) -> None:
+    long = b"x" * 600
+    names = [b"a", b"orders", b"orders_2", long, long + b"a", long + b"b", b"y"]
+    stubs = {(*DATABASE, name): TableStub(at, b"VIRTUAL_VIEW", "excluded") for at, name in enumerate(names)}
+    shelf.fill(days(1))
+    shelf.writer.commit(Changes(cursor=11, stubs={key: stub for key, stub in stubs.items() if key != TABLE}))
+    with shelf.reader.snapshot() as snapshot:
+        assert snapshot.table_names(*DATABASE) == [(name, name == b"orders") for name in sorted(names)]
+        for prefix in (b"", b"o", b"orders", b"orders_", long[:-1], long, long + b"a", b"z"):
+            found = [name for name in sorted(names) if name.startswith(prefix)]
+            for limit in (0, 1, 2, 3, 100):
+                given = snapshot.table_names(*DATABASE, prefix, limit)
+                assert given is not None and [name for name, _ in given] == found[:limit]
+        assert snapshot.table_names(b"hive", b"elsewhere") is None
+
+
 def test_a_dropped_database_takes_everything_below(shelf: Shelf) -> None:
     shelf.fill(days(5))
     stub = (b"hive", b"sales", b"left_out")

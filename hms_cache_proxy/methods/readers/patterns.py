@@ -1,33 +1,47 @@
 """The patterns of get_databases and get_tables, as Hive 4 turns them into SQL.
 
-Job: a pattern to a predicate over stored names, or None where releases or databases read it differently. In a pattern
-`|` separates alternatives, `*` is any run of characters, `.` any one; everything else, `_` and `%` too, is itself. The
-pattern as a whole is trimmed and folded. Must not know: the cache. Owner: any process; no state.
+Job: a pattern to a predicate over stored names, and how these names begin; None where releases or databases read it
+differently. In a pattern `|` separates alternatives, `*` is any run of characters, `.` any one; everything else, `_`
+and `%` too, is itself. The pattern as a whole is trimmed and folded. Must not know: the cache. Owner: any process; no
+state.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from os.path import commonprefix
 
 from hms_cache_proxy.consistency.names import read_name
 
 _WILDCARDS = {"*": ".*", ".": "."}
+_LITERAL = re.compile(r"[^*.]*")
 MAX_PATTERN_BYTES = 1024
 """Longer ones go upstream: what follows is matched against every name, on the worker's loop."""
 
 
-def matcher(raw: bytes) -> Callable[[bytes], object] | None:
-    """A predicate over stored names; None if the metastore has to be asked."""
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """`matches` is true of stored names that match; all of them begin with `prefix`."""
+
+    matches: Callable[[bytes], object]
+    prefix: bytes = b""
+
+
+def read_pattern(raw: bytes) -> Pattern | None:
+    """What a pattern means; None if the metastore has to be asked."""
     pattern = read_name(raw)
     if pattern is None or b"\\" in pattern or len(pattern) > MAX_PATTERN_BYTES:
         return None
     if not pattern:
-        return lambda name: False
+        return Pattern(lambda name: False)
     alternatives = pattern.decode("ascii").split("|")
     if not all(alternatives):
         return None
     if max(alternative.count("*") for alternative in alternatives) > 8:
         return None  # backtracking
     parts = ("".join(_WILDCARDS.get(char) or re.escape(char) for char in each) for each in alternatives)
-    return re.compile("|".join(parts).encode("ascii"), re.DOTALL).fullmatch
+    matches = re.compile("|".join(parts).encode("ascii"), re.DOTALL).fullmatch
+    begin = commonprefix([_LITERAL.match(each)[0] for each in alternatives])  # type: ignore[index]  # always matches
+    return Pattern(matches, begin.encode("ascii"))
