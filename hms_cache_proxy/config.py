@@ -121,12 +121,13 @@ def _adapter() -> TypeAdapter[Config]:
 def _validate(values: dict[str, Any], origins: Mapping[str, str]) -> Config:
     from pydantic import ValidationError
 
+    _check_numbers(values, origins)
     try:
         config = _adapter().validate_python(values)
     except ValidationError as errors:
         first = errors.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
-        origin = origins.get(key, "configuration")
+        key = ".".join(str(part) for part in first["loc"] if not isinstance(part, int) and part != "[key]")
+        origin = _origin(key, origins)
         if first["type"] == "unexpected_keyword_argument":
             problem = "unknown key" + _nearest(key, [setting.key for setting in settings()])
         elif first["type"] == "dataclass_type":
@@ -138,6 +139,30 @@ def _validate(values: dict[str, Any], origins: Mapping[str, str]) -> Config:
     for key, problem in disagreements(config):
         raise ConfigError(f"{origins.get(key, 'configuration')}: {key}: {problem}", key=key)
     return config
+
+
+def _check_numbers(values: Mapping[str, Any], origins: Mapping[str, str]) -> None:
+    """Refuse what would be taken for a number although nobody can have meant one: true, or a time without an end."""
+    for key, default in ((row.key, row.default) for row in settings()):
+        value: Any = values
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if isinstance(default, bool) or not isinstance(default, int | float):
+            continue
+        if isinstance(value, bool):
+            problem = f"is a number, not {str(value).lower()}"
+        elif str(value).strip().lower().lstrip("+-") in ("inf", "infinity", "nan"):
+            problem = "input should be a finite number"
+        else:
+            continue
+        raise ConfigError(f"{_origin(key, origins)}: {key}: {problem}", key=key)
+
+
+def _origin(key: str, origins: Mapping[str, str]) -> str:
+    """Where the value of a key, or what it is in, came from."""
+    while key not in origins and "." in key:
+        key = key.rpartition(".")[0]
+    return origins.get(key, "configuration")
 
 
 def _with_secrets(config: Config, origins: Mapping[str, str]) -> Config:
