@@ -22,6 +22,8 @@ from hms_cache_proxy.embedded.handlers import (
     partition_changes,
     partition_drops,
     partitions,
+    plans,
+    pools,
     privileges,
     procedures,
     rebuilds,
@@ -61,5 +63,6 @@ FAMILIES: dict[str, dict[str, Method]] = {
     "Transactions and write ids": transactions.METHODS,
     "Locks": {**locks.METHODS, **rebuilds.METHODS},
     "Compactions": compactions.METHODS,
+    "Resource plans": {**plans.METHODS, **pools.METHODS},
 }
 METHODS: dict[str, Method] = {name: method for family in FAMILIES.values() for name, method in family.items()}

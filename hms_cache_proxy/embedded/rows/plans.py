@@ -1,0 +1,177 @@
+"""Resource plans of workload management: WM_RESOURCEPLAN, WM_POOL, WM_TRIGGER, WM_POOL_TO_TRIGGER, WM_MAPPING.
+
+Job: find plans, pools and triggers by name; a whole plan as a struct. Must not know: what may be changed when. Names of
+plans and triggers are kept in lower case, paths of pools as they are given, though they are looked up in lower case.
+Source: ObjectStore of Hive 4.2. Owner: the thread of a call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import select
+
+from hms_cache_proxy.embedded.call import Call
+from hms_cache_proxy.embedded.failures import internal, no_such_object
+from hms_cache_proxy.embedded.schema import T
+from hms_cache_proxy.embedded.values import new
+from hms_cache_proxy.wire.facts import enum
+from hms_cache_proxy.wire.spec import Struct
+
+ACTIVE, ENABLED, DISABLED = "ACTIVE", "ENABLED", "DISABLED"
+STATUSES = {int(member): member.name for member in enum("WMResourcePlanStatus")}
+_NUMBERS = {name: number for number, name in STATUSES.items()}
+
+
+def fold(name: str | None) -> str:
+    """Lower case and trimmed; an internal error where there is none, which no method declares."""
+    if name is None:
+        raise internal("a name is null")
+    return name.strip().lower()
+
+
+def namespace(given: str | None) -> str:
+    """Where plans are looked for."""
+    return "default" if given is None else fold(given)
+
+
+def find(call: Call, name: str, space: str | None) -> Any | None:
+    """The row of a plan with the PATH of its default pool; `space` is None for plans without a namespace."""
+    columns = T.WM_RESOURCEPLAN.c
+    where = columns.NS.is_(None) if space is None else columns.NS == space
+    return call.execute(_plans().where(columns.NAME == name, where)).first()
+
+
+def named(call: Call, name: str | None, space: str | None) -> Any:
+    """As find, in a request's namespace; NoSuchObjectException if there is none."""
+    key, where = fold(name), namespace(space)
+    row = find(call, key, where)
+    if row is None:
+        raise no_such_object(f"There is no resource plan named: {key} in {where}")
+    return row
+
+
+def active(call: Call, space: str | None) -> Any | None:
+    """The plan in force."""
+    columns = T.WM_RESOURCEPLAN.c
+    return call.execute(_plans().where(columns.STATUS == ACTIVE, columns.NS == namespace(space))).first()
+
+
+def listed(call: Call, space: str | None) -> list[Any]:
+    """Of a namespace, in the order in which they were made."""
+    columns = T.WM_RESOURCEPLAN.c
+    return call.rows(_plans().where(columns.NS == namespace(space)).order_by(columns.RP_ID))
+
+
+def _plans() -> Any:
+    join = T.WM_POOL.c.POOL_ID == T.WM_RESOURCEPLAN.c.DEFAULT_POOL_ID
+    return select(T.WM_RESOURCEPLAN, T.WM_POOL.c.PATH).outerjoin(T.WM_POOL, join)
+
+
+def pools(call: Call, plan: Any) -> list[Any]:
+    """Of a plan, in the order in which they were made."""
+    columns = T.WM_POOL.c
+    return call.rows(select(T.WM_POOL).where(columns.RP_ID == plan.RP_ID).order_by(columns.POOL_ID))
+
+
+def pool(call: Call, plan: Any, path: str | None) -> Any:
+    """By path in lower case; NoSuchObjectException."""
+    key = fold(path)
+    found = next((row for row in pools(call, plan) if row.PATH == key), None)
+    if found is None:
+        raise no_such_object(f"Cannot find pool: {key}")
+    return found
+
+
+def triggers(call: Call, plan: Any) -> list[Any]:
+    """Of a plan, in the order in which they were made."""
+    columns = T.WM_TRIGGER.c
+    return call.rows(select(T.WM_TRIGGER).where(columns.RP_ID == plan.RP_ID).order_by(columns.TRIGGER_ID))
+
+
+def trigger(call: Call, plan: Any, name: str | None) -> Any:
+    """By name; NoSuchObjectException."""
+    key = fold(name)
+    found = next((row for row in triggers(call, plan) if row.NAME == key), None)
+    if found is None:
+        raise no_such_object(f"Cannot find trigger with name: {key}")
+    return found
+
+
+def mappings(call: Call, plan: Any) -> list[Any]:
+    """Who goes to which pool, in the order in which it was said."""
+    columns = T.WM_MAPPING.c
+    return call.rows(select(T.WM_MAPPING).where(columns.RP_ID == plan.RP_ID).order_by(columns.MAPPING_ID))
+
+
+def pairs(call: Call, pool_ids: list[int]) -> list[Any]:
+    """(POOL_ID, TRIGGER_ID) of some pools."""
+    columns = T.WM_POOL_TO_TRIGGER.c
+    query = select(columns.POOL_ID, columns.TRIGGER_ID).where(columns.POOL_ID.in_(pool_ids))
+    return call.rows(query.order_by(columns.POOL_ID, columns.TRIGGER_ID))
+
+
+def as_plan(row: Any) -> Struct:
+    """Without what is in it."""
+    return new(
+        "WMResourcePlan",
+        name=row.NAME,
+        status=_NUMBERS[row.STATUS],
+        queryParallelism=row.QUERY_PARALLELISM,
+        defaultPoolPath=row.PATH,
+        ns=row.NS,
+    )
+
+
+def as_trigger(row: Any, plan: Any, name: str) -> Struct:
+    """A trigger, with the plan's name as it is to be told."""
+    return new(
+        "WMTrigger",
+        resourcePlanName=name,
+        ns=plan.NS,
+        triggerName=row.NAME,
+        triggerExpression=row.TRIGGER_EXPRESSION,
+        actionExpression=row.ACTION_EXPRESSION,
+        isInUnmanaged=bool(row.IS_IN_UNMANAGED),
+    )
+
+
+def as_full_plan(call: Call, plan: Any) -> Struct:
+    """With all that is in it."""
+    mine = {"resourcePlanName": plan.NAME, "ns": plan.NS}
+    found_pools, found_triggers = pools(call, plan), triggers(call, plan)
+    paths = {row.POOL_ID: row.PATH for row in found_pools}
+    names = {row.TRIGGER_ID: row.NAME for row in found_triggers}
+    fired = [
+        new("WMPoolTrigger", pool=paths[row.POOL_ID], trigger=names[row.TRIGGER_ID]) for row in pairs(call, list(paths))
+    ]
+    mapped = [
+        new(
+            "WMMapping",
+            **mine,
+            entityType=row.ENTITY_TYPE,
+            entityName=row.ENTITY_NAME,
+            poolPath=paths.get(row.POOL_ID),
+            ordering=row.ORDERING,
+        )
+        for row in mappings(call, plan)
+    ]
+    listed_pools = [
+        new(
+            "WMPool",
+            **mine,
+            poolPath=row.PATH,
+            allocFraction=row.ALLOC_FRACTION,
+            queryParallelism=row.QUERY_PARALLELISM,
+            schedulingPolicy=row.SCHEDULING_POLICY,
+        )
+        for row in found_pools
+    ]
+    return new(
+        "WMFullResourcePlan",
+        plan=as_plan(plan),
+        pools=listed_pools,
+        mappings=mapped or None,
+        triggers=[as_trigger(row, plan, plan.NAME) for row in found_triggers] or None,
+        poolTriggers=fired or None,
+    )
