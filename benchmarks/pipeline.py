@@ -30,7 +30,7 @@ from tests.proxy import Proxy
 from tests.store import bulk
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 PAUSE_S = 0.05
 TIMEOUT_S = 3600.0

@@ -15,7 +15,8 @@ from pathlib import Path
 from benchmarks.measure import Server
 from tests.proxy import Proxy
 from tests.testbed.bed import Bed
-from tests.testbed.hive import JAVA_OPTIONS, Metastore
+from tests.testbed.hive import JAVA_OPTIONS
+from tests.testbed.metastore import Metastore
 from tests.testbed.processes import free_port
 
 HIVE, CACHED_STORE, MISS, HIT, BARE = "Hive 4.2", "CachedStore", "proxy miss", "proxy hit", "bare uvloop"

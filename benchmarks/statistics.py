@@ -27,7 +27,7 @@ from hms_cache_proxy.store.sql import SqlStore, open_sql_store
 from tests.proxy import Proxy
 from tests.store import bulk
 from tests.testbed.bed import Bed
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.postgres import MetastoreDatabase
 from tests.testbed.raw import RawConnection, encode_call
 from tests.testbed.untyped import decode_message

@@ -18,8 +18,8 @@ from tests.testbed.artifacts import MissingPrerequisite
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.fault_proxy import FaultProxy
-from tests.testbed.hive import Metastore
 from tests.testbed.mariadb import LocalMariaDB
+from tests.testbed.metastore import Metastore
 from tests.testbed.postgres import LocalPostgres, Postgres
 
 pytest_plugins = ["tests.proxy_plugin"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.proxy import Proxy
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 _numbers = itertools.count(1)
 

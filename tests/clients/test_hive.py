@@ -16,7 +16,7 @@ import pytest
 from tests.clients.hive_driver import HiveDriver
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 FULL: Final = "stored as orc tblproperties ('transactional'='true')"
 INSERT_ONLY: Final = "stored as orc tblproperties ('transactional'='true', 'transactional_properties'='insert_only')"

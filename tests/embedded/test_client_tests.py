@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.embedded.client_tests import NAMED, ClientTests, embedded_target, hits, proxied_target
+from tests.testbed.bed import Bed
 
 PASSES = {
     "TestDatabases": 35,
@@ -40,8 +41,8 @@ def client_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientTes
 @pytest.mark.real
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", NAMED)
-def test_class(client_tests: ClientTests, tmp_path: Path, name: str) -> None:
-    with embedded_target(tmp_path, name, client_tests.trash) as target:
+def test_class(client_tests: ClientTests, bed: Bed, name: str) -> None:
+    with embedded_target(bed, name, client_tests.trash) as target:
         told = client_tests.run(name, target)
     failed = {test: trace for test, trace in told.items() if trace and f"{name}.{test}" not in KNOWN}
     assert not failed, "\n".join(f"{test}: {trace}" for test, trace in failed.items())

@@ -11,12 +11,11 @@ from sqlalchemy import create_engine, inspect
 from hms_cache_proxy.embedded.database import Database
 from hms_cache_proxy.errors import StoreError
 from tests.embedded.conftest import new_database
-from tests.embedded.process import Embedded
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.objects import add_partitions, create_database, create_table, read_table, table
-from tests.testbed.postgres import OWNER, Collation, MetastoreDatabase, Schema
+from tests.testbed.postgres import OWNER, Schema
 
 PLACES = {"warehouse": "file:/w", "external": "file:/e"}
 
@@ -53,7 +52,7 @@ def prepared(url: str, *, foreign: bool = False) -> bool:
 
 @pytest.mark.real
 def test_the_tables_are_hives(bed: Bed) -> None:
-    ours = new_database(bed)
+    ours = new_database(bed).url(OWNER)
     assert prepared(ours) is True
     assert prepared(ours) is False
     hive = bed.postgres.create_metastore_database("hive_for_embedded", Schema.HIVE42)
@@ -81,10 +80,10 @@ def test_urls_that_cannot_be_used(url: str) -> None:
 
 @pytest.mark.real
 def test_a_java_metastore_goes_on_with_it(
-    bed: Bed, new_embedded: Callable[..., Embedded], new_metastore: Callable[..., Metastore]
+    new_metastore: Callable[..., Metastore],
 ) -> None:
     """Made and filled by the embedded metastore; a Hive 4.2.0 metastore starts on it, reads it all, and adds to it."""
-    metastore = new_embedded("postgresql")
+    metastore = new_metastore("embedded-postgresql")
     with MetastoreClient(*metastore.address) as client:
         create_database(client, "made_here", {"k": "v"})
         made = create_table(client, table("made_here", "t", partition_keys=[("p", "string")], parameters={"a": "b"}))
@@ -92,12 +91,7 @@ def test_a_java_metastore_goes_on_with_it(
         partitions = client.get_partitions("made_here", "t", -1)
         event = client.get_current_notificationEventId().eventId
     metastore.stop()
-    name = metastore.url.rpartition("/")[2]
-    every = "ALL {} IN SCHEMA public TO " + OWNER
-    for kind in ("TABLES", "SEQUENCES"):
-        bed.postgres.execute("GRANT ALL ON " + every.format(kind), name)
-    database = MetastoreDatabase(bed.postgres.host, bed.postgres.port, name, Schema.HIVE42, Collation.C)
-    hive = new_metastore("hive42", database=database)
+    hive = new_metastore("hive42", database=metastore.database)
     with MetastoreClient(*hive.address) as client:
         assert read_table(client, "made_here", "t") == made
         assert client.get_partitions("made_here", "t", -1) == partitions

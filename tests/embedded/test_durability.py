@@ -8,28 +8,24 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import create_engine, text
 from thrift.Thrift import TException
 
 from tests.embedded.conftest import BACKENDS
-from tests.embedded.process import Embedded
 from tests.testbed.client import MetastoreClient
+from tests.testbed.metastore import Metastore
 from tests.testbed.objects import create_database, table
 
 WRITERS = 32
 EACH = 4
-NewEmbedded = Callable[..., Embedded]
+NewMetastore = Callable[..., Metastore]
 
 
-def rows(metastore: Embedded, query: str) -> list[tuple[object, ...]]:
-    engine = create_engine(metastore.database)
-    with engine.connect() as connection:
-        found = [tuple(row) for row in connection.execute(text(query))]
-    engine.dispose()
-    return found
+def rows(metastore: Metastore, query: str) -> list[tuple[object, ...]]:
+    assert metastore.database is not None
+    return metastore.database.rows(query)
 
 
-def consistent(metastore: Embedded) -> int:
+def consistent(metastore: Metastore) -> int:
     """Event ids have no gap, and every table has exactly the rows and the event that belong to it; the last id."""
     ids = [row[0] for row in rows(metastore, 'SELECT "EVENT_ID" FROM "NOTIFICATION_LOG" ORDER BY "EVENT_ID"')]
     assert ids == list(range(1, len(ids) + 1))
@@ -47,7 +43,7 @@ def consistent(metastore: Embedded) -> int:
     return len(ids)
 
 
-def write(metastore: Embedded, writer: int, count: int, done: set[str]) -> None:
+def write(metastore: Metastore, writer: int, count: int, done: set[str]) -> None:
     """Create tables until the metastore is gone; `done` gets the names of those which were acknowledged."""
     with MetastoreClient(*metastore.address) as client:
         for number in range(count):
@@ -57,8 +53,8 @@ def write(metastore: Embedded, writer: int, count: int, done: set[str]) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_concurrent_writers_lose_nothing(new_embedded: NewEmbedded, backend: str) -> None:
-    metastore = new_embedded(backend)
+def test_concurrent_writers_lose_nothing(new_metastore: NewMetastore, backend: str) -> None:
+    metastore = new_metastore(backend)
     with MetastoreClient(*metastore.address) as client:
         create_database(client, "d")
     done: set[str] = set()
@@ -68,14 +64,14 @@ def test_concurrent_writers_lose_nothing(new_embedded: NewEmbedded, backend: str
     with MetastoreClient(*metastore.address) as client:
         assert set(client.get_all_tables("d")) == done
         assert client.get_current_notificationEventId().eventId == 1 + WRITERS * EACH
-    assert metastore.stop() == 0, metastore.log_tail()
+    assert metastore.stop() == 0, metastore.process.log_tail()
     assert consistent(metastore) == 1 + WRITERS * EACH
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_killed_while_it_writes(new_embedded: NewEmbedded, backend: str) -> None:
+def test_killed_while_it_writes(new_metastore: NewMetastore, backend: str) -> None:
     """What was acknowledged is there, nothing is there by half, and the next start goes on."""
-    metastore = new_embedded(backend)
+    metastore = new_metastore(backend)
     with MetastoreClient(*metastore.address) as client:
         create_database(client, "d")
     done: set[str] = set()

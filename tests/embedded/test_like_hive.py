@@ -12,21 +12,15 @@ import pytest
 from tests.embedded.differential import Asked, Step, differences, first_difference, struct
 from tests.embedded.more_scripts import MORE_SCRIPTS
 from tests.embedded.plan_scripts import PLAN_SCRIPTS
-from tests.embedded.process import Embedded
 from tests.embedded.scripts import SCRIPTS
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 LOGGED = SCRIPTS | MORE_SCRIPTS
 EVERY = LOGGED | PLAN_SCRIPTS  # plans leave no events
 
 
-def asked_hive(metastore: Metastore, database: str) -> Asked:
-    places = {f"{metastore.directory}/external": b"/WH/external", str(metastore.warehouse): b"/WH/managed"}
-    return Asked(metastore.address, database, places)
-
-
-def asked_embedded(metastore: Embedded, database: str) -> Asked:
-    places = {str(metastore.warehouse): b"/WH"}
+def connected(metastore: Metastore, database: str) -> Asked:
+    places = {str(metastore.external): b"/WH/external", str(metastore.warehouse): b"/WH/managed"}
     return Asked(metastore.address, database, places)
 
 
@@ -39,8 +33,8 @@ def script(name: str, database: str) -> list[Step]:
 
 @pytest.mark.real
 @pytest.mark.parametrize("name", EVERY)
-def test_replies(hms42: Metastore, embedded: Embedded, unique_name: str, name: str) -> None:
-    hive, ours = asked_hive(hms42, unique_name), asked_embedded(embedded, unique_name)
+def test_replies(hms42: Metastore, embedded: Metastore, unique_name: str, name: str) -> None:
+    hive, ours = connected(hms42, unique_name), connected(embedded, unique_name)
     found = list(differences(hive, ours, script(name, unique_name)))
     hive.close()
     ours.close()
@@ -96,9 +90,9 @@ def without_ids(value: Any) -> Any:
 
 @pytest.mark.real
 @pytest.mark.parametrize("name", LOGGED)
-def test_events(hms42: Metastore, embedded: Embedded, unique_name: str, name: str) -> None:
+def test_events(hms42: Metastore, embedded: Metastore, unique_name: str, name: str) -> None:
     """The notification log after the same calls: types, columns of the rows, fields of the messages."""
-    both = asked_hive(hms42, unique_name), asked_embedded(embedded, unique_name)
+    both = connected(hms42, unique_name), connected(embedded, unique_name)
     logged = []
     for asked in both:
         after = asked._oracle.do("get_current_notificationEventId").eventId

@@ -9,12 +9,11 @@ import pytest
 
 from tests.embedded.differential import Asked, differences
 from tests.embedded.plan_scripts import Plans
-from tests.embedded.process import Embedded
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 
 @pytest.mark.real
-def test_names_that_are_there(hms42_mariadb: Metastore, embedded: Embedded, unique_name: str) -> None:
+def test_names_that_are_there(hms42_mariadb: Metastore, embedded: Metastore, unique_name: str) -> None:
     plans = Plans(unique_name)
     steps = [
         plans.make("day"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -14,10 +13,8 @@ from tests.differential.compare import compare
 from tests.differential.contents import fill
 from tests.differential.reads import Reads
 from tests.embedded import filters
-from tests.embedded.process import Embedded
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
-from tests.testbed.postgres import MetastoreDatabase
+from tests.testbed.metastore import Metastore
 from tests.testbed.raw import RawConnection
 
 READS = int(os.environ.get("DIFFERENTIAL_READS", "150"))
@@ -28,23 +25,19 @@ SEEDS = [int(seed) for seed in os.environ.get("DIFFERENTIAL_SEED", "11,12").spli
 @pytest.mark.real
 @pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(600)
-def test_reads_are_equal(new_metastore: Callable[..., Metastore], tmp_path: Path) -> None:
+def test_reads_are_equal(new_metastore: Callable[..., Metastore]) -> None:
     metastore = new_metastore("hive42")
-    assert isinstance(metastore.database, MetastoreDatabase)
     with MetastoreClient(*metastore.address) as client:
         world = fill(client, "df", SEEDS[0], databases=2, tables=20, partitions=8)
         filters.make_tables(client, "filters")
     settings = {
         "METASTORE_FOREIGN_DATABASE": "true",
         "METASTORE_WAREHOUSE_DIR": metastore.warehouse.as_uri(),
-        "METASTORE_EXTERNAL_DIR": (metastore.directory / "external").as_uri(),
+        "METASTORE_EXTERNAL_DIR": metastore.external.as_uri(),
     }
-    embedded = Embedded(tmp_path / "embedded", metastore.database.store_url, settings=settings).start()
-    try:
-        with RawConnection(*metastore.address) as direct, RawConnection(*embedded.address) as answered:
-            for seed in SEEDS:
-                for stream in (Reads(world, seed, METHODS), filters.requests("filters", seed)):
-                    report = compare(direct, answered, itertools.islice(stream, READS))
-                    assert not report.differences, "\n".join([report.summary(), *report.differences[:40]])
-    finally:
-        embedded.stop()
+    embedded = new_metastore("embedded-postgresql", database=metastore.database, settings=settings)
+    with RawConnection(*metastore.address) as direct, RawConnection(*embedded.address) as answered:
+        for seed in SEEDS:
+            for stream in (Reads(world, seed, METHODS), filters.requests("filters", seed)):
+                report = compare(direct, answered, itertools.islice(stream, READS))
+                assert not report.differences, "\n".join([report.summary(), *report.differences[:40]])

@@ -14,11 +14,12 @@ from hms_cache_proxy.config import Address, load
 from tests.clients.test_pyiceberg import pyiceberg_sources, run_suite  # noqa: F401  # a fixture
 from tests.clients.test_spark import JOB_S, run_job
 from tests.embedded.conftest import new_database
-from tests.embedded.process import Embedded
 from tests.proxy import Proxy
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
+from tests.testbed.metastore import Metastore
 from tests.testbed.objects import add_partitions, create_database, create_table, table
+from tests.testbed.postgres import OWNER
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_the_metastore_is_an_upstream_like_any_other(embedded_proxy: Proxy) -> N
 @pytest.mark.real
 def test_on_postgresql_its_database_is_read_by_sql(bed: Bed, tmp_path: Path) -> None:
     """The tables are Hive's, so the cache is filled by SQL, without another setting."""
-    settings = {"EMBEDDED": "true", "METASTORE_URL": new_database(bed)}
+    settings = {"EMBEDDED": "true", "METASTORE_URL": new_database(bed).url(OWNER)}
     config = load(None, {f"HMS_CACHE_PROXY_{key}": value for key, value in settings.items()}, {})
     assert config.with_embedded(Address("127.0.0.1", 1)).source == "sql"
     proxy = Proxy(tmp_path / "proxy", "", settings=settings).start(prewarmed=True)
@@ -96,9 +97,9 @@ def test_on_postgresql_its_database_is_read_by_sql(bed: Bed, tmp_path: Path) -> 
 
 @pytest.mark.real
 @pytest.mark.timeout(400)
-def test_pyiceberg(new_embedded: Callable[..., Embedded], pyiceberg_sources: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_pyiceberg(new_metastore: Callable[..., Metastore], pyiceberg_sources: Path, tmp_path: Path) -> None:  # noqa: F811
     """PyIceberg's own catalog tests, straight on the embedded metastore: its locks are Iceberg's."""
-    passed, failed, output = run_suite(pyiceberg_sources, new_embedded().uri, tmp_path)
+    passed, failed, output = run_suite(pyiceberg_sources, new_metastore("embedded").uri, tmp_path)
     assert (passed, failed) == (32, 0), output
 
 

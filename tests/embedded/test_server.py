@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from thrift.Thrift import TException
@@ -14,36 +14,36 @@ from hms_cache_proxy.embedded.handlers import METHODS
 from hms_cache_proxy.wire import facts
 from hms_cache_proxy.wire.message import MessageType
 from tests.embedded.differential import struct
-from tests.embedded.process import Embedded
 from tests.embedded.scripts import table as described
 from tests.methods.oracle import Oracle
+from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.objects import create_database, database, table
 from tests.testbed.raw import RawConnection, encode_call
 
-NewEmbedded = Callable[..., Embedded]
+NewMetastore = Callable[..., Metastore]
 
 
 @pytest.fixture(scope="module")
-def metastore(tmp_path_factory: pytest.TempPathFactory) -> object:
+def metastore(bed: Bed) -> Iterator[Metastore]:
     """One on SQLite."""
-    one = Embedded(tmp_path_factory.mktemp("metastore")).start()
+    one = bed.private_metastore("embedded")
     yield one
-    one.close()
+    bed.release(one)
 
 
-def oracle(metastore: Embedded) -> Oracle:
+def oracle(metastore: Metastore) -> Oracle:
     return Oracle("{}:{}".format(*metastore.address))
 
 
-def test_framed(metastore: Embedded) -> None:
+def test_framed(metastore: Metastore) -> None:
     with MetastoreClient(*metastore.address, framed=True) as client:
         assert "default" in client.get_all_databases()
         assert client.getVersion() == "4.2.0"
 
 
-def test_every_method_that_is_not_served_is_unknown(metastore: Embedded) -> None:
+def test_every_method_that_is_not_served_is_unknown(metastore: Metastore) -> None:
     """As a metastore answers that has never heard of it; the connection goes on."""
     with oracle(metastore) as connection:
         for name in facts.METHODS:
@@ -58,14 +58,14 @@ NO_REQUESTS = [b"GET / HTTP/1.1\r\n\r\n", b"\x80\x01\x00\x01\xff\xff\xff\xff", b
 
 
 @pytest.mark.parametrize("data", NO_REQUESTS)
-def test_what_is_no_request_ends_its_connection_only(metastore: Embedded, data: bytes) -> None:
+def test_what_is_no_request_ends_its_connection_only(metastore: Metastore, data: bytes) -> None:
     with RawConnection(*metastore.address) as connection, oracle(metastore) as other:
         connection.send_bytes(data)
         assert connection.at_end()
         assert other.do("getVersion") == b"4.2.0"
 
 
-def test_a_request_in_pieces_and_two_at_once(metastore: Embedded) -> None:
+def test_a_request_in_pieces_and_two_at_once(metastore: Metastore) -> None:
     with RawConnection(*metastore.address) as connection:
         message = encode_call("get_database", name="default")
         for at in range(len(message)):
@@ -83,7 +83,7 @@ def lock(connection: Oracle, kind: int, name: str) -> tuple[int, int]:
 
 
 @pytest.mark.real
-def test_locks_wait_as_hives_do(metastore: Embedded, hms42: Metastore) -> None:
+def test_locks_wait_as_hives_do(metastore: Metastore, hms42: Metastore) -> None:
     """Every pair of kinds: shared read, shared write, exclusive, exclusive write."""
     found = []
     for address in (hms42.address, metastore.address):
@@ -99,7 +99,7 @@ def test_locks_wait_as_hives_do(metastore: Embedded, hms42: Metastore) -> None:
     assert found[0] == found[1]
 
 
-def test_a_lock_is_had_once_the_other_is_given_back(metastore: Embedded) -> None:
+def test_a_lock_is_had_once_the_other_is_given_back(metastore: Metastore) -> None:
     with oracle(metastore) as one, oracle(metastore) as two:
         first, second = lock(one, 3, "t"), lock(two, 3, "t")
         assert (first[1], second[1]) == (1, 2)
@@ -110,7 +110,7 @@ def test_a_lock_is_had_once_the_other_is_given_back(metastore: Embedded) -> None
         two.do("unlock", rqst=struct("UnlockRequest", lockid=second[0]))
 
 
-def test_write_ids_of_open_committed_and_aborted_transactions(metastore: Embedded) -> None:
+def test_write_ids_of_open_committed_and_aborted_transactions(metastore: Metastore) -> None:
     with oracle(metastore) as connection:
         opened = connection.do("open_txns", rqst=struct("OpenTxnRequest", num_txns=3, user="u", hostname="h")).txn_ids
         request = struct("AllocateTableWriteIdsRequest", dbName="D", tableName="W", txnIds=opened)
@@ -127,7 +127,7 @@ def test_write_ids_of_open_committed_and_aborted_transactions(metastore: Embedde
         connection.do("commit_txn", rqst=struct("CommitTxnRequest", txnid=opened[2]))
 
 
-def test_a_failed_call_leaves_nothing_behind(metastore: Embedded) -> None:
+def test_a_failed_call_leaves_nothing_behind(metastore: Metastore) -> None:
     """A table whose last constraint is wrong: neither rows nor an event nor the directory that was made for it."""
     with MetastoreClient(*metastore.address) as client:
         create_database(client, "whole")
@@ -138,7 +138,7 @@ def test_a_failed_call_leaves_nothing_behind(metastore: Embedded) -> None:
     with oracle(metastore) as connection:
         reply = connection.ask("create_table_req", request=given)
         assert reply.plain[1]["o2"][0] == "InvalidObjectException"
-    directory = metastore.warehouse / "external" / "whole.db"
+    directory = metastore.external / "whole.db"
     assert directory.is_dir() and not list(directory.iterdir())
     with MetastoreClient(*metastore.address) as client:
         assert client.get_all_tables("whole") == []
@@ -147,9 +147,9 @@ def test_a_failed_call_leaves_nothing_behind(metastore: Embedded) -> None:
     assert [path.name for path in directory.iterdir()] == ["t"]
 
 
-def test_an_orderly_end(new_embedded: NewEmbedded) -> None:
+def test_an_orderly_end(new_metastore: NewMetastore) -> None:
     """Connections between calls are closed, calls that run are answered, and the exit code is 0."""
-    metastore = new_embedded()
+    metastore = new_metastore("embedded")
     idle = socket.create_connection(metastore.address)
     answered: list[int] = []
 
@@ -163,7 +163,7 @@ def test_an_orderly_end(new_embedded: NewEmbedded) -> None:
     worker.start()
     while len(answered) < 5:
         time.sleep(0.01)
-    assert metastore.stop() == 0, metastore.log_tail()
+    assert metastore.stop() == 0, metastore.process.log_tail()
     worker.join()
     assert idle.recv(1) == b""
     idle.close()

@@ -8,14 +8,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.embedded.differential import struct
-from tests.embedded.process import Embedded
 from tests.embedded.scripts import field, partition, table
 from tests.methods.oracle import Oracle
+from tests.testbed.metastore import Metastore
 
 EXTERNAL_PURGED = {"EXTERNAL": "TRUE", "external.table.purge": "TRUE"}
 
 
-def asked(metastore: Embedded) -> Oracle:
+def asked(metastore: Metastore) -> Oracle:
     oracle = Oracle("{}:{}".format(*metastore.address))
     oracle.do("create_database", database=struct("Database", name="d"))
     return oracle
@@ -41,9 +41,9 @@ def drop(oracle: Oracle, *values: str, **properties: str) -> None:
     oracle.do("drop_partition_with_environment_context", **where, environment_context=context)
 
 
-def test_dropped_files_go_into_the_trash(new_embedded: Callable[..., Embedded], tmp_path: Path) -> None:
+def test_dropped_files_go_into_the_trash(new_metastore: Callable[..., Metastore], tmp_path: Path) -> None:
     trash = tmp_path / "home" / ".Trash"
-    oracle = asked(new_embedded(settings={"METASTORE_TRASH": str(trash)}))
+    oracle = asked(new_metastore("embedded", settings={"METASTORE_TRASH": str(trash)}))
     root = parted(oracle, ["1", "1"], ["1", "2"], ["2", "1"])
     thrown = trash / "Current" / root.relative_to("/")
     (root / "p=1" / "q=1" / "data").write_text("kept")
@@ -67,9 +67,9 @@ def test_dropped_files_go_into_the_trash(new_embedded: Callable[..., Embedded], 
     oracle.close()
 
 
-def test_purged_tables_do_not_go_into_the_trash(new_embedded: Callable[..., Embedded], tmp_path: Path) -> None:
+def test_purged_tables_do_not_go_into_the_trash(new_metastore: Callable[..., Metastore], tmp_path: Path) -> None:
     trash = tmp_path / "trash"
-    oracle = asked(new_embedded(settings={"METASTORE_TRASH": str(trash)}))
+    oracle = asked(new_metastore("embedded", settings={"METASTORE_TRASH": str(trash)}))
     root = parted(oracle, ["1", "1"], **{"auto.purge": "true"})
     drop(oracle, "1", "1")
     oracle.do("drop_table", dbname="d", name="t", deleteData=True)
@@ -78,16 +78,16 @@ def test_purged_tables_do_not_go_into_the_trash(new_embedded: Callable[..., Embe
     oracle.close()
 
 
-def test_without_a_trash_files_are_removed(new_embedded: Callable[..., Embedded]) -> None:
-    oracle = asked(new_embedded())
+def test_without_a_trash_files_are_removed(new_metastore: Callable[..., Metastore]) -> None:
+    oracle = asked(new_metastore("embedded"))
     root = parted(oracle, ["1", "1"])
     drop(oracle, "1", "1")
     assert root.is_dir() and not any(root.iterdir())
     oracle.close()
 
 
-def test_an_archived_partition_leaves_its_archive(new_embedded: Callable[..., Embedded], tmp_path: Path) -> None:
-    oracle = asked(new_embedded())
+def test_an_archived_partition_leaves_its_archive(new_metastore: Callable[..., Metastore], tmp_path: Path) -> None:
+    oracle = asked(new_metastore("embedded"))
     root = parted(oracle)
     original = tmp_path / "original"
     original.mkdir()
@@ -99,8 +99,8 @@ def test_an_archived_partition_leaves_its_archive(new_embedded: Callable[..., Em
     oracle.close()
 
 
-def test_tables_as_given(new_embedded: Callable[..., Embedded]) -> None:
-    metastore = new_embedded(settings={"METASTORE_TRANSFORMER": "false"})
+def test_tables_as_given(new_metastore: Callable[..., Metastore]) -> None:
+    metastore = new_metastore("embedded", settings={"METASTORE_TRANSFORMER": "false"})
     oracle = asked(metastore)
     oracle.do("create_table", tbl=table("d", "t", tableType="MANAGED_TABLE"))
     request = struct("GetTableRequest", dbName="d", tblName="t", processorCapabilities=[], processorIdentifier="x")
@@ -108,14 +108,14 @@ def test_tables_as_given(new_embedded: Callable[..., Embedded]) -> None:
     assert found.tableType == b"MANAGED_TABLE"
     assert set(found.parameters) == {b"transient_lastDdlTime"}
     assert found.accessType is None
-    assert place_of(oracle, "t") == metastore.warehouse / "managed" / "d.db" / "t"
+    assert place_of(oracle, "t") == metastore.warehouse / "d.db" / "t"
     told = oracle.do("get_config_value", name="metastore.metadata.transformer.class", defaultValue="x")
     assert told == b" "
     oracle.close()
 
 
-def test_listings_have_a_limit(new_embedded: Callable[..., Embedded]) -> None:
-    oracle = asked(new_embedded(settings={"METASTORE_PARTITION_LIMIT": "2"}))
+def test_listings_have_a_limit(new_metastore: Callable[..., Metastore]) -> None:
+    oracle = asked(new_metastore("embedded", settings={"METASTORE_PARTITION_LIMIT": "2"}))
     parted(oracle, ["1", "1"], ["1", "2"], ["2", "1"])
     where = {"db_name": "d", "tbl_name": "t"}
     reply = oracle.ask("get_partitions", **where, max_parts=-1).value

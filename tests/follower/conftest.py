@@ -12,7 +12,7 @@ from tests.follower.harness import Followed
 from tests.store.oracle import Oracle
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 Follow = Callable[..., Followed]
 

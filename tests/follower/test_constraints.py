@@ -13,7 +13,7 @@ from hms_cache_proxy.store.protocol import ConstraintKind
 from tests.follower.harness import CATALOG, Followed
 from tests.store.constrained import Constrained
 from tests.store.oracle import Oracle, hms
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.untyped import decode_struct
 
 pytestmark = pytest.mark.real

@@ -16,7 +16,7 @@ from tests.store.oracle import Oracle
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
 from tests.testbed.fault_proxy import FaultProxy
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 pytestmark = pytest.mark.real
 Follow = Callable[..., Followed]

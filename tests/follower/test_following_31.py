@@ -11,7 +11,7 @@ from hms_cache_proxy.store.write_ids import ValidWriteIdList
 from tests.follower.harness import CATALOG, Followed
 from tests.store.oracle import Oracle
 from tests.store.writing import Answer, Writing
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 pytestmark = pytest.mark.real
 

@@ -17,7 +17,7 @@ from tests.follower.harness import CATALOG, Comparison, Followed
 from tests.store.oracle import Oracle
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 pytestmark = pytest.mark.real
 TORN_S = 40.0

@@ -15,7 +15,7 @@ from tests.follower.harness import CATALOG, Followed
 from tests.methods.analyzed import KEYS, NAMES, TYPES, Analyzed, every_type
 from tests.methods.oracle import Oracle
 from tests.methods.structs import struct
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.raw import EndOfStream
 from tests.testbed.untyped import decode_struct
 

@@ -13,7 +13,7 @@ from tests.follower.harness import Comparison
 from tests.store.oracle import Oracle
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.write_ids.transactions import Transactions, struct
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.history.run import run_history
 from tests.proxy import Proxy
 from tests.testbed.bed import Bed
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 SECONDS = float(os.environ.get("HISTORY_SECONDS", "180"))
 ELSEWHERE_SECONDS = float(os.environ.get("HISTORY_SECONDS", "20"))

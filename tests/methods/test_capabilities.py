@@ -17,7 +17,7 @@ from tests.methods.questions.question import HIT, Question
 from tests.methods.test_readers import compare
 from tests.methods.world import World, descriptor, struct
 from tests.proxy import Proxy
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 pytestmark = pytest.mark.real
 

@@ -18,7 +18,7 @@ from tests.store.constrained import Constrained
 from tests.store.oracle import Oracle as Untyped
 from tests.store.oracle import hms
 from tests.testbed.bed import Bed
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 pytestmark = pytest.mark.real
 CACHED = ("hit", "hot")

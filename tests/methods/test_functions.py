@@ -17,7 +17,7 @@ from tests.methods.oracle import Oracle
 from tests.methods.test_dispatch import until
 from tests.methods.world import World, struct
 from tests.testbed.bed import Bed
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 pytestmark = pytest.mark.real
 

@@ -9,7 +9,7 @@ import pytest
 from tests.proxy import Proxy
 from tests.store.content import Content, descriptor
 from tests.store.oracle import Oracle, Refused, hms
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 pytestmark = pytest.mark.real
 

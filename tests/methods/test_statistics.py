@@ -18,7 +18,7 @@ from tests.methods.structs import struct
 from tests.methods.test_dispatch import until
 from tests.methods.test_readers import comparable
 from tests.methods.world import CAPABILITIES
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 pytestmark = pytest.mark.real
 CACHED = ("hit", "hot")

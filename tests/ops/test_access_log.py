@@ -17,7 +17,7 @@ from tests.proxy import Proxy
 from tests.server.conftest import accepts
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.processes import wait_until
 from tests.testbed.raw import RawConnection, encode_call
 

@@ -14,7 +14,7 @@ import pytest
 
 from hms_cache_proxy.cli import main
 from tests.proxy import Proxy
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 NewProxy = Callable[..., Proxy]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.proxy import Proxy
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.processes import wait_until
 
 CLOSED = {"metastore.event.db.notification.api.auth": "true"}

@@ -15,7 +15,7 @@ from sqlalchemy.engine import make_url
 from hms_cache_proxy.config import load
 from hms_cache_proxy.doctor import diagnose
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.objects import create_database
 
 pytestmark = pytest.mark.real

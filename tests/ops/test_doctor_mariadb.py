@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy.engine import make_url
 
 from tests.ops.test_doctor import doctor, lines
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 
 def test_a_reader(tmp_path: Path, hms42_mariadb: Metastore) -> None:

@@ -12,7 +12,7 @@ from hive_metastore.ttypes import Database
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.fault_proxy import Direction, FaultProxy
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.processes import wait_until
 from tests.testbed.raw import RawConnection, encode_call
 from tests.testbed.untyped import decode_message

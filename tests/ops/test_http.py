@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from hms_cache_proxy.metrics import TABLE
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.objects import create_database, create_table, table
 
 pytestmark = pytest.mark.real

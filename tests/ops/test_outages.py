@@ -25,7 +25,7 @@ from thrift.Thrift import TException
 from tests.proxy import Proxy
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.postgres import LocalPostgres
 from tests.testbed.processes import wait_until
 

@@ -15,7 +15,7 @@ from hive_metastore.ttypes import GetTableRequest
 from tests.proxy import Proxy
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.processes import wait_until
 from tests.testbed.raw import RawConnection, encode_call
 from tests.wire.golden import RECORDED

@@ -12,7 +12,7 @@ from tests.proxy import Proxy
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
 from tests.testbed.fault_proxy import FaultProxy
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 HUNG_AFTER_S = 5
 ONE_WAY_S = 0.6  # 1.2 s for a statement: within half of HUNG_AFTER_S

@@ -16,7 +16,7 @@ import pytest
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.fault_proxy import FaultProxy
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 pytestmark = pytest.mark.real
 NewProxy = Callable[..., Proxy]

@@ -23,8 +23,8 @@ from tests.store.content import Content
 from tests.store.oracle import Oracle
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
 from tests.testbed.mariadb import MariaDatabase
+from tests.testbed.metastore import Metastore
 
 __all__ = ["Follow", "follow"]
 

@@ -13,7 +13,7 @@ from hms_cache_proxy.pipeline.advise.patterns import Name
 from tests.proxy import Proxy
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.processes import free_port
 
 

@@ -21,11 +21,10 @@ from pyiceberg.types import LongType, NestedField
 from tests.differential.compare import BROKEN_OFF, answer
 from tests.differential.contents import fill
 from tests.differential.reads import Reads
-from tests.embedded.process import Embedded
 from tests.proxy import Proxy
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.raw import RawConnection, encode_call
 
 pytestmark = pytest.mark.real
@@ -48,11 +47,9 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Proxy]]:
 
 
 @pytest.fixture
-def embedded(tmp_path: Path) -> Iterator[Embedded]:
+def embedded(new_metastore: Callable[..., Metastore]) -> Metastore:
     """A metastore of the test's own, to stop."""
-    metastore = Embedded(tmp_path / "metastore").start()
-    yield metastore
-    metastore.close()
+    return new_metastore("embedded")
 
 
 @pytest.mark.timeout(300)
@@ -120,7 +117,7 @@ def _secrets(client: MetastoreClient) -> None:
 
 
 @pytest.mark.timeout(200)
-def test_pyiceberg(start: Callable[..., Proxy], embedded: Embedded, tmp_path: Path) -> None:
+def test_pyiceberg(start: Callable[..., Proxy], embedded: Metastore, tmp_path: Path) -> None:
     """A catalog is read again with the metastore gone, and written to in vain."""
     path = tmp_path / "recording"
     proxy = start(embedded.uri, STORE="none", RECORD=str(path))
@@ -142,7 +139,7 @@ def test_pyiceberg(start: Callable[..., Proxy], embedded: Embedded, tmp_path: Pa
 
     before = read(proxy.uri)
     proxy.close()
-    embedded.close()
+    embedded.stop()
     replay = start(REPLAY=str(path))
     assert read(replay.uri) == before
     with pytest.raises(MetaException, match="create_database is refused: this is a replay"):
@@ -152,7 +149,7 @@ def test_pyiceberg(start: Callable[..., Proxy], embedded: Embedded, tmp_path: Pa
 
 
 @pytest.mark.timeout(200)
-def test_a_recording_goes_on(start: Callable[..., Proxy], embedded: Embedded, tmp_path: Path) -> None:
+def test_a_recording_goes_on(start: Callable[..., Proxy], embedded: Metastore, tmp_path: Path) -> None:
     """After kill -9, of a worker and of all; a torn end is cut, with a line in the log; what was there is there."""
     path = tmp_path / "recording"
     with MetastoreClient(*embedded.address) as client:
@@ -197,7 +194,7 @@ def _answers(proxy: Proxy) -> bool:
 
 
 @pytest.mark.timeout(120)
-def test_it_ends_at_its_time(start: Callable[..., Proxy], embedded: Embedded, tmp_path: Path) -> None:
+def test_it_ends_at_its_time(start: Callable[..., Proxy], embedded: Metastore, tmp_path: Path) -> None:
     path = tmp_path / "recording"
     proxy = start(embedded.uri, STORE="none", RECORD=str(path), RECORD_FOR="4s")
     with MetastoreClient(*proxy.address) as client:

@@ -17,7 +17,7 @@ from hms_cache_proxy.config import load, to_json
 from tests.server.scripted import ScriptedMetastore
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.processes import Process, free_port, wait_until
 from tests.testbed.raw import RawConnection
 

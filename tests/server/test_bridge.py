@@ -13,7 +13,7 @@ from thrift.Thrift import TApplicationException
 from tests.server.conftest import Worker
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.raw import RawConnection, decode_reply, encode_call
 
 pytestmark = pytest.mark.real

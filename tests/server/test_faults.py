@@ -13,7 +13,7 @@ from thrift.Thrift import TApplicationException
 from tests.server.conftest import Worker
 from tests.server.scripted import STOP, Call, Hangup, ScriptedMetastore, string_field
 from tests.testbed.fault_proxy import Direction, FaultProxy
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.processes import wait_until
 from tests.testbed.raw import EndOfStream, RawConnection, decode_reply, encode_call
 

@@ -12,7 +12,7 @@ from hive_metastore.ttypes import GetTableRequest, GetTablesRequest
 from tests.server.conftest import Worker
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.raw import RawConnection, encode_call
 
 pytestmark = pytest.mark.real

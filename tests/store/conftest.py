@@ -13,8 +13,8 @@ from tests.store.content import Content
 from tests.store.oracle import Oracle
 from tests.store.stores import FACTORIES
 from tests.testbed.bed import Bed
-from tests.testbed.hive import Metastore
 from tests.testbed.mariadb import MariaDatabase
+from tests.testbed.metastore import Metastore
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 from hms_cache_proxy.store.protocol import PartitionRecord, RawStore, TableRecord
 from hms_cache_proxy.store.sql import open_sql_store
 from hms_cache_proxy.store.thrift import open_thrift_store
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.untyped import decode_struct
 
 LIST, SINGLE, FILTER = "list", "single", "filter"

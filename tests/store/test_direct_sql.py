@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hms_cache_proxy.store.sql import open_sql_store
 from tests.store.conftest import make_world
 from tests.store.stores import LIST, SINGLE, whole_partition
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 
 def test_lists_without_direct_sql(new_metastore: Callable[..., Metastore]) -> None:

@@ -12,8 +12,8 @@ from hms_cache_proxy.store.sql import SqlStore, open_sql_store
 from tests.store import bulk
 from tests.store.content import Content, descriptor
 from tests.store.oracle import Oracle, Refused, hms
-from tests.testbed.hive import Metastore
 from tests.testbed.mariadb import LocalMariaDB, MariaDatabase
+from tests.testbed.metastore import Metastore
 
 NAMES = ["p=a", "p=B", "p=_", "p=é", "p=z", "p=Z", "p=-", "p=a b", "p=ab", "p=A-B", "p=ÿ", "p=10", "p=9", "p=~"]
 

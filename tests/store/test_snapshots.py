@@ -20,7 +20,7 @@ from hms_cache_proxy.store.sql import SqlStore, open_sql_store
 from tests.store.content import column, descriptor
 from tests.store.oracle import Oracle, hms
 from tests.testbed.bed import Bed
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 CLIENTS, CHANGES = 5, 24  # of each
 KINDS = "CREATE_TABLE DROP_TABLE ALTER_TABLE ADD_PARTITION DROP_PARTITION ALTER_PARTITION".split()

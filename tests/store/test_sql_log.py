@@ -11,7 +11,7 @@ from hms_cache_proxy.store.sql import SqlStore, open_sql_store
 from tests.store.content import column, descriptor
 from tests.store.oracle import Oracle, hms
 from tests.store.statements import StatementProxy
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 CLIENTS, TABLES_EACH = 4, 12
 

@@ -12,7 +12,7 @@ from hms_cache_proxy.store.schema import READ_TABLES, hive_line
 from hms_cache_proxy.store.sql import open_sql_store
 from hms_cache_proxy.store.sql_report import privileges_report
 from tests.testbed.fault_proxy import FaultProxy
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.postgres import LocalPostgres, MetastoreDatabase, Postgres, Schema
 
 

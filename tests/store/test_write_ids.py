@@ -20,7 +20,7 @@ from tests.store.statements import StatementProxy
 from tests.store.stores import FACTORIES
 from tests.store.writing import Answer, Writing
 from tests.testbed.bed import Bed
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 STEPS = 120
 TIMEOUT_S = 60

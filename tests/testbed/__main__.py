@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.testbed.artifacts import BedError, cache_directory
-from tests.testbed.hive import FLAVOURS, Metastore, class_path
+from tests.testbed.flavours import FLAVOURS
 from tests.testbed.mariadb import LocalMariaDB, mariadb_server
+from tests.testbed.metastore import Metastore, Server
 from tests.testbed.postgres import Collation, LocalPostgres, MetastoreDatabase, postgres_binaries
 from tests.testbed.processes import ProcessId
 
@@ -44,23 +45,23 @@ def up(state_file: Path, flavours: list[str], collation: Collation) -> dict[str,
         for name in flavours:
             flavour = FLAVOURS[name]
             database: MetastoreDatabase | None = None
-            if flavour.on_mariadb:
+            if flavour.server is Server.MARIADB:
                 if mariadb is None:
                     mariadb = LocalMariaDB(directory / "mariadb", directory / "mariadb.log", detached=True)
                     state["processes"].append(_entry(mariadb.process.id, signal.SIGTERM))
                     state["mariadb"] = {"host": mariadb.host, "port": mariadb.port}
                     record()
-                assert flavour.schema is not None
-                database = mariadb.create_metastore_database(name.replace("-", "_"), flavour.schema)
-            elif flavour.schema is not None:
+                database = flavour.new_database(mariadb, name.replace("-", "_"), collation)
+            elif flavour.server is Server.POSTGRESQL:
                 if postgres is None:
                     postgres = LocalPostgres(directory / "pg", directory / "postgresql.log", detached=True)
                     state["processes"].append(_entry(postgres.process.id, signal.SIGINT))
                     state["postgres"] = {"host": postgres.host, "port": postgres.port}
                     record()
-                database = postgres.create_metastore_database(name.replace("-", "_"), flavour.schema, collation)
+                database = flavour.new_database(postgres, name.replace("-", "_"), collation)
             log = directory / f"{name}.log"
-            metastore = Metastore(flavour, directory / name, log, database, detached=True).start()
+            metastore = flavour.metastore(directory / name, log, database, {}, detached=True)
+            metastore.start()
             state["processes"].append(_entry(metastore.process.id, signal.SIGTERM))
             state["metastores"][name] = _describe(metastore)
             record()
@@ -74,7 +75,7 @@ def up(state_file: Path, flavours: list[str], collation: Collation) -> dict[str,
 def install_all() -> str:
     """Install every flavour's jars, the schema scripts, PostgreSQL and MariaDB; a line that says where."""
     for flavour in FLAVOURS.values():
-        class_path(flavour)
+        flavour.install()
     binaries = postgres_binaries()
     return f"metastores in {cache_directory()}, PostgreSQL in {binaries}, MariaDB's server is {mariadb_server()}"
 

@@ -1,6 +1,6 @@
 """The servers of one run: shared ones started at first use, private ones on request, all ended by close().
 
-Job: directories, names and life cycles; hive, postgres and processes do the work.
+Job: directories, names and life cycles; hive, embedded, postgres and processes do the work.
 Must not know: pytest.
 Invariants: data lives in a temporary directory that is removed; logs live in the cache's logs/ directory,
 one subdirectory a run, the newest few kept; one shared metastore per flavour.
@@ -15,11 +15,13 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.testbed import container
 from tests.testbed.artifacts import cache_directory
-from tests.testbed.hive import FLAVOURS, QUICK_START, Metastore
+from tests.testbed.flavours import FLAVOURS
 from tests.testbed.mariadb import LocalMariaDB
+from tests.testbed.metastore import Metastore, Server
 from tests.testbed.postgres import Collation, LocalPostgres, MetastoreDatabase, Postgres
 from tests.testbed.processes import guard
 
@@ -68,11 +70,11 @@ class Bed:
         return metastore
 
     def server_for(self, flavour: str) -> Postgres | LocalMariaDB | None:
-        """The shared server, or None for a flavour that has its database inside."""
-        kind = FLAVOURS[flavour]
-        if kind.schema is None:
+        """The shared server, or None for a flavour that needs none."""
+        wanted = FLAVOURS[flavour].server
+        if wanted is Server.NONE:
             return None
-        return self.mariadb if kind.on_mariadb else self.postgres
+        return self.mariadb if wanted is Server.MARIADB else self.postgres
 
     def private_metastore(
         self,
@@ -83,28 +85,28 @@ class Bed:
         postgres: Postgres | None = None,
         database: MetastoreDatabase | None = None,
         via: tuple[str, int] | None = None,
-        java_options: tuple[str, ...] = QUICK_START,
+        **options: Any,
     ) -> Metastore:
         """A started metastore; end it with release().
 
         It gets a database of its own, in the shared server or in `postgres`, unless `database` gives one: two
-        metastores may share it. `via` is the address of a proxy through which it reaches the database.
+        metastores may share it. `via` is the address of a proxy through which it reaches the database. `options`: of
+        the flavour's class.
         """
         kind = FLAVOURS[flavour]
         name = f"{flavour}-{next(self._numbers)}"
         server = postgres or self.server_for(flavour)
         owned = database is None and server is not None
         if database is None and server is not None:
-            assert kind.schema is not None
-            database = server.create_metastore_database(name.replace("-", "_"), kind.schema, collation)
+            database = kind.new_database(server, name.replace("-", "_"), collation)
         seen = database.behind(*via) if database is not None and via is not None else database
-        metastore = Metastore(
-            kind, self.directory / name, self.logs / f"{name}.log", seen, settings or {}, java_options
-        )
+        log = self.logs / f"{name}.log"
+        metastore = kind.metastore(self.directory / name, log, seen, settings or {}, **options)
         if owned and server is not None and database is not None:
             self._private_databases[id(metastore)] = (server, database.name)
         self._private.append(metastore)
-        return metastore.start()
+        metastore.start()
+        return metastore
 
     def private_postgres(self) -> LocalPostgres:
         """A started cluster of its own; end it with release()."""

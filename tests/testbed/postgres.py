@@ -157,6 +157,15 @@ class Postgres:
             self._create(name, template, collation)
         return MetastoreDatabase(self.host, self.port, name, schema, collation)
 
+    def create_empty_database(self, name: str, collation: Collation = Collation.C) -> MetastoreDatabase:
+        """A new database without tables, for a metastore that makes them itself (those of 4.2)."""
+        with self._mutex:
+            if collation is Collation.EN_US:
+                self._provide_locale()
+            self._create(name, "template0", collation)
+        self.execute(f"ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO {READER}", name, OWNER)
+        return MetastoreDatabase(self.host, self.port, name, Schema.HIVE42, collation)
+
     def drop_database(self, name: str) -> None:
         """Drop it, with its connections."""
         self.execute(f'DROP DATABASE "{name}" WITH (FORCE)')

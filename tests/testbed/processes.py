@@ -185,17 +185,17 @@ class Process:
         """Is it running?"""
         return self._popen is not None and self._popen.poll() is None
 
-    def stop(self, timeout_s: float = 20) -> None:
-        """Ask it to end, wait, kill it if it does not. Nothing if it does not run."""
-        self._end(self._stop_signal, timeout_s)
+    def stop(self, timeout_s: float = 20) -> int | None:
+        """Ask it to end, wait, kill it if it does not; its exit code. Nothing if it does not run: None."""
+        return self._end(self._stop_signal, timeout_s)
 
     def kill(self) -> None:
         """End it as `kill -9` does."""
         self._end(signal.SIGKILL, 20)
 
-    def _end(self, number: signal.Signals, timeout_s: float) -> None:
+    def _end(self, number: signal.Signals, timeout_s: float) -> int | None:
         if self._popen is None:
-            return
+            return None
         if self._popen.poll() is None:
             self._popen.send_signal(number)
             try:
@@ -205,7 +205,9 @@ class Process:
                 self._popen.wait(timeout_s)
         if not self._detached:
             guard.tell(f"- {self._popen.pid}")
+        code: int | None = self._popen.returncode
         self._popen = None
+        return code
 
     def pause(self) -> None:
         """Stop scheduling it (SIGSTOP): deaf, its connections open."""

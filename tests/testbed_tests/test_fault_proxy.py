@@ -12,7 +12,7 @@ from thrift.transport.TTransport import TTransportException
 
 from tests.testbed.client import MetastoreClient
 from tests.testbed.fault_proxy import Direction, FaultProxy
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 
 DEAF_S = 0.3
 

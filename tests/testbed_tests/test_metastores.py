@@ -20,8 +20,9 @@ from thrift.transport.TTransport import TTransportException
 from tests.testbed import objects
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
+from tests.testbed.embedded import EMBEDDED
 from tests.testbed.fault_proxy import FaultProxy
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.postgres import Collation, LocalPostgres, Postgres
 
 pytestmark = pytest.mark.real
@@ -47,7 +48,7 @@ def make_partitioned_table(client: MetastoreClient, db_name: str) -> Table:
     return table
 
 
-@pytest.mark.parametrize("flavour", ["hive42", "hive42-mariadb", "hive40", "hive31", "hive23"])
+@pytest.mark.parametrize("flavour", ["hive42", "hive42-mariadb", "hive40", "hive31", "hive23", *EMBEDDED])
 def test_keeps_objects(bed: Bed, unique_name: str, flavour: str) -> None:
     with MetastoreClient(*bed.shared(flavour).address) as client:
         table = make_partitioned_table(client, unique_name)
@@ -56,7 +57,7 @@ def test_keeps_objects(bed: Bed, unique_name: str, flavour: str) -> None:
         assert table.sd.location.startswith("file:/")
 
 
-@pytest.mark.parametrize("flavour", ["hive42", "hive42-mariadb", "hive31", "hive23"])
+@pytest.mark.parametrize("flavour", ["hive42", "hive42-mariadb", "hive31", "hive23", *EMBEDDED])
 def test_listener_logs(bed: Bed, unique_name: str, flavour: str) -> None:
     with MetastoreClient(*bed.shared(flavour).address) as client:
         before = current_event(client)
@@ -68,10 +69,13 @@ def test_listener_logs(bed: Bed, unique_name: str, flavour: str) -> None:
     assert kinds[-1] == "DROP_DATABASE"
 
 
-def test_rows_reach_the_database_and_its_reader(hms42: Metastore, client42: MetastoreClient, unique_name: str) -> None:
-    objects.create_database(client42, unique_name)
-    assert hms42.database is not None
-    with hms42.database.connect("hms_reader") as connection, connection.cursor() as cursor:
+@pytest.mark.parametrize("flavour", ["hive42", "embedded-postgresql"])
+def test_rows_reach_the_database_and_its_reader(bed: Bed, unique_name: str, flavour: str) -> None:
+    metastore = bed.shared(flavour)
+    with MetastoreClient(*metastore.address) as client:
+        objects.create_database(client, unique_name)
+    assert metastore.database is not None
+    with metastore.database.connect("hms_reader") as connection, connection.cursor() as cursor:
         cursor.execute(
             'SELECT "EVENT_TYPE", "MESSAGE_FORMAT", "MESSAGE" FROM "NOTIFICATION_LOG" WHERE "DB_NAME" = %s',
             (unique_name,),
@@ -96,7 +100,7 @@ def test_get_table_is_gone_from_42_but_not_from_its_oracles(
                     client.get_table(unique_name, "t")
 
 
-@pytest.mark.parametrize("flavour", ["hive42", "hive42-mariadb", "hive40", "hive31"])
+@pytest.mark.parametrize("flavour", ["hive42", "hive42-mariadb", "hive40", "hive31", *EMBEDDED])
 def test_transactional_tables(bed: Bed, unique_name: str, flavour: str) -> None:
     with MetastoreClient(*bed.shared(flavour).address) as client:
         objects.create_database(client, unique_name)
@@ -154,8 +158,11 @@ def test_collation_changes_the_order_of_names(new_metastore: Callable[..., Metas
     assert orders[Collation.EN_US] != sorted(names)
 
 
-def test_restart_keeps_port_and_objects(new_metastore: Callable[..., Metastore], unique_name: str) -> None:
-    metastore = new_metastore()
+@pytest.mark.parametrize("flavour", ["hive42", *EMBEDDED])
+def test_restart_keeps_port_and_objects(
+    new_metastore: Callable[..., Metastore], unique_name: str, flavour: str
+) -> None:
+    metastore = new_metastore(flavour)
     with MetastoreClient(*metastore.address) as client:
         objects.create_database(client, unique_name)
     metastore.kill()

@@ -10,7 +10,8 @@ from thrift.Thrift import TApplicationException
 
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import FRAMED_SETTING, Metastore
+from tests.testbed.hive import FRAMED_SETTING
+from tests.testbed.metastore import Metastore
 from tests.testbed.raw import RawConnection, decode_reply, encode_call
 
 pytestmark = pytest.mark.real

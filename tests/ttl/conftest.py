@@ -13,7 +13,7 @@ from hive_metastore import ttypes  # type: ignore[import-untyped]  # generated
 
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.recording_proxy import RecordingProxy
 
 ALWAYS = {"STORE": "none", "TTL_ENABLED": "true", "TTL_TTL": "1h"}

@@ -18,7 +18,7 @@ from tests.clients.test_pyiceberg import SUITE_S, append, catalog, pyiceberg_sou
 from tests.clients.test_spark import JOB_S, run_job
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.ttl.conftest import ALWAYS
 
 SILENT = "hive23-postgresql-silent"

@@ -13,7 +13,7 @@ from tests.differential.contents import fill
 from tests.differential.reads import Reads
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.raw import RawConnection
 from tests.ttl.conftest import ALWAYS
 

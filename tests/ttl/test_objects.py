@@ -6,17 +6,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hive_metastore import ttypes  # type: ignore[import-untyped]  # generated
 
 from hms_cache_proxy.metrics import FLUSH_INTERVAL_S
-from tests.embedded.process import Embedded
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.recording_proxy import RecordingProxy
 from tests.ttl.conftest import ALWAYS, Recorded, add_partitions, create_table
 
@@ -98,11 +96,12 @@ def test_lists_fill_the_entries_of_partitions(filled: tuple[Recorded, str]) -> N
     assert world.asked.take() == []
 
 
-def test_a_longer_list_fills_nothing(new_proxy: Callable[..., Proxy], tmp_path: Path) -> None:
+def test_a_longer_list_fills_nothing(
+    new_proxy: Callable[..., Proxy], new_metastore: Callable[..., Metastore]
+) -> None:
     """Before the embedded metastore, which takes 1,001 partitions in a second."""
     with ExitStack() as stack:
-        metastore = Embedded(tmp_path / "metastore").start()
-        stack.callback(metastore.close)
+        metastore = new_metastore("embedded")
         asked = stack.enter_context(RecordingProxy(*metastore.address))
         proxy = new_proxy(None, settings=ALWAYS, store=False, upstream=asked.uri)
         client = stack.enter_context(MetastoreClient(*proxy.address))

@@ -11,7 +11,7 @@ from thrift.transport.TTransport import TTransportException
 
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.ttl.conftest import ALWAYS, Recorded, add_partitions, create_table, until
 
 VALUES = [["d1", "r"], ["d2", "r"]]

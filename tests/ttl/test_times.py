@@ -12,7 +12,7 @@ from hive_metastore import ttypes  # type: ignore[import-untyped]  # generated
 
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.ttl.conftest import ALWAYS, Recorded, add_partitions, create_table, until
 
 VALUES = [["d1", "r"], ["d2", "r"], ["d3", "r"]]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.differential.compare import answer, decoded, first_difference
 from tests.proxy import Proxy
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.testbed.raw import RawConnection
 from tests.write_ids.reads import World, encode
 from tests.write_ids.transactions import Transactions

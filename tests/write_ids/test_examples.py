@@ -11,7 +11,7 @@ import pytest
 
 from hms_cache_proxy.upstream.service import Declared
 from tests.proxy import Proxy
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.write_ids.transactions import Transactions
 
 DB, TABLE = "synchronized", "t"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.proxy import Proxy
-from tests.testbed.hive import Metastore
+from tests.testbed.metastore import Metastore
 from tests.write_ids.history_run import run_history
 
 SECONDS = float(os.environ.get("HISTORY_SECONDS", "120"))
