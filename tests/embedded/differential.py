@@ -17,7 +17,7 @@ Step = tuple[str, dict[str, Any]]
 _TIME = re.compile(rb"\b1[789]\d{8}\b|(?<=_old_)\d{4}(_\d\d){5}")  # seconds; in the names of replaced plans
 UNORDERED = ("get_tables", "get_tables_by_type", "get_all_tables", "get_table_meta")  # as Hive's database likes
 _GRANTS = ("PrivilegeGrantInfo", "HiveObjectPrivilege")  # likewise
-_UNORDERED_FIELDS = ("pools", "mappings", "triggers", "poolTriggers", "resourcePlans", "errors")  # sets in Hive
+_SETS = ("pools", "mappings", "triggers", "poolTriggers", "resourcePlans", "errors", "schemaVersions")  # in Hive
 _TIMES = ("createTime", "lastAccessTime", "lastAnalyzed", "eventTime")
 _VOLATILE = {**dict.fromkeys((*_TIMES, "id", "eventId"), 0), "eventIds": []}
 
@@ -70,7 +70,7 @@ class Asked:
         if name in _VOLATILE and (isinstance(value, list) or isinstance(value, int) and value > 0):
             return _VOLATILE[name]
         found = self._common(value)
-        if name in _UNORDERED_FIELDS and isinstance(found, list):
+        if name in _SETS and isinstance(found, list):
             return sorted(found, key=repr)
         if name in ("partStats", "tableStats"):  # in no certain order
             lists = found if isinstance(found, dict) else {name: found}

@@ -1,7 +1,7 @@
 """The calls about resource plans that Hive and the embedded metastore are asked.
 
 Job: lists of (method, arguments). The database's name is the plans' namespace, so that metastores can be shared. What
-Hive answers with its database's own text (a name that is there already) is left out: test_plans.py has it.
+Hive answers with its database's own text (a name that is there already) is left out: test_like_hive_mariadb.py has it.
 """
 
 from __future__ import annotations

@@ -12,11 +12,12 @@ import pytest
 from tests.embedded.differential import Asked, Step, differences, first_difference, struct
 from tests.embedded.more_scripts import MORE_SCRIPTS
 from tests.embedded.plan_scripts import PLAN_SCRIPTS
+from tests.embedded.registry_scripts import REGISTRY_SCRIPTS
 from tests.embedded.scripts import SCRIPTS
 from tests.testbed.metastore import Metastore
 
 LOGGED = SCRIPTS | MORE_SCRIPTS
-EVERY = LOGGED | PLAN_SCRIPTS  # plans leave no events
+EVERY = LOGGED | PLAN_SCRIPTS | REGISTRY_SCRIPTS  # which leave no events
 
 
 def connected(metastore: Metastore, database: str) -> Asked:

@@ -27,6 +27,7 @@ from hms_cache_proxy.embedded.handlers import (
     privileges,
     procedures,
     rebuilds,
+    registry,
     roles,
     runtime_stats,
     server,
@@ -63,6 +64,7 @@ FAMILIES: dict[str, dict[str, Method]] = {
     "Transactions and write ids": transactions.METHODS,
     "Locks": {**locks.METHODS, **rebuilds.METHODS},
     "Compactions": compactions.METHODS,
+    "Schema registry": registry.METHODS,
     "Resource plans": {**plans.METHODS, **pools.METHODS},
 }
 METHODS: dict[str, Method] = {name: method for family in FAMILIES.values() for name, method in family.items()}

@@ -225,6 +225,8 @@ def _drop(call: Call, catalog: str, name: str, *, delete_data: bool, cascade: bo
         raise invalid_operation(f"Database {name} is not empty. One or more tables exist.")
     if not cascade and functions:
         raise invalid_operation(f"Database {name} is not empty. One or more functions exist.")
+    if rows.has_schemas(call, id_):
+        raise meta(f"Database {name} is not empty. It has schemas of the registry.")
     for function in functions:
         function_rows.delete_function(call, id_, function)
         events.drop_function(call, catalog, name, function)

@@ -101,6 +101,11 @@ def _row(database: Struct) -> dict[str, Any]:
     }
 
 
+def has_schemas(call: Call, id_: int) -> bool:
+    """Of the schema registry."""
+    return call.execute(select(T.I_SCHEMA.c.SCHEMA_ID).where(T.I_SCHEMA.c.DB_ID == id_)).first() is not None
+
+
 def delete_database(call: Call, id_: int) -> None:
     """The row and what hangs on it; tables and functions must be gone."""
     call.execute(delete(T.DATABASE_PARAMS).where(T.DATABASE_PARAMS.c.DB_ID == id_))

@@ -41,6 +41,14 @@ def insert_columns(call: Call, columns: Sequence[Struct] | None) -> int:
     return cd_id
 
 
+def insert_serde(call: Call, serde: Struct) -> int:
+    """A new row for a serde that belongs to no descriptor; its SERDE_ID."""
+    serde_id = new_ids(call.connection, "MSerDeInfo")
+    write(call, T.SERDES, [_serde_row(serde_id, serde)])
+    write_maps(call, T.SERDE_PARAMS.c.SERDE_ID, {serde_id: serde.parameters})
+    return serde_id
+
+
 def insert_descriptors(call: Call, found: Sequence[tuple[Struct, int | None]]) -> list[int]:
     """New rows for (descriptor, the column descriptor to share or None for a new one); their SD_IDs."""
     if not found:
@@ -195,8 +203,8 @@ def read_descriptors(call: Call, sd_ids: Iterable[int | None], *, whole: bool) -
     sds = T.SDS.c
     columns = (sds.CD_ID, sds.SERDE_ID, sds.INPUT_FORMAT, sds.OUTPUT_FORMAT, sds.LOCATION, sds.NUM_BUCKETS)
     rows = list(rows_of(call, sds.SD_ID, ids, *columns, sds.IS_COMPRESSED, sds.IS_STOREDASSUBDIRECTORIES))
-    cols = _read_columns(call, {row.CD_ID for row in rows})
-    serdes = _read_serdes(call, [row.SERDE_ID for row in rows], whole=whole)
+    cols = read_columns(call, {row.CD_ID for row in rows})
+    serdes = read_serdes(call, [row.SERDE_ID for row in rows], whole=whole)
     parameters = read_maps(call, T.SD_PARAMS.c.SD_ID, ids)
     buckets, sorts, skews = _read_lists(call, ids)
     found = {}
@@ -220,7 +228,8 @@ def read_descriptors(call: Call, sd_ids: Iterable[int | None], *, whole: bool) -
     return found
 
 
-def _read_columns(call: Call, cd_ids: Iterable[int]) -> dict[int, list[Struct]]:
+def read_columns(call: Call, cd_ids: Iterable[int | None]) -> dict[int, list[Struct]]:
+    """Columns by CD_ID."""
     columns = T.COLUMNS_V2.c
     found: dict[int, list[Struct]] = defaultdict(list)
     rows = rows_of(
@@ -235,7 +244,8 @@ def _read_columns(call: Call, cd_ids: Iterable[int]) -> dict[int, list[Struct]]:
     return found
 
 
-def _read_serdes(call: Call, serde_ids: Sequence[int], *, whole: bool) -> dict[int, Struct]:
+def read_serdes(call: Call, serde_ids: Sequence[int], *, whole: bool) -> dict[int, Struct]:
+    """Serdes by SERDE_ID; `whole` as read_descriptors."""
     columns = T.SERDES.c
     wanted = (columns.NAME, columns.SLIB, columns.DESCRIPTION, columns.SERIALIZER_CLASS, columns.DESERIALIZER_CLASS)
     parameters = read_maps(call, T.SERDE_PARAMS.c.SERDE_ID, serde_ids)

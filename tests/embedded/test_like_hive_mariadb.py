@@ -1,4 +1,4 @@
-"""What Hive answers about resource plans with its database's own exception: as Hive 4.2.0 on MariaDB does.
+"""Where Hive's answer is its database's: the embedded metastore answers as Hive 4.2.0 on MariaDB.
 
 On PostgreSQL the same calls are answered with a MetaException that carries the database's text.
 """
@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.embedded.differential import Asked, differences
+from tests.embedded.differential import Asked, Step, differences, struct
 from tests.embedded.plan_scripts import Plans
+from tests.embedded.registry_scripts import columns
 from tests.testbed.metastore import Metastore
 
 
-@pytest.mark.real
-def test_names_that_are_there(hms42_mariadb: Metastore, embedded: Metastore, unique_name: str) -> None:
-    plans = Plans(unique_name)
-    steps = [
+def names_of_plans(db: str) -> list[Step]:
+    """Names that are there, and a pool that is mapped to."""
+    plans = Plans(db)
+    return [
         plans.make("day"),
         plans.make("day"),
         plans.pool("day", "etl"),
@@ -27,8 +28,13 @@ def test_names_that_are_there(hms42_mariadb: Metastore, embedded: Metastore, uni
         plans.drop_pool("day", "defau"),
         plans.get("day"),
     ]
+
+
+@pytest.mark.real
+def test_replies(hms42_mariadb: Metastore, embedded: Metastore, unique_name: str) -> None:
     hive, ours = Asked(hms42_mariadb.address, unique_name, {}), Asked(embedded.address, unique_name, {})
-    found = list(differences(hive, ours, steps))
+    made: Step = ("create_database", {"database": struct("Database", name=unique_name)})
+    found = list(differences(hive, ours, [made, *names_of_plans(unique_name), *columns(unique_name)]))
     hive.close()
     ours.close()
     assert not found, "\n".join(found)
