@@ -100,7 +100,7 @@ def embedded_table() -> str:
 
 def compatibility_table() -> str:
     """What the tests with the mark `covers` run on what. They start no metastores but those that the mark names."""
-    from tests.testbed.hive import FLAVOURS
+    from tests.testbed.hive import HIVES
 
     rows: set[tuple[str, str, str, str, str]] = set()
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
@@ -110,7 +110,7 @@ def compatibility_table() -> str:
                     what, *flavours = (ast.literal_eval(argument) for argument in mark.args)
                     (cache,) = (ast.literal_eval(word.value) for word in mark.keywords if word.arg == "cache")
                     for flavour in flavours:
-                        on = FLAVOURS[flavour]
+                        on = HIVES[flavour]
                         database = "MariaDB" if on.on_mariadb else "Derby" if on.schema is None else "PostgreSQL"
                         rows.add((what, on.version, database, cache, f"{path.relative_to(ROOT)}"))
     table = ["| What | Hive | Its database | Cache | Test |", "|---|---|---|---|---|"]

@@ -45,16 +45,14 @@ def _number(value: int | None) -> int:
     return value
 
 
-def _joined(*columns: Any) -> Any:
-    """Any: a Core query over schemas and their databases."""
-    query = select(*columns, T.DBS.c.NAME.label("DB"), T.DBS.c.CTLG_NAME.label("CAT"))
-    return query.join(T.DBS, T.DBS.c.DB_ID == _SCHEMAS.DB_ID)
+_PLACES = (T.DBS.c.NAME.label("DB"), T.DBS.c.CTLG_NAME.label("CAT"))
+_IN_DATABASE = T.DBS.c.DB_ID == _SCHEMAS.DB_ID
 
 
 def _find(call: Call, name: Struct) -> Any | None:
     """The row of a schema."""
     place = _fold(name.catName), _fold(name.dbName)
-    query = _joined(T.I_SCHEMA).where(_SCHEMAS.NAME == _fold(name.schemaName))
+    query = select(T.I_SCHEMA, *_PLACES).join(T.DBS, _IN_DATABASE).where(_SCHEMAS.NAME == _fold(name.schemaName))
     return call.execute(query.where(T.DBS.c.CTLG_NAME == place[0], T.DBS.c.NAME == place[1])).first()
 
 
@@ -136,8 +134,8 @@ def drop_ischema(call: Call, args: Struct) -> None:
 
 def _versions(call: Call, *where: Any) -> list[Any]:
     """Rows of versions that meet some conditions (Any: of Core), the latest first, with their schema's names."""
-    query = _joined(T.SCHEMA_VERSION, _SCHEMAS.NAME.label("SCHEMA")).select_from(T.SCHEMA_VERSION)
-    query = query.join(T.I_SCHEMA, _SCHEMAS.SCHEMA_ID == _VERSIONS.SCHEMA_ID)
+    query = select(T.SCHEMA_VERSION, _SCHEMAS.NAME.label("SCHEMA"), *_PLACES)
+    query = query.join(T.I_SCHEMA, _SCHEMAS.SCHEMA_ID == _VERSIONS.SCHEMA_ID).join(T.DBS, _IN_DATABASE)
     return call.rows(query.where(*where).order_by(_VERSIONS.VERSION.desc(), _VERSIONS.SCHEMA_VERSION_ID))
 
 
