@@ -3,6 +3,7 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+PROGRAM := $(VENV)/.program
 PYTEST_ARGS ?=
 SOAK_SECONDS ?= 3600
 UPSTREAM ?= hive42
@@ -11,7 +12,7 @@ N ?= 5000
 STORE ?= sql
 
 .DEFAULT_GOAL := help
-.PHONY: help install run lint test soak differential bench docs clean
+.PHONY: help install run run-hive lint test soak differential bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,12 +21,20 @@ $(STAMP): pyproject.toml
 	.ci/prepare $(VENV)
 	$(PYTHON) -m pip install -q --upgrade pip
 	$(PYTHON) -m pip install -q -e '.[test,bench,mysql]'
+	touch $(PROGRAM) $@
+
+$(PROGRAM): pyproject.toml
+	.ci/prepare $(VENV) program
+	$(PYTHON) -m pip install -q -e .
 	touch $@
 
 install: $(STAMP) ## Create .venv with the package and what its tests need, Debian packages too
 
-run: install ## Start a Hive 4 metastore on PostgreSQL with the proxy before it; Ctrl-C ends both
+run: $(PROGRAM) ## Start the proxy with an embedded metastore (no JVM, no server) and a little data; Ctrl-C ends it
 	@exec $(PYTHON) -m tests.demo
+
+run-hive: install ## The same before a Hive 4 metastore on PostgreSQL
+	@exec $(PYTHON) -m tests.demo --hive
 
 lint: install ## ruff and mypy (strict on the package)
 	$(VENV)/bin/ruff check .

@@ -57,6 +57,11 @@ def not_followed(config: Config) -> Path:
     return Path(config.data_dir) / "not_followed"
 
 
+def answers(config: Config) -> Path:
+    """How the metastores' answers differed from what is stored when the cache was filled (follower/mode.py)."""
+    return Path(config.data_dir) / "answers"
+
+
 def access_log(config: Config, worker: int) -> Path:
     """The file that a worker writes its calls to; older ones have a number behind."""
     return Path(config.access_log.directory) / f"access-{worker}.jsonl"

@@ -123,14 +123,14 @@ class Verdict:
     """May the cache be served, and why not; everything that was found, and who could not be asked.
 
     `identified`: a metastore has just made the uuid of its database, which the store has not seen yet. `differs`: what
-    any of them does not answer as the store alone says.
+    any of them does not answer as the store alone says; None if none of them has been asked yet.
     """
 
     reason: ModeReason
     findings: tuple[Finding, ...]
     unreachable: tuple[tuple[str, str], ...]
     identified: bool = False
-    differs: Differs = Differs(0)
+    differs: Differs | None = None
 
 
 class Examination:
@@ -165,5 +165,5 @@ class Examination:
         refusals = [finding.reason for finding in findings if finding.level == "refusal"]
         good = ModeReason.SERVING if self._known else ModeReason.UNCHECKED
         reason = refusals[0] if refusals else good
-        differs = reduce(or_, self._differs.values(), Differs(0))
+        differs = reduce(or_, self._differs.values()) if self._differs else None
         return Verdict(reason, findings, tuple(unreachable), differs=differs)

@@ -6,6 +6,7 @@ through this proxy and the event id did not move). Must not know how either is f
 Invariants:
 - While a refusal stands nothing is followed, and after it everything is loaded anew: changes may have left no trace.
   The file `not_followed` in the data directory keeps that over restarts.
+- The same after metastores begin to answer otherwise, through their settings; the file `answers` says how they did.
 - Nothing is served before the first step of this process has been committed (the page's BEGAN_NS says so too).
 
 Owner: the follower's process.
@@ -20,6 +21,7 @@ from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.follower.checks import Verdict
 from hms_cache_proxy.follower.cycle import Look, Outcome
 from hms_cache_proxy.follower.step import ResetReason
+from hms_cache_proxy.upstream.differs import Differs
 
 _FOLLOWED = frozenset({ModeReason.STARTING, ModeReason.SERVING, ModeReason.UNCHECKED})
 
@@ -27,11 +29,12 @@ _FOLLOWED = frozenset({ModeReason.STARTING, ModeReason.SERVING, ModeReason.UNCHE
 class Mode:
     """Remembers whether the log is being written, and whether there was a time that was not followed."""
 
-    __slots__ = ("_closed", "_marker", "_page", "_replica", "_silent", "_stored", "must_reset")
+    __slots__ = ("_answers", "_closed", "_marker", "_page", "_replica", "_silent", "_stored", "must_reset")
 
-    def __init__(self, page: StatePage, marker: Path, *, stored: bool) -> None:
+    def __init__(self, page: StatePage, marker: Path, answers: Path, *, stored: bool) -> None:
         self._page = page
         self._marker = marker
+        self._answers = answers
         self._stored = stored
         self._silent = False
         self._closed = False
@@ -55,9 +58,15 @@ class Mode:
         """The store that was just opened is (no) replica, which may lag behind the metastore's own database."""
         self._replica = replica
 
-    def answers_changed(self) -> None:
-        """The metastore answers otherwise than before: what was kept of its replies has to go."""
-        self._mark()
+    def answer(self, differs: Differs) -> None:
+        """How the metastores answer. If they did otherwise before, what is kept of their replies has to go."""
+        self._page[Slot.DIFFERS] = int(differs)
+        now = str(int(differs))
+        before = self._answers.read_text() if self._answers.exists() else None
+        if before != now:
+            if before is not None:
+                self._mark()
+            self._answers.write_text(now)
 
     def _mark(self) -> None:
         if not self.must_reset:

@@ -115,7 +115,7 @@ class Runner:
         self._bell = bell
         self._metrics = FollowerMetrics()
         self._report = Report(page, self._metrics, paths.follower_report(config))
-        self._mode = Mode(page, paths.not_followed(config), stored=config.source != "none")
+        self._mode = Mode(page, paths.not_followed(config), paths.answers(config), stored=config.source != "none")
         self._fences = FenceStore(paths.fences(config), page)
         self._examiner = Examiner(config)
         self._retry = Retry()
@@ -188,9 +188,8 @@ class Runner:
         verdict = self._examiner.take()
         if verdict is not None:
             self._report.verdict(verdict)
-            if self._page[Slot.DIFFERS] != verdict.differs:
-                self._page[Slot.DIFFERS] = int(verdict.differs)
-                self._mode.answers_changed()
+            if verdict.differs is not None:
+                self._mode.answer(verdict.differs)
             if verdict.identified:  # the first question made the database's uuid: the store has to look again
                 self._close(keep_cache=True)
         cycle = self._opened()

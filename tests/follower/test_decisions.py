@@ -17,6 +17,7 @@ from hms_cache_proxy.follower.pace import BUSY_S, LONGEST_RETRY_S, SMALL_CHUNK, 
 from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.upstream import checks
 from hms_cache_proxy.upstream.checks import UpstreamFacts
+from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.upstream.serdes import BEFORE_4, SINCE_4
 
 LISTENER = "org.apache.hive.hcatalog.listener.DbNotificationListener"
@@ -158,24 +159,24 @@ def verdict(reason: ModeReason) -> Verdict:
 
 
 def test_after_a_refusal_everything_is_loaded_anew(page: StatePage, tmp_path: Path) -> None:
-    mode = Mode(page, tmp_path / "not_followed", stored=True)
+    mode = Mode(page, tmp_path / "not_followed", tmp_path / "answers", stored=True)
     assert mode.decide(None) is ModeReason.STARTING
     assert mode.idle(None) and not mode.must_reset
     assert not mode.idle(verdict(ModeReason.SERVING))
     page[Slot.BEGAN_NS] = 1
     assert mode.decide(verdict(ModeReason.SERVING)) is ModeReason.SERVING
     assert mode.idle(verdict(ModeReason.NO_LOG)) and mode.must_reset
-    mode = Mode(page, tmp_path / "not_followed", stored=True)  # a restart
+    mode = Mode(page, tmp_path / "not_followed", tmp_path / "answers", stored=True)  # a restart
     assert mode.must_reset and not mode.idle(verdict(ModeReason.SERVING))
     assert mode.decide(verdict(ModeReason.SERVING)) is ModeReason.STARTING
     mode.stepped(Outcome(1, True, False, reset=ResetReason.NOT_FOLLOWED))
     assert not mode.must_reset
     assert mode.decide(verdict(ModeReason.SERVING)) is ModeReason.SERVING
-    assert not Mode(page, tmp_path / "not_followed", stored=True).must_reset
+    assert not Mode(page, tmp_path / "not_followed", tmp_path / "answers", stored=True).must_reset
 
 
 def test_canary_and_replica(page: StatePage, tmp_path: Path) -> None:
-    mode = Mode(page, tmp_path / "not_followed", stored=True)
+    mode = Mode(page, tmp_path / "not_followed", tmp_path / "answers", stored=True)
     good = verdict(ModeReason.SERVING)
     page[Slot.BEGAN_NS] = 1
     mode.stepped(Outcome(1, True, False, unlogged=True))
@@ -186,7 +187,24 @@ def test_canary_and_replica(page: StatePage, tmp_path: Path) -> None:
     assert not mode.idle(good) and mode.must_reset
     mode.replica(True)
     assert mode.decide(good) is ModeReason.REPLICA and mode.idle(good)
-    assert Mode(page, tmp_path / "x", stored=False).decide(good) is ModeReason.NO_STORE
+    assert Mode(page, tmp_path / "x", tmp_path / "answers", stored=False).decide(good) is ModeReason.NO_STORE
+
+
+def test_metastores_that_answer_otherwise_than_when_the_cache_was_filled(page: StatePage, tmp_path: Path) -> None:
+    files = tmp_path / "not_followed", tmp_path / "answers"
+    mode = Mode(page, *files, stored=True)
+    mode.answer(Differs.COLUMNS)
+    assert page[Slot.DIFFERS] == Differs.COLUMNS and not mode.must_reset, "the first time"
+    page = StatePage(tmp_path / "another", create=True)
+    mode = Mode(page, *files, stored=True)
+    mode.answer(Differs.COLUMNS)
+    assert page[Slot.DIFFERS] == Differs.COLUMNS and not mode.must_reset, "a restart"
+    mode.answer(Differs.COLUMNS | Differs.LISTS)
+    assert page[Slot.DIFFERS] == Differs.COLUMNS | Differs.LISTS and mode.must_reset
+    mode.stepped(Outcome(1, True, False, reset=ResetReason.NOT_FOLLOWED))
+    mode = Mode(StatePage(tmp_path / "third", create=True), *files, stored=True)
+    mode.answer(Differs(0))
+    assert mode.must_reset and Mode(page, *files, stored=True).must_reset, "while nobody looked"
 
 
 @pytest.mark.parametrize("settings", [{"PARTITION_LIMIT": "100"}, {"PARTITION_LIMIT": None}, {"DIRECT_SQL": "false"}])

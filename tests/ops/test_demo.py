@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -18,11 +19,25 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.real
-def test_the_demo_runs_until_it_is_interrupted(tmp_path: Path) -> None:
-    out = tmp_path / "out"
+@pytest.mark.parametrize("options", [[], ["--hive"]], ids=["embedded", "hive"])
+def test_the_demo_runs_until_it_is_interrupted(tmp_path: Path, options: list[str]) -> None:
+    found = run(tmp_path, options)
+    if not options:
+        assert run(tmp_path, options) == found, "what was made by the first run is still there"
+
+
+def run(directory: Path, options: list[str]) -> list[str]:
+    """Partitions that a client sees; everything has ended when this returns."""
+    out = directory / "out"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with out.open("w") as sink:
         demo = subprocess.Popen(
-            [sys.executable, "-m", "tests.demo"], cwd=ROOT, stdout=sink, stderr=sink, start_new_session=True
+            [sys.executable, "-m", "tests.demo", *options],
+            cwd=directory,
+            env=environment,
+            stdout=sink,
+            stderr=sink,
+            start_new_session=True,
         )
     try:
         deadline = time.monotonic() + 120
@@ -32,7 +47,9 @@ def test_the_demo_runs_until_it_is_interrupted(tmp_path: Path) -> None:
         found = re.search(r"URI for clients +thrift://([\d.]+):(\d+)", out.read_text())
         assert found is not None
         with MetastoreClient(found[1], int(found[2])) as client:
-            assert len(client.get_partition_names("demo", "events", -1)) == PARTITIONS
+            names: list[str] = client.get_partition_names("demo", "events", -1)
+            assert len(names) == PARTITIONS
+            assert client.get_table_objects_by_name("demo", ["events"])[0].sd.location.endswith("/demo.db/events")
     finally:
         demo.send_signal(signal.SIGINT)
         code = demo.wait(60)
@@ -40,3 +57,4 @@ def test_the_demo_runs_until_it_is_interrupted(tmp_path: Path) -> None:
     assert "Traceback" not in out.read_text()
     left = subprocess.run(["pgrep", "-g", str(demo.pid)], capture_output=True, text=True)
     assert left.stdout == ""
+    return names
