@@ -27,6 +27,7 @@ from hms_cache_proxy.follower.bootstrap import Filled
 from hms_cache_proxy.follower.checks import Verdict
 from hms_cache_proxy.follower.cycle import Outcome
 from hms_cache_proxy.follower.events import HANDLERS
+from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.follower.work import Work
 from hms_cache_proxy.metrics import FollowerMetrics
 
@@ -136,7 +137,8 @@ class Report:
         self._metrics.reset(reason)
         self._facts["last_reset"] = {"reason": reason, "event_id": event_id, "time": time.time()}
         self._prewarm = None
-        _log.warning("loading everything", reason=reason, event_id=event_id)
+        log = _log.info if reason == ResetReason.FIRST_START else _log.warning
+        log("loading everything", reason=reason, event_id=event_id)
 
     def _objects(self, writer: CacheWriter) -> None:
         counts, used = writer.counts(), writer.cache_bytes
