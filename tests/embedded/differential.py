@@ -19,7 +19,7 @@ UNORDERED = ("get_tables", "get_tables_by_type", "get_all_tables", "get_table_me
 _GRANTS = ("PrivilegeGrantInfo", "HiveObjectPrivilege")  # likewise
 _SETS = ("pools", "mappings", "triggers", "poolTriggers", "resourcePlans", "errors", "schemaVersions")  # in Hive
 _TIMES = ("createTime", "lastAccessTime", "lastAnalyzed", "eventTime")
-_VOLATILE = {**dict.fromkeys((*_TIMES, "id", "eventId"), 0), "eventIds": []}
+_VOLATILE = {**dict.fromkeys((*_TIMES, "id", "eventId", "executionId"), 0), "eventIds": []}
 
 
 def struct(struct_name: str, /, **fields: Any) -> Any:

@@ -13,11 +13,12 @@ from tests.embedded.differential import Asked, Step, differences, first_differen
 from tests.embedded.more_scripts import MORE_SCRIPTS
 from tests.embedded.plan_scripts import PLAN_SCRIPTS
 from tests.embedded.registry_scripts import REGISTRY_SCRIPTS
+from tests.embedded.scheduled_scripts import SCHEDULED_SCRIPTS
 from tests.embedded.scripts import SCRIPTS
 from tests.testbed.metastore import Metastore
 
 LOGGED = SCRIPTS | MORE_SCRIPTS
-EVERY = LOGGED | PLAN_SCRIPTS | REGISTRY_SCRIPTS  # which leave no events
+EVERY = LOGGED | PLAN_SCRIPTS | REGISTRY_SCRIPTS | SCHEDULED_SCRIPTS  # these leave no events
 
 
 def connected(metastore: Metastore, database: str) -> Asked:

@@ -11,7 +11,7 @@ import time
 from sqlalchemy import select
 
 from hms_cache_proxy.embedded.call import Call, neither, reads
-from hms_cache_proxy.embedded.failures import Failure, meta
+from hms_cache_proxy.embedded.failures import Failure, internal, meta, no_such_object
 from hms_cache_proxy.embedded.schema import UUID_KEY, VERSION, T
 from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.facts import enum
@@ -158,6 +158,16 @@ def cache_file_metadata(_call: Call, _args: Struct) -> Struct:
     return new("CacheFileMetadataResult", isSupported=False)
 
 
+def clear_file_metadata(_call: Call, _args: Struct) -> Struct:
+    """Not kept, and so, as in Hive, it cannot be cleared."""
+    raise internal("metadata of files are not kept")
+
+
+def properties(_call: Call, args: Struct) -> Struct:
+    """No namespace of properties is declared, as in a Hive metastore without a listener that does it."""
+    raise no_such_object(f"no PropertyManager namespace is declared, namespace {args.req.nameSpace}")
+
+
 METHODS = {
     **neither(
         getCounter=getCounter,
@@ -171,6 +181,9 @@ METHODS = {
         get_file_metadata_by_expr=get_file_metadata_by_expr,
         put_file_metadata=put_file_metadata,
         cache_file_metadata=cache_file_metadata,
+        clear_file_metadata=clear_file_metadata,
+        get_properties=properties,
+        set_properties=properties,
         set_ugi=set_ugi,
         get_config_value=get_config_value,
         getMetaConf=getMetaConf,
