@@ -29,6 +29,7 @@ from hms_cache_proxy.wire.facts import enum
 from hms_cache_proxy.wire.spec import Struct
 
 _NATIVE = int(enum("DatabaseType").NATIVE)  # type: ignore[attr-defined]  # made at run time
+_REMOTE = int(enum("DatabaseType").REMOTE)  # type: ignore[attr-defined]  # the same
 _WRITES_ACID = {"HIVEMANAGEDINSERTWRITE", "HIVEFULLACIDWRITE"}
 
 
@@ -88,11 +89,14 @@ def get_all_databases(call: Call, _args: Struct) -> list[str]:
 
 
 def get_databases_req(call: Call, args: Struct) -> Struct:
-    """Whole databases, as stored."""
+    """Whole databases, as stored; remote ones without their location."""
     request = args.request
     catalog, pattern = names.split(request.pattern, request.catalogName)
     matches = matcher(pattern)
     found_ones = [database for _, database in rows.find_databases(call, catalog) if matches(database.name)]
+    for database in found_ones:
+        if database.type == _REMOTE:
+            database.locationUri = None
     return new("GetDatabaseObjectsResponse", databases=found_ones)
 
 

@@ -354,11 +354,16 @@ def get_num_partitions_by_filter(call: Call, args: Struct) -> int:
 def by_filter(
     call: Call, database: str, catalog: str | None, table: str, text: str | None, limit: int | None
 ) -> list[Struct]:
-    """Partitions that a filter selects, at most so many."""
+    """Partitions that a filter selects, at most so many; of full-ACID tables' descriptors less than lists say."""
     row = _of_filter(call, database, catalog, table)
     chosen = chosen_names(call, row, text)
     check_limit(call, row, len(chosen), limit)
-    return _bare(rows.find(call, row, names=chosen[: limit_of(limit)]))
+    partitions = _bare(rows.find(call, row, names=chosen[: limit_of(limit)]))
+    if table_rows.is_full_acid(row.table.parameters):
+        for partition in partitions:
+            if partition.sd is not None:
+                table_rows.trim(partition.sd)
+    return partitions
 
 
 def _of_filter(call: Call, database: str, catalog: str | None, table: str) -> table_rows.Row:

@@ -176,6 +176,8 @@ def drop_all(call: Call, database_id: int, *, delete_data: bool) -> None:
     by_name = {row.table.tableName: row for row in rows.find_tables(call, catalog, database, [n.name for n in listed])}
     for each in sorted(by_name.values(), key=lambda row: row.table_id):
         remove(call, each, delete_data=delete_data)
+        if rows.is_transactional(each.table.parameters):
+            transactions.forget_table(call, database, each.table.tableName)
 
 
 def remove(call: Call, row: rows.Row, *, delete_data: bool, properties: dict[str, str] | None = None) -> None:
@@ -195,7 +197,7 @@ def remove(call: Call, row: rows.Row, *, delete_data: bool, properties: dict[str
     views.delete_metadata(call, row)
     rows.delete_table(call, row)
     if rows.is_transactional(table.parameters):
-        transactions.forget_table(call, table.dbName, table.tableName)
+        transactions.forget_table(call, table.dbName, table.tableName, keep_write_ids=not delete_data)
     events.drop_table(call, table)
 
 

@@ -233,11 +233,11 @@ def get_max_allocated_table_write_id(call: Call, args: Struct) -> Struct:
 
 
 def get_valid_write_ids(call: Call, args: Struct) -> Struct:
-    """Which write ids of some tables are valid, now or for a list of transactions."""
+    """Which write ids of some tables are valid, now (read-only transactions do not count) or for a list of them."""
     request = args.rqst
     high, found = rows.not_committed(call)
     gone = {row.TXN_ID for row in found if row.TXN_STATE == rows.ABORTED}
-    invalid = {row.TXN_ID for row in found}
+    invalid = {row.TXN_ID for row in found if row.TXN_TYPE != rows.READ_ONLY}
     if request.validTxnList:
         listed = ValidTxnList.parse(request.validTxnList.encode())
         high = listed.high_watermark

@@ -187,12 +187,13 @@ def written(call: Call, txn_id: int) -> list[tuple[str, str, int]]:
     return [(row[0], row[1], row[2]) for row in call.execute(query)]
 
 
-def forget_table(call: Call, database: str, table: str) -> None:
-    """A dropped table's write ids."""
-    columns = T.TXN_TO_WRITE_ID.c
-    call.execute(delete(T.TXN_TO_WRITE_ID).where(columns.T2W_DATABASE == database, columns.T2W_TABLE == table))
-    nexts = T.NEXT_WRITE_ID.c
-    call.execute(delete(T.NEXT_WRITE_ID).where(nexts.NWI_DATABASE == database, nexts.NWI_TABLE == table))
+def forget_table(call: Call, database: str, table: str, *, keep_write_ids: bool = False) -> None:
+    """What is known of a dropped table; its write ids, unless the next table of its name is to go on counting."""
+    if not keep_write_ids:
+        columns = T.TXN_TO_WRITE_ID.c
+        call.execute(delete(T.TXN_TO_WRITE_ID).where(columns.T2W_DATABASE == database, columns.T2W_TABLE == table))
+        nexts = T.NEXT_WRITE_ID.c
+        call.execute(delete(T.NEXT_WRITE_ID).where(nexts.NWI_DATABASE == database, nexts.NWI_TABLE == table))
     for prefix, other in (
         ("TC", T.TXN_COMPONENTS),
         ("CTC", T.COMPLETED_TXN_COMPONENTS),
