@@ -200,7 +200,7 @@ def doctor(file: str | None, as_json: bool, **options: object) -> None:
     Prints the GRANT script of a SELECT-only account. Exit code 1 if something is wrong.
     """
     config = _load(file, options)
-    if not config.upstream:
+    if not config.upstream and not config.embedded:
         raise ConfigError(NO_UPSTREAM, key="upstream")
     from hms_cache_proxy.doctor import diagnose, print_diagnosis
 

@@ -67,9 +67,9 @@ def access_log(config: Config, worker: int) -> Path:
     return Path(config.access_log.directory) / f"access-{worker}.jsonl"
 
 
-def embedded_database(config: Config) -> Path:
-    """The embedded metastore's SQLite file, where no other database is set."""
-    return Path(config.data_dir).absolute() / "metastore" / "metastore.db"
+def embedded_database(config: Config) -> str:
+    """The URL of the embedded metastore's database: an SQLite file, where no other is set."""
+    return config.metastore.url or f"sqlite:///{Path(config.data_dir).absolute()}/metastore/metastore.db"
 
 
 def embedded_warehouse(config: Config, kind: str) -> Path:

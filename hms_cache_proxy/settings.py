@@ -222,10 +222,12 @@ class Config(Section):
     store: Literal["auto", "sql", "thrift", "none"] = setting(
         "auto",
         description="Where the cache is read from: the backing database, or the metastore itself; auto: sql if there"
-        " is a store_url, else thrift (Hive 3.1 and 4; 2.3 only on PostgreSQL or if asked for).",
+        " is a store_url or `embedded` is set, else thrift (Hive 3.1 and 4; 2.3 only on PostgreSQL or if asked for).",
     )
     store_url: str = setting(
-        "", secret=True, description="SQLAlchemy URL of the backing database, a SELECT-only account."
+        "",
+        secret=True,
+        description="SQLAlchemy URL of the backing database, a SELECT-only account; with `embedded` its own, if empty.",
     )
     store_url_file: str = setting("", description="A file with the URL, instead of `store_url`.")
     bootstrap: str = setting(
@@ -294,15 +296,14 @@ class Config(Section):
             return "sql" if self.store_url else "thrift"
         return self.store
 
-    def with_embedded(self, address: Address) -> Config:
-        """These settings as the children get them, with the embedded metastore, which listens there, as the upstream.
+    def with_embedded(self, address: Address, database_url: str) -> Config:
+        """These settings as the children get them, with the embedded metastore, which listens there, as upstream."""
+        return replace(self.with_embedded_store(database_url), embedded=False, upstream=(address,))
 
-        Its database is read by SQL where that can be done: PostgreSQL.
-        """
-        changed: dict[str, Any] = {"embedded": False, "upstream": (address,)}
-        if self.store == "auto" and not self.store_url and self.metastore.url.startswith("postgresql"):
-            changed["store_url"] = self.metastore.url
-        return replace(self, **changed)
+    def with_embedded_store(self, database_url: str) -> Config:
+        """The cache is read from the embedded metastore's database, unless `store` or `store_url` says otherwise."""
+        by_sql = self.store in ("auto", "sql") and not self.store_url and not store_url_problem(database_url)
+        return replace(self, store_url=database_url) if by_sql else self
 
     def with_replay(self) -> Config:
         """These settings without all that a replay does not use."""
@@ -337,7 +338,7 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
         yield "replay", "means nothing with embedded = true: it is answered from a file, not from a metastore"
     if config.bootstrap and config.source != "sql" and not config.store_url_file and not config.embedded:
         yield "bootstrap", "needs a store_url: the log is followed from the snapshot's event in the database"
-    if config.store == "sql" and not (config.store_url or config.store_url_file):
+    if config.store == "sql" and not (config.store_url or config.store_url_file or config.embedded):
         yield "store_url", "is needed with store = sql"
     if config.follower.poll_interval_min_ms > config.follower.poll_interval_max_ms:
         yield "follower.poll_interval_min_ms", "may not be larger than follower.poll_interval_max_ms"
@@ -375,15 +376,19 @@ def env_name(key: str) -> str:
 
 POSTGRES_URLS = ("postgresql", "postgresql+psycopg2")
 MYSQL_URLS = ("mysql", "mysql+pymysql", "mariadb", "mariadb+pymysql")
+SQLITE_URLS = ("sqlite", "sqlite+pysqlite")
+STORE_URLS = POSTGRES_URLS + MYSQL_URLS + SQLITE_URLS
 
 
 def store_url_problem(url: str) -> str:
     """Why a store_url cannot be one, without what may be secret in it; empty if it can."""
-    scheme, found, _ = url.partition("://")
+    scheme, found, rest = url.partition("://")
     if not found:
         return "is no database URL; postgresql+psycopg2://USER:PASSWORD@HOST:5432/DATABASE is one"
-    if scheme not in POSTGRES_URLS + MYSQL_URLS:
-        return f"names {scheme!r}; databases that can be read: {', '.join(POSTGRES_URLS + MYSQL_URLS)}"
+    if scheme not in STORE_URLS:
+        return f"names {scheme!r}; databases that can be read: {', '.join(STORE_URLS)}"
+    if scheme in SQLITE_URLS and (rest in ("", "/", "/:memory:") or not rest.startswith("/") or "?" in rest):
+        return "names no SQLite file, without options, such as sqlite:////DIRECTORY/metastore.db"
     return ""
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.markup import escape
 
+from hms_cache_proxy import paths
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.doctor.database import look_at_database
 from hms_cache_proxy.doctor.finding import Finding, Level
@@ -30,7 +31,7 @@ _MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """`grant_script`: for the owner of the metastore's database."""
+    """`grant_script`: for the owner of the metastore's database; empty where there are no accounts (SQLite)."""
 
     findings: tuple[Finding, ...]
     grant_script: str
@@ -45,7 +46,10 @@ class Diagnosis:
 
 
 def diagnose(config: Config) -> Diagnosis:
-    """Look at everything; takes as long as the time-outs of what does not answer."""
+    """Look at everything; takes as long as the time-outs of what does not answer. The embedded metastore runs only
+    while its proxy does: only its database is looked at."""
+    if config.embedded:
+        config = config.with_embedded_store(paths.embedded_database(config))
     answers = ask_metastores(config)
     database, uuid, script = look_at_database(config)
     metastores = judge_metastores(config, answers, uuid)
@@ -63,8 +67,10 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
         console.print(f"  {_MARKS[finding.level]}  {escape(finding.text)}")
         if finding.advice:
             console.print(f"           {escape(finding.advice)}", style="dim")
-    console.print("\n[bold]The account for store_url: what the owner of the metastore's database runs[/]\n")
-    console.print(escape(diagnosis.grant_script))
+    console.print()
+    if diagnosis.grant_script:
+        console.print("[bold]The account for store_url: what the owner of the metastore's database runs[/]\n")
+        console.print(escape(diagnosis.grant_script))
     errors = sum(finding.level is Level.ERROR for finding in diagnosis.findings)
     warnings = sum(finding.level is Level.WARNING for finding in diagnosis.findings)
     console.print(f"{errors} errors, {warnings} warnings", style="red" if errors else "green")

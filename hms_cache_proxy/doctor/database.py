@@ -16,7 +16,7 @@ from hms_cache_proxy.store.sql_report import PrivilegesReport, privileges_report
 
 READER = "hms_reader"
 _SUBJECT = "database"
-POSTGRES, MYSQL = "PostgreSQL", "MySQL"
+POSTGRES, MYSQL, SQLITE = "PostgreSQL", "MySQL", "SQLite"
 
 
 def look_at_database(config: Config) -> tuple[list[Finding], str | None, str]:
@@ -26,17 +26,35 @@ def look_at_database(config: Config) -> tuple[list[Finding], str | None, str]:
     try:
         report = privileges_report(config.store_url)
     except StoreError as error:
-        advice = (
-            f"correct store_url ({mask_url(config.store_url)}), or let this machine in"
-            " (pg_hba.conf, the account's host in MySQL, firewall)"
-        )
-        product = MYSQL if config.store_url.startswith(("mysql", "mariadb")) else POSTGRES
-        return [Finding(_SUBJECT, Level.ERROR, str(error), advice)], None, grant_script(product=product)
+        product = _product(config.store_url)
+        return [_unreadable(config, str(error), product)], None, grant_script(product=product)
     uuid = report.identity.database_uuid if report.identity else None
     script = report.grant_script
     if report.writable:
         script = grant_script(report.server, report.tables, product=report.server.product)
     return list(_findings(report)), uuid, script
+
+
+def _product(url: str) -> str:
+    if url.startswith("sqlite"):
+        return SQLITE
+    return MYSQL if url.startswith(("mysql", "mariadb")) else POSTGRES
+
+
+def _unreadable(config: Config, error: str, product: str) -> Finding:
+    if product != SQLITE:
+        advice = (
+            f"correct store_url ({mask_url(config.store_url)}), or let this machine in"
+            " (pg_hba.conf, the account's host in MySQL, firewall)"
+        )
+    elif config.embedded:
+        return Finding(_SUBJECT, Level.NOTE, error, "right before the first start of `serve --embedded`")
+    else:
+        advice = (
+            "give the path of an embedded metastore's database; this account has to read the file, and to write to the"
+            " -shm file beside it, by which SQLite's readers and writers know of each other"
+        )
+    return Finding(_SUBJECT, Level.ERROR, error, advice)
 
 
 def _without(config: Config) -> Finding:
@@ -50,7 +68,10 @@ def _without(config: Config) -> Finding:
 
 
 def grant_script(server: Server | None = None, tables: Sequence[str] = READ_TABLES, *, product: str = POSTGRES) -> str:
-    """What the database's owner runs to make a new account that can read what is read, and nothing else."""
+    """What the database's owner runs to make a new account that can read what is read, and nothing else; empty for
+    SQLite, which has none."""
+    if product == SQLITE:
+        return ""
     server = Server(
         version="",
         account=READER,
@@ -64,7 +85,9 @@ def grant_script(server: Server | None = None, tables: Sequence[str] = READ_TABL
 
 def _findings(report: PrivilegesReport) -> Iterator[Finding]:
     server, identity = report.server, report.identity
-    text = f"{server.product} {server.version}, database {server.database}, schema {server.schema}, as {server.account}"
+    text = f"{server.product} {server.version}, database {server.database}"
+    if server.account:
+        text += f", schema {server.schema}, as {server.account}"
     yield Finding(_SUBJECT, Level.OK, text)
     if server.is_replica:
         advice = "it may lag behind the metastore, which cannot be noticed: give the primary's address in store_url"

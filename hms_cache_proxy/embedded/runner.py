@@ -54,7 +54,7 @@ def run_child(config: Config, descriptor: int) -> None:
 
 
 def _serve(config: Config, listener: socket.socket) -> bool:
-    database = Database(config.metastore.url or f"sqlite:///{paths.embedded_database(config)}")
+    database = Database(paths.embedded_database(config))
     warehouse = Warehouse(
         config.metastore.warehouse_dir or paths.embedded_warehouse(config, "managed").as_uri(),
         config.metastore.external_dir or paths.embedded_warehouse(config, "external").as_uri(),

@@ -41,6 +41,7 @@ from sqlalchemy import (
 )
 from sqlalchemy import TIMESTAMP as Timestamp
 
+from hms_cache_proxy.embedded import marks
 from hms_cache_proxy.embedded.schema_tables import TEXT
 from hms_cache_proxy.errors import StoreError
 
@@ -144,6 +145,7 @@ def prepare(connection: Connection, *, warehouse: str, external: str, foreign: b
     if not inspect(connection).has_table("VERSION"):
         METADATA.create_all(connection)
         _seed(connection, warehouse, external)
+        _keep_marks(connection)
         return True
     found = connection.execute(select(T.VERSION.c.SCHEMA_VERSION)).scalars().all()
     if found != [VERSION]:
@@ -154,7 +156,13 @@ def prepare(connection: Connection, *, warehouse: str, external: str, foreign: b
         raise StoreError(
             "the database was made by Hive, and its metastore may write to it: set metastore.foreign_database to use it"
         )
+    _keep_marks(connection)
     return False
+
+
+def _keep_marks(connection: Connection) -> None:
+    if connection.dialect.name == "sqlite":
+        marks.prepare(connection)
 
 
 def _seed(connection: Connection, warehouse: str, external: str) -> None:

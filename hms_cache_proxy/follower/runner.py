@@ -37,7 +37,6 @@ from hms_cache_proxy.follower.pace import Chunks, Pace, Retry
 from hms_cache_proxy.follower.progress import Report
 from hms_cache_proxy.metrics import FollowerMetrics
 from hms_cache_proxy.store.protocol import RawStore, StoreIdentity
-from hms_cache_proxy.store.thrift import open_thrift_store
 
 GAP_S = 0.002
 """Least pause between two steps however many wake-ups come: they are taken together."""
@@ -280,6 +279,8 @@ class Runner:
             self._mode.replica(store.database.server().is_replica)
             return store
         timeout_s = min(config.upstream_options.request_timeout_s, patience_s)
+        from hms_cache_proxy.store.thrift import open_thrift_store  # nor this where there is one
+
         followed = open_thrift_store(config.upstream, timeout_s=timeout_s, answered=self._report.heartbeat)
         if config.store == "auto" and not followed.identity.ordered_log:
             followed.close()

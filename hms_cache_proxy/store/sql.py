@@ -29,7 +29,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from hms_cache_proxy.errors import StoreError
-from hms_cache_proxy.settings import POSTGRES_URLS, store_url_problem
+from hms_cache_proxy.settings import POSTGRES_URLS, SQLITE_URLS, store_url_problem
 from hms_cache_proxy.store.protocol import (
     Constraints,
     DatabaseKey,
@@ -50,7 +50,6 @@ from hms_cache_proxy.store.sql_databases import Databases, DatabaseStatements
 from hms_cache_proxy.store.sql_descriptors import Descriptors, DescriptorStatements
 from hms_cache_proxy.store.sql_marks import AGAIN_S, COLUMNS, mark_columns, marks_of
 from hms_cache_proxy.store.sql_partitions import Partitions, PartitionStatements
-from hms_cache_proxy.store.sql_postgres import Postgres
 from hms_cache_proxy.store.sql_tables import Tables, TableStatements
 from hms_cache_proxy.store.sql_write_ids import WriteIds, WriteIdStatements
 
@@ -65,7 +64,8 @@ def open_sql_store(url: str, *, statement_timeout_s: float = 300, answered: Call
     """Connect to the database of a metastore; it must be reachable.
 
     `url`: SQLAlchemy's form, postgresql://user:password@host:port/database, libpq's parameters after a `?`; or
-    mysql+pymysql://user:password@host:port/database, for MariaDB too. `answered` is called after each statement.
+    mysql+pymysql://user:password@host:port/database, for MariaDB too; or sqlite:////directory/file, of an embedded
+    metastore. `answered` is called after each statement.
     Raises StoreError.
     """
     database = open_database(url, statement_timeout_s=statement_timeout_s, answered=answered)
@@ -88,7 +88,13 @@ def open_database(url: str, *, statement_timeout_s: float = 300, answered: Calla
             "store_url is no database URL; postgresql://user:password@host:5432/metastore is one"
         ) from error
     if parsed.drivername in POSTGRES_URLS:
+        from hms_cache_proxy.store.sql_postgres import Postgres  # a driver is loaded only where it is used
+
         return Postgres(parsed, statement_timeout_s=statement_timeout_s, answered=answered)
+    if parsed.drivername in SQLITE_URLS:
+        from hms_cache_proxy.store.sql_sqlite import SQLite
+
+        return SQLite(parsed, statement_timeout_s=statement_timeout_s, answered=answered)
     try:
         from hms_cache_proxy.store.sql_mysql import MySQL
     except ImportError as error:

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from hms_cache_proxy.store.sql_mysql import MySQL
 from hms_cache_proxy.store.sql_postgres import Postgres
+from hms_cache_proxy.store.sql_sqlite import SQLite
 
-Dialect = Postgres | MySQL
+Dialect = Postgres | MySQL | SQLite

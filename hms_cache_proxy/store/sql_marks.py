@@ -27,14 +27,16 @@ MOST: Final = 5_000
 AGAIN_S: Final = 60.0
 """How long tables without a mark are left alone."""
 
-COLUMNS: Final = 5
+MOST_ROWS: Final = {"FUNCS": MOST, "FUNC_RU": 2 * MOST, "CTLGS": MOST, "DBS": MOST, "DATABASE_PARAMS": 2 * MOST}
+"""Functions, their resources, catalogs (none in 2.3), databases, their parameters."""
+
+COLUMNS: Final = len(MOST_ROWS)
 
 
 def mark_columns(schema: Schema, database: Dialect) -> list[Column]:
-    """Functions, their resources, catalogs (none in 2.3), databases, their parameters."""
-    most = {"FUNCS": MOST, "FUNC_RU": 2 * MOST, "CTLGS": MOST, "DBS": MOST, "DATABASE_PARAMS": 2 * MOST}
+    """One of each of these tables."""
     none: Column = literal_column("''")
-    return [database.mark(schema[name], rows) if name in schema.tables else none for name, rows in most.items()]
+    return [database.mark(schema[name], rows) if name in schema.tables else none for name, rows in MOST_ROWS.items()]
 
 
 def marks_of(row: Row) -> Marks | None:

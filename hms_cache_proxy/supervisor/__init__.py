@@ -73,7 +73,8 @@ def run(config: Config) -> int:
         (own,) = ports.bound(EMBEDDED_LISTEN, "embedded")
         with own:
             own.listen()  # connections wait until the metastore runs
-            config = config.with_embedded(Address(EMBEDDED_LISTEN.host, own.getsockname()[1]))
+            address = Address(EMBEDDED_LISTEN.host, own.getsockname()[1])
+            config = config.with_embedded(address, paths.embedded_database(config))
             return asyncio.run(Supervisor(config, directory.fileno(), http, admin, own).run())
 
 

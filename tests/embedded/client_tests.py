@@ -185,7 +185,7 @@ def proxied_target(
     directory: Path, name: str, trash: Path, url: str = "", *, store: str = "sql"
 ) -> Iterator[tuple[Target, Proxy]]:
     """`serve --embedded`: the same behind a proxy. `store`: of tests.differential; "sql" is what `serve` takes by
-    itself, SQL on PostgreSQL and Thrift on SQLite."""
+    itself."""
     settings = {"EMBEDDED": "true", "METASTORE_URL": url, **STORES[store], **metastore_settings(name, trash)}
     proxy = Proxy(directory / name, "", settings=settings).start(prewarmed=store != "ttl")
     try:

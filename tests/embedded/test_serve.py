@@ -70,12 +70,29 @@ def test_the_metastore_is_an_upstream_like_any_other(embedded_proxy: Proxy) -> N
     found.close()
 
 
+@pytest.mark.parametrize(
+    ("settings", "source", "read"),
+    [
+        ({}, "sql", "sqlite:////d"),
+        ({"STORE": "sql"}, "sql", "sqlite:////d"),
+        ({"STORE": "thrift"}, "thrift", ""),
+        ({"STORE": "none"}, "none", ""),
+        ({"STORE_URL": "postgresql://h/d"}, "sql", "postgresql://h/d"),
+    ],
+)
+def test_what_is_set_decides_where_the_cache_is_read_from(settings: dict[str, str], source: str, read: str) -> None:
+    environment = {f"HMS_CACHE_PROXY_{key}": value for key, value in {"EMBEDDED": "true", **settings}.items()}
+    config = load(None, environment, {}).with_embedded(Address("127.0.0.1", 1), "sqlite:////d")
+    assert (config.source, config.store_url, config.upstream) == (source, read, (Address("127.0.0.1", 1),))
+
+
 @pytest.mark.real
-def test_on_postgresql_its_database_is_read_by_sql(bed: Bed, tmp_path: Path) -> None:
-    """The tables are Hive's, so the cache is filled by SQL, without another setting."""
-    settings = {"EMBEDDED": "true", "METASTORE_URL": new_database(bed).url(OWNER)}
-    config = load(None, {f"HMS_CACHE_PROXY_{key}": value for key, value in settings.items()}, {})
-    assert config.with_embedded(Address("127.0.0.1", 1)).source == "sql"
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
+def test_its_database_is_read_by_sql(bed: Bed, tmp_path: Path, backend: str) -> None:
+    """The tables are Hive's, so the cache is filled by SQL, without another setting: calls for one partition, and
+    functions, are answered from the cache, which is not so over Thrift."""
+    url = new_database(bed).url(OWNER) if backend == "postgresql" else ""
+    settings = {"EMBEDDED": "true", "METASTORE_URL": url}
     proxy = Proxy(tmp_path / "proxy", "", settings=settings).start(prewarmed=True)
     try:
         with MetastoreClient(*proxy.address) as client:
@@ -87,7 +104,10 @@ def test_on_postgresql_its_database_is_read_by_sql(bed: Bed, tmp_path: Path) -> 
             def answered_from_the_cache() -> bool:
                 found = client.get_partitions("d", "t", -1)
                 assert [partition.values for partition in found] == [["1"], ["2"]]
-                return any(outcome == "hit" for _, outcome, _ in proxy.requests())
+                assert client.get_partition_by_name("d", "t", "p=1").values == ["1"]
+                assert client.get_functions("d", "*") == []
+                wanted = {"get_partitions", "get_partition_by_name", "get_functions"}
+                return wanted <= {method for method, outcome, _ in proxy.requests() if outcome == "hit"}
 
             proxy.wait(answered_from_the_cache, "answered from the cache")
         assert proxy.status()["mode"] == "cache"

@@ -51,6 +51,8 @@ WRONG = [
     ("store_url_file = '/nonexistent'", {}, {}, "store_url_file", "cannot read /nonexistent"),
     ("store_url = 'user:secret@host/db'", {}, {}, "store_url", "is no database URL; postgresql+psycopg2://"),
     ("store_url = 'oracle://u:secret@h/d'", {}, {}, "store_url", "names 'oracle'; databases that can be read"),
+    ("store_url = 'sqlite:///:memory:'", {}, {}, "store_url", "names no SQLite file"),
+    ("store_url = 'sqlite:////d/f?mode=rw'", {}, {}, "store_url", "without options"),
     ("store_url = 'a'\nstore_url_file = 'b'", {}, {}, "store_url_file", "one of them"),
 ]
 

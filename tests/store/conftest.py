@@ -57,7 +57,10 @@ def worlds(bed: Bed) -> Iterator[Callable[[str], World]]:
         world.oracle.close()
 
 
-@pytest.fixture(scope="session", params=["hive42", "hive40", "hive31", "hive23-postgresql", "hive42-mariadb"])
+FLAVOURS = ("embedded", "hive42", "hive40", "hive31", "hive23-postgresql", "hive42-mariadb")
+
+
+@pytest.fixture(scope="session", params=FLAVOURS)
 def world(request: pytest.FixtureRequest, worlds: Callable[[str], World]) -> World:
     """Content that no test changes, in each version."""
     return worlds(request.param)

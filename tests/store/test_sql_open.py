@@ -40,7 +40,7 @@ def test_other_versions_are_refused(version: str) -> None:
         hive_line(version)
 
 
-@pytest.mark.parametrize("url", ["not a url", "mysql+mysqldb://u:p@h/d", "oracle://h/d", "sqlite:///file"])
+@pytest.mark.parametrize("url", ["not a url", "mysql+mysqldb://u:p@h/d", "oracle://h/d", "sqlite://"])
 def test_other_urls_are_refused(url: str) -> None:
     with pytest.raises(StoreError, match="store_url"):
         open_sql_store(url)

@@ -74,7 +74,7 @@ def _answer(one: ValidWriteIdList) -> Answer:
     return Answer(one.high_watermark, one.invalid, one.aborted, None if one.min_open == NONE_OPEN else one.min_open)
 
 
-@pytest.fixture(params=["hive42", "hive40", "hive31", "hive42-mariadb"])
+@pytest.fixture(params=["embedded", "hive42", "hive40", "hive31", "hive42-mariadb"])
 def both(request: pytest.FixtureRequest, bed: Bed, unique_name: str) -> Iterator[Both]:
     made = Both(bed.shared(request.param), unique_name)
     yield made

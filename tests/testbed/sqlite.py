@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -36,11 +37,31 @@ class SqliteDatabase(MetastoreDatabase):
 
     @contextmanager
     def connect(self, role: str = SUPERUSER) -> Iterator[Any]:
-        """A connection in autocommit mode, closed at the end."""
-        with closing(sqlite3.connect(self.name, isolation_level=None, timeout=60)) as connection:
+        """A connection in autocommit mode, closed at the end; its cursors are like those of the other drivers."""
+        with closing(sqlite3.connect(self.name, isolation_level=None, timeout=60, factory=_Connection)) as connection:
             yield connection
 
     def rows(self, query: str, parameters: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query; its parameters are written as the other drivers write them (%s)."""
-        with self.connect() as connection:
-            return list(connection.execute(query.replace("%s", "?"), parameters).fetchall())
+        with self.connect() as connection, connection.cursor() as cursor:
+            return list(cursor.execute(query, parameters).fetchall())
+
+
+class _Cursor(sqlite3.Cursor):
+    """Parameters are written %s and %(name)s."""
+
+    def __enter__(self) -> _Cursor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def execute(self, query: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        """One statement."""
+        return super().execute(re.sub(r"%\((\w+)\)s", r":\1", query).replace("%s", "?"), parameters)
+
+
+class _Connection(sqlite3.Connection):
+    def cursor(self, factory: Any = _Cursor) -> Any:
+        """One that closes itself at the end of a block."""
+        return super().cursor(factory)
