@@ -17,7 +17,7 @@ from hms_cache_proxy.embedded.call import Call
 from hms_cache_proxy.embedded.database import new_ids
 from hms_cache_proxy.embedded.rows.common import delete_of, read_maps, rows_of, write, write_maps
 from hms_cache_proxy.embedded.schema import T
-from hms_cache_proxy.embedded.values import copy, new
+from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.spec import Struct
 
 _SERDE_TYPES = {1, 2}  # SerdeType HIVE and SCHEMA_REGISTRY
@@ -211,7 +211,7 @@ def read_descriptors(call: Call, sd_ids: Iterable[int | None], *, whole: bool) -
     for row in rows:
         found[row.SD_ID] = new(
             "StorageDescriptor",
-            cols=None if row.CD_ID is None else [copy(column) for column in cols.get(row.CD_ID, ())],
+            cols=None if row.CD_ID is None else list(cols.get(row.CD_ID, ())),  # columns themselves are never changed
             location=row.LOCATION,
             inputFormat=row.INPUT_FORMAT,
             outputFormat=row.OUTPUT_FORMAT,
