@@ -34,8 +34,9 @@ def fill(
     """
     parameters = thing.parameters if thing.parameters is not None else {}
     thing.parameters = parameters
-    wanted = parameters.pop(DO_NOT_UPDATE, "false").lower() != "true"
-    if not wanted or made or thing.sd is None or thing.sd.location is None:
+    unwanted = declined(thing)
+    parameters.pop(DO_NOT_UPDATE, None)
+    if unwanted or made or thing.sd is None or thing.sd.location is None:
         return
     if not forced and all(name in parameters for name in FAST):
         return
@@ -44,6 +45,11 @@ def fill(
         parameters |= {"numFiles": str(files), "totalSize": str(size), "numFilesErasureCoded": "0"}
     if properties.get("STATS_GENERATED") != "TASK":
         parameters.pop(ACCURATE, None)
+
+
+def declined(thing: Struct) -> bool:
+    """Does a parameter say that its directory is not to be looked at? (fill() takes it away.)"""
+    return bool((thing.parameters or {}).get(DO_NOT_UPDATE, "").lower() == "true")
 
 
 def wanted_after_alter(table: Struct, properties: dict[str, str]) -> bool:

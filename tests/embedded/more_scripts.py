@@ -322,7 +322,41 @@ def small_things(db: str) -> list[Step]:
     ]
 
 
+def tables_without_places(db: str) -> list[Step]:
+    """Altered to none and to an empty one, which is refused only where files are to be counted."""
+    steps: list[Step] = []
+    external = {"EXTERNAL": "TRUE"}
+    unasked = {"DO_NOT_UPDATE_STATS": "true"}
+    for number, extra in enumerate(({}, unasked)):
+        for keys in ([], [field("p")]):
+            name = f"t{number}{len(keys)}"
+
+            def altered(
+                where: str | None, new: str = name, old: str = name, keys: Any = keys, **fields: Any
+            ) -> dict[str, Any]:
+                given = table(db, new, partitionKeys=keys, sd=descriptor(location=where), **fields)
+                return {"dbname": db, "tbl_name": old, "new_tbl": given}
+
+            read = ("get_table_req", request("GetTableRequest", db, name))
+            silent = struct("EnvironmentContext", properties=unasked)
+            context = "alter_table_with_environment_context"
+            steps += [
+                ("create_table", {"tbl": table(db, name, partitionKeys=keys, parameters=external | extra)}),
+                ("alter_table", altered(None, parameters=external | extra | {"x": "y"})),
+                read,
+                ("alter_table", altered("", parameters=external)),
+                read,
+                (context, {**altered(None, parameters=external | extra), "environment_context": silent}),
+                read,
+                ("alter_table", altered(None, f"{name}_renamed", parameters=external | extra)),
+                ("get_table_req", request("GetTableRequest", db, f"{name}_renamed")),
+                ("drop_table", {"dbname": db, "name": f"{name}_renamed", "deleteData": True}),
+            ]
+    return [*steps, ("drop_database", {"name": db, "deleteData": True, "cascade": True})]
+
+
 MORE_SCRIPTS = {
+    "tables_without_places": tables_without_places,
     "groups": groups,
     "exchanges": exchanges,
     "filters_of_tables": filters_of_tables,

@@ -57,7 +57,7 @@ def worlds(bed: Bed) -> Iterator[Callable[[str], World]]:
         world.oracle.close()
 
 
-FLAVOURS = ("embedded", "hive42", "hive40", "hive31", "hive23-postgresql", "hive42-mariadb")
+FLAVOURS = ("embedded", "embedded-postgresql", "hive42", "hive40", "hive31", "hive23-postgresql", "hive42-mariadb")
 
 
 @pytest.fixture(scope="session", params=FLAVOURS)

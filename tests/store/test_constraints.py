@@ -16,7 +16,8 @@ from tests.store.constrained import Constrained
 from tests.testbed.untyped import decode_struct
 
 FOREIGN_KEYS = 2
-pytestmark = pytest.mark.parametrize("world", ["hive42", "hive40", "hive31", "hive42-mariadb"], indirect=True)
+FLAVOURS = ("embedded", "embedded-postgresql", "hive42", "hive40", "hive31", "hive42-mariadb")
+pytestmark = pytest.mark.parametrize("world", FLAVOURS, indirect=True)
 
 
 @pytest.fixture(scope="session")

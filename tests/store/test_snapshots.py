@@ -26,7 +26,7 @@ CLIENTS, CHANGES = 5, 24  # of each
 KINDS = "CREATE_TABLE DROP_TABLE ALTER_TABLE ADD_PARTITION DROP_PARTITION ALTER_PARTITION".split()
 
 
-@pytest.fixture(params=["embedded", "hive42", "hive42-mariadb"])
+@pytest.fixture(params=["embedded", "embedded-postgresql", "hive42", "hive42-mariadb"])
 def metastore(request: pytest.FixtureRequest, bed: Bed) -> Metastore:
     return bed.shared(request.param)
 

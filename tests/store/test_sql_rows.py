@@ -93,7 +93,7 @@ DATABASE_EDITS = {
 }
 
 
-@pytest.fixture(scope="module", params=["embedded", "hive42", "hive42-mariadb"])
+@pytest.fixture(scope="module", params=["embedded", "embedded-postgresql", "hive42", "hive42-mariadb"])
 def edited(request: pytest.FixtureRequest, bed: Bed) -> Iterator[World]:
     """Content of this module's own, to be edited."""
     world = make_world(bed.shared(request.param), "edited_")

@@ -74,7 +74,7 @@ def _answer(one: ValidWriteIdList) -> Answer:
     return Answer(one.high_watermark, one.invalid, one.aborted, None if one.min_open == NONE_OPEN else one.min_open)
 
 
-@pytest.fixture(params=["embedded", "hive42", "hive40", "hive31", "hive42-mariadb"])
+@pytest.fixture(params=["embedded", "embedded-postgresql", "hive42", "hive40", "hive31", "hive42-mariadb"])
 def both(request: pytest.FixtureRequest, bed: Bed, unique_name: str) -> Iterator[Both]:
     made = Both(bed.shared(request.param), unique_name)
     yield made
@@ -128,6 +128,38 @@ def test_a_transaction_that_writes_nothing(both: Both) -> None:
     both.writing.begin(2)
     both.writing.begin(1, txn_type=hms.TxnType.READ_ONLY)  # 3.1 knows no types
     assert both.texts("t") == [b"1:9223372036854775807::"]
+
+
+def test_transactions_that_only_read(both: Both) -> None:
+    """Lists leave them out, the smallest open transaction does not; they write nothing."""
+    if not both.hive4:
+        return  # 3.1 knows no types
+    (reader,) = both.writing.begin(1, txn_type=hms.TxnType.READ_ONLY)
+    (writer,) = both.writing.begin()
+    fields = both.oracle.get_open_txns()
+    assert reader not in fields[2][1] and writer in fields[2][1] and fields[3][1] <= reader
+    by_type = [
+        both.oracle.get_open_txns_req(hms.GetOpenTxnsRequest(excludeTxnTypes=[kind]))
+        for kind in (hms.TxnType.DEFAULT, hms.TxnType.READ_ONLY)
+    ]
+    assert [reader in fields[2][1] for fields in by_type] == [True, False]
+    assert [writer in fields[2][1] for fields in by_type] == [False, True]
+    assert all(fields[3][1] <= reader for fields in by_type)
+    with pytest.raises(Refused, match="Internal error processing get_open_txns_req"):
+        both.oracle.get_open_txns_req(hms.GetOpenTxnsRequest())
+    both.writing.create("t")
+    with pytest.raises(Refused, match="Internal error processing allocate_table_write_ids"):
+        both.writing.write("t", reader)
+    listed = [fields[1][1] for fields in both.oracle.get_open_txns_info()[2][1]]
+    assert {reader, writer} <= set(listed)
+
+
+def test_dropped_with_its_database(both: Both) -> None:
+    """No write ids are left, not even where files stay."""
+    both.writing.create("t", "u")
+    both.writing.written("t", "t", "u")
+    both.oracle.drop_database(both.writing.database, False, True)
+    assert both.texts("t", "u") == [b"0:9223372036854775807::"] * 2
 
 
 def test_renamed(both: Both) -> None:

@@ -22,6 +22,7 @@ from hms_cache_proxy.embedded.patterns import matcher
 from hms_cache_proxy.embedded.rows import databases as rows
 from hms_cache_proxy.embedded.rows import functions as function_rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
+from hms_cache_proxy.embedded.rows import transactions
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES
 from hms_cache_proxy.embedded.values import copy, new
 from hms_cache_proxy.embedded.warehouse import absolute
@@ -236,6 +237,8 @@ def _drop(call: Call, catalog: str, name: str, *, delete_data: bool, cascade: bo
         events.drop_function(call, catalog, name, function)
     table_changes.drop_all(call, id_, delete_data=delete_data)
     rows.delete_database(call, id_)
+    if catalog == names.DEFAULT_CATALOG:
+        transactions.forget(call, name)
     events.drop_database(call, database)
     if delete_data:
         for location in (database.locationUri, database.managedLocationUri):

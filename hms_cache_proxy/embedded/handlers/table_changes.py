@@ -176,8 +176,6 @@ def drop_all(call: Call, database_id: int, *, delete_data: bool) -> None:
     by_name = {row.table.tableName: row for row in rows.find_tables(call, catalog, database, [n.name for n in listed])}
     for each in sorted(by_name.values(), key=lambda row: row.table_id):
         remove(call, each, delete_data=delete_data)
-        if rows.is_transactional(each.table.parameters):
-            transactions.forget_table(call, database, each.table.tableName)
 
 
 def remove(call: Call, row: rows.Row, *, delete_data: bool, properties: dict[str, str] | None = None) -> None:
@@ -196,8 +194,8 @@ def remove(call: Call, row: rows.Row, *, delete_data: bool, properties: dict[str
     partition_rows.delete_all(call, row.table_id)
     views.delete_metadata(call, row)
     rows.delete_table(call, row)
-    if rows.is_transactional(table.parameters):
-        transactions.forget_table(call, table.dbName, table.tableName, keep_write_ids=not delete_data)
+    if rows.is_transactional(table.parameters) and table.catName == names.DEFAULT_CATALOG:
+        transactions.forget(call, table.dbName, table.tableName, keep_ids=not delete_data)
     events.drop_table(call, table)
 
 
@@ -275,13 +273,13 @@ def alter(
     counts = not (renamed and _keeps_place(table, before))
     if renamed:
         database_id = _rename(call, row, table, catalog, new_database, new_name)
-    elif before.tableType not in _VIEWS and table.sd.location is None:
-        raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
     table.dbName, table.tableName = new_database, new_name
     truncated = "truncate" in properties.get("alterTableOpType", "").lower()
     if counts and not before.partitionKeys and quick_stats.wanted_after_alter(table, properties):
+        if not (table.sd.location or quick_stats.declined(table)):
+            what = "a null" if table.sd.location is None else "an empty"
+            raise meta(f"java.lang.IllegalArgumentException: Can not create a Path from {what} string")
         quick_stats.fill(table, call.warehouse, made=False, forced=True, properties=properties)
-    (table.parameters or {}).pop(quick_stats.DO_NOT_UPDATE, None)
     quick_stats.stamp(table, call.now)
     if table.sd.location is not None:
         table.sd.location = path_text(table.sd.location)
@@ -351,6 +349,11 @@ def _rename(call: Call, row: rows.Row, table: Struct, catalog: str, new_database
         raise invalid_operation(f"new table {new_database}.{new_name} already exists")
     if before.tableType in _VIEWS:
         return found_database[0]
+    if before.sd.location is None:
+        raise meta(
+            'java.lang.NullPointerException: Cannot invoke "String.compareTo(String)" because the return value of'
+            ' "org.apache.hadoop.hive.metastore.api.StorageDescriptor.getLocation()" is null'
+        )
     same_place = table.sd.location in (None, "", before.sd.location)
     if not same_place:
         return found_database[0]

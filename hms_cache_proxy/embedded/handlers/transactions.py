@@ -141,19 +141,23 @@ def _abort(call: Call, txn_id: int) -> None:
 
 
 def get_open_txns(call: Call, _args: Struct) -> Struct:
-    """Open and aborted transactions."""
-    return _open(call, ())
+    """Open and aborted transactions, but for those that only read."""
+    return _open(call, (rows.READ_ONLY,))
 
 
 def get_open_txns_req(call: Call, args: Struct) -> Struct:
-    """The same without some types."""
-    return _open(call, args.getOpenTxnsRequest.excludeTxnTypes or ())
+    """The same without the types that are named, which has to be done."""
+    excluded = args.getOpenTxnsRequest.excludeTxnTypes
+    if excluded is None:
+        raise Failure("TApplicationException", "Internal error processing get_open_txns_req")
+    return _open(call, excluded)
 
 
 def _open(call: Call, excluded: Sequence[int]) -> Struct:
-    high, found = rows.not_committed(call)
-    found = [row for row in found if (row.TXN_TYPE or 0) not in excluded]
-    opened = [row.TXN_ID for row in found if row.TXN_STATE == rows.OPEN]
+    """The smallest open one is that of every type."""
+    high, every = rows.not_committed(call)
+    found = [row for row in every if (row.TXN_TYPE or 0) not in excluded]
+    opened = [row.TXN_ID for row in every if row.TXN_STATE == rows.OPEN]
     return new(
         "GetOpenTxnsResponse",
         txn_high_water_mark=high,
@@ -210,6 +214,8 @@ def allocate_table_write_ids(call: Call, args: Struct) -> Struct:
     txn_ids = request.txnIds or [each.txnId for each in request.srcTxnToWriteIdList or ()]
     for txn_id in txn_ids:
         must_be_open(call, txn_id)
+        if rows.state(call, txn_id) == (rows.OPEN, rows.READ_ONLY):
+            raise Failure("TApplicationException", "Internal error processing allocate_table_write_ids")
     database, table = names.fold(request.dbName), names.fold(request.tableName)
     pairs = rows.allocate(call, database, table, txn_ids)
     fields = {
@@ -235,13 +241,15 @@ def get_max_allocated_table_write_id(call: Call, args: Struct) -> Struct:
 def get_valid_write_ids(call: Call, args: Struct) -> Struct:
     """Which write ids of some tables are valid, now (read-only transactions do not count) or for a list of them."""
     request = args.rqst
-    high, found = rows.not_committed(call)
-    gone = {row.TXN_ID for row in found if row.TXN_STATE == rows.ABORTED}
-    invalid = {row.TXN_ID for row in found if row.TXN_TYPE != rows.READ_ONLY}
     if request.validTxnList:
         listed = ValidTxnList.parse(request.validTxnList.encode())
-        high = listed.high_watermark
-        invalid = {*listed.open, *listed.aborted}
+        high, gone = listed.high_watermark, set(listed.aborted)
+        invalid = {*listed.open, *gone}
+    else:
+        high, found = rows.not_committed(call)
+        found = [row for row in found if row.TXN_TYPE != rows.READ_ONLY]
+        gone = {row.TXN_ID for row in found if row.TXN_STATE == rows.ABORTED}
+        invalid = {row.TXN_ID for row in found}
     return new(
         "GetValidWriteIdsResponse",
         tblValidWriteIds=[_valid(call, name, high, invalid, gone) for name in request.fullTableNames],

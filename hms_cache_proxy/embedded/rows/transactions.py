@@ -187,20 +187,19 @@ def written(call: Call, txn_id: int) -> list[tuple[str, str, int]]:
     return [(row[0], row[1], row[2]) for row in call.execute(query)]
 
 
-def forget_table(call: Call, database: str, table: str, *, keep_write_ids: bool = False) -> None:
-    """What is known of a dropped table; its write ids, unless the next table of its name is to go on counting."""
-    if not keep_write_ids:
-        columns = T.TXN_TO_WRITE_ID.c
-        call.execute(delete(T.TXN_TO_WRITE_ID).where(columns.T2W_DATABASE == database, columns.T2W_TABLE == table))
-        nexts = T.NEXT_WRITE_ID.c
-        call.execute(delete(T.NEXT_WRITE_ID).where(nexts.NWI_DATABASE == database, nexts.NWI_TABLE == table))
-    for prefix, other in (
-        ("TC", T.TXN_COMPONENTS),
-        ("CTC", T.COMPLETED_TXN_COMPONENTS),
-        ("CQ", T.COMPACTION_QUEUE),
-        ("CC", T.COMPLETED_COMPACTIONS),
-    ):
-        mine = (other.c[f"{prefix}_DATABASE"] == database) & (other.c[f"{prefix}_TABLE"] == table)
+def forget(call: Call, database: str, table: str | None = None, *, keep_ids: bool = False) -> None:
+    """What transactions wrote to a dropped table, or to a dropped database; `keep_ids`: its write ids stay."""
+    written = {
+        "TC": T.TXN_COMPONENTS,
+        "CTC": T.COMPLETED_TXN_COMPONENTS,
+        "CQ": T.COMPACTION_QUEUE,
+        "CC": T.COMPLETED_COMPACTIONS,
+    }
+    ids = {} if keep_ids else {"T2W": T.TXN_TO_WRITE_ID, "NWI": T.NEXT_WRITE_ID}
+    for prefix, other in (written | ids).items():
+        mine = other.c[f"{prefix}_DATABASE"] == database
+        if table is not None:
+            mine &= other.c[f"{prefix}_TABLE"] == table
         call.execute(delete(other).where(mine))
 
 
