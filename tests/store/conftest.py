@@ -58,6 +58,10 @@ def worlds(bed: Bed) -> Iterator[Callable[[str], World]]:
 
 
 FLAVOURS = ("embedded", "embedded-postgresql", "hive42", "hive40", "hive31", "hive23-postgresql", "hive42-mariadb")
+"""The embedded metastore runs what Hive 4.2 runs, on both its databases, but for: test_direct_sql and what
+test_write_ids has of time-outs and compaction (Hive's settings and threads, which it has not); test_schema,
+test_sql_open, test_sql_large and test_encode (databases without a metastore), test_mysql_names, test_mysql_open
+(MySQL); test_sql_log and test_statements (statements that are counted on their way to PostgreSQL)."""
 
 
 @pytest.fixture(scope="session", params=FLAVOURS)
