@@ -199,6 +199,7 @@ def partitions(db: str) -> list[Step]:
         ("get_partition_names_ps", {**here, **all_of, "part_vals": ["", "1"]}),
         ("get_partition_names_ps", {**here, **all_of, "part_vals": ["1", "1", "1"]}),
         ("get_partition_names_ps", {**nowhere, **all_of, "part_vals": ["1"]}),
+        ("get_partition_names_ps", {**nowhere, **all_of, "db_name": "@HIVE#NoDb", "tbl_name": "T", "part_vals": ["1"]}),
         ("get_partitions_ps", {**nowhere, **all_of, "part_vals": ["1"]}),
         ("get_partitions_ps", {**here, **all_of, "part_vals": ["y"]}),
         (

@@ -41,6 +41,15 @@ def _found(call: Call, database: str, table: str, catalog: str | None = None) ->
     return row
 
 
+def _found_folded(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
+    """The same, for calls that do not show names as they were written."""
+    place = names.named(database, table, catalog)
+    row = _table(call, database, table, catalog)
+    if row is None:
+        raise no_such_object(f"{names.qualified(*place, names.fold(table))} table not found")
+    return row
+
+
 def one(call: Call, row: table_rows.Row, values: Sequence[str]) -> rows.Part:
     """The partition of these values. NoSuchObjectException."""
     if values is None:
@@ -233,7 +242,7 @@ def _without_columns(partitions: list[Struct], request: Struct) -> list[Struct]:
 
 def get_partition_names_ps(call: Call, args: Struct) -> list[str]:
     """Names of the partitions with these first values; an empty one matches any."""
-    row = _found(call, args.db_name, args.tbl_name)
+    row = _found_folded(call, args.db_name, args.tbl_name)
     return _names_like(call, row, args.part_vals, args.max_parts)
 
 
@@ -249,7 +258,7 @@ def _names_like(call: Call, row: table_rows.Row, values: list[str] | None, limit
 def get_partition_names_ps_req(call: Call, args: Struct) -> Struct:
     """The same by request."""
     request = args.req
-    row = _found(call, request.dbName, request.tblName, request.catName)
+    row = _found_folded(call, request.dbName, request.tblName, request.catName)
     return new("GetPartitionNamesPsResponse", names=_names_like(call, row, request.partValues, request.maxParts))
 
 
