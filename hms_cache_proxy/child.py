@@ -35,12 +35,12 @@ def main(arguments: list[str]) -> None:
     end_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Imported only now: until here the child could be orphaned.
-    from hms_cache_proxy.lean import import_structlog
+    from hms_cache_proxy.lean import import_prometheus, import_structlog
 
     import_structlog()
     import structlog
 
-    from hms_cache_proxy import log, metrics, paths
+    from hms_cache_proxy import log, paths
     from hms_cache_proxy.config import from_json
     from hms_cache_proxy.errors import ProxyError
 
@@ -49,6 +49,9 @@ def main(arguments: list[str]) -> None:
     log.setup(config, name)
     try:
         if role != "metastore":  # it counts nothing
+            import_prometheus()
+            from hms_cache_proxy import metrics
+
             metrics.start_process(paths.metrics(config), name)
         if role == "worker":
             from hms_cache_proxy.server import worker

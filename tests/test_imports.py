@@ -127,10 +127,25 @@ def test_every_module_has_a_layer() -> None:
     assert {name.split(".")[0] for name in modules()} <= set().union(*LAYERS)
 
 
-@pytest.mark.parametrize("module", ["server.worker", "follower.runner", "embedded.runner"])
-def test_children_stay_small(module: str) -> None:
+COUNTING = {"http.server", "urllib.request"}
+SQL = {"sqlalchemy", "sqlite3", "psycopg2"}
+
+
+@pytest.mark.parametrize(
+    ("module", "others"),
+    [
+        ("server.worker", COUNTING | SQL),
+        ("follower.runner", COUNTING | SQL),
+        ("follower.runner, hms_cache_proxy.store.sql_sqlite", COUNTING | {"psycopg2"}),
+        ("embedded.runner", COUNTING | {"psycopg2", "lark", "prometheus_client"}),
+        ("supervisor", {"lark", *SQL}),
+    ],
+)
+def test_processes_stay_small(module: str, others: set[str]) -> None:
     # Megabytes and tenths of a second in each process, for what only the supervisor and the command line do.
-    code = f"import sys, hms_cache_proxy.lean as lean; lean.import_structlog(); import hms_cache_proxy.{module}; "
-    code += "print(*{'pydantic', 'aiohttp', 'click', 'rich', 'pyarrow'} & set(sys.modules))"
+    counts = "" if module in ("embedded.runner", "supervisor") else "lean.import_prometheus(); "
+    code = f"import sys, hms_cache_proxy.lean as lean; lean.import_structlog(); {counts}"
+    code += f"import hms_cache_proxy.{module}; "
+    code += f"print(*{({'pydantic', 'aiohttp', 'click', 'rich', 'pyarrow'} | others)!r} & set(sys.modules))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == ""

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from hms_cache_proxy.store.sql_marks import MOST_ROWS
-from hms_cache_proxy.store.sql_sqlite_pieces import MARKS
+from hms_cache_proxy.store.marked import MARKS, MOST_ROWS
 
 _NEW = "randomblob(16)"
 

@@ -40,7 +40,7 @@ from .hot import HotPath, Known, Told
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
 from .plan import EVERYTHING, Plan, may_write, plan
 from .proof import UNPROVED, Proof, Rejected
-from .readers import Body, Context, Decline, Slices, Unfinished
+from .readers.base import Body, Context, Decline, Slices, Unfinished
 from .readers.held_columns import Memory
 from .readers.key_index import KeyIndexes
 from .table import OTHER_LABEL, Kind

@@ -15,7 +15,7 @@ from hms_cache_proxy.wire import spec
 from . import shapes
 from .beginning import decode_beginning
 from .proof import Bearer
-from .readers import READERS, Reader
+from .readers.every import READERS, Reader
 from .table import METHODS, Method
 
 EVERYTHING = (target.ALL,)

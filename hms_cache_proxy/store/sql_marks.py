@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import literal_column
 
+from hms_cache_proxy.store.marked import MOST_ROWS
 from hms_cache_proxy.store.protocol import Marks
 from hms_cache_proxy.store.schema import Schema
 from hms_cache_proxy.store.sql_common import Column, Row
@@ -21,14 +22,8 @@ from hms_cache_proxy.store.sql_common import Column, Row
 if TYPE_CHECKING:
     from hms_cache_proxy.store.sql_dialect import Dialect
 
-MOST: Final = 5_000
-"""Rows of one table that are looked at: 2.5 ms for as many functions."""
-
 AGAIN_S: Final = 60.0
 """How long tables without a mark are left alone."""
-
-MOST_ROWS: Final = {"FUNCS": MOST, "FUNC_RU": 2 * MOST, "CTLGS": MOST, "DBS": MOST, "DATABASE_PARAMS": 2 * MOST}
-"""Functions, their resources, catalogs (none in 2.3), databases, their parameters."""
 
 COLUMNS: Final = len(MOST_ROWS)
 

@@ -27,8 +27,9 @@ from typing import Any, Final
 from sqlalchemy.engine import URL
 
 from hms_cache_proxy.errors import StoreError
+from hms_cache_proxy.store.marked import MARKS
 from hms_cache_proxy.store.sql_common import CommonDatabase, Row, Server, TablePrivileges
-from hms_cache_proxy.store.sql_sqlite_pieces import AGGREGATES, FUNCTIONS, MARKS, SQLitePieces
+from hms_cache_proxy.store.sql_sqlite_pieces import AGGREGATES, FUNCTIONS, SQLitePieces
 
 _BUSY_S: Final = 10.0
 """A reader waits only for who recovers or closes the log after a crash: milliseconds."""

@@ -35,10 +35,8 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 
 from hms_cache_proxy.store import encode
+from hms_cache_proxy.store.marked import MARKS
 from hms_cache_proxy.store.sql_common import ByIds, Column, CommonPieces, Server
-
-MARKS: Final = "PROXY_MARKS"
-"""Table of marks: MARKED, the name of a table; MARK, bytes that are others after any write to that table."""
 
 
 class _Compiler(SQLiteCompiler):

@@ -101,7 +101,7 @@ class Supervisor:
         self._follower = self._child("follower", 0) if config.source != "none" else None
         self._metastore = self._embedded(own) if own is not None else None
         self._children = [child for child in (self._metastore, *self._workers, self._follower) if child is not None]
-        self._probe = UpstreamProbe(config)
+        self._probe = UpstreamProbe(config, starting=own is not None)
         self._view = ProxyView(
             config,
             page=self._page,
@@ -138,7 +138,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, signal.Signals(number).name)
-        keepers = {child: self._spawn(child.keep(self._config), child.name) for child in self._children}
+        keepers = {child: self._spawn(self._keep(child), child.name) for child in self._children}
         watchers = [
             self._spawn(self._watch_relay(), "watch relay"),
             self._spawn(self._watch_follower(), "watch follower"),
@@ -161,6 +161,14 @@ class Supervisor:
             raise self._broken
         log.info("stopped", in_time=in_time)
         return 0 if in_time else 1
+
+    async def _keep(self, child: Child) -> None:
+        """Keep a child alive; the follower of an embedded metastore begins when that has made its database."""
+        while child is self._follower and self._metastore is not None and not self._stop.is_set():
+            if self._probe.answered:
+                break
+            await asyncio.sleep(CONNECT_INTERVAL_S)
+        await child.keep(self._config)
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)

@@ -18,12 +18,15 @@ from hms_cache_proxy.upstream.service import ServiceConnection
 log = structlog.get_logger()
 
 INTERVAL_S = 5.0
+STARTING_INTERVAL_S = 0.1  # a call waits in the listening socket until the metastore runs
 
 
 class UpstreamProbe:
     """The first upstream that answers, of the configured ones in their order; `facts` is what /status shows."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, starting: bool = False) -> None:
+        """`starting`: the metastore is started together with this process; until it answers, that is no news."""
+        self._starting = starting
         self._addresses = config.upstream
         self._replay = config.replay
         timeout_s = min(config.upstream_options.connect_timeout_s, INTERVAL_S)
@@ -31,6 +34,11 @@ class UpstreamProbe:
         self._found: Address | None = None
         self._version: str | None = None
         self._reachable: bool | None = None  # None: not asked yet
+
+    @property
+    def answered(self) -> bool:
+        """It did, once."""
+        return self._found is not None
 
     def facts(self) -> dict[str, object]:
         """uri (of a replay: its file), version (None until it answered once), reachable (None until it was asked)."""
@@ -43,7 +51,7 @@ class UpstreamProbe:
         """Ask for ever, if there is anybody to ask."""
         while self._addresses:
             await self._look()
-            await asyncio.sleep(INTERVAL_S)
+            await asyncio.sleep(STARTING_INTERVAL_S if self._starting else INTERVAL_S)
 
     async def _look(self) -> None:
         problem = ""
@@ -55,7 +63,10 @@ class UpstreamProbe:
                 continue
             if self._reachable is False or self._found not in (None, address):
                 log.info("metastore answers", uri=address.uri)
+            self._starting = False
             self._found, self._version, self._reachable = address, version.decode("utf-8", "replace"), True
+            return
+        if self._starting:
             return
         if self._reachable is not False:
             log.warning("no metastore answers", problem=problem)

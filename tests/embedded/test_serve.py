@@ -41,6 +41,8 @@ def test_the_metastore_is_an_upstream_like_any_other(embedded_proxy: Proxy) -> N
     proxy = embedded_proxy.start(prewarmed=True)
     try:
         assert proxy.status()["mode"] == "cache", proxy.status()
+        started = proxy.log.read_text()
+        assert "warning" not in started and "error" not in started, started
         with MetastoreClient(*proxy.address) as client:
             create_database(client, "d")
             made = create_table(client, table("d", "t", partition_keys=[("p", "string")]))

@@ -9,7 +9,7 @@ import pytest
 from hms_cache_proxy.cache import targets as t
 from hms_cache_proxy.methods import shapes
 from hms_cache_proxy.methods.plan import Plan
-from hms_cache_proxy.methods.readers import READERS
+from hms_cache_proxy.methods.readers.every import READERS
 from hms_cache_proxy.methods.table import METHODS, Kind
 from hms_cache_proxy.wire import spec
 

@@ -1,0 +1,18 @@
+"""Tables that change without an event, and where SQLite keeps their marks.
+
+Job: names, for the metastore that writes the marks (embedded/marks.py) and the store that reads them (sql_marks.py,
+sql_sqlite_pieces.py). Must not know: SQL.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MARKS: Final = "PROXY_MARKS"
+"""Table of marks: MARKED, the name of a table; MARK, bytes that are others after any write to that table."""
+
+MOST: Final = 5_000
+"""Rows of one table that are looked at where there are no such marks: 2.5 ms for as many functions."""
+
+MOST_ROWS: Final = {"FUNCS": MOST, "FUNC_RU": 2 * MOST, "CTLGS": MOST, "DBS": MOST, "DATABASE_PARAMS": 2 * MOST}
+"""Functions, their resources, catalogs (none in 2.3), databases, their parameters."""
