@@ -47,6 +47,10 @@ class Asked:
             return (reply[0], {"success": sorted(reply[1]["success"], key=repr)})
         return reply
 
+    def value(self, method: str, arguments: dict[str, Any]) -> Any:
+        """What a call gives, as it is: numbers that later calls need."""
+        return self._oracle.ask(method, **arguments).value.success
+
     def close(self) -> None:
         self._oracle.close()
 

@@ -1,7 +1,7 @@
 """The method table of the embedded metastore: which methods are served, by which handler.
 
-A method that is in no module's table is answered as one that does not exist (TApplicationException UNKNOWN_METHOD,
-"Invalid method name"). docs/metastore.md is generated from this.
+All methods of Hive 4.2.0 are in it; others are answered as one that does not exist (TApplicationException
+UNKNOWN_METHOD, "Invalid method name"). docs/metastore.md is generated from this.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from hms_cache_proxy.embedded.handlers import (
     aggregates,
     catalogs,
     compactions,
+    compactor,
     connectors,
     constraints,
     databases,
@@ -28,6 +29,7 @@ from hms_cache_proxy.embedded.handlers import (
     procedures,
     rebuilds,
     registry,
+    replays,
     replication,
     roles,
     runtime_stats,
@@ -39,6 +41,7 @@ from hms_cache_proxy.embedded.handlers import (
     tokens,
     transactions,
     types,
+    written,
 )
 
 FAMILIES: dict[str, dict[str, Method]] = {
@@ -63,9 +66,9 @@ FAMILIES: dict[str, dict[str, Method]] = {
     "Roles and privileges": {**roles.METHODS, **privileges.METHODS},
     "Delegation tokens": tokens.METHODS,
     "Notification log": log.METHODS,
-    "Transactions and write ids": transactions.METHODS,
+    "Transactions and write ids": {**transactions.METHODS, **replays.METHODS, **written.METHODS},
     "Locks": {**locks.METHODS, **rebuilds.METHODS},
-    "Compactions": compactions.METHODS,
+    "Compactions": {**compactions.METHODS, **compactor.METHODS},
     "Scheduled queries": scheduled.METHODS,
     "Replication": replication.METHODS,
     "Schema registry": registry.METHODS,

@@ -21,7 +21,7 @@ from hms_cache_proxy.wire.facts import enum
 from hms_cache_proxy.wire.spec import Struct
 
 INITIATED, WORKING, READY, SUCCEEDED = "i", "w", "r", "s"
-_STATES = {
+STATES = {
     INITIATED: "initiated",
     WORKING: "working",
     READY: "ready for cleaning",
@@ -32,20 +32,24 @@ _STATES = {
     "x": "aborted",
 }
 _LETTERS = {"MINOR": "i", "MAJOR": "a", "REBALANCE": "r", "ABORT_TXN_CLEANUP": "c", "SMART_OPTIMIZE": "*"}
-_TYPES = {int(member): _LETTERS[member.name] for member in enum("CompactionType")}
-_NUMBERS = {letter: number for number, letter in _TYPES.items()}
+TYPES = {int(member): _LETTERS[member.name] for member in enum("CompactionType")}
+NUMBERS = {letter: number for number, letter in TYPES.items()}
 _SAME = "DATABASE TABLE PARTITION STATE TYPE WORKER_ID START RUN_AS HADOOP_JOB_ID ERROR_MESSAGE ENQUEUE_TIME"
 _NAMES = f"ID {_SAME} WORKER_VERSION INITIATOR_ID INITIATOR_VERSION POOL_NAME TXN_ID NEXT_TXN_ID COMMIT_TIME".split()
 
 
 def compact(call: Call, args: Struct) -> None:
     """As compact2, without an answer."""
-    compact2(call, args)
+    ask_for(call, args.rqst)
 
 
 def compact2(call: Call, args: Struct) -> Struct:
     """Queue one, unless one of the same table or partition waits or runs."""
-    request = args.rqst
+    return ask_for(call, args.rqst)
+
+
+def ask_for(call: Call, request: Struct) -> Struct:
+    """The same, of a request."""
     columns = T.COMPACTION_QUEUE.c
     high = transactions.highest_write_id(call, request.dbname.lower(), request.tablename.lower())
     at_work = columns.CQ_STATE.in_((INITIATED, WORKING)) | (
@@ -62,18 +66,28 @@ def compact2(call: Call, args: Struct) -> Struct:
     known = call.execute(query).first()
     if known is not None:
         state = known.CQ_STATE.strip()
-        why = f"Compaction is already scheduled with state='{_STATES[state]}' and id={known.CQ_ID}"
+        why = f"Compaction is already scheduled with state='{STATES[state]}' and id={known.CQ_ID}"
         return new("CompactionResponse", id=-1, state="refused", accepted=False, errormessage=why)
+    id_ = enqueue(call, request, CQ_STATE=INITIATED)
+    return new("CompactionResponse", id=id_, state=STATES[INITIATED], accepted=True)
+
+
+def new_id(call: Call) -> int:
+    """Of a compaction."""
     numbers = T.NEXT_COMPACTION_QUEUE_ID.c
     advance = update(T.NEXT_COMPACTION_QUEUE_ID).values(NCQ_NEXT=numbers.NCQ_NEXT + 1).returning(numbers.NCQ_NEXT)
-    id_ = int(call.execute(advance).scalar_one()) - 1
+    return int(call.execute(advance).scalar_one()) - 1
+
+
+def enqueue(call: Call, request: Struct, **values: Any) -> int:
+    """A new row for a request, with the values that it does not have; its id."""
+    id_ = new_id(call)
     row = {
         "CQ_ID": id_,
         "CQ_DATABASE": request.dbname,
         "CQ_TABLE": request.tablename,
         "CQ_PARTITION": request.partitionname,
-        "CQ_STATE": INITIATED,
-        "CQ_TYPE": _TYPES[request.type],
+        "CQ_TYPE": TYPES[request.type],
         "CQ_TBLPROPERTIES": None if request.properties is None else _properties(request.properties),
         "CQ_ENQUEUE_TIME": int(time.time() * 1000),
         "CQ_RUN_AS": request.runas,
@@ -84,8 +98,8 @@ def compact2(call: Call, args: Struct) -> Struct:
         "CQ_ORDER_BY": request.orderByClause,
         "CQ_RETRY_RETENTION": 0,
     }
-    call.execute(insert(T.COMPACTION_QUEUE), row)
-    return new("CompactionResponse", id=id_, state=_STATES[INITIATED], accepted=True)
+    call.execute(insert(T.COMPACTION_QUEUE), {**row, **values})
+    return id_
 
 
 def _properties(properties: dict[str, str]) -> str:
@@ -118,7 +132,7 @@ def show_compact(call: Call, args: Struct) -> Struct:
         "TABLE": request.tbName,
         "PARTITION": request.partName,
         "STATE": request.state,
-        "TYPE": None if request.type is None else _TYPES[request.type],
+        "TYPE": None if request.type is None else TYPES[request.type],
         "POOL_NAME": request.poolName,
     }
     wanted = {key: value for key, value in wanted.items() if value is not None}
@@ -153,8 +167,8 @@ def _shown(row: dict[str, Any]) -> Struct:
         dbname=row["DATABASE"],
         tablename=row["TABLE"],
         partitionname=row["PARTITION"],
-        type=_NUMBERS[row["TYPE"].strip()],
-        state=_STATES[row["STATE"].strip()],
+        type=NUMBERS[row["TYPE"].strip()],
+        state=STATES[row["STATE"].strip()],
         workerid=row["WORKER_ID"],
         start=row["START"],
         endTime=row["END"] if row["END"] != -1 else None,
@@ -171,7 +185,7 @@ def _shown(row: dict[str, Any]) -> Struct:
         txnId=row["TXN_ID"] or 0,
         nextTxnId=row["NEXT_TXN_ID"] or 0,
         commitTime=row["COMMIT_TIME"] or 0,
-        hightestWriteId=row["HIGHEST_WRITE_ID"] or 0,
+        hightestTxnId=row["HIGHEST_WRITE_ID"] or 0,
     )
 
 
@@ -188,7 +202,7 @@ def get_latest_committed_compaction_info(call: Call, args: Struct) -> Struct:
         if request.lastCompactionId is not None and row["ID"] <= request.lastCompactionId:
             continue
         place = {"dbname": row["DATABASE"], "tablename": row["TABLE"], "partitionname": row["PARTITION"]}
-        kind = _NUMBERS[row["TYPE"].strip()]
+        kind = NUMBERS[row["TYPE"].strip()]
         latest.setdefault(row["PARTITION"], new("CompactionInfoStruct", id=row["ID"], type=kind, **place))
     return new("GetLatestCommittedCompactionInfoResponse", compactions=list(latest.values()))
 

@@ -64,17 +64,32 @@ def open_txns(call: Call, args: Struct) -> Struct:
     if request.num_txns <= 0:
         raise meta(f"Invalid input for number of txns: {request.num_txns}")
     abort_expired(call)
+    if request.replPolicy:
+        replayed = list(rows.targets(call, request.replPolicy, request.replSrcTxnIds or ()).values())
+        if replayed:
+            return new("OpenTxnsResponse", txn_ids=replayed)
     ids = rows.open_transactions(call, request, now_ms())
+    if request.replPolicy:
+        rows.map_sources(call, request.replPolicy, request.replSrcTxnIds or (), ids)
     if request.txn_type != rows.READ_ONLY:
         fields = {"txnIds": None, "fromTxnId": ids[0], "toTxnId": ids[-1]}
         events.log(call, "OPEN_TXN", fields, catalog=None, database=None, table=None)
     return new("OpenTxnsResponse", txn_ids=ids)
 
 
+def _here(call: Call, request: Struct) -> int | None:
+    """The transaction of a request, which may name one of a source that is replayed; None if that has ended."""
+    if not request.replPolicy:
+        return int(request.txnid)
+    return rows.targets(call, request.replPolicy, [request.txnid]).get(request.txnid)
+
+
 def commit_txn(call: Call, args: Struct) -> None:
     """What it wrote is valid from now on; its locks end."""
     request = args.rqst
-    txn_id = request.txnid
+    txn_id = _here(call, request)
+    if txn_id is None:
+        return
     found = rows.state(call, txn_id)
     if found is None:
         raise no_such_txn(txn_id)
@@ -110,7 +125,9 @@ def _put(call: Call, pair: Struct) -> None:
 
 def abort_txn(call: Call, args: Struct) -> None:
     """What it wrote is never valid."""
-    txn_id = args.rqst.txnid
+    txn_id = _here(call, args.rqst)
+    if txn_id is None:
+        return
     found = rows.state(call, txn_id)
     if found is None or found[0] == rows.COMMITTED:
         raise no_such_txn(txn_id)
@@ -234,7 +251,7 @@ def allocate_table_write_ids(call: Call, args: Struct) -> Struct:
 def get_max_allocated_table_write_id(call: Call, args: Struct) -> Struct:
     """The last write id of a table."""
     request = args.rqst
-    number = rows.highest_write_id(call, names.fold(request.dbName), names.fold(request.tableName))
+    number = rows.last_write_id(call, names.fold(request.dbName), names.fold(request.tableName))
     return new("MaxAllocatedTableWriteIdResponse", maxWriteId=number)
 
 

@@ -41,6 +41,34 @@ def open_transactions(call: Call, request: Struct, now_ms: int) -> list[int]:
     return [int(call.execute(numbered).scalar_one()) for _ in range(request.num_txns)]
 
 
+def seed(call: Call, txn_id: int) -> None:
+    """The id of the next transaction; SQLite's are counted from the last one, which is made for that, committed."""
+    if call.connection.dialect.name == "sqlite":
+        row = {"TXN_ID": txn_id - 1, "TXN_STATE": COMMITTED, "TXN_STARTED": 0, "TXN_LAST_HEARTBEAT": 0}
+        call.execute(insert(T.TXNS), {**row, "TXN_USER": "", "TXN_HOST": ""})
+        return
+    sequence = func.pg_get_serial_sequence('"TXNS"', "TXN_ID")
+    call.execute(select(func.setval(sequence, txn_id, False)))  # False: it is the next one
+
+
+def targets(call: Call, policy: str, sources: Sequence[int] | None = None) -> dict[int, int]:
+    """Transactions of a policy's source (or some of them) to those that replay them."""
+    columns = T.REPL_TXN_MAP.c
+    query = select(columns.RTM_SRC_TXN_ID, columns.RTM_TARGET_TXN_ID).where(columns.RTM_REPL_POLICY == policy)
+    if sources is not None:
+        query = query.where(columns.RTM_SRC_TXN_ID.in_(list(sources)))
+    return {row[0]: row[1] for row in call.execute(query.order_by(columns.RTM_SRC_TXN_ID))}
+
+
+def map_sources(call: Call, policy: str, sources: Sequence[int], ids: Sequence[int]) -> None:
+    """These replay those."""
+    found = [
+        {"RTM_REPL_POLICY": policy, "RTM_SRC_TXN_ID": source, "RTM_TARGET_TXN_ID": target}
+        for source, target in zip(sources, ids, strict=True)
+    ]
+    call.execute(insert(T.REPL_TXN_MAP), found)
+
+
 def state(call: Call, txn_id: int) -> tuple[str, int] | None:
     """(state, type) of a transaction."""
     columns = T.TXNS.c
@@ -58,6 +86,7 @@ def end(call: Call, txn_ids: Sequence[int], to: str) -> None:
     columns = T.TXNS.c
     call.execute(update(T.TXNS).where(columns.TXN_ID.in_(list(txn_ids))).values(TXN_STATE=to))
     call.execute(delete(T.MATERIALIZATION_REBUILD_LOCKS).where(_rebuilds(txn_ids)))
+    call.execute(delete(T.REPL_TXN_MAP).where(T.REPL_TXN_MAP.c.RTM_TARGET_TXN_ID.in_(list(txn_ids))))
     if to == COMMITTED:
         _complete(call, txn_ids)
     call.execute(delete(T.MIN_HISTORY_WRITE_ID).where(T.MIN_HISTORY_WRITE_ID.c.MH_TXNID.in_(list(txn_ids))))
@@ -155,6 +184,13 @@ def _advance(call: Call, database: str, table: str, count: int) -> int:
     return 1
 
 
+def has_write_ids(call: Call, database: str, table: str) -> bool:
+    """Is there a next write id of a table?"""
+    columns = T.NEXT_WRITE_ID.c
+    mine = (columns.NWI_DATABASE == database) & (columns.NWI_TABLE == table)
+    return call.execute(select(columns.NWI_NEXT).where(mine)).first() is not None
+
+
 def highest_write_id(call: Call, database: str, table: str, below_txn: int | None = None) -> int:
     """The last write id that was given out (to transactions up to one), 0 if none."""
     columns = T.TXN_TO_WRITE_ID.c
@@ -163,8 +199,11 @@ def highest_write_id(call: Call, database: str, table: str, below_txn: int | Non
     if below_txn is not None:
         query = query.where(columns.T2W_TXNID <= below_txn)
     found = call.execute(query).scalar()
-    if found:
-        return int(found)
+    return int(found) if found else last_write_id(call, database, table)
+
+
+def last_write_id(call: Call, database: str, table: str) -> int:
+    """The one before the next: those that were given out, or seeded."""
     nexts = T.NEXT_WRITE_ID.c
     mine = (nexts.NWI_DATABASE == database) & (nexts.NWI_TABLE == table)
     following = call.execute(select(nexts.NWI_NEXT).where(mine)).scalar()
