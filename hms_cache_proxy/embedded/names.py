@@ -14,6 +14,8 @@ from hms_cache_proxy.store import part_names
 from hms_cache_proxy.wire.spec import Struct
 
 DEFAULT_CATALOG = "hive"
+SPACE = "".join(map(chr, range(33)))
+"""What Java's String.trim takes away."""
 DEFAULT_PARTITION = part_names.DEFAULT_PARTITION.decode()
 
 _NAME = re.compile(r"[\w_]+", re.ASCII)
@@ -24,7 +26,7 @@ def fold(name: str | None) -> str:
     """Lower case and trimmed. MetaException where there is none (a NullPointerException in Hive)."""
     if name is None:
         raise meta('java.lang.NullPointerException: Cannot invoke "String.trim()" because "identifier" is null')
-    return name.strip().lower()
+    return name.strip(SPACE).lower()
 
 
 def split(name: str | None, catalog: str | None = None) -> tuple[str, str | None]:
@@ -114,6 +116,29 @@ def partition_values(name: str) -> list[str]:
             raise meta(f"Invalid partition name {name}")
         found.append(unescape(value))
     return found
+
+
+def spec_of_path(name: str) -> dict[str, str]:
+    """Key to value of a partition's name as Hadoop's Path takes it apart (Warehouse.makeSpecFromName of 4.2).
+
+    What is no `key=value` is left out, `..` leaves out what is before it. MetaException where it begins as a URI does.
+    """
+    scheme, colon, rest = name.partition(":")
+    path = rest if colon and "/" not in scheme else name
+    path = re.sub(r"/+", "/", path)
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == ".." and parts:
+            parts.pop()
+        elif part not in ("", ".", ".."):
+            parts.append(part)
+    if path != name and not rest.startswith("/"):
+        raise meta(
+            "java.lang.IllegalArgumentException: java.net.URISyntaxException: Relative path in absolute URI:"
+            f" {scheme}:{'/'.join(parts)}"
+        )
+    pairs = [part.rpartition("=") for part in parts]
+    return {unescape(key): unescape(value) for key, _, value in pairs if key and value}
 
 
 def partition_spec(name: str) -> dict[str, str]:

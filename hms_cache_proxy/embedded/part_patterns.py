@@ -19,12 +19,16 @@ Matches = Callable[[str], object]
 
 
 def as_text(keys: Sequence[Struct], values: Sequence[str]) -> Matches:
-    """Values as they are: what the calls for names say. MetaException for more values than keys."""
-    return _pattern(keys, values, re.escape)
+    """Values as they are, but that a dot is any character: what the calls for names say, which match a regular
+    expression. MetaException for more values than keys."""
+    return _pattern(keys, values, lambda text: re.escape(text).replace(r"\.", "."))
 
 
 def as_like(keys: Sequence[Struct], values: Sequence[str]) -> Matches:
-    """Values as patterns of LIKE, as names in SQL are: what the calls for partitions say. MetaException likewise."""
+    """Values as patterns of LIKE, as names in SQL are: what the calls for partitions say; any number of empty values is
+    all. MetaException likewise."""
+    if not any(values):
+        return lambda name: True
     return _pattern(keys, values, lambda text: like(text).pattern)
 
 

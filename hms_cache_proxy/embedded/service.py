@@ -18,11 +18,11 @@ from typing import Any, cast
 
 import structlog
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError
 
 from hms_cache_proxy.embedded.call import Access, Call, Method, Session
 from hms_cache_proxy.embedded.database import Database
-from hms_cache_proxy.embedded.failures import Failure
+from hms_cache_proxy.embedded.failures import Failure, meta
 from hms_cache_proxy.embedded.handlers import METHODS
 from hms_cache_proxy.embedded.values import arguments
 from hms_cache_proxy.embedded.warehouse import Warehouse
@@ -84,6 +84,8 @@ class Service:
                     action()
                 if isinstance(error, DBAPIError) and _deadlock(error) and attempt + 1 < TRIES:
                     continue
+                if isinstance(error, DataError):  # PostgreSQL has lengths
+                    raise meta(f"JDOFatalUserException: Attempt to store too long a value: {error.orig}") from error
                 raise
             for action in call.on_commit:
                 action()

@@ -23,6 +23,8 @@ from hms_cache_proxy.wire.spec import Struct, TType
 Convert = Callable[[Any], Any]
 
 _ZERO: dict[str, Any] = {"bool": False, "i8": 0, "i16": 0, "i32": 0, "i64": 0, "double": 0.0}
+_DEFAULTS = {"max_parts": -1, "max_tables": -1}
+"""Arguments that have one other than zero, the same in every method."""
 _JSON_NAMES = {
     TType.BOOL: "tf",
     TType.I8: "i8",
@@ -44,7 +46,10 @@ def new(struct_name: str, /, **fields: Any) -> Struct:
 
 
 def arguments(method: str, decoded: Struct) -> Struct:
-    """The decoded arguments of a method, converted in place (top-level numbers that were left out are zero too)."""
+    """The decoded arguments of a method, converted in place; numbers that were left out are filled in too."""
+    for name, number in _DEFAULTS.items():
+        if getattr(decoded, name, number) is None:
+            setattr(decoded, name, number)
     _fill(decoded, _plan(facts.METHODS[method].args))
     return decoded
 

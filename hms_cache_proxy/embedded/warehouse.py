@@ -94,12 +94,12 @@ class Warehouse:
     def make(self, location: str) -> bool:
         """Make a directory; True if this made it. MetaException if it cannot be made."""
         path = self.local(location)
-        if path is None or path.is_dir():
-            return False
         try:
+            if path is None or path.is_dir():
+                return False
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise meta(f"{location} is not a directory or unable to create one: {error.strerror}") from error
+            raise meta(f"{location} is not a directory or unable to create one") from error
         return True
 
     def remove(self, location: str, *, purge: bool = False) -> None:

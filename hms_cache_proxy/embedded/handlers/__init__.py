@@ -22,6 +22,7 @@ from hms_cache_proxy.embedded.handlers import (
     part_specs,
     partition_changes,
     partition_drops,
+    partition_names,
     partitions,
     plans,
     pools,
@@ -51,6 +52,7 @@ FAMILIES: dict[str, dict[str, Method]] = {
     "Tables": {**tables.METHODS, **table_changes.METHODS},
     "Partitions": {
         **partitions.METHODS,
+        **partition_names.METHODS,
         **part_specs.METHODS,
         **partition_changes.METHODS,
         **partition_drops.METHODS,

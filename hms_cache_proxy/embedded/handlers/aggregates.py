@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from hms_cache_proxy.cache.statistics import Gathered
-from hms_cache_proxy.embedded import names
 from hms_cache_proxy.embedded.call import Call, reads
 from hms_cache_proxy.embedded.failures import meta
-from hms_cache_proxy.embedded.handlers.statistics import ENGINE, named_table
+from hms_cache_proxy.embedded.handlers.statistics import asked_for, requested
 from hms_cache_proxy.embedded.rows import partitions as partition_rows
 from hms_cache_proxy.embedded.rows import statistics as rows
 from hms_cache_proxy.embedded.values import new
@@ -27,13 +26,12 @@ from hms_cache_proxy.wire.spec import Struct
 def get_aggr_stats_for(call: Call, args: Struct) -> Struct:
     """Of some columns of some partitions; columns by name."""
     request = args.request
-    row = named_table(call, request.dbName, request.tblName, request.catName)
-    columns = [names.fold(name) for name in request.colNames]
+    row = requested(call, request)
+    columns, engine = asked_for(request)
     places = {name: place for place, name in enumerate(request.partNames)}
     if not columns or not places:
         return new("AggrStats", colStats=[], partsFound=0)
     ids = {part.partition_id: part.name for part in partition_rows.find(call, row, names=places)}
-    engine = request.engine or ENGINE
     stored = rows.read(call, ids, columns, engine, partition=True)
     total = Total(decimals=True, complete_fails=False)
     try:

@@ -9,7 +9,7 @@ from functools import partial
 
 from hms_cache_proxy.embedded import events, names
 from hms_cache_proxy.embedded.call import Call, reads, writes
-from hms_cache_proxy.embedded.failures import already_exists, invalid_operation, meta, no_such_object
+from hms_cache_proxy.embedded.failures import already_exists, internal, invalid_operation, meta, no_such_object
 from hms_cache_proxy.embedded.handlers.databases import new_default_database
 from hms_cache_proxy.embedded.rows import databases as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
@@ -24,6 +24,8 @@ def get_catalogs(call: Call, _args: Struct) -> Struct:
 
 def get_catalog(call: Call, args: Struct) -> Struct:
     """One of them."""
+    if args.catName.name is None:
+        raise internal("the catalog has no name")
     return new("GetCatalogResponse", catalog=_found(call, args.catName.name)[1])
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from hms_cache_proxy.embedded import events, names, quick_stats
 from hms_cache_proxy.embedded.call import Call, reads, writes
-from hms_cache_proxy.embedded.failures import invalid_object, meta
+from hms_cache_proxy.embedded.failures import internal, invalid_object, meta
 from hms_cache_proxy.embedded.handlers import table_changes
 from hms_cache_proxy.embedded.rows import constraints as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
@@ -158,6 +158,8 @@ def drop_constraint(call: Call, args: Struct) -> None:
 
 def _get(kind_name: str, response: str, field: str, call: Call, args: Struct) -> Struct:
     request = args.request
+    if request.catName is None and kind_name != "primary":
+        raise internal("the request has no catalog")
     row = _exact_table(call, request.catName, request.db_name, request.tbl_name)
     return new(response, **{field: [] if row is None else rows.read(call, KINDS[kind_name], row)})
 

@@ -95,10 +95,12 @@ def drop_function(call: Call, args: Struct) -> None:
 
 def get_function(call: Call, args: Struct) -> Struct:
     """By name."""
+    if args.dbName is None or args.funcName is None:
+        raise meta("Database and function name cannot be null.")
     catalog, database = names.both(args.dbName)
     found = rows.find_functions(call, catalog, database, names.fold(args.funcName))
     if not found:
-        raise no_such_object(f"Function {database}.{args.funcName} does not exist")
+        raise no_such_object(f"Function {args.dbName}.{args.funcName} does not exist")
     return found[0][1]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hms_cache_proxy.embedded import filter_text, names, part_groups, part_patterns, partition_filter
-from hms_cache_proxy.embedded.call import Call, neither, reads
+from hms_cache_proxy.embedded.call import Call, reads
 from hms_cache_proxy.embedded.failures import Failure, internal, invalid_object, meta, no_such_object
 from hms_cache_proxy.embedded.handlers.statistics import add_to_partitions
 from hms_cache_proxy.embedded.rows import partitions as rows
@@ -20,6 +20,10 @@ from hms_cache_proxy.wire.spec import Struct
 
 NO_EXPRESSION = b"\xff"
 """In place of an expression: all partitions."""
+_NO_NAMES = (
+    'java.lang.NullPointerException: Cannot invoke "java.util.List.size()" because the return value of'
+    ' "org.apache.hadoop.hive.metastore.client.builder.GetPartitionsArgs.getPartNames()" is null'
+)
 _PRIVATE = "PARTITION_LEVEL_PRIVILEGE"
 
 
@@ -33,7 +37,7 @@ def _table(call: Call, database: str, table: str, catalog: str | None = None) ->
     return table_rows.find_table(call, found_catalog, found_database, names.fold(table))
 
 
-def _found(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
+def found(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
     names.named(database, table, catalog)
     row = _table(call, database, table, catalog)
     if row is None:
@@ -75,18 +79,11 @@ def values_of(row: table_rows.Row, name: str | None) -> list[str]:
     """The values of a partition's name, in the order of the keys."""
     if not name:
         raise meta(f"Partition name is invalid. {'null' if name is None else name}")
-    spec = _spec(name)
+    spec = names.spec_of_path(name)
     for key in row.table.partitionKeys:
         if key.name not in spec:
             raise invalid_object(f"incomplete partition name - missing {key.name}")
     return [spec[key.name] for key in row.table.partitionKeys]
-
-
-def _spec(name: str) -> dict[str, str]:
-    try:
-        return names.partition_spec(name)
-    except Failure:
-        return {}
 
 
 def get_partition(call: Call, args: Struct) -> Struct:
@@ -103,7 +100,15 @@ def _asked(part: rows.Part, values: Sequence[str]) -> Struct:
 def get_partition_req(call: Call, args: Struct) -> Struct:
     """By request."""
     request = args.req
-    row = of_one(call, request.dbName, request.tblName, request.catName)
+    if request.partVals is None:
+        raise internal("the partition has no values")
+    names.named(request.dbName, request.tblName, request.catName)
+    catalog, database = names.exact(request.dbName, request.catName)
+    row = table_rows.find_table(call, catalog, database, names.fold(request.tblName))
+    if row is None:
+        given = names.DEFAULT_CATALOG if request.catName is None else request.catName
+        place = names.qualified(given, request.dbName, request.tblName)
+        raise no_such_object(f"Unable to get partition because {place} does not exist")
     return new("GetPartitionResponse", partition=_asked(one(call, row, request.partVals), request.partVals))
 
 
@@ -220,7 +225,7 @@ def get_partitions_req(call: Call, args: Struct) -> Struct:
 
 def get_partitions_with_auth(call: Call, args: Struct) -> list[Struct]:
     """As get_partitions, with privileges."""
-    row = _found(call, args.db_name, args.tbl_name)
+    row = found(call, args.db_name, args.tbl_name)
     parts = all_of(call, row, args.max_parts)
     return _with_auth(call, row, parts, args.user_name, args.group_names)
 
@@ -264,7 +269,7 @@ def get_partition_names_ps_req(call: Call, args: Struct) -> Struct:
 
 def get_partitions_ps(call: Call, args: Struct) -> list[Struct]:
     """Partitions with these first values."""
-    row = _found(call, args.db_name, args.tbl_name)
+    row = found(call, args.db_name, args.tbl_name)
     return _bare(_like(call, row, args.part_vals, args.max_parts))
 
 
@@ -279,7 +284,7 @@ def _like(call: Call, row: table_rows.Row, values: Sequence[str] | None, limit: 
 
 def get_partitions_ps_with_auth(call: Call, args: Struct) -> list[Struct]:
     """The same with privileges."""
-    row = _found(call, args.db_name, args.tbl_name)
+    row = found(call, args.db_name, args.tbl_name)
     parts = _like(call, row, args.part_vals, args.max_parts)
     return _with_auth(call, row, parts, args.user_name, args.group_names)
 
@@ -287,7 +292,7 @@ def get_partitions_ps_with_auth(call: Call, args: Struct) -> list[Struct]:
 def get_partitions_ps_with_auth_req(call: Call, args: Struct) -> Struct:
     """The same by request; also by names."""
     request = args.req
-    row = _found(call, request.dbName, request.tblName, request.catName)
+    row = found(call, request.dbName, request.tblName, request.catName)
     if request.partNames is not None:
         found_ones = rows.find(call, row, names=request.partNames)
     elif request.partVals is None:
@@ -307,7 +312,7 @@ def names_like(call: Call, row: table_rows.Row, values: Sequence[str], limit: in
 def get_partitions_by_names(call: Call, args: Struct) -> list[Struct]:
     """Those of the named ones which exist, in order of their names."""
     if args.names is None:
-        raise meta("The partition names cannot be null.")
+        raise meta(_NO_NAMES)
     return _bare(_by_names(call, args.db_name, args.tbl_name, args.names)[1])
 
 
@@ -315,7 +320,7 @@ def get_partitions_by_names_req(call: Call, args: Struct) -> Struct:
     """The same by request."""
     request = args.req
     if request.names is None:
-        raise meta("The partition names cannot be null.")
+        raise meta(_NO_NAMES)
     row, parts = _by_names(call, request.db_name, request.tbl_name, request.names)
     if request.get_col_stats:
         add_to_partitions(call, row, parts, request.engine)
@@ -329,7 +334,7 @@ def _by_names(
         raise meta("java.lang.NullPointerException: catName is null")
     names.named(database, table)
     try:
-        row = _found(call, database, table)
+        row = found(call, database, table)
     except Failure as failure:
         raise invalid_object(failure.message or "") from failure
     return row, rows.find(call, row, names=wanted)
@@ -343,6 +348,8 @@ def get_partitions_by_filter(call: Call, args: Struct) -> list[Struct]:
 def get_partitions_by_filter_req(call: Call, args: Struct) -> list[Struct]:
     """The same by request."""
     request = args.req
+    if request.catName is None:
+        raise meta("java.lang.NullPointerException: catName is null")
     parts = by_filter(call, request.dbName, request.catName, request.tblName, request.filter, request.maxParts)
     return _without_columns(parts, request)
 
@@ -431,50 +438,12 @@ def _partitions_by_expression(call: Call, request: Struct) -> tuple[table_rows.R
 
 
 def _by_expression(call: Call, request: Struct) -> tuple[table_rows.Row, list[str]]:
-    row = _of_filter(call, request.dbName, request.catName, request.tblName)
+    catalog, database = names.exact(request.dbName, request.catName)
+    row = table_rows.find_table(call, catalog, database, names.fold(request.tblName))
+    if row is None:
+        raise _no_table(catalog, database, request.tblName)
     chosen = chosen_by_expression(call, row, request.expr)
     return row, chosen[: limit_of(request.maxParts)]
-
-
-def get_partition_values(call: Call, args: Struct) -> Struct:
-    """The values of some keys, of all partitions."""
-    request = args.request
-    try:
-        row = _found(call, request.dbName, request.tblName, request.catName)
-    except Failure as failure:
-        if failure.message in ("dbName is not valid", "tblName is not valid"):
-            raise meta(failure.message) from failure
-        raise meta(f"Error retrieving partition values: java.lang.NullPointerException: {failure.message}") from failure
-    if not request.partitionKeys:
-        raise internal("no partition keys are asked for")
-    order = {key.name: at for at, key in enumerate(row.table.partitionKeys)}
-    wanted = [order[key.name.lower()] for key in request.partitionKeys if key.name.lower() in order]
-    chosen = chosen_names(call, row, request.filter)
-    found_ones = [[names.partition_values(name)[at] for at in wanted] for name in chosen]
-    if request.applyDistinct:
-        found_ones = [list(each) for each in dict.fromkeys(map(tuple, found_ones))]
-    if request.ascending is False:
-        found_ones.reverse()
-    number = limit_of(request.maxParts)
-    found_ones = found_ones if number is None else found_ones[:number]
-    return new("PartitionValuesResponse", partitionValues=[new("PartitionValuesRow", row=each) for each in found_ones])
-
-
-def partition_name_to_vals(_call: Call, args: Struct) -> list[str]:
-    """The values in a name."""
-    return names.partition_values(args.part_name) if args.part_name else []
-
-
-def partition_name_to_spec(_call: Call, args: Struct) -> dict[str, str]:
-    """Key to value of a name."""
-    return names.partition_spec(args.part_name)
-
-
-def partition_name_has_valid_characters(_call: Call, args: Struct) -> bool:
-    """Whether no value has a character that may not be in one: all may, by default."""
-    if args.throw_exception and args.part_vals is None:
-        raise meta("no partition values")
-    return True
 
 
 METHODS = {
@@ -498,14 +467,8 @@ METHODS = {
         get_partitions_by_filter=get_partitions_by_filter,
         get_partitions_by_filter_req=get_partitions_by_filter_req,
         get_num_partitions_by_filter=get_num_partitions_by_filter,
-        get_partition_values=get_partition_values,
         get_partition_names_req=get_partition_names_req,
         get_partitions_by_expr=get_partitions_by_expr,
         get_partitions_spec_by_expr=get_partitions_spec_by_expr,
-    ),
-    **neither(
-        partition_name_to_vals=partition_name_to_vals,
-        partition_name_to_spec=partition_name_to_spec,
-        partition_name_has_valid_characters=partition_name_has_valid_characters,
     ),
 }

@@ -32,13 +32,19 @@ def named_table(call: Call, database: str, table: str, catalog: str | None = Non
     return row
 
 
-def _requested(call: Call, request: Struct) -> table_rows.Row:
+def requested(call: Call, request: Struct) -> table_rows.Row:
+    """The table of a request, whose names are not split. NoSuchObjectException likewise."""
     catalog, database = names.exact(request.dbName, request.catName)
     row = table_rows.find_table(call, catalog, database, names.fold(request.tblName))
     if row is None:
         place = names.qualified(catalog, database, names.fold(request.tblName))
         raise no_such_object(f"Specified catalog.database.table does not exist : {place}")
     return row
+
+
+def asked_for(request: Struct) -> tuple[list[str], str]:
+    """(columns, engine) of a request: columns have no case, but spaces; an empty engine is no engine's."""
+    return [name.lower() for name in request.colNames], ENGINE if request.engine is None else request.engine
 
 
 def update_table_column_statistics(call: Call, args: Struct) -> bool:
@@ -131,10 +137,10 @@ def _accurate(parameters: dict[str, str] | None, columns: Sequence[str], *, basi
 
 def get_table_column_statistics(call: Call, args: Struct) -> Struct | None:
     """Of one column; nothing where there are none."""
-    if names.split(args.db_name)[1] is None:
+    if names.split(args.db_name)[1] is None or args.col_name is None:
         raise internal("NullPointerException")
     row = named_table(call, args.db_name, args.tbl_name)
-    stored = rows.read(call, [row.table_id], [names.fold(args.col_name)], ENGINE, partition=False)
+    stored = rows.read(call, [row.table_id], [args.col_name.lower()], ENGINE, partition=False)
     return _one(row, stored.get(row.table_id), None, ENGINE)
 
 
@@ -142,12 +148,14 @@ def get_partition_column_statistics(call: Call, args: Struct) -> Struct | None:
     """Of one column; nothing where there are none."""
     if names.split(args.db_name)[1] is None:
         raise meta('Cannot invoke "String.trim()" because "identifier" is null')
+    if args.col_name is None:
+        raise internal("the column has no name")
     row = named_table(call, args.db_name, args.tbl_name)
     parts = partition_rows.find(call, row, names=[args.part_name])
     if not parts:
         return None
     id_ = parts[0].partition_id
-    stored = rows.read(call, [id_], [names.fold(args.col_name)], ENGINE, partition=True)
+    stored = rows.read(call, [id_], [args.col_name.lower()], ENGINE, partition=True)
     return _one(row, stored.get(id_), args.part_name, ENGINE)
 
 
@@ -200,15 +208,15 @@ def get_table_statistics_req(call: Call, args: Struct) -> Struct:
     """Of several columns of a table; with a list of write ids Hive reads the table first, and says so."""
     request = args.request
     try:
-        row = _requested(call, request)
+        row = requested(call, request)
     except Failure:
         if request.validWriteIdList is None:
             raise
         catalog, database = names.exact(request.dbName, request.catName)
         place = names.qualified(catalog, database, names.fold(request.tblName))
         raise no_such_object(f"{place} table not found") from None
-    wanted = [names.fold(name) for name in request.colNames]
-    stored = rows.read(call, [row.table_id], wanted, request.engine or ENGINE, partition=False)
+    wanted, engine = asked_for(request)
+    stored = rows.read(call, [row.table_id], wanted, engine, partition=False)
     return new("TableStatsResult", tableStats=[each for _, each in stored.get(row.table_id, [])])
 
 
@@ -217,10 +225,10 @@ def get_partitions_statistics_req(call: Call, args: Struct) -> Struct:
     request = args.request
     if not request.colNames or not request.partNames:
         return new("PartitionsStatsResult", partStats={})
-    row = _requested(call, request)
+    row = requested(call, request)
     parts = {part.partition_id: part.name for part in partition_rows.find(call, row, names=request.partNames)}
-    wanted = [names.fold(name) for name in request.colNames]
-    stored = rows.read(call, parts, wanted, request.engine or ENGINE, partition=True)
+    wanted, engine = asked_for(request)
+    stored = rows.read(call, parts, wanted, engine, partition=True)
     told = {parts[id_]: [each for _, each in some] for id_, some in stored.items()}
     return new("PartitionsStatsResult", partStats=told)
 

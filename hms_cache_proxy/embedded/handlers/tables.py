@@ -15,6 +15,7 @@ from hms_cache_proxy.embedded import names, table_fields, table_filter, transfor
 from hms_cache_proxy.embedded.call import Call, reads
 from hms_cache_proxy.embedded.failures import (
     Failure,
+    internal,
     invalid_operation,
     meta,
     no_such_object,
@@ -107,7 +108,6 @@ def get_table_objects_by_name_req(call: Call, args: Struct) -> Struct:
     found_ones = [table_fields.projected(table, fields) for table in found_ones]
     for table in found_ones:
         _check_able(table, request.capabilities)
-        shown(call, table, request.processorCapabilities)
     return new("GetTablesResult", tables=found_ones)
 
 
@@ -124,7 +124,7 @@ def _named(call: Call, catalog: str, database: str, wanted: Sequence[str] | None
     if wanted is not None and not wanted:
         return []
     if wanted is None:
-        raise Failure("InvalidOperationException", f"{catalog}.{database} cannot find null tables")
+        raise invalid_operation(f"{database} cannot find null tables")
     if database_rows.find_database(call, catalog, database) is None:
         return _matching(call, catalog, database, "*", wanted)
     return [row.table for row in rows.find_tables(call, catalog, database, [names.fold(name) for name in wanted])]
@@ -187,11 +187,13 @@ def get_all_tables(call: Call, args: Struct) -> list[str]:
 
 def get_table_meta(call: Call, args: Struct) -> list[Struct]:
     """Name, type, owner and comment of tables of several databases."""
+    if args.db_patterns is None:
+        return []
     catalog, pattern = names.split(args.db_patterns)
     in_database, called = matcher(pattern), matcher(args.tbl_patterns)
     kinds = set(args.tbl_types or ())
     found_ones = []
-    if args.db_patterns is not None and args.db_patterns.startswith("@"):
+    if args.db_patterns.startswith("@"):
         catalog = args.db_patterns[1:].partition("#")[0]  # here as it is written
     for id_, database in database_rows.find_databases(call, catalog):
         if not in_database(database.name):
@@ -243,11 +245,15 @@ def get_tables_ext(call: Call, args: Struct) -> list[Struct]:
 
 def get_fields(call: Call, args: Struct) -> list[Struct]:
     """Columns of a table, without its partition keys."""
+    if args.table_name is None:
+        raise internal("the table has no name")
     return _fields(call, args.db_name, None, args.table_name)
 
 
 def get_schema(call: Call, args: Struct) -> list[Struct]:
     """Columns of a table, then its partition keys."""
+    if args.table_name is None:
+        raise meta('java.lang.NullPointerException: Cannot invoke "String.split(String)" because "tableName" is null')
     return _schema(call, args.db_name, None, args.table_name)
 
 
@@ -266,6 +272,8 @@ def get_schema_req(call: Call, args: Struct) -> Struct:
 
 def _requested(call: Call, request: Struct) -> Struct:
     catalog, database = names.exact(request.dbName, request.catName)
+    if request.tblName is None:
+        raise internal("the table has no name")
     row = rows.find_table(call, catalog, database, names.fold(request.tblName).partition(".")[0])
     if row is not None:
         return row.table
@@ -292,8 +300,6 @@ def _schema(call: Call, database: str, catalog: str | None, name: str) -> list[S
 
 def _of_fields(call: Call, database: str, catalog: str | None, name: str) -> Struct:
     found_catalog, found_database = names.both(database, catalog)
-    if name is None:
-        raise meta("null is not a table name")
     wanted = name.partition(".")[0]
     row = rows.find_table(call, found_catalog, found_database, names.fold(wanted))
     if row is None:

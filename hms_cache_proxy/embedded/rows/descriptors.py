@@ -75,13 +75,18 @@ def insert_descriptors(call: Call, found: Sequence[tuple[Struct, int | None]]) -
     return ids
 
 
-def update_descriptor(call: Call, sd_id: int, sd: Struct, *, columns: bool = True) -> None:
-    """Replace what a descriptor says; with `columns` also its columns (a new column descriptor if they differ)."""
+def update_descriptor(
+    call: Call, sd_id: int, sd: Struct, *, columns: bool = True, constraints: bool = False
+) -> None:
+    """Replace what a descriptor says; with `columns` also its columns (a new column descriptor if they differ);
+    `constraints`: it is a table's, whose constraints follow their columns."""
     serde_id, cd_id = call.execute(select(T.SDS.c.SERDE_ID, T.SDS.c.CD_ID).where(T.SDS.c.SD_ID == sd_id)).one()
     values = _sd_row(sd)
     if columns:
         values["CD_ID"] = None if sd.cols is None else insert_columns(call, sd.cols)
     call.execute(update(T.SDS).where(T.SDS.c.SD_ID == sd_id).values(**values))
+    if columns and constraints and cd_id is not None:
+        _follow(call, cd_id, values["CD_ID"], [column.name for column in sd.cols or ()])
     if columns and cd_id is not None:
         drop_unused_columns(call, [cd_id])
     serde = sd.serdeInfo if sd.serdeInfo is not None else new("SerDeInfo")
@@ -184,6 +189,21 @@ def delete_descriptors(call: Call, sd_ids: Sequence[int]) -> None:
     delete_of(call, T.SERDE_PARAMS.c.SERDE_ID, serde_ids)
     delete_of(call, T.SERDES.c.SERDE_ID, serde_ids)
     drop_unused_columns(call, {row.CD_ID for row in found if row.CD_ID is not None})
+
+
+def _follow(call: Call, old_cd: int, new_cd: int | None, names: Sequence[str]) -> None:
+    """Constraints go with their columns, found by name, to another column descriptor; where the column is gone, so is
+    the constraint on it (4.2: HiveAlterHandler)."""
+    keys = T.KEY_CONSTRAINTS.c
+    sides = ((keys.PARENT_CD_ID, keys.PARENT_INTEGER_IDX), (keys.CHILD_CD_ID, keys.CHILD_INTEGER_IDX))
+    for number, column in enumerate(read_columns(call, [old_cd]).get(old_cd, ())):
+        for cd, index in sides:
+            mine = (cd == old_cd) & (index == number)
+            if column.name in names:
+                to = {cd.name: new_cd, index.name: names.index(column.name)}
+                call.execute(update(T.KEY_CONSTRAINTS).where(mine).values(**to))
+            else:
+                call.execute(delete(T.KEY_CONSTRAINTS).where(mine))
 
 
 def drop_unused_columns(call: Call, cd_ids: Iterable[int]) -> None:

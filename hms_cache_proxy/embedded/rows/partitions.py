@@ -65,7 +65,7 @@ def find(
         found = call.rows(query if limit is None else query.limit(limit))
     else:
         found = []
-        for some in batches(sorted(set(names))):
+        for some in batches(sorted({name for name in names if name and "\0" not in name})):  # no database keeps it
             found += call.rows(query.where(columns.PART_NAME.in_(some)))
         found.sort(key=lambda each: each.PART_NAME)
         found = found if limit is None else found[:limit]

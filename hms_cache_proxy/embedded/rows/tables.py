@@ -259,7 +259,7 @@ def update_table(call: Call, row: Row, table: Struct, *, database_id: int) -> No
     _insert_keys(call, row.table_id, table)
     if table.sd is not None and row.sd_id is not None:
         same = _columns(row.table.sd) == _columns(table.sd)
-        descriptors.update_descriptor(call, row.sd_id, table.sd, columns=not same)
+        descriptors.update_descriptor(call, row.sd_id, table.sd, columns=not same, constraints=True)
 
 
 def update_parameters(call: Call, table_id: int, parameters: dict[str, str] | None) -> None:
