@@ -44,7 +44,7 @@ class Kind(Enum):
 class Method:
     """One row.
 
-    `reads`: readers.READERS has a reader of that name. `learn`: the metastore's reply may be kept. `logs`: a write
+    `reads`: READERS (readers/every.py) has it. `learn`: the metastore's reply may be kept. `logs`: a write
     that always logs an event when it succeeds, so that a log which stands still after it is not being written.
     """
 

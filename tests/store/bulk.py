@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tests.testbed.mariadb import MariaDatabase
 from tests.testbed.postgres import MetastoreDatabase
+from tests.testbed.sqlite import SqliteDatabase
 
 DATABASE, TABLE, COLUMNS = b"big", b"parts", 20
 _ORC = "org.apache.hadoop.hive.ql.io.orc.Orc"
@@ -74,6 +75,16 @@ INSERT INTO PARTITION_PARAMS SELECT id, elt(kind.seq, 'COLUMN_STATS_ACCURATE', '
 DROP TEMPORARY TABLE made;
 """
 
+_SQLITE = (
+    (f"generate_series(0, {COLUMNS - 1}) i", f"numbers WHERE i < {COLUMNS}"),
+    ("generate_series(0, COUNTED - 1) i", "numbers WHERE i < COUNTED"),
+    ("(date '2000-01-01' + i / 24)::text", "date('2000-01-01', (i / 24) || ' days')"),
+    ("::text", " || ''"),
+    ("unnest(array[", "(SELECT value AS key FROM json_each(json_array("),
+    ("]) AS key", ")))"),
+)
+"""What the same statements are called there; `numbers` is a table of them."""
+
 
 def fill(database: MetastoreDatabase, count: int, *, shuffled: bool = False) -> None:
     """Make the table. `shuffled`: the ids are in another order than the names."""
@@ -83,6 +94,20 @@ def fill(database: MetastoreDatabase, count: int, *, shuffled: bool = False) -> 
             cursor.execute(_ROWS_MARIADB.replace("ORDERED", order).replace("HIGHEST", str(count - 1)))
             while cursor.nextset():
                 pass
+        return
+    if isinstance(database, SqliteDatabase):
+        rows = _ROWS
+        for here, there in _SQLITE:
+            assert here in rows
+            rows = rows.replace(here, there)
+        order = "i * 7919 % 1000003" if shuffled else "i"
+        with database.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("CREATE TEMP TABLE numbers (i INTEGER PRIMARY KEY)")
+            cursor.executemany("INSERT INTO numbers VALUES (?)", ((i,) for i in range(max(count, COLUMNS))))
+            for statement in rows.replace("ORDERED", order).replace("COUNTED", str(count)).split(";\n"):
+                cursor.execute(statement)
+            cursor.execute("COMMIT")
         return
     with database.connect() as connection, connection.cursor() as cursor:
         order = "md5(i::text)" if shuffled else "i"

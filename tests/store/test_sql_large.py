@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
+from hms_cache_proxy.embedded.database import Database
 from hms_cache_proxy.store.protocol import PartitionRecord, Snapshot, TableRecord
 from hms_cache_proxy.store.sql import open_sql_store
 from tests.store import bulk
 from tests.store.stores import LIST, whole_partition
 from tests.testbed.bed import Bed
-from tests.testbed.postgres import Collation, Postgres, Schema
+from tests.testbed.postgres import Collation, MetastoreDatabase, Postgres, Schema
+from tests.testbed.sqlite import SqliteDatabase
 
 NAMES = [
     "p=a",
@@ -65,10 +68,25 @@ def test_order_is_bytewise_in_every_database(postgres: Postgres, unique_name: st
     store.close()
 
 
-@pytest.mark.parametrize(("on", "shuffled"), [("postgres", False), ("postgres", True), ("mariadb", True)])
-def test_every_partition_of_a_large_table(bed: Bed, unique_name: str, on: str, shuffled: bool) -> None:
+def sqlite_database(path: Path) -> SqliteDatabase:
+    """As the embedded metastore makes one."""
+    made = SqliteDatabase.at(path)
+    database = Database(made.store_url)
+    database.prepare(warehouse="file:/w", external="file:/e")
+    database.close()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("on", "shuffled"),
+    [("postgres", False), ("postgres", True), ("mariadb", True), ("sqlite", False), ("sqlite", True)],
+)
+def test_every_partition_of_a_large_table(bed: Bed, unique_name: str, tmp_path: Path, on: str, shuffled: bool) -> None:
     count = 25_000 if on == "postgres" else 8_000
-    database = (bed.mariadb if on == "mariadb" else bed.postgres).create_metastore_database(unique_name)
+    if on == "sqlite":
+        database: MetastoreDatabase = sqlite_database(tmp_path / "metastore.db")
+    else:
+        database = (bed.mariadb if on == "mariadb" else bed.postgres).create_metastore_database(unique_name)
     bulk.fill(database, count, shuffled=shuffled)
     store = open_sql_store(database.reader_url)
     with store.snapshot() as snapshot:
