@@ -3,8 +3,8 @@ audit`.
 
 Job: options to settings, calls to the modules that do the work, answers for people (rich) or as JSON,
 exit codes: 0 fine, 1 a problem was found or the proxy could not be reached, 2 wrong usage or
-configuration, in one line. Modules that a command needs are imported by that command, so that `--help`
-does not wait for the codec.
+configuration, in one line, 130 interrupted by Ctrl-C. Modules that a command needs are imported by that
+command, so that `--help` does not wait for the codec.
 """
 
 from __future__ import annotations
@@ -33,11 +33,19 @@ NO_UPSTREAM = (
     "or HMS_CACHE_PROXY_UPSTREAM; or --embedded for a metastore of its own, or --replay for a recording"
 )
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
 
 def main() -> None:
     """Entry point of the console script: one line for an error of ours, never a traceback."""
     try:
-        commands()
+        sys.exit(commands(standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        _fail(Exception("interrupted"), INTERRUPTED)
     except ConfigError as error:
         _fail(error, 2)
     except ProxyError as error:

@@ -60,9 +60,7 @@ class WriteIdsError(WireError):
 class UpstreamError(ProxyError):
     """A metastore did not do what was asked; `sent` tells whether it may have seen the request."""
 
-    def __init__(
-        self, message: str, *, uri: str | None = None, method: str | None = None, sent: bool = False
-    ) -> None:
+    def __init__(self, message: str, *, uri: str | None = None, method: str | None = None, sent: bool = False) -> None:
         super().__init__(message)
         self.uri = uri
         self.method = method

@@ -42,9 +42,7 @@ def write_name(raw: bytes | None) -> bytes | None:
     return text.lower().encode("utf-8")
 
 
-def split_database(
-    raw: bytes | None, default_catalog: bytes = DEFAULT_CATALOG
-) -> tuple[bytes, bytes | None] | None:
+def split_database(raw: bytes | None, default_catalog: bytes = DEFAULT_CATALOG) -> tuple[bytes, bytes | None] | None:
     """(catalog, database) of a name that may carry its catalog; the database is None where the name has none.
 
     `@cat#` names a catalog alone, `@cat#!` the empty database name. None for `@` without `#`, which a

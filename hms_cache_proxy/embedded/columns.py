@@ -46,9 +46,7 @@ def is_type(text: str) -> bool:
 def check_change(before: Sequence[Struct], after: Sequence[Struct]) -> None:
     """InvalidOperationException for columns whose new type cannot be read from the old one's data."""
     wrong = [
-        new.name
-        for old, new in zip(before, after, strict=False)
-        if not _compatible(old.type.lower(), new.type.lower())
+        new.name for old, new in zip(before, after, strict=False) if not _compatible(old.type.lower(), new.type.lower())
     ]
     if wrong:
         listed = ",".join(wrong)

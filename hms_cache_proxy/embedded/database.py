@@ -77,9 +77,7 @@ class Database:
         """A snapshot."""
         with self._engine.connect() as connection:
             if not self.is_sqlite:
-                connection = connection.execution_options(
-                    isolation_level="REPEATABLE READ", postgresql_readonly=True
-                )
+                connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             with self._transaction(connection, "BEGIN"):
                 yield connection
 

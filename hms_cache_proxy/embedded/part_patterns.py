@@ -34,9 +34,7 @@ def as_like(keys: Sequence[Struct], values: Sequence[str]) -> Matches:
 
 def _pattern(keys: Sequence[Struct], values: Sequence[str], literal: Callable[[str], str]) -> Matches:
     if len(values) > len(keys):
-        raise meta(
-            f"Incorrect number of partition values. numPartKeys={len(keys)}, part_val=[{', '.join(values)}]"
-        )
+        raise meta(f"Incorrect number of partition values. numPartKeys={len(keys)}, part_val=[{', '.join(values)}]")
     pieces = [
         literal(f"{names.escape(key.name)}=") + (literal(names.escape(value)) if value else ".*")
         for key, value in zip(keys, values, strict=False)

@@ -66,9 +66,7 @@ class Service:
                 )
         except Exception:  # a bug, or the database: the connection lives on, as with a real metastore
             log.exception("call failed", method=text)
-            return exception_message(
-                name, seqid, ApplicationError.INTERNAL_ERROR, f"Internal error processing {text}"
-            )
+            return exception_message(name, seqid, ApplicationError.INTERNAL_ERROR, f"Internal error processing {text}")
         body = spec.encode(result)
         log.debug("call", method=text, ms=round((time.perf_counter() - began) * 1e3, 2))
         return message_header(name, MessageType.REPLY, seqid) + body

@@ -167,9 +167,7 @@ def _json(value: Any, kind: int, inner: Any) -> str:
         return "[" + ",".join([f'"{_JSON_NAMES[element]}"', str(len(items)), *items]) + "]"
     if kind == TType.MAP:
         left, left_inner, right, right_inner = inner[:4]
-        pairs = [
-            f"{_key(_json(k, left, left_inner), left)}:{_json(v, right, right_inner)}" for k, v in value.items()
-        ]
+        pairs = [f"{_key(_json(k, left, left_inner), left)}:{_json(v, right, right_inner)}" for k, v in value.items()]
         return f'["{_JSON_NAMES[left]}","{_JSON_NAMES[right]}",{len(pairs)},{{{",".join(pairs)}}}]'
     return repr(value) if kind == TType.DOUBLE else str(int(value))
 

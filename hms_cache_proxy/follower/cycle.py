@@ -119,9 +119,7 @@ class Cycle:
         settings: Settings,
     ) -> None:
         self._store = store
-        self._log: Log = (
-            OrderedLog() if store.identity.ordered_log else TrailingLog(exact=store.identity.exact)
-        )
+        self._log: Log = OrderedLog() if store.identity.ordered_log else TrailingLog(exact=store.identity.exact)
         self._writer = writer
         self._reader = reader
         self._fences = fences

@@ -356,10 +356,7 @@ class Reading:
 
     def _wholesale(self, record: TableRecord, entry: TableEntry | None, names: PartitionNames) -> bool:
         """Are all of its partitions to be read, not only `names`?"""
-        if (
-            not record.partition_keys
-            or not self._selection.admits(record.database, record.name)
-        ):
+        if not record.partition_keys or not self._selection.admits(record.database, record.name):
             return False
         key = record.catalog, record.database, record.name
         same = entry is not None and entry.body is not None and entry.table_id == record.table_id

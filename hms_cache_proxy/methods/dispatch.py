@@ -350,9 +350,7 @@ class Dispatcher:
         assert isinstance(decision, Serve | Forward), "nothing to wait for without patience or reader"
         return decision
 
-    def _serve(
-        self, call: _Call, body: Body, depends: tuple[bytes, ...], versions: tuple[int, ...], seq: int
-    ) -> Serve:
+    def _serve(self, call: _Call, body: Body, depends: tuple[bytes, ...], versions: tuple[int, ...], seq: int) -> Serve:
         label, header = call.plan.method.name, call.header
         head = message_header(header.name, MessageType.REPLY, header.seqid)
         reason = Reason.WRITE_ID.value if call.proof.used else ""

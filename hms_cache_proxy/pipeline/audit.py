@@ -30,7 +30,7 @@ from hms_cache_proxy.cache.layout import META_KEY, Meta
 from hms_cache_proxy.cache.reader import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.config import Config
-from hms_cache_proxy.errors import AuditError
+from hms_cache_proxy.errors import AuditError, CacheError
 from hms_cache_proxy.pipeline.compare import (
     COLUMNS,
     DIFFERENT,
@@ -42,6 +42,7 @@ from hms_cache_proxy.pipeline.compare import (
     compare_tables,
     text,
 )
+from hms_cache_proxy.pipeline.files import Directory
 from hms_cache_proxy.pipeline.progress import Report
 from hms_cache_proxy.pipeline.ranges import Partitioned, TableStretch, partition_stretches, table_stretches, tasks
 from hms_cache_proxy.pipeline.session import data_frame, phase
@@ -85,8 +86,16 @@ class Audit:
 
     def run(self) -> Found:
         """Compare everything. Raises StoreError, CacheError, AuditError."""
-        directory = Path(tempfile.mkdtemp(prefix="audit-", dir=self.config.data_dir))
+        if self.out and Directory(self.spark, self.out).names():
+            raise AuditError(f"{self.out} has something in it: --out makes a new directory")
         store = open_sql_store(self.config.store_url, statement_timeout_s=STATEMENT_TIMEOUT_S)
+        try:
+            return self._of(store)
+        finally:
+            store.close()
+
+    def _of(self, store: SqlStore) -> Found:
+        directory = self._beside_the_cache()
         try:
             for _ in range(ATTEMPTS):
                 with store.snapshot() as snapshot:
@@ -98,8 +107,16 @@ class Audit:
                         return self._compared(store, snapshot, source, Copy(str(directory)))
             raise AuditError(f"the cache was never at an event of the database in {ATTEMPTS} attempts")
         finally:
-            store.close()
             shutil.rmtree(directory, ignore_errors=True)
+
+    def _beside_the_cache(self) -> Path:
+        """A directory for a copy of it. Raises AuditError where no proxy has one."""
+        if not paths.state(self.config).exists() or not paths.cache(self.config).exists():
+            raise AuditError(f"{self.config.data_dir} has no cache: --data-dir is the one of a running proxy")
+        try:
+            return Path(tempfile.mkdtemp(prefix="audit-", dir=self.config.data_dir))
+        except OSError as error:
+            raise AuditError(f"{self.config.data_dir}: the cache cannot be copied: {error.strerror}") from error
 
     def _copied(self, directory: Path, snapshot: SqlSnapshot) -> bool:
         """Copy the cache as it is at the snapshot's event; False if it has gone beyond it."""
@@ -119,6 +136,8 @@ class Audit:
         try:
             with files.translated(environment.path):
                 environment.env.copy(str(copy), compact=True)
+        except (OSError, CacheError) as error:
+            raise AuditError(f"the cache cannot be copied to {copy}: {error}") from error
         finally:
             environment.detach()
         with StatePage(directory / "state", create=True) as page:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hms_cache_proxy.config import CONFIG_FILE_VARIABLE, Config, load
-from hms_cache_proxy.errors import ConfigError
+from hms_cache_proxy.errors import AuditError, ConfigError, SnapshotError, StoreError
 from hms_cache_proxy.pipeline.options import SPARK, options, spark_session
 from hms_cache_proxy.pipeline.progress import reporting
 
@@ -61,7 +63,7 @@ def build(out: str, resume: bool, file: str | None, store_url: str | None, conne
     config = _config(file, store_url)
     from hms_cache_proxy.pipeline.build import Build, summary
 
-    with spark_session(**spark, bar=False) as session, reporting() as report:
+    with spark_session(**spark, bar=False) as session, reporting() as report, _granted():
         made = Build(session, config, _uri(out), connections, report, resume).run()
     click.echo(f"{_uri(out)}: {summary(made)}")
 
@@ -76,7 +78,7 @@ def publish(out: str, keep: int, file: str | None, store_url: str | None, connec
     from hms_cache_proxy.pipeline import publish as publishing
     from hms_cache_proxy.pipeline.build import summary
 
-    with spark_session(**spark, bar=False) as session, reporting() as report:
+    with spark_session(**spark, bar=False) as session, reporting() as report, _granted():
         place, made = publishing.publish(session, config, _uri(out), keep, connections, report)
     click.echo(f"{place}: {summary(made)}")
 
@@ -92,12 +94,15 @@ def query(sql: str, uri: str, limit: int, as_json: bool, **spark: Any) -> None:
     from hms_cache_proxy.pipeline.query import query as ask
 
     with spark_session(**spark) as session:
-        columns, rows = ask(session, _uri(uri), sql, limit)
+        columns, rows = ask(session, _uri(uri), sql, limit + 1)
+    more, rows = len(rows) > limit, rows[:limit]
     if as_json:
         for row in rows:
             click.echo(json.dumps(row, default=str))
-    else:
+    elif columns:
         _show(columns, rows)
+    if more:
+        click.echo(f"only the first {limit:,} rows are shown; --limit N shows more", err=True)
 
 
 @click.command()
@@ -126,11 +131,17 @@ def audit(
     config = _config(file, store_url, data_dir)
     from hms_cache_proxy.pipeline.audit import Audit
 
-    with spark_session(**spark, bar=False) as session, reporting() as report:
+    with spark_session(**spark, bar=False) as session, reporting() as report, _granted():
         found = Audit(session, config, _uri(out) if out else "", connections, report).run()
     if as_json:
+        from hms_cache_proxy.pipeline.values import values
+
         shown = [
-            {key: value for key, value in row._asdict().items() if not isinstance(value, bytes)} for row in found.shown
+            {
+                **{key: value for key, value in row._asdict().items() if key not in ("cached", "stored")},
+                "values": values(row),
+            }
+            for row in found.shown
         ]
         click.echo(json.dumps({**asdict(found), "shown": shown}))
     else:
@@ -138,7 +149,20 @@ def audit(
     sys.exit(1 if found.differences else 0)
 
 
+@contextmanager
+def _granted() -> Iterator[None]:
+    """Says what to do where the account may not read something."""
+    try:
+        yield
+    except (StoreError, SnapshotError, AuditError) as error:
+        if "denied" not in str(error) or "database, " not in str(error):
+            raise
+        raise type(error)(f"{error}; `hms-cache-proxy doctor` prints the GRANT script of an account") from error
+
+
 def _tell_audit(found: Found) -> None:
+    from hms_cache_proxy.pipeline.values import values
+
     compared = ", ".join(f"{number} {kind}" for kind, number in found.compared.items())
     click.echo(f"compared as of event {found.event_id}: {compared}")
     for reason, number in sorted(found.not_loaded.items()):
@@ -147,7 +171,10 @@ def _tell_audit(found: Found) -> None:
         click.echo(f"{what}: {number}")
     for row in found.shown[:LISTED]:
         place = ".".join(part for part in (row.catalog, row.database, row.table) if part)
-        click.echo(f"  {row.kind} {place} {row.partition or ''} {row.difference} {row.field or ''}".rstrip())
+        words = row.kind, place, row.partition, row.difference, row.field
+        click.echo("  " + " ".join(word for word in words if word))
+        for value in values(row):
+            click.echo(f"    {value}")
     click.echo(f"{found.differences} differences" if found.differences else "no difference")
 
 

@@ -37,6 +37,11 @@ class Directory:
             str(found.getPath().getName()) for found in self._do(lambda: self._files.listStatus(self._path(self.uri)))
         )
 
+    def make(self, name: str) -> None:
+        """A directory in it, and itself. Raises SnapshotError where it may not be made."""
+        if not self._do(lambda: self._files.mkdirs(self._path(self.uri, name))):
+            raise SnapshotError(f"{self.uri} cannot be written to: no permission, or it is read-only")
+
     def delete(self, name: str) -> None:
         """Remove a file, or a directory with all that is in it."""
         self._do(lambda: self._files.delete(self._path(self.uri, name), True))

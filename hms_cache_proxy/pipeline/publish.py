@@ -12,9 +12,11 @@ import re
 import time
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from hms_cache_proxy.errors import ProxyError
 from hms_cache_proxy.pipeline.build import Build
 from hms_cache_proxy.pipeline.files import Directory
 from hms_cache_proxy.pipeline.progress import Report
@@ -42,17 +44,31 @@ def new_name() -> str:
 def publish(
     spark: SparkSession, config: Config, uri: str, keep: int, connections: int, report: Report
 ) -> tuple[str, Manifest]:
-    """Make a snapshot below `uri`, then remove all but the newest `keep`; gives its URI and manifest."""
-    name = new_name()
-    made = Build(spark, config, f"{uri}/{name}", connections, report).run()
-    place = Directory(spark, uri)
+    """Make a snapshot below `uri`, then remove all but the newest `keep`; gives its URI and manifest.
+
+    What was given up goes first, and what fails leaves nothing: from cron, nobody would go on with it, and a disk that
+    is full would stay so.
+    """
+    place, name = Directory(spark, uri), new_name()
+    _remove(place, 0, report)
+    try:
+        made = Build(spark, config, f"{uri}/{name}", connections, report).run()
+    except ProxyError:
+        with suppress(ProxyError):  # why it failed is what is to be told
+            place.delete(name)
+        raise
+    _remove(place, keep, report)
+    return f"{uri}/{name}", made
+
+
+def _remove(place: Directory, keep: int, report: Report) -> None:
+    """The outdated ones; `keep` 0: only those that were given up."""
     found = [one for one in place.names() if _NAME.fullmatch(one)]
     complete = {one for one in found if place.exists(f"{one}/{manifest.NAME}")}
-    for old in outdated(found, complete, keep, time.time()):
+    for old in outdated(found, complete, keep or len(found), time.time()):
         place.delete(f"{old}/{manifest.NAME}")  # first: who looks now sees that it is no snapshot any more
         place.delete(old)
         report.tell(f"removed {old}")
-    return f"{uri}/{name}", made
 
 
 def outdated(names: Iterable[str], complete: set[str], keep: int, now_s: float) -> list[str]:

@@ -38,9 +38,10 @@ class Rounds:
         self._place = place
 
     def clear(self) -> None:
-        """Forget what there is, files too."""
+        """Forget what there is, files too. Raises SnapshotError where nothing can be written."""
         for name in (NAME, *rows.COLUMNS):
             self._place.delete(name)
+        self._place.make(NAME)
 
     def begin(self, manifest: Manifest) -> None:
         """From now on another build can go on: databases are written, and the rounds of tables are known."""
@@ -86,11 +87,11 @@ def directory(kind: str, number: int) -> str:
 
 
 def rounds(stretches: Sequence[S], cost: int) -> list[list[S]]:
-    """The stretches in rounds of about this cost."""
-    found: list[list[S]] = []
+    """The stretches in rounds of about this cost; one where there are none, so that every kind has a directory."""
+    found: list[list[S]] = [[]]
     spent = 0
     for stretch in stretches:
-        if not found or spent >= cost:
+        if spent >= cost:
             found.append([])
             spent = 0
         found[-1].append(stretch)

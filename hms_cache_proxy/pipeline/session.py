@@ -11,14 +11,21 @@ Owner: the driver's process; what `data_frame` is given runs in Spark's Python w
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
+import re
+import signal
 import sys
+import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hms_cache_proxy.errors import ConfigError, ProxyError, SnapshotError
+from hms_cache_proxy.pipeline import jvm
 from hms_cache_proxy.pipeline.progress import Report
 
 if TYPE_CHECKING:
@@ -27,16 +34,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 APPLICATION = "hms-cache-proxy"
+_BAR = "spark.ui.showConsoleProgress"
+"""Spark's own bar, which the JVM draws."""
+
 _MISSING = "{} is missing: pip install 'hms-cache-proxy[pipeline]'"
 _FILE_SYSTEM = ("FileSystem not found", "No FileSystem for scheme", "UnsupportedFileSystemException")
 _NO_FILE_SYSTEM = (
     "Spark needs that file system's jar: --conf spark.jars.packages=..., for s3a"
     " org.apache.hadoop:hadoop-aws of the version of Spark's own Hadoop"
 )
-_NO_JAVA = (
-    "Spark could not start its JVM: Java 17 or newer is needed (JAVA_HOME, or `java` in the PATH), and a --master"
-    " that can be reached"
-)
+_STOPPED = "stopped SparkContext"
+_NO_MASTER = "no master of a cluster answers there, or it ended the application"
+_NO_ANSWER = re.compile(r"An error occurred while calling \S+$")
+_JVM_GONE = "Spark's JVM has ended: it was killed, or had no memory left (--conf spark.driver.memory=...)"
 
 
 def require(*modules: str) -> None:
@@ -50,35 +60,95 @@ def require(*modules: str) -> None:
 def session(master: str, options: Mapping[str, str]) -> Iterator[SparkSession]:
     """A session for the block: the one that runs in this process already, else a new one, which is stopped at its end.
 
-    Raises ConfigError where something is missing.
+    Raises ConfigError where something is missing; what the block leaves of Spark's failures becomes a SnapshotError.
     """
     try:
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise ConfigError(_MISSING.format(error.name)) from error
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    running = SparkSession.getActiveSession()
-    builder = SparkSession.builder.master(master).appName(APPLICATION)
     defaults = {
+        "spark.master": master,
+        "spark.app.name": APPLICATION,
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "true" if sys.stderr.isatty() else "false",
+        _BAR: "true" if sys.stderr.isatty() else "false",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.session.timeZone": "UTC",
-        "spark.log.level": "FATAL",  # what fails is told once, by `failures`
+        jvm.LOG_LEVEL: "FATAL",  # what fails is told once, by `failures`
     }
-    for key, value in {**defaults, **options}.items():
+    settings = {**defaults, **options}
+    if master.startswith("local"):
+        settings[jvm.OPTIONS] = f"{jvm.LOCAL_OPTIONS} {options.get(jvm.OPTIONS, '')}".strip()
+    running = SparkSession.getActiveSession()
+    jvm.start(settings, quiet=jvm.LOG_LEVEL not in options and settings[_BAR] == "false")
+    builder = SparkSession.builder
+    for key, value in settings.items():
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
-    except (PySparkException, OSError, RuntimeError) as error:
-        raise ConfigError(f"{_NO_JAVA}: {first_line(error)}") from error
+    except (PySparkException, Py4JError, OSError, RuntimeError) as error:
+        why = _cause(error)
+        raise ConfigError(
+            f"--master {master}: Spark could not start: {_NO_MASTER if _STOPPED in why else why}"
+        ) from error
     try:
-        yield spark
+        with _untold(spark), _interruptible(), failures("Spark"):
+            yield spark
     finally:
         if running is None:
-            spark.stop()
+            with _untold(spark):
+                _stop(spark)
+
+
+@contextmanager
+def _untold(spark: SparkSession) -> Iterator[None]:
+    """What `failures` tells of a JVM that has ended is not told by PySpark, too, with tracebacks."""
+
+    def not_of_py4j(record: logging.LogRecord) -> bool:
+        return "py4j" not in Path(record.pathname).parts
+
+    accumulators: Any = spark.sparkContext._accumulatorServer
+    accumulators.handle_error = lambda *_: None
+    logging.getLogger().addFilter(not_of_py4j)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeFilter(not_of_py4j)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C ends the block: PySpark's own handler calls the JVM in the middle of another call, and py4j tells of it at
+    length."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed = threading.Event()
+
+    def interrupt(_number: int, _frame: Any) -> None:
+        pressed.set()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except Exception as error:
+        if pressed.is_set():  # py4j made something else of it
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _stop(spark: SparkSession) -> None:
+    from py4j.protocol import Py4JError
+
+    with suppress(Py4JError, OSError), warnings.catch_warnings():  # a JVM that has ended was told of by `failures`
+        warnings.simplefilter("ignore", RuntimeWarning)
+        spark.stop()
 
 
 def data_frame(
@@ -121,12 +191,12 @@ def data_frame(
 @contextmanager
 def failures(doing: str, error_class: type[ProxyError] = SnapshotError) -> Iterator[None]:
     """Spark's failures as one line of ours."""
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
         raise error_class(f"{doing}: {_cause(error)}") from error
 
 
@@ -141,17 +211,19 @@ def phase(name: str, report: Report, error_class: type[ProxyError] = SnapshotErr
 
 def _cause(error: BaseException) -> str:
     """The line of a Spark failure that says what happened: an error of ours in a task, or Java's innermost one."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("hms_cache_proxy.errors.")]
-    if ours:
-        return ours[-1].partition(": ")[2]
-    cause = getattr(error, "java_exception", None)
-    while cause is not None and cause.getCause() is not None:
-        cause = cause.getCause()
-    found = first_line(error) if cause is None else first_line(Exception(cause.toString()))
+    from py4j.protocol import Py4JNetworkError
+
+    try:
+        if isinstance(error, (Py4JNetworkError, ConnectionError)) or _NO_ANSWER.fullmatch(str(error)):
+            return _JVM_GONE
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        ours = [line for line in lines if line.startswith("hms_cache_proxy.errors.")]
+        if ours:
+            return ours[-1].partition(": ")[2]
+        cause = getattr(error, "java_exception", None)
+        while cause is not None and cause.getCause() is not None:
+            cause = cause.getCause()
+        found = jvm.first_line(error if cause is None else Exception(cause.toString()))
+    except (OSError, Py4JNetworkError):  # asking the JVM what was wrong with it
+        return _JVM_GONE
     return f"{found}; {_NO_FILE_SYSTEM}" if any(word in found for word in _FILE_SYSTEM) else found
-
-
-def first_line(error: BaseException) -> str:
-    """What an exception says, in one line."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -39,9 +39,7 @@ class View(Protocol):
     def metrics(self) -> bytes:
         """/metrics in the text format."""
 
-    def flush(
-        self, catalog: str, database: str | None, table: str | None, partition: str | None
-    ) -> dict[str, object]:
+    def flush(self, catalog: str, database: str | None, table: str | None, partition: str | None) -> dict[str, object]:
         """Have the named objects reloaded (None = all); until that is done, reads of them go upstream."""
 
 

@@ -77,9 +77,7 @@ class Databases:
         rows = [row for row in rows if row[:2] in wanted]
         ids = [row[2] for row in rows]
         parameters: dict[int, bytes] = dict(self._database.rows_by_ids(self._statements.parameters, ids))
-        return {
-            row[:2]: _record(row, bytes(parameters.get(row[2], _NO_PARAMETERS)), self._statements) for row in rows
-        }
+        return {row[:2]: _record(row, bytes(parameters.get(row[2], _NO_PARAMETERS)), self._statements) for row in rows}
 
 
 def _record(row: Row, parameters: bytes, line: DatabaseStatements) -> DatabaseRecord:

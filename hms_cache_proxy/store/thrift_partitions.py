@@ -132,10 +132,7 @@ class Partitions:
             return []
         reply, start = answer
         shared: dict[bytes, bytes] = {}
-        return [
-            partition_record(table, reply, at, shared, line=metastore.line)
-            for at, _ in list_spans(reply, start)
-        ]
+        return [partition_record(table, reply, at, shared, line=metastore.line) for at, _ in list_spans(reply, start)]
 
 
 def _update(listing: list[bytes], wanted: Sequence[bytes], found: set[bytes]) -> None:

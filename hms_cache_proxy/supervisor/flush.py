@@ -39,9 +39,7 @@ class Flusher:
         self._ttl = ttl
         self._lock = threading.Lock()
 
-    def flush(
-        self, catalog: str, database: str | None, table: str | None, partition: str | None
-    ) -> dict[str, object]:
+    def flush(self, catalog: str, database: str | None, table: str | None, partition: str | None) -> dict[str, object]:
         """Targets, ticket, and whether the reload is done; CacheError if nothing is cached here at all."""
         if self._fences is None and self._ttl is None:
             raise CacheError("nothing is cached: store = none")

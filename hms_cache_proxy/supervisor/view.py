@@ -114,9 +114,7 @@ class ProxyView:
             self._metrics.running.labels(role).set(running)
         return self._metrics.render()
 
-    def flush(
-        self, catalog: str, database: str | None, table: str | None, partition: str | None
-    ) -> dict[str, object]:
+    def flush(self, catalog: str, database: str | None, table: str | None, partition: str | None) -> dict[str, object]:
         return self._flusher.flush(catalog, database, table, partition)
 
     def _running(self, role: str) -> dict[str, int]:

@@ -28,11 +28,8 @@ from tests.testbed.metastore import Metastore
 
 __all__ = ["Follow", "follow"]
 
-SHORT_LIVED = {
-    "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
-"""A JVM that lives for some seconds: no second compiler, no collector's threads."""
+SMALL = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
+"""A Spark for small things."""
 
 UNLOGGED = ("change_truncate",)
 """Changes that leave no event: behind a proxy's back nobody can follow them."""
@@ -107,7 +104,7 @@ def mariadb_world(bed: Bed) -> Iterator[World]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Local Spark on two cores."""
-    with session("local[2]", {"spark.sql.shuffle.partitions": "2", **SHORT_LIVED}) as started:
+    with session("local[2]", SMALL) as started:
         yield started
 
 

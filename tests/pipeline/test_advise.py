@@ -19,14 +19,13 @@ import pytest
 from hms_cache_proxy.cli import main
 from hms_cache_proxy.pipeline.session import session
 from tests.pipeline import skewed_log
-from tests.pipeline.conftest import SHORT_LIVED
+from tests.pipeline.conftest import SMALL
 from tests.pipeline.skewed_log import MIB
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # PySpark's sockets
 
 COMMAND_S = 120
 MAIN = "from hms_cache_proxy.cli import main; main()"
-OPTIONS = {"spark.sql.shuffle.partitions": "2", **SHORT_LIVED}
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def command(*arguments: str, before: str = "", **environment: str) -> subprocess
 @pytest.fixture(scope="module")
 def spark() -> Iterator[None]:
     """One Spark for all runs, which are done in this process: a start takes longer than the rest."""
-    with session("local[2]", OPTIONS):
+    with session("local[2]", SMALL):
         yield
 
 

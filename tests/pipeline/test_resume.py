@@ -56,8 +56,7 @@ class Deadly(Rounds):
 
 build.Rounds = Deadly
 build.rounds = lambda stretches, cost: [stretches[:1], stretches[1:]]
-options = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-with session("local[1]", options) as spark:
+with session("local[1]", {"spark.driver.memory": "1g"}) as spark:
     config = load(cli={"store_url": url})
     build.Build(spark, config, Path(place).as_uri(), 1, Lines(print), resume=True).run()
 """
@@ -151,7 +150,7 @@ def test_rounds_are_consecutive() -> None:
     stretches = [PartitionStretch(place, (), cost) for place, cost in enumerate([5, 5, 1, 30, 2, 9, 4])]
     found = rounds(stretches, 10)
     assert [[stretch.partitions for stretch in some] for some in found] == [[5, 5], [1, 30], [2, 9], [4]]
-    assert rounds([], 10) == []
+    assert rounds([], 10) == [[]]
 
 
 def test_stretches_are_kept_as_they_are() -> None:

@@ -43,9 +43,7 @@ def get_aggr_stats_for(call: Call, args: Struct) -> Struct:
     return spec.decode(spec.struct("AggrStats"), body)[0]
 
 
-def _gathered(
-    stored: dict[int, list[tuple[int, Struct]]], places: dict[int, int], engine: str
-) -> Gathered:
+def _gathered(stored: dict[int, list[tuple[int, Struct]]], places: dict[int, int], engine: str) -> Gathered:
     gathered: Gathered = defaultdict(lambda: ([], []))
     for id_ in sorted(stored, key=lambda id_: places[id_]):
         for _, one in stored[id_]:

@@ -60,7 +60,7 @@ def get_database_req(call: Call, args: Struct) -> Struct:
         raise meta("Database name cannot be null.")
     if request.catalogName is None:
         raise no_such_object(
-            f"database null.{request.name}: Cannot invoke \"String.trim()\" because \"identifier\" is null"
+            f'database null.{request.name}: Cannot invoke "String.trim()" because "identifier" is null'
         )
     row = rows.find_database(call, names.fold(request.catalogName), names.fold(request.name))
     if row is None:

@@ -28,9 +28,7 @@ from hms_cache_proxy.embedded.values import copy, new
 from hms_cache_proxy.embedded.warehouse import absolute, path_text
 from hms_cache_proxy.wire.spec import Struct
 
-_NO_PARTITIONS = (
-    'java.lang.NullPointerException: Cannot invoke "java.util.List.iterator()" because "new_parts" is null'
-)
+_NO_PARTITIONS = 'java.lang.NullPointerException: Cannot invoke "java.util.List.iterator()" because "new_parts" is null'
 
 
 def add_partition(call: Call, args: Struct) -> Struct:
@@ -285,9 +283,7 @@ def alter_partition_with_environment_context(call: Call, args: Struct) -> None:
     _alter_one(call, args.db_name, args.tbl_name, args.new_part, quick_stats.context(args.environment_context))
 
 
-def _alter_one(
-    call: Call, database: str, table: str, after: Struct | None, properties: dict[str, str]
-) -> None:
+def _alter_one(call: Call, database: str, table: str, after: Struct | None, properties: dict[str, str]) -> None:
     if after is None:
         raise internal("there is no partition")
     catalog, database_name = names.both(database, after.catName)

@@ -327,9 +327,7 @@ def get_partitions_by_names_req(call: Call, args: Struct) -> Struct:
     return new("GetPartitionsByNamesResult", partitions=_without_columns(_bare(parts), request))
 
 
-def _by_names(
-    call: Call, database: str, table: str, wanted: Sequence[str]
-) -> tuple[table_rows.Row, list[rows.Part]]:
+def _by_names(call: Call, database: str, table: str, wanted: Sequence[str]) -> tuple[table_rows.Row, list[rows.Part]]:
     if database is None:
         raise meta("java.lang.NullPointerException: catName is null")
     names.named(database, table)

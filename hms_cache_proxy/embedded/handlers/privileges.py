@@ -116,8 +116,9 @@ def _grant(call: Call, bag: Sequence[Struct]) -> None:
         target = _target(call, ref)
         if not target.there:
             if target.scope is Scope.DATABASE:
-                raise got("NoSuchObjectException", f"There is no database {ref.catName or names.DEFAULT_CATALOG}"
-                          f".{ref.dbName}")
+                raise got(
+                    "NoSuchObjectException", f"There is no database {ref.catName or names.DEFAULT_CATALOG}.{ref.dbName}"
+                )
             continue  # as in Hive
         wanted = info.privilege.split(",")
         for known in _of(call, target, principal, given.authorizer):

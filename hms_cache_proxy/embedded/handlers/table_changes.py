@@ -159,9 +159,7 @@ def drop_table_req(call: Call, args: Struct) -> None:
     _drop(call, catalog, database, request.tableName, delete_data=bool(request.deleteData), properties=properties)
 
 
-def _drop(
-    call: Call, catalog: str, database: str, name: str, *, delete_data: bool, properties: dict[str, str]
-) -> None:
+def _drop(call: Call, catalog: str, database: str, name: str, *, delete_data: bool, properties: dict[str, str]) -> None:
     if database_rows.find_database(call, catalog, database) is None:
         raise no_such_object(f"database {names.qualified(catalog, database)}")
     remove(call, found(call, catalog, database, name), delete_data=delete_data, properties=properties)
@@ -253,9 +251,7 @@ def alter_table_req(call: Call, args: Struct) -> Struct:
     return new("AlterTableResponse")
 
 
-def alter(
-    call: Call, catalog: str, database: str, name: str, table: Struct, *, properties: dict[str, str]
-) -> None:
+def alter(call: Call, catalog: str, database: str, name: str, table: Struct, *, properties: dict[str, str]) -> None:
     """Change, rename or move a table."""
     if table.catName is None:
         table.catName = catalog
@@ -329,8 +325,10 @@ def _check_new(table: Struct, before: Struct, properties: dict[str, str]) -> Non
     if key is not None:
         wanted, there = properties.get("expected_parameter_value") or None, (before.parameters or {}).get(key)
         if wanted != there:
-            raise meta(f"The table has been modified. The parameter value for key '{key}' is '{there}'. The expected"
-                       f" was value was '{wanted}'")
+            raise meta(
+                f"The table has been modified. The parameter value for key '{key}' is '{there}'. The expected"
+                f" was value was '{wanted}'"
+            )
     if before.tableType in _VIEWS:
         return
     if [key.name.lower() for key in table.partitionKeys or ()] != [key.name for key in before.partitionKeys]:
@@ -343,8 +341,10 @@ def _rename(call: Call, row: rows.Row, table: Struct, catalog: str, new_database
     before = row.table
     found_database = database_rows.find_database(call, catalog, new_database)
     if found_database is None:
-        raise invalid_operation(f"Unable to change partition or table. Database {catalog}.{new_database} does not exist"
-                                " Check metastore logs for detailed stack.")
+        raise invalid_operation(
+            f"Unable to change partition or table. Database {catalog}.{new_database} does not exist"
+            " Check metastore logs for detailed stack."
+        )
     if rows.find_table(call, catalog, new_database, new_name) is not None:
         raise invalid_operation(f"new table {new_database}.{new_name} already exists")
     if before.tableType in _VIEWS:

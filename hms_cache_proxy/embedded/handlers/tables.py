@@ -130,9 +130,7 @@ def _named(call: Call, catalog: str, database: str, wanted: Sequence[str] | None
     return [row.table for row in rows.find_tables(call, catalog, database, [names.fold(name) for name in wanted])]
 
 
-def _matching(
-    call: Call, catalog: str, pattern: str, tables: str, named: Sequence[str] | None
-) -> list[Struct]:
+def _matching(call: Call, catalog: str, pattern: str, tables: str, named: Sequence[str] | None) -> list[Struct]:
     """Tables that a pattern matches, of databases that another one matches."""
     if not pattern:
         raise unknown_db("DB name is null or empty")
@@ -198,11 +196,7 @@ def get_table_meta(call: Call, args: Struct) -> list[Struct]:
     for id_, database in database_rows.find_databases(call, catalog):
         if not in_database(database.name):
             continue
-        mine = [
-            each
-            for each in rows.table_names(call, id_)
-            if called(each.name) and (not kinds or each.kind in kinds)
-        ]
+        mine = [each for each in rows.table_names(call, id_) if called(each.name) and (not kinds or each.kind in kinds)]
         parameters = read_maps(call, T.TABLE_PARAMS.c.TBL_ID, [each.table_id for each in mine])
         for each in mine:
             found_ones.append(

@@ -80,9 +80,7 @@ def get_master_keys(call: Call, _args: Struct) -> list[str]:
 
 METHODS = {
     **neither(get_delegation_token=refused, renew_delegation_token=refused, cancel_delegation_token=refused),
-    **reads(
-        get_token=get_token, get_all_token_identifiers=get_all_token_identifiers, get_master_keys=get_master_keys
-    ),
+    **reads(get_token=get_token, get_all_token_identifiers=get_all_token_identifiers, get_master_keys=get_master_keys),
     **writes(
         add_token=add_token,
         remove_token=remove_token,

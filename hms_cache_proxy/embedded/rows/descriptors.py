@@ -271,9 +271,7 @@ def read_serdes(call: Call, serde_ids: Sequence[int], *, whole: bool) -> dict[in
     parameters = read_maps(call, T.SERDE_PARAMS.c.SERDE_ID, serde_ids)
     found = {}
     for row in rows_of(call, columns.SERDE_ID, serde_ids, *wanted, columns.SERDE_TYPE):
-        serde = new(
-            "SerDeInfo", name=row.NAME, serializationLib=row.SLIB, parameters=parameters.get(row.SERDE_ID, {})
-        )
+        serde = new("SerDeInfo", name=row.NAME, serializationLib=row.SLIB, parameters=parameters.get(row.SERDE_ID, {}))
         if whole:
             serde.description = row.DESCRIPTION
             serde.serializerClass, serde.deserializerClass = row.SERIALIZER_CLASS, row.DESERIALIZER_CLASS

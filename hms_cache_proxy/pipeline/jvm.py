@@ -1,0 +1,66 @@
+"""The JVM that Spark's driver is: its start, and what it said if it did not.
+
+Job: launch it with the settings that it has to know before it runs. What it writes to standard error (warnings of Java
+and Spark at each start, stacks of what is told in one line anyway) goes into a file without a name, from which the
+reason is taken where it ends at once; with `--conf spark.log.level=...` it is left alone.
+
+Must not know: sessions, jobs.
+
+Owner: the driver's process; the JVM ends with it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from typing import IO, Any, Final
+
+from hms_cache_proxy.errors import ConfigError
+
+LOCAL_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Of a JVM that does a job of some minutes at most: the second compiler and a collector's threads cost more than they
+give (benchmarks/advise.py)."""
+
+LOG_LEVEL: Final = "spark.log.level"
+OPTIONS: Final = "spark.driver.extraJavaOptions"
+SAID_BYTES: Final = 64 << 10
+
+_NO_JAVA: Final = (
+    "Spark could not start its JVM: Java 17 or newer is needed (JAVA_HOME, or `java` in the PATH), and settings"
+    " (--conf) that it takes"
+)
+_SPARKS: Final = "org.apache.spark.SparkException: "
+"""Begins what Spark says of its settings, once it runs."""
+
+
+def start(settings: Mapping[str, str], *, quiet: bool) -> None:
+    """Launch it, unless this process has one. Raises ConfigError; ImportError where PySpark is missing."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    conf = SparkConf().setAll(list(settings.items()))
+    with tempfile.TemporaryFile() as said:
+        try:
+            launch: Any = launch_gateway
+            gateway = launch(conf, {"stderr": said} if quiet else {})
+        except (PySparkException, OSError) as error:
+            why = _reason(said) or first_line(error)
+            raise ConfigError(f"{'Spark could not start' if _SPARKS in why else _NO_JAVA}: {why}") from error
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _reason(said: IO[bytes]) -> str:
+    """The line that says most: the first failure, else the first line."""
+    said.seek(0)
+    lines = [line.strip() for line in said.read(SAID_BYTES).decode("utf-8", "replace").splitlines()]
+    lines = [line for line in lines if line and not line.startswith("WARNING:")]
+    failures = [line for line in lines if "Exception" in line or "VersionError" in line]
+    return (failures or lines or [""])[0].removeprefix('Exception in thread "main" ')
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says, in one line."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
