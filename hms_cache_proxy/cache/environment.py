@@ -35,6 +35,7 @@ MAX_READERS: Final = 1024  # one slot per process that has a snapshot open, and 
 SPARE_TRANSACTIONS: Final = 8  # read transactions that the binding keeps for reuse: begin() then costs 0.25 us
 UNBOUNDED_MAP: Final = 1 << 40  # address space only; the file grows as it is written
 SPARE_BYTES: Final = 1 << 20  # kept free, without blocks on the disk, behind the last page
+FULL_BYTES: Final = 1 << 20  # a disk with less than that is full
 RESERVE_BYTES: Final = 256 << 20  # room in the map above max_bytes, for what must always go through: cursor, deletions
 
 
@@ -186,16 +187,25 @@ def boot_id() -> str:
 
 
 def mark_clean(env: Any, path: Path) -> None:
-    """Sync everything, then leave the marker that vouches for it."""
-    env.sync(True)
+    """Sync everything, then leave the marker that vouches for it. Where that cannot be done (a full disk) is none:
+    then the file is trusted until the machine restarts, as after a kill."""
     marker = path / "clean"
-    descriptor = os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(descriptor, b"%d" % env.info()["last_txnid"])
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    _sync_directory(path)
+        env.sync(True)
+        descriptor = os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, b"%d" % env.info()["last_txnid"])
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        _sync_directory(path)
+    except (OSError, lmdb.Error):
+        marker.unlink(missing_ok=True)
+
+
+def disk_full(path: Path) -> bool:
+    """Is that why LMDB failed? It says EIO where a page was written in part."""
+    return shutil.disk_usage(path).free < FULL_BYTES
 
 
 def take_clean_mark(path: Path) -> int | None:

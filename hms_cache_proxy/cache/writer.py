@@ -179,7 +179,8 @@ class CacheWriter:
                 files.condemn(self._environment.path, f"it is damaged: {error}")
                 raise CacheError(f"the cache is damaged: {error}") from error
             if isinstance(error, lmdb.Error):
-                raise CacheError(f"the cache cannot be written: {error}") from error
+                full = "; its disk is full" if files.disk_full(self._environment.path) else ""
+                raise CacheError(f"the cache cannot be written: {error}{full}") from error
             raise
 
     def _publish(self) -> None:

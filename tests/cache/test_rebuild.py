@@ -106,6 +106,17 @@ def test_a_clean_mark_vouches_for_one_state_only(shelf: Shelf) -> None:
     assert "machine went down" in (shelf.reopen(clean=False).rebuilt or "")
 
 
+def test_a_mark_that_cannot_be_written(shelf: Shelf) -> None:
+    """A full disk at the end: what a kill leaves, and no failure."""
+    shelf.fill(days(10))
+    (shelf.path / "clean").symlink_to("/dev/full")
+    assert shelf.reopen(clean=True).rebuilt is None
+    assert is_filled(shelf) and not (shelf.path / "clean").is_symlink()
+    (shelf.path / "clean").symlink_to("/dev/full")
+    forge(shelf, layout.BOOT_KEY, b"an earlier run")
+    assert "machine went down" in (shelf.reopen(clean=True).rebuilt or "")
+
+
 @pytest.mark.parametrize("damage", ["garbage", "short", "empty", "meta pages"])
 def test_a_damaged_file_is_moved_aside(shelf: Shelf, damage: str) -> None:
     shelf.fill(days(2000))

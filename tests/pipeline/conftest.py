@@ -50,9 +50,11 @@ class World:
         assert self.metastore.database is not None
         return load(cli={"store_url": self.metastore.database.reader_url})
 
-    def build(self, spark: SparkSession, place: Path, *, resume: bool = False) -> Manifest:
-        """A snapshot of it."""
-        return Build(spark, self.config, place.as_uri(), 2, Lines(self.told.append), resume).run()
+    def build(
+        self, spark: SparkSession, place: Path, *, resume: bool = False, tell: Callable[[str], None] | None = None
+    ) -> Manifest:
+        """A snapshot of it; `tell` is called with each line about it."""
+        return Build(spark, self.config, place.as_uri(), 2, Lines(tell or self.told.append), resume).run()
 
     def rows(self, statement: str) -> None:
         """Tamper with the database."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,9 +24,11 @@ from tests.follower.harness import Comparison, Followed
 from tests.pipeline.conftest import World
 from tests.pipeline.dump import differences, dump
 from tests.proxy import Proxy
+from tests.testbed.client import MetastoreClient
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 Follow = Callable[..., Followed]
+EVENTS_IN_A_PART = 10
 
 
 def same(one: Followed, other: Followed) -> int:
@@ -62,6 +65,7 @@ def test_equal_to_a_prewarm(world: World, built: tuple[Path, Manifest], follow: 
 
 
 def built_under_changes(world: World, spark: SparkSession, place: Path) -> Manifest:
+    """... of which each part of the build sees some more: it waits for them."""
     over, failed = threading.Event(), list[BaseException]()
 
     def change() -> None:
@@ -71,13 +75,19 @@ def built_under_changes(world: World, spark: SparkSession, place: Path) -> Manif
         except BaseException as error:
             failed.append(error)
 
+    def more(_line: str) -> None:
+        until = client.get_current_notificationEventId().eventId + EVENTS_IN_A_PART
+        while client.get_current_notificationEventId().eventId < until and not failed:
+            time.sleep(0.02)
+
     thread = threading.Thread(target=change)
-    thread.start()
-    try:
-        made = world.build(spark, place)
-    finally:
-        over.set()
-        thread.join()
+    with MetastoreClient(*world.metastore.address) as client:
+        thread.start()
+        try:
+            made = world.build(spark, place, tell=more)
+        finally:
+            over.set()
+            thread.join()
     assert not failed, failed
     return made
 
