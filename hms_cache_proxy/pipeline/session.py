@@ -46,6 +46,7 @@ _NO_FILE_SYSTEM = (
 _STOPPED = "stopped SparkContext"
 _NO_MASTER = "no master of a cluster answers there, or it ended the application"
 _NO_ANSWER = re.compile(r"An error occurred while calling \S+$")
+_FILE = re.compile(r"error while reading file (\S+?)\.? ")
 _JVM_GONE = "Spark's JVM has ended: it was killed, or had no memory left (--conf spark.driver.memory=...)"
 
 
@@ -217,6 +218,7 @@ def _cause(error: BaseException) -> str:
         if isinstance(error, (Py4JNetworkError, ConnectionError)) or _NO_ANSWER.fullmatch(str(error)):
             return _JVM_GONE
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        file = _FILE.search(str(error))
         ours = [line for line in lines if line.startswith("hms_cache_proxy.errors.")]
         if ours:
             return ours[-1].partition(": ")[2]
@@ -224,6 +226,8 @@ def _cause(error: BaseException) -> str:
         while cause is not None and cause.getCause() is not None:
             cause = cause.getCause()
         found = jvm.first_line(error if cause is None else Exception(cause.toString()))
+        if file is not None and cause is not None:
+            found = f"{file[1]}: {found}"
     except (OSError, Py4JNetworkError):  # asking the JVM what was wrong with it
         return _JVM_GONE
     return f"{found}; {_NO_FILE_SYSTEM}" if any(word in found for word in _FILE_SYSTEM) else found

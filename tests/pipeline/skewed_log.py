@@ -26,7 +26,8 @@ SCRATCH = [f"scratch_{number:03}" for number in range(100)]
 NEVER = ["sales.forgotten", "old.a", "old.b"]
 READS, SERVED, HITS, REACHED = 11_805, 11_305, 10_205, 10_655
 DATABASE_BYTES = 700
-BAD = ["", "  ", '{"time":"2026-11-22T16:00:0', "not json at all", '{"level":"info","event":"worker listens"}']
+LATE = '{"time":"9999-12-31T23:59:59Z","method":"get_table","outcome":"hit","reason":"","bytes":1,"us":1}'
+BAD = ["", "  ", LATE, '{"time":"2026-11-22T16:00:0', "not json at all", '{"level":"info","event":"worker listens"}']
 
 
 @dataclass

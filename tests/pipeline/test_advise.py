@@ -90,7 +90,7 @@ def run(spark: None, tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_the_counts(run: Run) -> None:
     advice = run.advice
     total = len(skewed_log.skewed().lines)
-    assert advice["lines"] == {"read": total, "empty": 2, "invalid": 3}
+    assert advice["lines"] == {"read": total, "empty": 2, "invalid": 4}
     assert (advice["calls"], advice["reads"], advice["sampled"]) == (total, skewed_log.READS, False)
     assert (advice["from"], advice["to"]) == ("2026-11-22T16:00:00+00:00", "2026-11-22T17:00:00+00:00")
     ratios = advice["hit_ratio"]
@@ -153,8 +153,8 @@ def test_the_settings_are_accepted(run: Run) -> None:
 def test_what_people_see(run: Run) -> None:
     said = " ".join(run.out.split())
     for words in (
-        "2 empty and 3 invalid lines were left out",
-        "access-0.jsonl: 2 empty, 3 invalid",
+        "2 empty and 4 invalid lines were left out",
+        "access-0.jsonl: 2 empty, 4 invalid",
         "19 of 131 tables give a hit ratio of 90.3%",
         "3 of 134 tables were never read: old.a, old.b, sales.forgotten.",
         "poller at 10.0.0.9 asks get_current_notificationEventId 900 times in one minute",
@@ -192,6 +192,16 @@ def test_nothing_but_other_lines(spark: None, tmp_path: Path) -> None:
     assert made.code == 1 and "Traceback" not in made.err
     assert "no line of an access log; 1 lines are something else, as in" in made.err
     assert "[info] worker listens" in made.err
+
+
+def test_a_file_that_was_cut_off_is_named(spark: None, tmp_path: Path) -> None:
+    """As one is that is being compressed."""
+    file = tmp_path / "access-0.jsonl.1.gz"
+    skewed_log.skewed().write(file)
+    file.write_bytes(file.read_bytes()[:5000])
+    made = advise(tmp_path, str(tmp_path / "access-*"))
+    assert made.code == 1 and made.err.count("\n") == 1, made.err
+    assert f"{file}: java.io.EOFException" in made.err
 
 
 @pytest.mark.parametrize(

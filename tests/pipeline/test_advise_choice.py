@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from hms_cache_proxy.config import load
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.errors import AdviceError
-from hms_cache_proxy.pipeline.advise import catalogue, wording
+from hms_cache_proxy.pipeline.advise import catalogue, plots, wording
 from hms_cache_proxy.pipeline.advise.advice import (
     HEADROOM,
     LEAST_CACHE_BYTES,
@@ -24,7 +25,7 @@ from hms_cache_proxy.pipeline.advise.advice import (
 )
 from hms_cache_proxy.pipeline.advise.lines import Read
 from hms_cache_proxy.pipeline.advise.patterns import Name
-from hms_cache_proxy.pipeline.advise.questions import CURABLE, NO_CACHE, Answers, Item, Overview, Relayed
+from hms_cache_proxy.pipeline.advise.questions import CURABLE, NO_CACHE, Answers, Item, Overview, Relayed, Traffic
 from hms_cache_proxy.pipeline.advise.snippet import snippet
 
 FROM, TO = datetime(2026, 11, 22, 16, 0, tzinfo=UTC), datetime(2026, 11, 22, 17, 0, tzinfo=UTC)
@@ -137,6 +138,23 @@ def test_what_cannot_be_said_is_not_said() -> None:
     nothing = advise(["log"], Read(1, ()), answers(item(None, 0, 0, 0)), None, 0.9)
     assert any("nothing to advise" in sentence for sentence in wording.sentences(nothing))
     assert nothing.patterns.include == nothing.patterns.exclude == ()
+
+
+def test_a_log_without_reads_leaves_nothing_out() -> None:
+    """Writes of a job, or a metastore that was away, say nothing of what should be cached."""
+    silent = advise(["log"], Read(9, ()), answers(item("hive.a.t", 0, 0, 0)), frozenset({Name("a", "u")}), 0.9)
+    assert silent.patterns.include == silent.patterns.exclude == ()
+
+
+def test_names_that_would_be_obeyed(tmp_path: Path) -> None:
+    """By a terminal, or as a formula of a plot; and two that are too long to be told apart."""
+    assert wording.printable("Jürgen\x1b[2J\u202e") == "Jürgen\\u001b[2J\\u202e"
+    long = "x" * 60
+    odd = [r"hive.a.$\frac$", "hive.a.\t", f"hive.a.{long}", f"hive.b.{long}"]
+    found = replace(answers(*(item(name, 9, 9, 9) for name in odd)), traffic=[Traffic(FROM, "hit", 1.0)])
+    advice = advise(["log"], Read(9, ()), found, None, 0.9)
+    with warnings.catch_warnings(action="error"):
+        assert all(path.exists() for path in plots.plots(advice, tmp_path).values())
 
 
 def test_reasons_are_the_proxys() -> None:

@@ -146,8 +146,11 @@ def advise(
     choice = choose(answers, wanted)
     tables = [item for item in answers.items if item.of_table]
     chosen = {name_of(item) for item in choice.tables}
-    known = {name_of(item) for item in tables} | (catalogue or frozenset())
-    made = patterns(chosen, known - chosen, all_known=catalogue is not None)
+    known = frozenset(name_of(item) for item in tables) | (catalogue or frozenset())
+    if any(item.served for item in tables):
+        made = patterns(chosen, known - chosen, all_known=catalogue is not None)
+    else:  # nothing was asked that a cache could have answered: that says nothing of what should be cached
+        made = Patterns((), (), known)
     admitted = sum(item.size for item in answers.items if not item.of_table or name_of(item) in made.admitted)
     seen = {name_of(item) for item in tables if item.reads}
     never = tuple(sorted(catalogue - seen)) if catalogue is not None else ()

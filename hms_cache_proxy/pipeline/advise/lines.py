@@ -41,8 +41,9 @@ SELECT file, value, line.* FROM (
   FROM text)
 """
 _GOOD: Final = (
-    f"{_CORRUPT} IS NULL AND time IS NOT NULL AND method IS NOT NULL AND outcome IN ('hit', 'miss', 'relay', 'write',"
-    " 'error') AND bytes >= 0 AND us >= 0 AND coalesce(sample, 1) > 0 AND coalesce(sample, 1) <= 1"
+    f"{_CORRUPT} IS NULL AND year(time) BETWEEN 2000 AND 2199 AND method IS NOT NULL AND"
+    " outcome IN ('hit', 'miss', 'relay', 'write', 'error') AND bytes >= 0 AND us >= 0"
+    " AND coalesce(sample, 1) > 0 AND coalesce(sample, 1) <= 1"
 )
 _OF_GOOD: Final = {
     "minute": "date_trunc('MINUTE', time)",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hms_cache_proxy.pipeline.advise.advice import MIB, Advice
+from hms_cache_proxy.pipeline.advise.wording import printable
 
 COLOURS: Final = {
     "hit": "#2a7f62",
@@ -104,8 +105,10 @@ def _tables(axes: Any, advice: Advice) -> None:
     items = list(reversed(advice.hot[:BARS]))
     names = [_short(item.object or "") for item in items]
     rest = [item.reads - item.hits for item in items]
-    axes.barh(names, [item.hits for item in items], color=COLOURS["hit"], label="hits")
-    axes.barh(names, rest, left=[item.hits for item in items], color=COLOURS["miss"], label="others")
+    places = range(len(items))  # two long names can look alike
+    axes.set_yticks(places, names)
+    axes.barh(places, [item.hits for item in items], color=COLOURS["hit"], label="hits")
+    axes.barh(places, rest, left=[item.hits for item in items], color=COLOURS["miss"], label="others")
     axes.set_xlabel("reads")
     axes.tick_params(axis="y", labelsize=8)
     if items:
@@ -132,4 +135,6 @@ def _tidy(axes: Any) -> None:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _LABEL_CHARACTERS else f"...{name[3 - _LABEL_CHARACTERS :]}"
+    """As a label: without what would be drawn as a formula."""
+    shown = name if len(name) <= _LABEL_CHARACTERS else f"...{name[3 - _LABEL_CHARACTERS :]}"
+    return printable(shown).replace("$", r"\$")

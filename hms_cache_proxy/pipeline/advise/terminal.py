@@ -24,9 +24,9 @@ def show(advice: Advice, files: Sequence[str]) -> None:
         console.print(f"[yellow]{read.empty:,} empty and {read.invalid:,} invalid lines were left out:[/]")
         for one in read.bad[:ROWS]:
             example = "" if one.example is None else f", such as {one.example!r}"
-            console.print(f"  {escape(one.file)}: {one.empty:,} empty, {one.invalid:,} invalid{escape(example)}")
+            console.print(f"  {_plain(one.file)}: {one.empty:,} empty, {one.invalid:,} invalid{escape(example)}")
     for sentence in wording.sentences(advice):
-        console.print(f"- {escape(sentence)}")
+        console.print(f"- {_plain(sentence)}")
     _table(
         console,
         "Hot tables",
@@ -63,12 +63,16 @@ def show(advice: Advice, files: Sequence[str]) -> None:
     console.print("Written: " + escape(", ".join(files)))
 
 
+def _plain(text: str) -> str:
+    return escape(wording.printable(text))
+
+
 def _table(console: Console, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     table = Table(title=title, title_justify="left", box=None, header_style="bold", title_style="bold")
     for number, head in enumerate(heads):
         table.add_column(head, overflow="fold", justify="right" if head in _NUMBERS and number else "left")
     for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
+        table.add_row(*(_plain(cell) for cell in row))
     if table.row_count:
         console.print()
         console.print(table)

@@ -80,6 +80,11 @@ def relayed(one: Relayed) -> str:
     return "see the reason in docs/metrics.md"
 
 
+def printable(text: str) -> str:
+    """What clients call themselves and others may hold anything: what a terminal would obey is shown as its number."""
+    return "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in text)
+
+
 def who(host: str, user: str | None) -> str:
     return f"{user} at {host}" if user else host or "an unknown client"
 
