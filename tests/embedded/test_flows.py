@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.embedded.acid_scripts import ABLE, FORMATS, FULL
 from tests.embedded.differential import Asked, first_difference, struct
 from tests.embedded.scheduled_scripts import ALTER, CREATE, DROP, Queries
 from tests.embedded.scripts import descriptor, field, partition, table
@@ -17,10 +18,6 @@ from tests.testbed.metastore import Metastore
 INITED, EXECUTING, FAILED, FINISHED, TIMED_OUT, AUTO_DISABLED = range(6)
 MINOR, MAJOR, CLEANUP = 1, 2, 4
 NONE_OPEN = (1 << 63) - 1
-_ORC = {
-    name: f"org.apache.hadoop.hive.ql.io.orc.Orc{name[0].upper()}{name[1:]}" for name in ("inputFormat", "outputFormat")
-}
-_ABLE = {"processorCapabilities": ["HIVEFULLACIDWRITE", "HIVEMANAGEDINSERTWRITE"], "processorIdentifier": "test"}
 
 
 def runs(asked: Asked, db: str) -> Iterator[Any]:
@@ -123,11 +120,10 @@ def workers(asked: Asked, db: str) -> Iterator[Any]:
 
 
 def _acid_tables(asked: Asked, db: str) -> None:
-    parameters = {"transactional": "true", "transactional_properties": "default"}
-    made: dict[str, Any] = {"tableType": "MANAGED_TABLE", "parameters": parameters}
+    made: dict[str, Any] = {"tableType": "MANAGED_TABLE", "parameters": FULL}
     for name, keys in (("t", []), ("pt", [field("p")])):
-        wanted = table(db, name, sd=descriptor(**_ORC), partitionKeys=keys, **made)
-        asked.ask("create_table_req", {"request": struct("CreateTableRequest", table=wanted, **_ABLE)})
+        wanted = table(db, name, sd=descriptor(**FORMATS), partitionKeys=keys, **made)
+        asked.ask("create_table_req", {"request": struct("CreateTableRequest", table=wanted, **ABLE)})
     for value in ("1", "2"):
         asked.ask("add_partition", {"new_part": partition(db, "pt", [value])})
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.embedded.acid_scripts import ACID_SCRIPTS
 from tests.embedded.differential import Asked, Step, differences, first_difference, struct
 from tests.embedded.more_scripts import MORE_SCRIPTS
 from tests.embedded.plan_scripts import PLAN_SCRIPTS
@@ -17,7 +18,7 @@ from tests.embedded.scheduled_scripts import SCHEDULED_SCRIPTS
 from tests.embedded.scripts import SCRIPTS
 from tests.testbed.metastore import Metastore
 
-LOGGED = SCRIPTS | MORE_SCRIPTS
+LOGGED = SCRIPTS | MORE_SCRIPTS | ACID_SCRIPTS
 EVERY = LOGGED | PLAN_SCRIPTS | REGISTRY_SCRIPTS | SCHEDULED_SCRIPTS  # these leave no events
 
 

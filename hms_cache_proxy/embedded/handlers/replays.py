@@ -50,8 +50,7 @@ def seed_write_id(call: Call, args: Struct) -> None:
 def _seed(call: Call, database: str, table: str, last: int) -> None:
     if rows.has_write_ids(call, database, table):
         raise meta(f"{database}.{table} has write ids")
-    row = {"NWI_DATABASE": database, "NWI_TABLE": table, "NWI_NEXT": last + 1}
-    call.execute(insert(T.NEXT_WRITE_ID), row)
+    rows.seed_write_ids(call, database, table, last)
 
 
 def repl_tbl_writeid_state(call: Call, args: Struct) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from hms_cache_proxy.embedded import columns, events, names, quick_stats, transformer
+from hms_cache_proxy.embedded import acid, columns, events, names, quick_stats, transformer
 from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import (
     Failure,
@@ -67,6 +67,7 @@ def create(
     table.catName, table.dbName = catalog, database_name
     if rows.find_table(call, catalog, database_name, names.fold(table.tableName)) is not None:
         raise already_exists(f"Table {names.qualified(catalog, database_name, table.tableName)} already exists")
+    acid.created(table)
     made = _make_directory(call, table, database[1])
     if table.tableType not in _VIEWS:
         made = made or bool(table.partitionKeys)
@@ -262,6 +263,7 @@ def alter(call: Call, catalog: str, database: str, name: str, table: Struct, *, 
     except Failure as failure:
         raise invalid_operation(failure.message or "") from failure
     before = row.table
+    converted = acid.altered(before, table)
     _check_new(table, before, properties)
     new_database, new_name = names.fold(table.dbName), names.fold(table.tableName)
     renamed = (new_database, new_name) != (before.dbName, before.tableName)
@@ -284,6 +286,8 @@ def alter(call: Call, catalog: str, database: str, name: str, table: Struct, *, 
     rows.update_table(call, row, stored, database_id=database_id)
     if renamed and rows.is_transactional(before.parameters):
         transactions.rename_table(call, (before.dbName, before.tableName), (new_database, new_name))
+    if converted and not transactions.has_write_ids(call, new_database, new_name):
+        transactions.seed_write_ids(call, new_database, new_name, acid.CONVERTED_FILES)
     if before.partitionKeys:
         _reach_partitions(call, row, stored, properties)
     table.id = row.table_id

@@ -20,7 +20,7 @@ from hms_cache_proxy.embedded.failures import internal
 from hms_cache_proxy.embedded.handlers.partitions import one
 from hms_cache_proxy.embedded.handlers.tables import found
 from hms_cache_proxy.embedded.schema import T
-from hms_cache_proxy.embedded.values import as_json, copy, new
+from hms_cache_proxy.embedded.values import as_json, new
 from hms_cache_proxy.wire.spec import Struct
 
 SEPARATOR = "]"  # of files
@@ -48,13 +48,11 @@ def _add(call: Call, catalog: str, database: str, table: str, request: Struct) -
         raise internal("values of a partition where there are none, or none")
     part = one(call, row, request.partitionVals).partition if request.partitionVals else None
     name = names.partition_name(row.table.partitionKeys, request.partitionVals) if part is not None else ""
-    table_told = copy(row.table)
-    table_told.writeId = -1  # not told
     told = request.fileInfo
     places = told.subDirectoryList or [""] * len(told.filesAdded)
     files = SEPARATOR.join(f"{uri}###{place}" for uri, place in zip(told.filesAdded, places, strict=False))
     written = {
-        "WNL_TABLE_OBJ": as_json(table_told),
+        "WNL_TABLE_OBJ": as_json(row.table),
         "WNL_PARTITION_OBJ": None if part is None else as_json(part),
         "WNL_EVENT_TIME": call.now,
     }

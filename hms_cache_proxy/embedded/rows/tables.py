@@ -245,8 +245,14 @@ def _row(table: Struct) -> dict[str, Any]:
         "VIEW_ORIGINAL_TEXT": table.viewOriginalText,
         "VIEW_EXPANDED_TEXT": table.viewExpandedText,
         "IS_REWRITE_ENABLED": bool(table.rewriteEnabled),
-        "WRITE_ID": max(table.writeId or 0, 0),
+        "WRITE_ID": _write_id(table),
     }
+
+
+def _write_id(table: Struct) -> int:
+    """-1 for a table with transactions that none has written, as Hive keeps it."""
+    unwritten = -1 if is_transactional(table.parameters) else 0
+    return unwritten if table.writeId is None else max(table.writeId, unwritten)
 
 
 def update_table(call: Call, row: Row, table: Struct, *, database_id: int) -> None:

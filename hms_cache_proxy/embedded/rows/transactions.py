@@ -191,6 +191,12 @@ def has_write_ids(call: Call, database: str, table: str) -> bool:
     return call.execute(select(columns.NWI_NEXT).where(mine)).first() is not None
 
 
+def seed_write_ids(call: Call, database: str, table: str, last: int) -> None:
+    """The last write id of a table that has none yet."""
+    row = {"NWI_DATABASE": database, "NWI_TABLE": table, "NWI_NEXT": last + 1}
+    call.execute(insert(T.NEXT_WRITE_ID), row)
+
+
 def highest_write_id(call: Call, database: str, table: str, below_txn: int | None = None) -> int:
     """The last write id that was given out (to transactions up to one), 0 if none."""
     columns = T.TXN_TO_WRITE_ID.c

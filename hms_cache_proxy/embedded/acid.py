@@ -1,0 +1,112 @@
+"""Which tables may have transactions, and that one which has them keeps them.
+
+Job: the checks of Hive's TransactionalValidationListener (4.2) when a table is created or altered; both change the new
+table's parameters in place. Must not know: the database, calls. Names of files in a table that gets transactions are
+not looked at. Only tables of the default catalog are checked. Owner: any thread; no state.
+"""
+
+from __future__ import annotations
+
+from hms_cache_proxy.embedded.failures import meta
+from hms_cache_proxy.embedded.names import DEFAULT_CATALOG
+from hms_cache_proxy.wire.spec import Struct
+
+TRANSACTIONAL, PROPERTIES = "transactional", "transactional_properties"
+DEFAULT, INSERT_ONLY = "default", "insert_only"
+CONVERTED_FILES = 10_000_000
+"""The write ids that files of a table have which gets transactions."""
+_FORMATS = ("org.apache.hadoop.hive.ql.io.orc.OrcInputFormat", "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat")
+
+
+def created(table: Struct) -> None:
+    """MetaException where a new table may not have the transactions that it asks for."""
+    if (table.catName or DEFAULT_CATALOG).lower() != DEFAULT_CATALOG:
+        return
+    wanted = _take(table, TRANSACTIONAL)
+    if wanted is None or wanted.lower() == "false":
+        return
+    name = _name(table)
+    if wanted.lower() != "true":
+        raise meta(f"'transactional' property of TBLPROPERTIES may only have value 'true': {name}")
+    _check_format(table, _value(table.parameters, PROPERTIES))
+    if table.parameters.get("EXTERNAL", "").lower() == "true":
+        raise meta(f"{name} cannot be declared transactional because it's an external table")
+    table.parameters[TRANSACTIONAL] = "true"
+    _normalize(table)
+    _check_sorted(table)
+
+
+def altered(before: Struct, table: Struct) -> bool:
+    """MetaException where a table's transactions may not change so; True if it gets all transactions now."""
+    if (table.catName or DEFAULT_CATALOG).lower() != DEFAULT_CATALOG:
+        return False
+    table.parameters = table.parameters or {}
+    name = _name(table)
+    old, old_kind = _value(before.parameters, TRANSACTIONAL), _value(before.parameters, PROPERTIES)
+    wanted, kind = _take(table, TRANSACTIONAL), _value(table.parameters, PROPERTIES)
+    if wanted is not None and wanted.lower() == "false":
+        wanted = None
+    if wanted is not None:
+        if (before.tableType, table.tableType) == ("MANAGED_TABLE", "EXTERNAL_TABLE"):
+            raise meta(f"{name} cannot be converted to external table as it is transactional table.")
+        table.parameters[TRANSACTIONAL] = wanted
+    gets = (wanted or "").lower() == "true" and (old or "").lower() != "true"
+    if gets:
+        kind = kind or DEFAULT
+        table.parameters.setdefault(PROPERTIES, DEFAULT)
+        _check_format(table, kind)
+        if table.tableType == "EXTERNAL_TABLE":
+            raise meta(f"{name} cannot be declared transactional because it's an external table")
+        if kind.lower() != INSERT_ONLY and not table.sd.location:
+            raise meta(f"Unable to list files for {name}")
+    inserts = (old_kind or "").lower() == INSERT_ONLY and (old or "").lower() == "true"
+    if not gets and (old or "").lower() != (wanted or "").lower() and not inserts:
+        raise meta(f"TBLPROPERTIES with 'transactional'='true' cannot be unset: {name}")
+    if kind is not None and old is None:
+        _normalize(table)
+    elif kind is not None and (old_kind or "").lower() != kind.lower() and not inserts:
+        raise meta("TBLPROPERTIES with 'transactional_properties' cannot be altered after the table is created")
+    _check_sorted(table)
+    return gets and not _only_inserts(table)
+
+
+def _name(table: Struct) -> str:
+    return f"{table.dbName}.{table.tableName}"
+
+
+def _value(parameters: dict[str, str] | None, key: str) -> str | None:
+    """Of a parameter, whatever the case of its name."""
+    return next((value for name, value in (parameters or {}).items() if name.lower() == key), None)
+
+
+def _take(table: Struct, key: str) -> str | None:
+    """The same; the table has it no longer."""
+    found = _value(table.parameters, key)
+    for name in [name for name in table.parameters or () if name.lower() == key]:
+        del table.parameters[name]
+    return found
+
+
+def _check_format(table: Struct, kind: str | None) -> None:
+    formats = None if table.sd is None else (table.sd.inputFormat, table.sd.outputFormat)
+    if formats != _FORMATS and (kind or "").lower() != INSERT_ONLY:
+        raise meta(f"The table must be stored using an ACID compliant format (such as ORC): {_name(table)}")
+
+
+def _normalize(table: Struct) -> None:
+    """The kind of transactions, in lower case, under its own name."""
+    kind = (_take(table, PROPERTIES) or DEFAULT).lower()
+    if kind not in (DEFAULT, INSERT_ONLY):
+        why = f"unknown value {kind} for transactional_properties"
+        raise meta(f"Invalid transactional properties specified for {_name(table)} with the error {why}")
+    table.parameters[PROPERTIES] = kind
+
+
+def _only_inserts(table: Struct) -> bool:
+    return (_value(table.parameters, PROPERTIES) or "").lower() == INSERT_ONLY
+
+
+def _check_sorted(table: Struct) -> None:
+    acid = (table.parameters.get(TRANSACTIONAL) or "").lower() == "true" and not _only_inserts(table)
+    if acid and table.sd.sortCols:
+        raise meta(f"Table {_name(table)} cannot support full ACID functionality since it is sorted.")
