@@ -56,8 +56,22 @@ def test_no_violation(new_metastore: Callable[..., Metastore], new_proxy: Callab
 def test_no_violation_elsewhere(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], flavour: str, store: str
 ) -> None:
-    """Shorter ones over every other kind of metastore and store."""
-    metastore = new_metastore(flavour)
+    """Shorter ones over every other kind of Hive's metastore and store."""
+    shorter(new_metastore(flavour), new_proxy, store)
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.flaky(reruns=0)
+@pytest.mark.timeout(ELSEWHERE_SECONDS + 400)
+def test_no_violation_before_the_embedded_metastore(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]
+) -> None:
+    """Two proxies that read its SQLite file."""
+    shorter(new_metastore("embedded"), new_proxy, "sql")
+
+
+def shorter(metastore: Metastore, new_proxy: Callable[..., Proxy], store: str) -> None:
     over_sql = store == "sql"
     settings = SETTINGS if over_sql else {**SETTINGS, "STORE": "thrift"}
     proxies = [new_proxy(metastore, store=over_sql, settings=settings) for _ in range(2)]
