@@ -11,7 +11,7 @@ import pytest
 
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.store.sql import open_sql_store
-from hms_cache_proxy.store.sql_marks import MOST
+from hms_cache_proxy.store.marked import MOST
 from tests.methods.local import Asked, Local, followed_over
 from tests.methods.oracle import Oracle
 from tests.methods.test_dispatch import until
