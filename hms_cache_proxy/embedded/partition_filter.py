@@ -25,6 +25,7 @@ from hms_cache_proxy.embedded.names import DEFAULT_PARTITION, escape, partition_
 from hms_cache_proxy.wire.spec import Struct
 
 Predicate = Callable[[str], bool]
+Selects = Callable[[str, Sequence[str] | None], bool]
 Truth = bool | None
 Term = Callable[[str, Sequence[str]], Truth]
 Leaf = Callable[[Compare], Term]
@@ -49,10 +50,11 @@ class _Other(Exception):
     """The database cannot compare this: the second way."""
 
 
-def selects(text: str, keys: Sequence[Struct]) -> Predicate:
-    """A predicate over names of partitions; an empty text selects all. MetaException for what is no filter."""
+def selects(text: str, keys: Sequence[Struct]) -> Selects:
+    """A predicate over names of partitions, and their values where the name does not say them; an empty text selects
+    all. MetaException for what is no filter."""
     if not text:
-        return lambda name: True
+        return lambda name, values: True
     node = parse(text)
     try:
         return _predicate(compiled(node, _Compared(keys).in_sql))
@@ -60,8 +62,8 @@ def selects(text: str, keys: Sequence[Struct]) -> Predicate:
         return _predicate(compiled(node, _Compared(keys).as_text))
 
 
-def _predicate(term: Term) -> Predicate:
-    return lambda name: term(name, partition_values(name)) is True
+def _predicate(term: Term) -> Selects:
+    return lambda name, values: term(name, partition_values(name) if values is None else values) is True
 
 
 def compiled(node: Node, leaf: Leaf) -> Term:

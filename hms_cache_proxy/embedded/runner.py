@@ -25,6 +25,7 @@ from hms_cache_proxy.embedded.server import Server
 from hms_cache_proxy.embedded.service import Service
 from hms_cache_proxy.embedded.warehouse import Warehouse
 from hms_cache_proxy.errors import ConfigError
+from hms_cache_proxy.upstream.serdes import SINCE_4
 
 log = structlog.get_logger()
 
@@ -118,5 +119,7 @@ def told(config: Config, warehouse: Warehouse) -> dict[str, str]:
         "metastore.thrift.uris": config.listen.uri,
         "metastore.dml.events": "true",
     }
+    serdes = ",".join(sorted(serde.decode() for serde in SINCE_4))
+    values["metastore.serdes.using.metastore.for.schema"] = values["serdes.using.metastore.for.schema"] = serdes
     old_names = {f"hive.{name}": value for name, value in values.items()}
     return {**values, **old_names, "hive.exec.default.partition.name": "__HIVE_DEFAULT_PARTITION__"}

@@ -44,7 +44,7 @@ def differs(question: Question) -> bool:
             return question.reason in ("filter_unsupported", "order")
         case "get_table_column_statistics" | "get_table_statistics_req":
             return "b'unknown'" in asked and "b'mixed'" in asked
-    return "of_json" in asked or 's = "__HIVE_DEFAULT_PARTITION__"' in asked
+    return "of_json" in asked
 
 
 class Answering:

@@ -19,6 +19,7 @@ from tests.methods.local import Local, followed_over
 from tests.methods.oracle import Oracle
 from tests.methods.world import World
 from tests.testbed.bed import Bed
+from tests.testbed.embedded import EMBEDDED
 
 
 def _world(bed: Bed, flavour: str) -> Iterator[World]:
@@ -63,6 +64,12 @@ def world23(bed: Bed) -> Iterator[World]:
     yield from _world(bed, "hive23-postgresql")
 
 
+@pytest.fixture(scope="session", params=EMBEDDED)
+def world_embedded(request: pytest.FixtureRequest, bed: Bed) -> Iterator[World]:
+    """The world on the embedded metastore, on each of its databases."""
+    yield from _world(bed, request.param)
+
+
 def _local(world: World, directory: Path) -> Iterator[Local]:
     with followed_over(world, directory, list_order="name") as followed:
         followed.loaded()
@@ -75,6 +82,12 @@ def _local(world: World, directory: Path) -> Iterator[Local]:
 def local42(world42: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
     """A connection to a dispatcher over Hive 4.2.0."""
     yield from _local(world42, tmp_path_factory.mktemp("local42") / "data")
+
+
+@pytest.fixture(scope="session")
+def local_embedded(world_embedded: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    """A connection to a dispatcher over the embedded metastore."""
+    yield from _local(world_embedded, tmp_path_factory.mktemp("local_embedded") / "data")
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,9 @@ UNORDERED = (
 STRIDE_23 = 4
 """One question in so many is put to Hive 2.3, which is slow; all with QUESTIONS=all."""
 
+STRIDE_EMBEDDED = 12
+"""Likewise to the embedded metastore, which is asked the same as Hive 4.2."""
+
 UNORDERED_31 = ("get_partitions_ps", "get_partitions_ps_with_auth")
 
 
@@ -114,9 +117,20 @@ def numbered(release: str) -> list[Any]:
     return [pytest.param(q, id=f"{at}-{q.method}") for at, q in enumerate(questions)]
 
 
+def share_of_embedded() -> list[Any]:
+    questions = numbered("4.2")
+    return questions if os.environ.get("QUESTIONS") == "all" else questions[::STRIDE_EMBEDDED]
+
+
 @pytest.mark.parametrize("question", numbered("4.2"))
 def test_as_hive_4_2(world42: World, local42: Local, question: Question) -> None:
     compare(world42, local42, question)
+
+
+@pytest.mark.parametrize("question", share_of_embedded())
+def test_as_the_embedded_one(world_embedded: World, local_embedded: Local, question: Question) -> None:
+    """It answers as Hive 4.2 does (tests/embedded/test_questions.py), and so does a cache over its tables."""
+    compare(world_embedded, local_embedded, question)
 
 
 @pytest.mark.parametrize("question", numbered("4.0"))

@@ -397,7 +397,8 @@ def chosen_names(call: Call, row: table_rows.Row, text: str | None) -> list[str]
     """Names of the partitions that a filter selects, in order."""
     every = rows.partition_names(call, row.table_id)
     chosen = partition_filter.selects(text or "", row.table.partitionKeys)
-    return [name for name in every if chosen(name)]
+    empty = rows.empty_values(call, row.table_id) if any(names.DEFAULT_PARTITION in name for name in every) else {}
+    return [name for name in every if chosen(name, empty.get(name))]
 
 
 def chosen_by_expression(call: Call, row: table_rows.Row, expression: bytes) -> list[str]:

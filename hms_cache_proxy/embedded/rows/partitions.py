@@ -41,6 +41,22 @@ def partition_names(call: Call, table_id: int, limit: int | None = None, *, as_m
     return [row[0] for row in call.execute(query if limit is None else query.limit(limit))]
 
 
+def empty_values(call: Call, table_id: int) -> dict[str, list[str]]:
+    """By name, the values of partitions that have an empty one: names show the default in its place."""
+    columns, kept = T.PARTITIONS.c, T.PARTITION_KEY_VALS.c
+    empty = select(kept.PART_ID).where(kept.PART_KEY_VAL == "")
+    query = (
+        select(columns.PART_NAME, kept.PART_KEY_VAL)
+        .join(T.PARTITION_KEY_VALS, kept.PART_ID == columns.PART_ID)
+        .where(columns.TBL_ID == table_id, columns.PART_ID.in_(empty))
+        .order_by(columns.PART_NAME, kept.INTEGER_IDX)
+    )
+    found: dict[str, list[str]] = {}
+    for name, value in call.execute(query):
+        found.setdefault(name, []).append(value or "")
+    return found
+
+
 def count(call: Call, table_id: int) -> int:
     """How many there are."""
     query = select(func.count()).select_from(T.PARTITIONS).where(T.PARTITIONS.c.TBL_ID == table_id)
