@@ -222,7 +222,7 @@ _ROWS: list[Method] = [
     _serve("get_partitions_by_names_req", s.read_table("req.db_name", "req.tbl_name")),
     _serve("get_partitions_by_filter", _READ_TABLE),
     _serve("get_partitions_by_filter_req", _REQ),
-    _learn("get_part_specs_by_filter", _READ_TABLE),
+    _serve("get_part_specs_by_filter", _READ_TABLE),
     _serve("get_num_partitions_by_filter", _READ_TABLE),
     _learn("get_partitions_by_expr", _REQ),
     _learn("get_partitions_spec_by_expr", _REQ),

@@ -91,6 +91,8 @@ def reason_23(question: Question) -> str:
     method, arguments = question.method, question.arguments
     if method in ("get_primary_keys", "get_foreign_keys"):
         return "unlogged"
+    if method == "get_part_specs_by_filter":
+        return "release"
     if method.startswith(("get_fields", "get_schema")) and question.reason in ("", "name", "serde"):
         return "name" if "@" in repr(arguments) else "release"
     if question.reason == "unlogged" and "validWriteIdList=b" in repr(arguments):

@@ -154,6 +154,9 @@ class World:
         private = {b"EXTERNAL": b"TRUE", b"PARTITION_LEVEL_PRIVILEGE": b"true"}
         self.table(hms, b"private", ((b"dt", b"string"),), parameters=private)
         self.partitions(hms, b"private", [[b"1"]])
+        grouped = {b"EXTERNAL": b"TRUE", b"hive.hcatalog.partition.spec.grouping.enabled": b"True"}
+        self.table(hms, b"grouped", ((b"dt", b"string"),), parameters=grouped)
+        self.partitions(hms, b"grouped", [[b"1"], [b"2"]])
         buckets = descriptor(numBuckets=4, bucketCols=[b"id"])
         self.table(hms, b"bucketed", ((b"dt", b"string"),), sd=buckets)
         self.partitions(hms, b"bucketed", [[b"1"]], sd=buckets)

@@ -167,6 +167,23 @@ def _hive_driver_jars() -> tuple[Jar, ...]:
     return tuple(Jar(coordinate) for coordinate in coordinates)
 
 
+def _flink_jars() -> tuple[Jar, ...]:
+    """Flink's planner and local cluster with its Hive catalog; hive-exec brings the client of the metastore."""
+    flink = ("flink-table-planner_2.12", "flink-table-runtime", "flink-clients", "flink-connector-files")
+    alone = (
+        "org.apache.flink:flink-connector-hive_2.12:1.20.1",
+        "org.apache.hive:hive-exec:3.1.3",
+        "org.apache.hadoop:hadoop-client-api:3.3.6",
+        "org.apache.hadoop:hadoop-client-runtime:3.3.6",
+        "org.apache.hadoop:hadoop-mapreduce-client-core:3.3.6",
+        "org.apache.thrift:libfb303:0.9.3",
+        "org.antlr:antlr-runtime:3.5.2",
+        "commons-codec:commons-codec:1.15",
+        "commons-logging:commons-logging:1.2",
+    )
+    return tuple(Jar(f"org.apache.flink:{name}:1.20.1", transitive=True) for name in flink) + tuple(map(Jar, alone))
+
+
 HIVE42 = ArtifactSet("hive-4.2.0", _hive42_jars())
 MARIADB_DRIVER = ArtifactSet("mariadb-driver", (Jar("org.mariadb.jdbc:mariadb-java-client:3.5.3"),))
 HIVE40_ARCHIVE = ArtifactSet(
@@ -215,6 +232,7 @@ HIVE23_LISTENER = ArtifactSet(
 )
 HIVE23_DATABASE = ArtifactSet("hive-2.3.10-database", (Jar("org.postgresql:postgresql:42.7.3"),))
 HIVE40_DRIVER = ArtifactSet("hive-4.0.1-driver", _hive_driver_jars())
+FLINK = ArtifactSet("flink-1.20.1", _flink_jars())
 HIVE40_TESTS = ArtifactSet(
     "hive-4.0.1-tests",
     (

@@ -27,13 +27,16 @@ def get_all_databases(context: Context, args: Struct) -> Body:
 
 
 def get_databases(context: Context, args: Struct) -> Body:
-    """Names that match a pattern; a missing pattern means different things to releases."""
+    """Names that match a pattern. `@catalog#` is all of a catalog (getAllDatabases of clients since 3.0 sends it); a
+    missing pattern means different things to releases."""
     parts = names.split_database(args.pattern, context.default_catalog)
     catalog = names.read_name(parts[0]) if parts else None
-    if parts is None or parts[1] is None or not catalog:
+    if parts is None or args.pattern is None or not catalog:
         raise Decline(Reason.NAME)
     if parts[1] is not args.pattern:
         context.not_hive2()
+    if parts[1] is None:
+        return success_strings(_databases(context, catalog))
     pattern = read_pattern(parts[1])
     if pattern is None:
         raise Decline(Reason.PATTERN)

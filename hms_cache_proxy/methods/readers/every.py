@@ -6,7 +6,18 @@ from collections.abc import Callable, Mapping
 
 from hms_cache_proxy.wire.spec import Struct
 
-from . import aggregates, columns, constraints, databases, filters, partition, partitions, statistics, tables
+from . import (
+    aggregates,
+    columns,
+    constraints,
+    databases,
+    filters,
+    part_specs,
+    partition,
+    partitions,
+    statistics,
+    tables,
+)
 from .base import Body, Context, Unfinished
 
 Reader = Callable[[Context, Struct], Body | Unfinished]
@@ -35,6 +46,7 @@ _ALL: tuple[Reader, ...] = (
     filters.get_num_partitions_by_filter,
     filters.get_partitions_by_filter,
     filters.get_partitions_by_filter_req,
+    part_specs.get_part_specs_by_filter,
     partition.get_partition,
     partition.get_partition_by_name,
     partition.get_partition_req,

@@ -1,8 +1,8 @@
 """Readers of partitions by filter.
 
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
-Of a large table only the names are looked at that the filter's conditions leave (filter_walk.py), in slices.
-Owner: the worker's loop.
+Of a large table only the names are looked at that the filter's conditions leave (filter_walk.py), in slices. What
+stands around the partitions (a list, a PartitionSpec: part_specs.py) is the caller's. Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from .base import (
     no_projection,
     started,
     success_i32,
-    success_structs,
     unless,
     utf8,
 )
@@ -60,10 +59,17 @@ _LATER = (b"`", b"==")
 
 _parsed = lru_cache(maxsize=512)(parse)
 
+Frame = Callable[[TableEntry, int], tuple[bytes, bytes]]
+"""What stands before and after so many partitions of a table in a result."""
+
+
+def _plain(entry: TableEntry, count: int) -> tuple[bytes, bytes]:
+    return around_structs(count, wrapped=False)
+
 
 def get_partitions_by_filter(context: Context, args: Struct) -> Body | Unfinished:
     """Partitions that a filter selects, in order of their names."""
-    return started(_by_filter(context, context.split(args.db_name), args.tbl_name, args.filter, args.max_parts))
+    return started(by_filter(context, context.split(args.db_name), args.tbl_name, args.filter, args.max_parts))
 
 
 def get_partitions_by_filter_req(context: Context, args: Struct) -> Body | Unfinished:
@@ -72,7 +78,7 @@ def get_partitions_by_filter_req(context: Context, args: Struct) -> Body | Unfin
     unless(request is None or request.catName is None)
     no_projection(request)
     database = context.plain(request.catName, request.dbName)
-    return started(_by_filter(context, database, request.tblName, request.filter, request.maxParts))
+    return started(by_filter(context, database, request.tblName, request.filter, request.maxParts))
 
 
 def get_num_partitions_by_filter(context: Context, args: Struct) -> Body | Unfinished:
@@ -91,16 +97,22 @@ def _number(context: Context, args: Struct) -> Generator[None, None, Body]:
     return (yield from _searched(context, entry, partial(_counted, context, entry, node)))
 
 
-def _by_filter(
-    context: Context, database: Database, table: bytes | None, text: bytes | None, max_parts: int | None
+def by_filter(
+    context: Context,
+    database: Database,
+    table: bytes | None,
+    text: bytes | None,
+    max_parts: int | None,
+    frame: Frame = _plain,
 ) -> Generator[None, None, Body]:
+    """The partitions of a table that a filter selects, in order of their names."""
     entry, node = _asked(context, database, table, text)
     if entry is None:
         return _no_table(context, database, table)
     limit = None if max_parts is None or max_parts < 0 else max_parts
     if node is None:
-        return _all(context, entry, limit)
-    return (yield from _searched(context, entry, partial(_joined, context, entry, node, limit)))
+        return _all(context, entry, limit, frame)
+    return (yield from _searched(context, entry, partial(_joined, context, entry, node, limit, frame)))
 
 
 def _searched(
@@ -127,17 +139,18 @@ def _counted(context: Context, entry: TableEntry, node: Node, search: Search) ->
 
 
 def _joined(
-    context: Context, entry: TableEntry, node: Node, limit: int | None, search: Search
+    context: Context, entry: TableEntry, node: Node, limit: int | None, frame: Frame, search: Search
 ) -> Generator[None, None, Body]:
     with closing(context.snapshot.walk(entry)) as walk:  # which keeps the snapshot's state until all is read
         names = yield from _names(context, entry, walk, node, limit, search)
+        before, after = frame(entry, len(names))
         if len(names) > JOINED_AT_ONCE:
-            before, after = around_structs(len(names), wrapped=False)
             return Slices(around(before, context.snapshot.iter_chosen(entry, names, Variant.FILTER), after))
         if len(names) > JOINED_IN_TURN:
             yield
         pieces: list[bytes] = []
-        return success_structs(context.snapshot.join_partitions(entry, names, pieces, Variant.FILTER), pieces)
+        context.snapshot.join_partitions(entry, names, pieces, Variant.FILTER)
+        return b"".join((before, *pieces, after))
 
 
 def _asked(
@@ -200,11 +213,11 @@ def _understood(text: bytes) -> Node:
     return node
 
 
-def _all(context: Context, entry: TableEntry, limit: int | None) -> Body:
+def _all(context: Context, entry: TableEntry, limit: int | None, frame: Frame) -> Body:
     """An empty filter selects everything."""
     count = entry.partition_count if entry.partition_keys else 0
     count = count if limit is None else min(count, limit)
-    before, after = around_structs(count, wrapped=False)
+    before, after = frame(entry, count)
     if not count:
         return before + after
     context.ordered()

@@ -9,7 +9,7 @@ from tests.methods.questions import aggregates
 from tests.methods.questions.columns import columns
 from tests.methods.questions.constraints import constraints, foreign_keys
 from tests.methods.questions.databases import databases, listings
-from tests.methods.questions.filters import by_filter
+from tests.methods.questions.filters import as_specs, by_filter
 from tests.methods.questions.functions import catalogs, functions
 from tests.methods.questions.partition import one_partition, partition_by_name
 from tests.methods.questions.partitions import all_partitions, by_names, names_by_expression, some_values
@@ -24,5 +24,5 @@ def everything() -> list[Question]:
     """All questions."""
     makers = (databases, listings, tables, many_tables, one_partition, partition_by_name)
     more = (all_partitions, by_names, some_values, by_filter, functions, catalogs, constraints, foreign_keys)
-    more += (of_tables, of_partitions, columns, names_by_expression, aggregates.of_partitions)
+    more += (of_tables, of_partitions, columns, names_by_expression, aggregates.of_partitions, as_specs)
     return [question for make in (*makers, *more) for question in make()]

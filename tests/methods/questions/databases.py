@@ -40,7 +40,10 @@ def databases() -> Iterator[Question]:
         b"{prefix}'*",
     ):
         yield Question("get_databases", {"pattern": pattern})
-    for pattern in (None, b"@hive#", b"@hive"):
+    for pattern in (b"@hive#", b"@HIVE#", b"@hive#!"):
+        yield Question("get_databases", {"pattern": pattern})
+    yield Question("get_databases", {"pattern": b"@nocat#"}, "not_loaded")
+    for pattern in (None, b"@hive", b"@#"):
         yield Question("get_databases", {"pattern": pattern}, "name")
     yield Question("get_databases", {"pattern": b"|"}, "pattern", HIVE_4)  # 3.1 tries for 20 s
     for pattern in (b"{db}|", b"{prefix}\\_*", "ü*".encode()):

@@ -130,6 +130,10 @@ OTHER_THAN_STRINGS = {
 }
 
 
+IN_SPECS = (b"dated", b"plain", b"Absent ", b"insert_only", b"no_partitions_yet")
+"""Asked for as a PartitionSpec, too."""
+
+
 def _asked_of_31(table: bytes, text: bytes) -> bool:
     """Hive 3.1 knows no `==` and no back-quotes; of keys that are no strings its database decides what it says."""
     key = OTHER_THAN_STRINGS.get(table)
@@ -150,7 +154,25 @@ def by_filter() -> Iterator[Question]:
                 fields = {"catName": b"hive", "dbName": DB, "tblName": table}
                 request = struct("GetPartitionsByFilterRequest", filter=text, **fields)
                 yield Question("get_partitions_by_filter_req", {"req": request}, reason)
+                if table in IN_SPECS:
+                    arguments = {"db_name": DB, "tbl_name": table, "filter": text, "max_parts": -1}
+                    known = HIT if table == b"Absent " else reason
+                    yield Question("get_part_specs_by_filter", arguments, known, reason_31=known and reason_31)
     no_filter = {"db_name": DB, "tbl_name": b"keyed", "filter": None, "max_parts": 3}
     yield Question("get_partitions_by_filter", no_filter)
     no_catalog = struct("GetPartitionsByFilterRequest", dbName=DB, tblName=b"keyed", filter=b'dt = "a"')
     yield Question("get_partitions_by_filter_req", {"req": no_catalog}, "arguments")
+
+
+def as_specs() -> Iterator[Question]:
+    """The same as a PartitionSpec, whose names are spelled as here; the limit is cut to 16 bits."""
+    for database, table in ((b"@hive#{db}", b" KEYED "), (b"@HIVE#{DB}", b"Keyed"), (b" {DB}\t", b"No")):
+        arguments = {"db_name": database, "tbl_name": table, "filter": b'dt > "a"', "max_parts": -1}
+        yield Question("get_part_specs_by_filter", arguments)
+    for limit in (-2, 0, 1, 32767, 32768, 65536, 65538, -65535, 2**31 - 1, None):
+        for text in (b'dt > "10"', b"", None):
+            arguments = {"db_name": DB, "tbl_name": b"keyed", "filter": text, "max_parts": limit}
+            yield Question("get_part_specs_by_filter", arguments)
+    for table, reason in ((b"a_view", HIT), (b"plain", HIT), (b"grouped", "arguments")):
+        arguments = {"db_name": DB, "tbl_name": table, "filter": None, "max_parts": -1}
+        yield Question("get_part_specs_by_filter", arguments, reason)

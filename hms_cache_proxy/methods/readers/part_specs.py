@@ -1,0 +1,50 @@
+"""Readers of partitions as a PartitionSpec, as Flink's Hive catalog asks for those that a filter selects.
+
+Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
+
+A metastore gives all partitions as one list beside the table's location, unless a parameter of the table asks for
+groups by descriptor: those are declined. Source: HMSHandler.get_part_specs_by_filter, asked of 3.1.3, 4.0.0 and 4.2.0.
+Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from struct import Struct as Packer
+
+from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.wire.spec import Struct
+
+from .base import STOP, Body, Context, Database, Decline, Unfinished, around_structs, started
+from .filters import by_filter
+
+_COUNT = Packer("!i")
+_GROUPED = b"hive.hcatalog.partition.spec.grouping.enabled"
+_LISTED = b"\x0c\x00\x05\x0f\x00\x01\x0c"  # PartitionSpec.partitionList.partitions, a list of structs
+_DATABASE, _TABLE, _ROOT, _CATALOG = 1, 2, 3, 6  # of a PartitionSpec
+
+
+def get_part_specs_by_filter(context: Context, args: Struct) -> Body | Unfinished:
+    """Partitions that a filter selects, in one PartitionSpec; of the limit the lowest 16 bits count."""
+    context.not_hive2()
+    database = context.split(args.db_name)
+    if context.table(database, args.tbl_name) is None:  # before the filter is read
+        return context.no_table(database, args.tbl_name)
+    limit = None if args.max_parts is None else (args.max_parts + 0x8000 & 0xFFFF) - 0x8000
+    frame = partial(_around, database, args.tbl_name)
+    return started(by_filter(context, database, args.tbl_name, args.filter, limit, frame))
+
+
+def _around(database: Database, raw: bytes, entry: TableEntry, count: int) -> tuple[bytes, bytes]:
+    """All but the partitions; names are spelled as the request spells them."""
+    if entry.body is None or _GROUPED in entry.body:
+        raise Decline(Reason.ARGUMENTS)
+    before, after = around_structs(1, wrapped=False)
+    root = b"" if entry.location is None else _text(_ROOT, entry.location)
+    head = (before, _text(_DATABASE, database.raw), _text(_TABLE, raw), root, _LISTED, _COUNT.pack(count))
+    return b"".join(head), b"".join((STOP, _text(_CATALOG, database.raw_catalog), STOP, after))
+
+
+def _text(field: int, value: bytes) -> bytes:
+    return b"\x0b" + field.to_bytes(2, "big") + _COUNT.pack(len(value)) + value
