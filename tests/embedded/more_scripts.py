@@ -355,7 +355,46 @@ def tables_without_places(db: str) -> list[Step]:
     return [*steps, ("drop_database", {"name": db, "deleteData": True, "cascade": True})]
 
 
+def renamed(db: str) -> list[Step]:
+    """Partitions of tables that were made as managed ones move when they are renamed; of external ones they stay."""
+    steps: list[Step] = []
+    outside = {"EXTERNAL": "TRUE"}
+    cases: dict[str, dict[str, Any]] = {
+        "made": {"tableType": "MANAGED_TABLE"},
+        "told": {"parameters": {**outside, "TRANSLATED_TO_EXTERNAL": "TRUE"}},
+        "purged": {"parameters": {**outside, "external.table.purge": "TRUE"}},
+        "outside": {"parameters": outside},
+    }
+    for name, fields in cases.items():
+
+        def rename(to: str, place: str | None, name: str = name) -> Step:
+            after = partition(db, name, [to], sd=descriptor(location=place))
+            return "rename_partition", {"db_name": db, "tbl_name": name, "part_vals": ["1"], "new_part": after}
+
+        of = {"db_name": db, "tbl_name": name}
+        steps += [
+            ("create_table", {"tbl": table(db, name, partitionKeys=[field("p")], **fields)}),
+            ("add_partition", {"new_part": partition(db, name, ["1"])}),
+            rename("2", None),
+            rename("3", "file:/no/such/place"),
+            *(("get_partition", {**of, "part_vals": [value]}) for value in ("1", "2", "3")),
+        ]
+    buckets = descriptor([field("a"), field("b")], bucketCols=["a"], numBuckets=2)
+    other = descriptor([field("x"), field("b")], "file:/tmp/elsewhere", bucketCols=["a"], numBuckets=2)
+    connector = struct("DataConnector", name=f"{db}_dc", type="mysql", url="jdbc:mysql://h/d")
+    name = f"{db}_dc"
+    return [
+        *steps,
+        ("create_table", {"tbl": table(db, "b", sd=buckets, parameters=outside)}),
+        ("alter_table", {"dbname": db, "tbl_name": "b", "new_tbl": table(db, "b", sd=other, parameters=outside)}),
+        ("create_dataconnector_req", {"connectorReq": struct("CreateDataConnectorRequest", connector=connector)}),
+        ("get_dataconnector_req", {"request": struct("GetDataConnectorRequest", connectorName=name)}),
+        ("drop_dataconnector_req", {"dropDcReq": struct("DropDataConnectorRequest", connectorName=name)}),
+    ]
+
+
 MORE_SCRIPTS = {
+    "renamed": renamed,
     "tables_without_places": tables_without_places,
     "groups": groups,
     "exchanges": exchanges,

@@ -46,7 +46,7 @@ def create_dataconnector_req(call: Call, args: Struct) -> None:
         "URL": connector.url,
         "COMMENT": connector.description,
         "OWNER_NAME": connector.ownerName if connector.ownerName is not None else call.user,
-        "OWNER_TYPE": owner_type_name(connector.ownerType),
+        "OWNER_TYPE": owner_type_name(connector.ownerType) or "USER",
         "CREATE_TIME": call.now,
     }
     call.execute(insert(T.DATACONNECTORS), row)

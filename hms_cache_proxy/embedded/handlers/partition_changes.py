@@ -20,7 +20,7 @@ from hms_cache_proxy.embedded.failures import (
     meta,
 )
 from hms_cache_proxy.embedded.handlers import partitions as reading
-from hms_cache_proxy.embedded.handlers.table_changes import owns_data
+from hms_cache_proxy.embedded.handlers.table_changes import is_translated, owns_data
 from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows.privileges import copy_to_partitions
@@ -415,9 +415,12 @@ def _rename(
         raise invalid_operation(f"Partition already exists:{database_name}.{names.fold(table)}.[{listed}]")
     if after.sd is None:
         raise meta("java.lang.NullPointerException: the partition has no storage descriptor")
-    old_location = part.partition.sd.location
+    old_location, new_location = part.partition.sd.location, after.sd.location
     after.sd.location = old_location
-    if owns_data(row.table) and row.table.tableType == "MANAGED_TABLE" and old_location:
+    managed = owns_data(row.table) and row.table.tableType == "MANAGED_TABLE"
+    if old_location and (managed or is_translated(row.table)):
+        if new_location is None:
+            raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
         target = f"{row.table.sd.location}/{new_name}"
         if call.warehouse.exists(target):
             raise invalid_operation(

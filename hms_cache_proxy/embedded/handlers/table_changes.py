@@ -298,11 +298,12 @@ def alter(call: Call, catalog: str, database: str, name: str, table: Struct, *, 
 def _keeps_place(table: Struct, before: Struct) -> bool:
     """Is it the metastore that says where a renamed table lies? Then its files are not counted anew."""
     if before.tableType == "EXTERNAL_TABLE":
-        return not _is_translated(before) or _is_translated(table)
+        return not is_translated(before) or is_translated(table)
     return before.tableType not in _VIEWS and table.sd.location in (None, "", before.sd.location)
 
 
-def _is_translated(table: Struct) -> bool:
+def is_translated(table: Struct) -> bool:
+    """Was it made as a managed one?"""
     return bool((table.parameters or {}).get("TRANSLATED_TO_EXTERNAL", "").upper() == "TRUE")
 
 
@@ -338,6 +339,10 @@ def _check_new(table: Struct, before: Struct, properties: dict[str, str]) -> Non
     if [key.name.lower() for key in table.partitionKeys or ()] != [key.name for key in before.partitionKeys]:
         raise invalid_operation("partition keys can not be changed.")
     columns.check_change(before.sd.cols, table.sd.cols or [])
+    names_of_columns = {column.name.lower() for column in table.sd.cols}
+    gone = [name for name in table.sd.bucketCols or () if name.lower() not in names_of_columns]
+    if gone:
+        raise invalid_operation(f"Bucket columns - [{', '.join(gone)}] doesn't match with any table columns")
 
 
 def _rename(call: Call, row: rows.Row, table: Struct, catalog: str, new_database: str, new_name: str) -> int:
@@ -365,7 +370,7 @@ def _rename(call: Call, row: rows.Row, table: Struct, catalog: str, new_database
     assert old_database is not None
     external = before.tableType == "EXTERNAL_TABLE"
     default = transformer.table_path(old_database[1], before.tableName, call.warehouse, external=external)
-    stays = external and not (_is_translated(before) and _is_translated(table))
+    stays = external and not (is_translated(before) and is_translated(table))
     if stays or path_text(before.sd.location) != default:
         table.sd.location = before.sd.location
         return found_database[0]
