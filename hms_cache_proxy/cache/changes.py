@@ -77,7 +77,8 @@ class Changes:
     `touched`: targets whose versions rise beyond those of what changes here. `complete` and `incomplete`: lists
     (`targets.databases`, `targets.tables`) that now have, or no longer have, all their names. `marks`: what a target of
     `targets.MARKED` is known by from now on; None = its changes are not noticed. `reset`: all entries
-    lose their validity before anything here is applied; the only way in which the cursor may go back.
+    lose their validity before anything here is applied; the only way in which the cursor may go back. `transactions`:
+    the follower's notes of open transactions, as it wants them back after a restart; None = as they are.
     """
 
     cursor: int
@@ -96,6 +97,7 @@ class Changes:
     marks: dict[Target, bytes | None] = field(default_factory=dict)
     touched: set[Target] = field(default_factory=set)
     held: frozenset[Target] = frozenset()
+    transactions: bytes | None = None
 
     def admitted_bytes(self) -> int:
         """About how much the cache grows by this: what `max_bytes` is held against."""

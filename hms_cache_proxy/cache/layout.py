@@ -7,6 +7,7 @@ A partition *set* (u32) is one complete collection of a table's partitions; a re
     meta        b"meta"                    Meta (below)
                 b"identity"                JSON: format, store identity, scope
                 b"boot"                    boot id of the last writer
+                b"transactions"            the follower's notes of open transactions
     objects     gen b"d" cat \\0 db         u8 flags (1 remote), then the Database struct
                 gen b"n" cat \\0 db \\0 tbl  a name in a listing: NAME_ROW, type, reason
                 gen b"t" cat \\0 db \\0 tbl  a loaded table: TABLE_ROW, type, location, partition keys, the Table struct
@@ -55,6 +56,7 @@ _LENGTH: Final = Struct(">I")
 META_KEY: Final = b"meta"
 IDENTITY_KEY: Final = b"identity"
 BOOT_KEY: Final = b"boot"
+TRANSACTIONS_KEY: Final = b"transactions"
 SWEEP_VERSIONS: Final = b"versions"
 
 NAME_ROW: Final = Struct(">QBH")  # table id, flags, length of the type; then the type, then the reason it is not loaded

@@ -50,7 +50,8 @@ MAX_VERSIONS: Final = 2_000_000  # rows of `versions`; beyond them every target 
 
 
 class CacheWriter:
-    """The open cache. `rebuilt` says why the file that was there was not used, None if it was (or there was none)."""
+    """The open cache. `rebuilt` says why the file that was there was not used, None if it was (or there was none);
+    `transactions` is what the last commit that gave any has noted of open ones."""
 
     def __init__(self, environment: Environment, page: StatePage, *, max_bytes: int, rebuilt: str | None) -> None:
         self._environment = environment
@@ -62,6 +63,7 @@ class CacheWriter:
         self.rebuilt = rebuilt
         with environment.env.begin(write=True) as txn:
             self.meta = Meta.unpack(txn.get(layout.META_KEY, db=environment.meta))
+            self.transactions: bytes = txn.get(layout.TRANSACTIONS_KEY, b"", db=environment.meta)
             _forget_loads(environment, txn, self.meta)
         self._publish()
 
@@ -96,10 +98,13 @@ class CacheWriter:
             raise AssertionError(f"cursor back from {self.meta.cursor} to {changes.cursor} without a reset")
         self._admit(changes)
         fillings = {number: replace(filling) for number, filling in self._fillings.items()}
+        notes = self.transactions if changes.transactions is None else changes.transactions
 
         def apply(txn: Any) -> Meta:
             if txn.get(layout.META_KEY, db=self._environment.meta) != self.meta.pack():
                 raise CacheError("another process has written to the cache; this one must begin anew")
+            if notes != self.transactions:
+                txn.put(layout.TRANSACTIONS_KEY, notes, db=self._environment.meta)
             return _Step(self._environment, txn, self.meta, self._interners, self._fillings).apply(changes)
 
         try:
@@ -107,6 +112,7 @@ class CacheWriter:
         except BaseException:
             self._fillings = fillings
             raise
+        self.transactions = notes
         files.lengthen(self._environment.env, self._environment.path)
         self._publish()
         self._forget_interners()

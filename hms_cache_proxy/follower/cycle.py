@@ -125,7 +125,7 @@ class Cycle:
         self._fences = fences
         self._page = page
         self._settings = settings
-        self._transactions = Transactions()
+        self._transactions = Transactions(writer.transactions)
         self._work: Work | None = None
         self._verified = False
         self._distrusted: ResetReason | None = None
@@ -178,6 +178,9 @@ class Cycle:
                 reading, outcome, affected = self._read(source, tickets, chunk)
                 overtaken = step.overtaken(self._log.overtaken(source), reading.read)
             reading.changes.held = overtaken
+            transactions = self._transactions.after(affected, reading.open_writes)
+            if not self._store.identity.exact:
+                reading.changes.transactions = transactions.packed()
             reading.changes.done_ticket = ticket
             # Also a ticket that asks for nothing (a lock's) must be published: its fence is lifted by the number.
             if outcome.changed or tickets or ticket > self._writer.meta.done_ticket:
@@ -189,7 +192,7 @@ class Cycle:
         self._log.committed()
         self._verified = True
         self._distrusted = None
-        self._transactions.learn(affected, reading.open_writes)
+        self._transactions = transactions
         self._fences.done(ticket)
         self._page[Slot.BEGAN_NS] = began_ns
         unlogged = self._unlogged(outcome.event_id, expected) if outcome.reset is None else None
@@ -289,7 +292,7 @@ class Cycle:
 
     def _start_again(self, source: Snapshot, reason: ResetReason) -> tuple[Reading, Outcome, Affected]:
         """Everything loses its validity, in the commit that moves the cursor to this snapshot."""
-        self._transactions.clear()
+        self._transactions = Transactions()
         self._page[Slot.EXPECTED_EVENT] = 0
         self._log.begin(source)
         work = self._work = Work(all_databases=True)

@@ -178,15 +178,24 @@ class Transactions:
     """Which tables an open transaction writes, as far as the log told; bounded, the oldest are forgotten
     first.
 
-    Transactions that were open when this process began come from the database (`also` in its first step); later ones
-    from ALLOC_WRITE_ID_EVENT rows. What is found in neither is looked up in the snapshot.
+    Transactions that were open when this process began come from the cache (`packed`) and from the database (`also` in
+    its first step); later ones from ALLOC_WRITE_ID_EVENT rows. What is found in none is looked up in the snapshot.
     """
 
     __slots__ = ("_limit", "_tables")
 
-    def __init__(self, limit: int = 100_000) -> None:
+    def __init__(self, packed: bytes = b"", limit: int = 100_000) -> None:
+        """`packed`: what `packed()` gave."""
         self._tables: OrderedDict[int, frozenset[TableKey]] = OrderedDict()
         self._limit = limit
+        parts = packed.split(targets.SEPARATOR) if packed else []
+        for number, catalog, database, table in zip(*(parts[at::4] for at in range(4)), strict=True):
+            self._add(int(number), (catalog, database, table))
+
+    def packed(self) -> bytes:
+        """For the cache: where a store cannot tell what a transaction writes, the next process has it from there."""
+        pairs = ((number, table) for number, tables in self._tables.items() for table in sorted(tables))
+        return targets.SEPARATOR.join(part for number, table in pairs for part in (b"%d" % number, *table))
 
     def resolve(self, affected: Affected, look_up: LookUp) -> Affected:
         """`affected` and the tables of the transactions that ended in it; those whose beginning was not seen are
@@ -207,15 +216,20 @@ class Transactions:
         touched = frozenset(targets.table(*key) for key in ended)
         return Affected.merge((affected, Affected(tables=frozenset(ended), targets=touched)))
 
-    def learn(self, affected: Affected, also: Iterable[tuple[int, TableKey]] = ()) -> None:
-        """After the commit: remembers what `affected` and `also` told, forgets the transactions that ended."""
-        for number, table in chain(affected.write_ids, also):
-            self._tables[number] = self._tables.get(number, frozenset()) | {table}
+    def after(self, affected: Affected, also: Iterable[tuple[int, TableKey]] = ()) -> Transactions:
+        """What is known once this is committed: also what `affected` and `also` told, without those that ended."""
+        begun = list(chain(affected.write_ids, also))
+        if not begun and self._tables.keys().isdisjoint(affected.ended):
+            return self
+        known = Transactions(limit=self._limit)
+        known._tables = self._tables.copy()
+        for number, table in begun:
+            known._add(number, table)
         for number in affected.ended:
-            self._tables.pop(number, None)
-        while len(self._tables) > self._limit:
-            self._tables.popitem(last=False)
+            known._tables.pop(number, None)
+        while len(known._tables) > self._limit:
+            known._tables.popitem(last=False)
+        return known
 
-    def clear(self) -> None:
-        """Forget all: the log is no longer the one that was followed."""
-        self._tables.clear()
+    def _add(self, number: int, table: TableKey) -> None:
+        self._tables[number] = self._tables.get(number, frozenset()) | {table}

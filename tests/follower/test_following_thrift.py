@@ -9,6 +9,13 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from hive_metastore.ttypes import (  # type: ignore[import-untyped]  # generated
+    AllocateTableWriteIdsRequest,
+    CommitTxnKeyValue,
+    CommitTxnRequest,
+    GetTableRequest,
+    OpenTxnRequest,
+)
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import TableEntry
@@ -71,6 +78,30 @@ def test_concurrent_changes_are_never_shown_torn(
     assert seen["partitions"] > 100 and seen["held"] > 5, seen
     followed.loaded()
     Comparison(followed, oracle, name).all()
+
+
+def test_a_transaction_that_ends_after_a_restart_of_the_follower(
+    hms42: Metastore, client42: MetastoreClient, oracle: Oracle, thrift: Follow, name: str
+) -> None:
+    """Nothing but the log told which table it writes, and that was read by the process before."""
+    objects.create_database(client42, name)
+    objects.create_table(client42, objects.table(name, "t", parameters={"_meta_k": "0"}))
+    table = client42.get_table_req(GetTableRequest(dbName=name, tblName="t")).table
+    followed = thrift(hms42, include=f"{name}.*", follower__revalidate_interval_s=3600)
+    followed.loaded()
+    transaction = client42.open_txns(OpenTxnRequest(1, "tests", "tests")).txn_ids[0]
+    client42.allocate_table_write_ids(AllocateTableWriteIdsRequest(name, "t", txnIds=[transaction]))
+    followed.confirmed()
+    followed.kill()
+    followed.start()
+    followed.confirmed()
+    client42.commit_txn(CommitTxnRequest(transaction, keyValue=CommitTxnKeyValue(table.id, "_meta_k", "42")))
+    followed.confirmed()
+    Comparison(followed, oracle, name).all()
+    with followed.reader.snapshot() as cache:
+        entry = cache.table(CATALOG, name.encode(), b"t")
+        assert isinstance(entry, TableEntry) and entry.body is not None
+        assert b"_meta_k\x00\x00\x00\x0242" in entry.body
 
 
 def _check(followed: Followed, database: str, seen: dict[str, int]) -> None:

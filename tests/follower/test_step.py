@@ -125,11 +125,13 @@ def test_transactions_name_their_tables_when_they_end() -> None:
     known = Transactions()
     begun = Affected(write_ids=frozenset({(3, T)}))
     assert known.resolve(begun, no_transactions) == begun
-    known.learn(begun)
+    known = known.after(begun)
     ended = Affected(ended=frozenset({3, 99}))
     for _ in range(2):  # until the commit has happened, the answer is the same
         assert known.resolve(ended, no_transactions).tables == {T}
-    known.learn(ended)
+    assert Transactions(known.packed()).resolve(ended, no_transactions).tables == {T}, "in the next process"
+    known = known.after(ended)
+    assert known.packed() == b""
     assert known.resolve(ended, no_transactions).tables == set()
     both = Affected(write_ids=frozenset({(5, T)}), ended=frozenset({5}))
     assert known.resolve(both, no_transactions).tables == {T}
@@ -138,7 +140,7 @@ def test_transactions_name_their_tables_when_they_end() -> None:
 def test_transactions_are_bounded() -> None:
     known = Transactions(limit=2)
     for number in (1, 2, 3):
-        known.learn(Affected(write_ids=frozenset({(number, T)})))
+        known = known.after(Affected(write_ids=frozenset({(number, T)})))
     assert known.resolve(Affected(ended=frozenset({1})), no_transactions).tables == set()
     assert known.resolve(Affected(ended=frozenset({3})), no_transactions).tables == {T}
 
@@ -151,7 +153,7 @@ def test_transactions_that_began_unseen_are_looked_up() -> None:
         return [(9, b"d", b"t")]
 
     known = Transactions()
-    known.learn(Affected(write_ids=frozenset({(3, (b"hive", b"d", b"u"))})))
+    known = known.after(Affected(write_ids=frozenset({(3, (b"hive", b"d", b"u"))})))
     affected = known.resolve(Affected(ended=frozenset({3, 9, 7})), look_up)
     assert affected.tables == {T, (b"hive", b"d", b"u")}
     assert asked == [[7, 9]]
