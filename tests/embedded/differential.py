@@ -7,13 +7,18 @@ themselves only where they are alike. Must not know: what the calls mean.
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.spec import Struct
 from tests.methods.oracle import Oracle
 
 Step = tuple[str, dict[str, Any]]
+ELSEWHERE = "file:/ELSEWHERE"
+"""In arguments: a directory outside of the warehouses, another one for each metastore, as both run on this machine."""
 _TIME = re.compile(rb"\b1[789]\d{8}\b|(?<=_old_)\d{4}(_\d\d){5}")  # seconds; in the names of replaced plans
 UNORDERED = ("get_tables", "get_tables_by_type", "get_all_tables", "get_table_meta")  # as Hive's database likes
 _GRANTS = ("PrivilegeGrantInfo", "HiveObjectPrivilege")  # likewise
@@ -34,12 +39,13 @@ class Asked:
         self._oracle = Oracle("{}:{}".format(*address))
         self._address = address
         self._database = database.encode()
-        self._places = [(place.encode(), name) for place, name in places.items()]
+        self._elsewhere = f"{tempfile.gettempdir()}/{database}_{address[1]}"
+        self._places = [(place.encode(), name) for place, name in {**places, self._elsewhere: b"/ELSEWHERE"}.items()]
 
     def ask(self, method: str, arguments: dict[str, Any]) -> Any:
         """The reply in a form that can be compared; `closed` where the connection was closed instead."""
         try:
-            reply = self._common(self._oracle.ask(method, **arguments).plain)
+            reply = self._common(self._oracle.ask(method, **self._own(arguments)).plain)
         except ConnectionError:
             self._oracle.reconnect()
             return "closed"
@@ -49,10 +55,23 @@ class Asked:
 
     def value(self, method: str, arguments: dict[str, Any]) -> Any:
         """What a call gives, as it is: numbers that later calls need."""
-        return self._oracle.ask(method, **arguments).value.success
+        return self._oracle.ask(method, **self._own(arguments)).value.success
 
     def close(self) -> None:
         self._oracle.close()
+        shutil.rmtree(self._elsewhere, ignore_errors=True)
+
+    def _own(self, value: Any) -> Any:
+        """Arguments with this metastore's own directory where they say ELSEWHERE."""
+        if isinstance(value, str):
+            return value.replace(ELSEWHERE, f"file:{self._elsewhere}")
+        if isinstance(value, list):
+            return [self._own(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self._own(item) for key, item in value.items()}
+        if isinstance(value, Struct):
+            return type(value)(**{name: self._own(field) for name, field in value.__dict__.items()})
+        return value
 
     def _common(self, value: Any) -> Any:
         """Own places and names made common."""

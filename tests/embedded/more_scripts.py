@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.embedded.differential import Step, struct
+from tests.embedded.differential import ELSEWHERE, Step, struct
 from tests.embedded.scripts import descriptor, field, partition, request, table
 
 EXTERNAL = {"EXTERNAL": "TRUE"}
@@ -86,7 +86,7 @@ def groups(db: str) -> list[Step]:
 
 def _grouping(db: str) -> Any:
     parameters = {**EXTERNAL, "hive.hcatalog.partition.spec.grouping.enabled": "true"}
-    return table(db, "p1", partitionKeys=_KEYS, parameters=parameters, sd=descriptor(location="file:/tmp/elsewhere"))
+    return table(db, "p1", partitionKeys=_KEYS, parameters=parameters, sd=descriptor(location=ELSEWHERE))
 
 
 def exchanges(db: str) -> list[Step]:
@@ -380,7 +380,7 @@ def renamed(db: str) -> list[Step]:
             *(("get_partition", {**of, "part_vals": [value]}) for value in ("1", "2", "3")),
         ]
     buckets = descriptor([field("a"), field("b")], bucketCols=["a"], numBuckets=2)
-    other = descriptor([field("x"), field("b")], "file:/tmp/elsewhere", bucketCols=["a"], numBuckets=2)
+    other = descriptor([field("x"), field("b")], ELSEWHERE, bucketCols=["a"], numBuckets=2)
     connector = struct("DataConnector", name=f"{db}_dc", type="mysql", url="jdbc:mysql://h/d")
     name = f"{db}_dc"
     return [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.embedded.differential import Step, struct
+from tests.embedded.differential import ELSEWHERE, Step, struct
 
 
 def field(name: str, kind: str | None = "string", comment: str | None = None) -> Any:
@@ -88,7 +88,7 @@ def databases(db: str) -> list[Step]:
 def tables(db: str) -> list[Step]:
     view = {"tableType": "VIRTUAL_VIEW", "viewOriginalText": "x", "viewExpandedText": "y"}
     keys = [field("p"), field("q", "int")]
-    elsewhere = descriptor([field("a", "string")], "file:/tmp/elsewhere")
+    elsewhere = descriptor([field("a", "string")], ELSEWHERE)
 
     def inserted(name: str, **fields: Any) -> dict[str, Any]:
         data = struct("FireEventRequestData", insertData=struct("InsertEventRequestData", **fields))

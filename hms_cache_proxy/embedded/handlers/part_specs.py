@@ -90,14 +90,24 @@ def get_partitions_pspec(call: Call, args: Struct) -> list[Struct]:
     """A table's partitions as one group, or grouped where the table's parameters ask for it."""
     if args.tbl_name is None:
         raise internal("the table has no name")
-    row = _found(call, args.db_name, args.tbl_name)
-    return _groups(row.table, [part.partition for part in reading.all_of(call, row, args.max_parts)])
+    shown = args.tbl_name.lower()
+    row = reading.found(call, args.db_name, shown)
+    partitions = [part.partition for part in reading.all_of(call, row, _short(args.max_parts))]
+    return _groups(row.table, partitions, catName=row.table.catName, dbName=row.table.dbName, tableName=shown)
 
 
 def get_part_specs_by_filter(call: Call, args: Struct) -> list[Struct]:
     """The same of those that a filter selects."""
-    row = _found(call, args.db_name, args.tbl_name)
-    return _groups(row.table, reading.by_filter(call, args.db_name, None, args.tbl_name, args.filter, args.max_parts))
+    row = reading.found(call, args.db_name, args.tbl_name)
+    limit = _short(args.max_parts)
+    chosen = reading.by_filter(call, args.db_name, None, args.tbl_name, args.filter, limit)
+    catalog, database = names.as_written(args.db_name)
+    return _groups(row.table, chosen, catName=catalog, dbName=database, tableName=args.tbl_name)
+
+
+def _short(number: int) -> int:
+    """What Java's cast leaves of a limit: its lowest 16 bits."""
+    return (number + 0x8000 & 0xFFFF) - 0x8000
 
 
 def _found(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
@@ -105,12 +115,11 @@ def _found(call: Call, database: str, table: str, catalog: str | None = None) ->
     return found(call, found_catalog, found_database, table)
 
 
-def _groups(table: Struct, partitions: list[Struct]) -> list[Struct]:
+def _groups(table: Struct, partitions: list[Struct], **place: str) -> list[Struct]:
     if (table.parameters or {}).get(_GROUPED, "").lower() == "true":
         return grouped(table, partitions)
-    listed = new("PartitionListComposingSpec", partitions=partitions)
-    place = {"catName": table.catName, "dbName": table.dbName, "tableName": table.tableName}
-    return [new("PartitionSpec", **place, rootPath=table.sd.location, partitionList=listed)]
+    composed = new("PartitionListComposingSpec", partitions=partitions)
+    return [new("PartitionSpec", **place, rootPath=table.sd.location, partitionList=composed)]
 
 
 def get_partitions_with_specs(call: Call, args: Struct) -> Struct:

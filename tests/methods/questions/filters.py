@@ -156,8 +156,8 @@ def by_filter() -> Iterator[Question]:
                 yield Question("get_partitions_by_filter_req", {"req": request}, reason)
                 if table in IN_SPECS:
                     arguments = {"db_name": DB, "tbl_name": table, "filter": text, "max_parts": -1}
-                    known = HIT if table == b"Absent " else reason
-                    yield Question("get_part_specs_by_filter", arguments, known, reason_31=known and reason_31)
+                    known, known_31 = (HIT, HIT) if table == b"Absent " else (reason, reason_31)
+                    yield Question("get_part_specs_by_filter", arguments, known, reason_31=known_31)
     no_filter = {"db_name": DB, "tbl_name": b"keyed", "filter": None, "max_parts": 3}
     yield Question("get_partitions_by_filter", no_filter)
     no_catalog = struct("GetPartitionsByFilterRequest", dbName=DB, tblName=b"keyed", filter=b'dt = "a"')
