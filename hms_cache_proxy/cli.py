@@ -19,7 +19,7 @@ import click
 
 from hms_cache_proxy import __version__
 from hms_cache_proxy.config import ADMIN_URL_VARIABLE, CONFIG_FILE_VARIABLE, HTTP_URL_VARIABLE, Config, load
-from hms_cache_proxy.errors import ConfigError, ProxyError
+from hms_cache_proxy.errors import ConfigError, ProxyError, one_line
 from hms_cache_proxy.lean import import_structlog
 from hms_cache_proxy.pipeline.advise.command import advise
 from hms_cache_proxy.pipeline.commands import audit, snapshot
@@ -45,15 +45,15 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except click.Abort:
-        _fail(Exception("interrupted"), INTERRUPTED)
+        _fail("interrupted", INTERRUPTED)
     except ConfigError as error:
         _fail(error, 2)
     except ProxyError as error:
         _fail(error, 1)
 
 
-def _fail(error: Exception, code: int) -> None:
-    click.echo(f"hms-cache-proxy: {' '.join(str(error).split())}", err=True)
+def _fail(error: Exception | str, code: int) -> None:
+    click.echo(one_line(error), err=True)
     sys.exit(code)
 
 
@@ -113,10 +113,9 @@ def serve(file: str | None, **options: object) -> None:
     config = _load(file, options)
     _needs_something_to_answer_from(config)
     import_structlog()
-    from hms_cache_proxy import log, supervisor
+    from hms_cache_proxy import serving
 
-    log.setup(config, "supervisor")
-    sys.exit(supervisor.run(config))
+    serving.become(config)
 
 
 @commands.command("check-config")

@@ -23,6 +23,11 @@ This module imports nothing of the package.
 from __future__ import annotations
 
 
+def one_line(error: Exception | str) -> str:
+    """An error as the command line tells it."""
+    return f"hms-cache-proxy: {' '.join(str(error).split())}"
+
+
 class ProxyError(Exception):
     """Root of all errors that this package raises on purpose."""
 

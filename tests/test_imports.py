@@ -35,7 +35,7 @@ LAYERS = (
     {"methods"},
     {"recording"},
     {"server", "follower", "embedded"},
-    {"child", "supervisor"},
+    {"child", "serving", "supervisor"},
     {"doctor", "remote", "pipeline"},
     {"cli"},
     {"__main__"},
@@ -138,7 +138,7 @@ SQL = {"sqlalchemy", "sqlite3", "psycopg2"}
         ("follower.runner", COUNTING | SQL),
         ("follower.runner, hms_cache_proxy.store.sql_sqlite", COUNTING | {"psycopg2"}),
         ("embedded.runner", COUNTING | {"psycopg2", "lark", "prometheus_client"}),
-        ("supervisor", {"lark", *SQL}),
+        ("serving, hms_cache_proxy.supervisor", {"lark", *SQL}),
     ],
 )
 def test_processes_stay_small(module: str, others: set[str]) -> None:

@@ -35,6 +35,7 @@ from hms_cache_proxy.follower.examiner import Examiner
 from hms_cache_proxy.follower.mode import Mode
 from hms_cache_proxy.follower.pace import Chunks, Pace, Retry
 from hms_cache_proxy.follower.progress import Report
+from hms_cache_proxy.lean import give_back
 from hms_cache_proxy.metrics import FollowerMetrics
 from hms_cache_proxy.store.protocol import RawStore, StoreIdentity
 
@@ -129,6 +130,7 @@ class Runner:
         self._cycle: Cycle | None = None
         self._expired_s = 0.0
         self._to_bootstrap = bool(config.bootstrap)
+        self._settled = False
 
     def run(self) -> None:
         """Until SIGTERM."""
@@ -213,6 +215,9 @@ class Runner:
         assert self._writer is not None, "a cycle has a writer"
         self._report.step(outcome, self._writer, cycle.work, time.monotonic() - began_s)
         garbage = cycle.collect()
+        if not outcome.more and not self._settled:
+            self._settled = True
+            give_back()
         return outcome.more or garbage, outcome.changed
 
     def _bootstrap(self) -> None:

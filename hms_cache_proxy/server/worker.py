@@ -26,6 +26,7 @@ from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
+from hms_cache_proxy.lean import give_back
 from hms_cache_proxy.methods.decision import Decider
 from hms_cache_proxy.methods.dispatch import Dispatcher
 from hms_cache_proxy.methods.loading.dispatcher import LoadingDispatcher
@@ -210,6 +211,7 @@ async def _serve(
     server = await loop.create_server(lambda: Client(hub), sock=listener, backlog=BACKLOG)
     gc.collect()
     gc.freeze()  # what is there now stays: the collector need not look at it again
+    give_back()
     log.info("worker listens", worker=index, listen=str(config.listen))
     hub.spawn(hub.sweep(_sweep_interval_s(config)), "sweep")
     hub.spawn(_flush(metrics), "flush metrics")

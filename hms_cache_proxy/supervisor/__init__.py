@@ -34,6 +34,7 @@ from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Address, Config
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
+from hms_cache_proxy.lean import give_back
 from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.recording import start as recordings
 from hms_cache_proxy.supervisor import datadir, ports
@@ -190,6 +191,7 @@ class Supervisor:
         }
         datadir.announce(self._config, facts)
         upstream = [address.uri for address in self._config.upstream]
+        give_back()
         log.info("started", version=__version__, workers=len(self._workers), upstream=upstream, **facts)
 
     def _signalled(self, name: str) -> None:

@@ -96,7 +96,6 @@ def test_an_upstream_and_an_embedded_metastore(here: Callable[..., Done]) -> Non
         (["status"], {"HMS_CACHE_PROXY_URL": "http://127.0.0.1:1"}, 1, "http://127.0.0.1:1/status: no answer"),
         (["flush", "--all", "--url", "http://127.0.0.1:1"], {}, 1, "it is asked at its `admin.listen` address: --url"),
         (["status", "--url", "127.0.0.1:9084"], {}, 1, "'127.0.0.1:9084' is not http://HOST:PORT"),
-        (["serve", "--upstream", "thrift://h:1", "--data-dir", "/dev/null"], {}, 1, "data directory /dev/null: File"),
         (["flush", "--all"], {"HMS_CACHE_PROXY_ADMIN_TOKEN_FILE": "/nonexistent"}, 2, "admin.token_file: cannot read"),
     ],
 )
@@ -104,6 +103,19 @@ def test_errors_are_one_line(
     here: Callable[..., Done], arguments: list[str], environment: dict[str, str], code: int, words: str
 ) -> None:
     done = here(*arguments, **environment)
+    assert done.returncode == code
+    assert words in one_line(done)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("--upstream", "thrift://h:1", "--data-dir", "/dev/null"), 1, "data directory /dev/null: File"),
+        (("--upstream", "thrift://h:1", "--listen", "192.0.2.1:9083"), 2, "listen: cannot listen on 192.0.2.1:9083"),
+    ],
+)
+def test_errors_of_the_supervisor_are_one_line(tmp_path: Path, arguments: list[str], code: int, words: str) -> None:
+    done = run("serve", *arguments, HMS_CACHE_PROXY_DATA_DIR=str(tmp_path / "data"))
     assert done.returncode == code
     assert words in one_line(done)
 

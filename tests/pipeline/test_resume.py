@@ -84,16 +84,17 @@ def swap(world: World, place: Path) -> None:
     first = json.loads((place / NAME / "tables.json").read_text())[0]
     (read,) = map(_LOADED[rows.TABLES], first)
     database, was_read = read.database[1].decode(), {table.name.decode() for table in read.tables}
-    notes = [note for note in world.changes.world.tables if note.database == database]
-    one = next(note for note in notes if note.kind == "partitioned" and note.name in was_read)
-    other = next(note for note in notes if note.name not in was_read)
+    notes = world.changes.world.tables
+    here = [note for note in notes if note.database == database and note.name in was_read]
+    one = next(note for note in here if note.kind == "partitioned")
+    other = next(note for note in notes if note not in here)
     table = world.changes._table(one)
-    world.client.drop_table(database, other.name, False)
-    table.tableName = other.name
+    world.client.drop_table(other.database, other.name, False)
+    table.dbName, table.tableName = other.database, other.name
     world.client.alter_table(database, one.name, table)
     world.changes.world.tables.remove(other)
     world.changes.world.dropped.append((database, one.name))
-    one.name = other.name
+    one.database, one.name = other.database, other.name
 
 
 def cannot_go_on(world: World, spark: SparkSession, left: Path) -> None:
