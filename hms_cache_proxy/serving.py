@@ -1,7 +1,7 @@
 """The supervisor's process once its settings are known: `python -m hms_cache_proxy.serving DESCRIPTOR ...`.
 
 Job: `become` replaces the process that has read and validated the settings by one that only has them; `main` is that
-one. What reads options and validates settings (click, pydantic) stays behind: 18 MB for as long as the proxy runs.
+one. What reads options and validates settings (click, pydantic) stays behind: 8 MB for as long as the proxy runs.
 Process id, open files, environment and limits are the same ones. Must not know: where settings come from.
 
 The settings are handed over in an anonymous file in memory, so that secrets are neither in the arguments nor in the
