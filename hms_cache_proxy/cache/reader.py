@@ -264,25 +264,19 @@ class CacheSnapshot:
             return ABSENT
         return ABSENT if self.database(catalog, database) is ABSENT else None
 
-    def table_list(self, catalog: bytes, database: bytes) -> list[tuple[bytes, bytes]] | None:
-        """(name, type) of all tables of a database in bytewise order; None if they are not all known."""
-        if not self.complete(targets.tables(catalog, database)):
-            return None
-        begin = b"%b\0%b\0" % (catalog, database)
-        cut, fixed, unpack = len(begin), layout.NAME_ROW.size, layout.NAME_ROW.unpack_from
-        return [(name[cut:], row[fixed : fixed + unpack(row)[2]]) for name, row in self._under(b"n", begin)]
-
-    def table_names(
+    def table_list(
         self, catalog: bytes, database: bytes, prefix: bytes = b"", limit: int | None = None
-    ) -> list[tuple[bytes, bool]] | None:
-        """(name, is it loaded) of the first `limit` tables of a database whose names begin with `prefix`, in bytewise
-        order; None if they are not all known."""
+    ) -> list[tuple[bytes, bytes, bool]] | None:
+        """(name, type, is it loaded) of the first `limit` tables of a database whose names begin with `prefix`, in
+        bytewise order; None if they are not all known."""
         if not self.complete(targets.tables(catalog, database)):
             return None
         begin = b"%b\0%b\0" % (catalog, database)
-        cut, unpack = len(begin), layout.NAME_ROW.unpack_from
-        rows = self._under(b"n", begin + prefix, limit)
-        return [(name[cut:], bool(unpack(row)[1] & layout.LOADED)) for name, row in rows]
+        cut, at, found = len(begin), layout.NAME_ROW.size, []
+        for name, row in self._under(b"n", begin + prefix, limit):
+            _, flags, kind = layout.NAME_ROW.unpack_from(row)
+            found.append((name[cut:], row[at : at + kind], bool(flags & layout.LOADED)))
+        return found
 
     def partition(self, entry: TableEntry, name: bytes, variant: Variant = Variant.SINGLE) -> bytes | None:
         """One `Partition` struct with its stop byte; None if the table has no such partition."""

@@ -84,10 +84,10 @@ def members(snapshot: CacheSnapshot, depends: tuple[bytes, ...]) -> tuple[bytes,
         if not all(_followed(snapshot, "", target) for target in found):
             return None
     for catalog, database in (target[1:].split(b"\0") for target in depends if target[:1] == b"l"):
-        listed = snapshot.table_names(catalog, database, limit=MAX_MEMBERS + 1)
-        if listed is None or len(listed) > MAX_MEMBERS or not all(loaded for _, loaded in listed):
+        listed = snapshot.table_list(catalog, database, limit=MAX_MEMBERS + 1)
+        if listed is None or len(listed) > MAX_MEMBERS or not all(loaded for _, _, loaded in listed):
             return None
-        found += [targets.table(catalog, database, name) for name, _ in listed]
+        found += [targets.table(catalog, database, name) for name, _, _ in listed]
     return tuple(found)
 
 

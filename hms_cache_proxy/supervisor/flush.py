@@ -81,7 +81,7 @@ class Flusher:
         reader = CacheReader(paths.cache(self._config), self._page)
         try:
             with reader.snapshot() as snapshot:
-                return [name for name, _ in snapshot.table_list(catalog, database) or []]
+                return [name for name, *_ in snapshot.table_list(catalog, database) or []]
         finally:
             reader.close()
 

@@ -49,7 +49,7 @@ def test_everything_of_a_step_and_the_page(shelf: Shelf) -> None:
         assert found is not None and found is not ABSENT
         assert (found.body, found.remote) == (b"database body", False)
         assert snapshot.database_list(b"hive") == [b"sales"]
-        assert snapshot.table_list(*DATABASE) == [(b"orders", b"MANAGED_TABLE")]
+        assert snapshot.table_list(*DATABASE) == [(b"orders", b"MANAGED_TABLE", True)]
         entry = snapshot.table(*TABLE)
         assert isinstance(entry, TableEntry)
         assert (entry.table_id, entry.body, entry.location) == (TABLE_ID, b"table body", LOCATION)
@@ -103,7 +103,7 @@ def test_names_with_a_common_beginning_stay_apart(shelf: Shelf) -> None:
     )
     with shelf.reader.snapshot() as snapshot:
         assert snapshot.database_list(b"hive") == [b"sales", b"sales2"]
-        assert snapshot.table_list(*DATABASE) == [(b"u", b"MANAGED_TABLE")]
+        assert snapshot.table_list(*DATABASE) == [(b"u", b"MANAGED_TABLE", True)]
 
 
 def test_single_partitions_change(shelf: Shelf) -> None:
@@ -153,13 +153,15 @@ def test_the_first_names_that_begin_so(shelf: Shelf) -> None:
     shelf.fill(days(1))
     shelf.writer.commit(Changes(cursor=11, stubs={key: stub for key, stub in stubs.items() if key != TABLE}))
     with shelf.reader.snapshot() as snapshot:
-        assert snapshot.table_names(*DATABASE) == [(name, name == b"orders") for name in sorted(names)]
+        assert [(name, loaded) for name, _, loaded in snapshot.table_list(*DATABASE) or ()] == [
+            (name, name == b"orders") for name in sorted(names)
+        ]
         for prefix in (b"", b"o", b"orders", b"orders_", long[:-1], long, long + b"a", b"z"):
             found = [name for name in sorted(names) if name.startswith(prefix)]
             for limit in (0, 1, 2, 3, 100):
-                given = snapshot.table_names(*DATABASE, prefix, limit)
-                assert given is not None and [name for name, _ in given] == found[:limit]
-        assert snapshot.table_names(b"hive", b"elsewhere") is None
+                given = snapshot.table_list(*DATABASE, prefix, limit)
+                assert given is not None and [name for name, *_ in given] == found[:limit]
+        assert snapshot.table_list(b"hive", b"elsewhere") is None
 
 
 def test_a_dropped_database_takes_everything_below(shelf: Shelf) -> None:
@@ -170,7 +172,10 @@ def test_a_dropped_database_takes_everything_below(shelf: Shelf) -> None:
         entry = snapshot.table(*stub)
         assert isinstance(entry, TableEntry)
         assert (entry.body, entry.reason_not_loaded, entry.table_type) == (None, "excluded", b"VIRTUAL_VIEW")
-        assert snapshot.table_list(*DATABASE) == [(b"left_out", b"VIRTUAL_VIEW"), (b"orders", b"MANAGED_TABLE")]
+        assert snapshot.table_list(*DATABASE) == [
+            (b"left_out", b"VIRTUAL_VIEW", False),
+            (b"orders", b"MANAGED_TABLE", True),
+        ]
     seq = shelf.writer.commit(Changes(cursor=12, databases={DATABASE: None}))
     with shelf.reader.snapshot() as snapshot:
         assert snapshot.database(*DATABASE) is ABSENT and snapshot.table(*TABLE) is ABSENT

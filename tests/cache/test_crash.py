@@ -38,7 +38,7 @@ def check_one_state(reader: CacheReader) -> int:
             assert decoded.parameters == {b"step": said}  # type: ignore[attr-defined]
         listed = snapshot.table_list(*DATABASE)
         assert listed is not None and len(listed) == 8
-        for name, _ in listed:
+        for name, *_ in listed:
             other = snapshot.table(*DATABASE, name)
             assert isinstance(other, TableEntry) and other.body == said
         absent = b"table%d" % ((number + 4) % 8)

@@ -152,7 +152,7 @@ class Comparison:
         tables = cache.table_list(CATALOG, name.encode())
         assert tables is not None
         names = sorted(self.oracle.get_all_tables(db_name=name))
-        assert [table for table, _ in tables] == names
+        assert [table for table, *_ in tables] == names
         for table in names:
             self.table(cache, name, table, left_out)
 

@@ -263,7 +263,7 @@ def test_include_and_exclude(hms42: Metastore, client42: MetastoreClient, follow
     with followed.reader.snapshot() as cache:
         assert cache.table(CATALOG, name.encode(), b"tmp_3") is ABSENT
         listed = cache.table_list(CATALOG, name.encode())
-    assert listed is not None and [table for table, _ in listed] == [b"kept", b"tmp_1", b"tmp_2"]
+    assert listed is not None and [table for table, *_ in listed] == [b"kept", b"tmp_1", b"tmp_2"]
 
 
 def test_latency_under_steady_changes(

@@ -76,7 +76,7 @@ def test_a_change_that_takes_longer_than_the_window(
         followed.confirmed()
         with followed.reader.snapshot() as cache:
             tables = cache.table_list(CATALOG, unique_name.encode())
-            assert tables is not None and b"late" in [name for name, _ in tables]
+            assert tables is not None and b"late" in [name for name, *_ in tables]
 
 
 def _changed(followed: Followed, changes: Changes) -> None:

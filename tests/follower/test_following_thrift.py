@@ -113,9 +113,9 @@ def _check(followed: Followed, database: str, seen: dict[str, int]) -> None:
         if listed is None or cache.holds((targets.tables(CATALOG, database.encode()),)):
             return
         for number in range(3):
-            mine = [name for name, _ in listed if name.startswith(b"t%d" % number)]
+            mine = [name for name, *_ in listed if name.startswith(b"t%d" % number)]
             assert len(mine) <= 1, "a table under both of its names"
-        for name, _ in listed:
+        for name, *_ in listed:
             if cache.holds((targets.table(CATALOG, database.encode(), name),)):
                 continue
             entry = cache.table(CATALOG, database.encode(), name)

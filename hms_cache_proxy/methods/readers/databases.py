@@ -79,12 +79,12 @@ def _listed(context: Context, database: Database, pattern: Pattern | None = None
         return success_strings([])
     limit = None if context.by_name else MAX_MATCHED if pattern else 2
     prefix = pattern.prefix if pattern else b""
-    rows = context.snapshot.table_names(database.catalog, database.name, prefix, limit)
+    rows = context.snapshot.table_list(database.catalog, database.name, prefix, limit)
     if rows is None:
         raise Decline(Reason.NOT_LOADED)
     if pattern and len(rows) == limit:
         raise Decline(Reason.ORDER)
-    tables = [name for name, _ in rows if not pattern or pattern.matches(name)]
+    tables = [name for name, *_ in rows if not pattern or pattern.matches(name)]
     context.unordered(len(tables))
     return success_strings(tables)
 
