@@ -24,6 +24,8 @@ MAX_FILTER_BYTES = 8192
 MAX_DEPTH = 50
 """Nested parentheses."""
 
+_KEYWORDS = "and|or|not|between|in|struct|values|const|date|timestamp|is|true|false|like"
+"""No names of keys without back-quotes, also where no table is there to have one (Filter.g4; 3.1 has fewer)."""
 _GRAMMAR = r"""
 ?start: either
 ?either: both (_OR both)*                 -> either
@@ -45,9 +47,9 @@ _OR.3: /or(?!\w)/i
 _NOT.3: /not(?!\w)/i
 _BETWEEN.3: /between(?!\w)/i
 LIKE.3: /like(?!\w)/i
-KEY.1: /[A-Za-z][A-Za-z0-9_]*/ | "`" /[A-Za-z0-9_]+/ "`"
+KEY.1: /(?!(?:WORDS)(?!\w))[a-z][a-z0-9_]*/i | "`" /[A-Za-z0-9_]+/ "`"
 %ignore /[ \t\r\n]+/
-"""
+""".replace("WORDS", _KEYWORDS)
 _FLIPPED: dict[str, Op] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 

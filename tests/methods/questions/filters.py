@@ -118,7 +118,10 @@ FILTERS: dict[bytes, dict[str, list[bytes]]] = {
         ],
     },
     b"plain": {HIT: [b""], "filter_unsupported": [b"x = 1"]},
-    b"Absent ": {HIT: [b"", b"x = 1"], "filter_unsupported": [b"x ="]},
+    b"Absent ": {
+        HIT: [b"", b"x = 1", b"dated = 1 or x not between 1 and 2"],
+        "filter_unsupported": [b"x =", b"x = 1 or date > '00'", b"TRUE = 1", b"1 < in", b"timestamp between 1 and 2"],
+    },
     b"insert_only": {"no_write_id": [b"", b'dt = "a"']},
     b"no_partitions_yet": {HIT: [b"", b'dt = "a"', b'dt > "a"']},
 }
