@@ -56,7 +56,6 @@ def test_the_metastore_is_an_upstream_like_any_other(embedded_proxy: Proxy) -> N
             assert event == 3
             proxy.wait_event(event)
 
-
             def answered_from_the_cache() -> bool:
                 assert client.get_table("d", "t").sd.location == made.sd.location
                 assert len(client.get_partition_names("d", "t", -1)) == 20
