@@ -33,7 +33,7 @@ from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.errors import CacheFull
 from hms_cache_proxy.follower import step
 from hms_cache_proxy.follower.affected import NOTHING, Affected
-from hms_cache_proxy.follower.events import Result
+from hms_cache_proxy.follower.events import Result, affects
 from hms_cache_proxy.follower.log import Followed, Log, OrderedLog
 from hms_cache_proxy.follower.reading import Limits, Reading
 from hms_cache_proxy.follower.step import Position, Reset, ResetReason, Transactions
@@ -66,6 +66,10 @@ class Tickets(Protocol):
     def done(self, last_ticket: int) -> None:
         """Every ticket up to this one is in the cache."""
         ...
+
+LOOK_BACK_EVENTS = 5_000
+"""Rows of the log before the one that a cache begins at, which are searched for transactions that are open then."""
+_OF_TRANSACTIONS = frozenset(("ALLOC_WRITE_ID_EVENT", "COMMIT_TXN", "ABORT_TXN"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +296,7 @@ class Cycle:
 
     def _start_again(self, source: Snapshot, reason: ResetReason) -> tuple[Reading, Outcome, Affected]:
         """Everything loses its validity, in the commit that moves the cursor to this snapshot."""
-        self._transactions = Transactions()
+        self._transactions = Transactions() if self._store.identity.exact else _begun_before(source)
         self._page[Slot.EXPECTED_EVENT] = 0
         self._log.begin(source)
         work = self._work = Work(all_databases=True)
@@ -344,6 +348,15 @@ class Cycle:
         changes.chunks.clear()
         changes.not_loaded.clear()
         return changes
+
+
+def _begun_before(source: Snapshot) -> Transactions:
+    """Which tables open transactions write, as the log's last rows tell, where nothing else does (Thrift)."""
+    known = Transactions()
+    for row in source.events(max(0, source.event_id - LOOK_BACK_EVENTS), LOOK_BACK_EVENTS):
+        if row.type in _OF_TRANSACTIONS:
+            known = known.after(affects(row)[0])
+    return known
 
 
 def _empty(changes: Changes) -> bool:

@@ -80,17 +80,22 @@ def test_concurrent_changes_are_never_shown_torn(
     Comparison(followed, oracle, name).all()
 
 
+@pytest.mark.parametrize("begun", ["before the cache", "before a restart"])
 def test_a_transaction_that_ends_after_a_restart_of_the_follower(
-    hms42: Metastore, client42: MetastoreClient, oracle: Oracle, thrift: Follow, name: str
+    hms42: Metastore, client42: MetastoreClient, oracle: Oracle, thrift: Follow, name: str, begun: str
 ) -> None:
-    """Nothing but the log told which table it writes, and that was read by the process before."""
+    """Nothing but the log told which table it writes, and that was read by the process before, or by none."""
     objects.create_database(client42, name)
     objects.create_table(client42, objects.table(name, "t", parameters={"_meta_k": "0"}))
     table = client42.get_table_req(GetTableRequest(dbName=name, tblName="t")).table
-    followed = thrift(hms42, include=f"{name}.*", follower__revalidate_interval_s=3600)
-    followed.loaded()
+    if begun == "before a restart":
+        followed = thrift(hms42, include=f"{name}.*", follower__revalidate_interval_s=3600)
+        followed.loaded()
     transaction = client42.open_txns(OpenTxnRequest(1, "tests", "tests")).txn_ids[0]
     client42.allocate_table_write_ids(AllocateTableWriteIdsRequest(name, "t", txnIds=[transaction]))
+    if begun == "before the cache":
+        followed = thrift(hms42, include=f"{name}.*", follower__revalidate_interval_s=3600)
+        followed.loaded()
     followed.confirmed()
     followed.kill()
     followed.start()
