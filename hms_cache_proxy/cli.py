@@ -19,7 +19,7 @@ import click
 
 from hms_cache_proxy import __version__
 from hms_cache_proxy.config import ADMIN_URL_VARIABLE, CONFIG_FILE_VARIABLE, HTTP_URL_VARIABLE, Config, load
-from hms_cache_proxy.errors import ConfigError, ProxyError, one_line
+from hms_cache_proxy.errors import INTERRUPTED, ConfigError, ProxyError, exit_code, one_line
 from hms_cache_proxy.lean import import_structlog
 from hms_cache_proxy.pipeline.advise.command import advise
 from hms_cache_proxy.pipeline.commands import audit, snapshot
@@ -33,9 +33,6 @@ NO_UPSTREAM = (
     "or HMS_CACHE_PROXY_UPSTREAM; or --embedded for a metastore of its own, or --replay for a recording"
 )
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
-
 
 def main() -> None:
     """Entry point of the console script: one line for an error of ours, never a traceback."""
@@ -46,10 +43,8 @@ def main() -> None:
         sys.exit(error.exit_code)
     except click.Abort:
         _fail("interrupted", INTERRUPTED)
-    except ConfigError as error:
-        _fail(error, 2)
     except ProxyError as error:
-        _fail(error, 1)
+        _fail(error, exit_code(error))
 
 
 def _fail(error: Exception | str, code: int) -> None:
@@ -112,7 +107,6 @@ def serve(file: str | None, **options: object) -> None:
     """Run the proxy until SIGTERM or Ctrl-C; a second one ends it at once."""
     config = _load(file, options)
     _needs_something_to_answer_from(config)
-    import_structlog()
     from hms_cache_proxy import serving
 
     serving.become(config)

@@ -22,6 +22,9 @@ This module imports nothing of the package.
 
 from __future__ import annotations
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
 
 def one_line(error: Exception | str) -> str:
     """An error as the command line tells it."""
@@ -114,3 +117,8 @@ class ConfigError(ProxyError):
     def __init__(self, message: str, *, key: str | None = None) -> None:
         super().__init__(message)
         self.key = key
+
+
+def exit_code(error: ProxyError) -> int:
+    """Of a command that ends with it."""
+    return 2 if isinstance(error, ConfigError) else 1

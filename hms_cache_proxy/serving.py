@@ -14,13 +14,9 @@ import os
 import sys
 from typing import NoReturn
 
-from hms_cache_proxy import log
 from hms_cache_proxy.config import Config, from_json, to_json
-from hms_cache_proxy.errors import ConfigError, ProxyError, one_line
+from hms_cache_proxy.errors import INTERRUPTED, ProxyError, exit_code, one_line
 from hms_cache_proxy.lean import import_structlog
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
 
 
 def become(config: Config) -> NoReturn:
@@ -35,8 +31,8 @@ def become(config: Config) -> NoReturn:
 
 def main(descriptor: int) -> None:
     """Run the supervisor until a signal; one line for an error of ours, never a traceback."""
-    import_structlog()
-    from hms_cache_proxy import supervisor
+    import_structlog()  # before all that imports it
+    from hms_cache_proxy import log, supervisor
 
     with open(descriptor, "rb") as settings:
         config = from_json(settings.read())
@@ -45,7 +41,7 @@ def main(descriptor: int) -> None:
         sys.exit(supervisor.run(config))
     except ProxyError as error:
         print(one_line(error), file=sys.stderr)
-        sys.exit(2 if isinstance(error, ConfigError) else 1)
+        sys.exit(exit_code(error))
     except KeyboardInterrupt:
         print(one_line("interrupted"), file=sys.stderr)
         sys.exit(INTERRUPTED)

@@ -149,3 +149,10 @@ def test_processes_stay_small(module: str, others: set[str]) -> None:
     code += f"print(*{({'pydantic', 'aiohttp', 'click', 'rich', 'pyarrow'} | others)!r} & set(sys.modules))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("module", ["child", "serving"])
+def test_the_first_lines_of_a_process_say_how_structlog_is_imported(module: str) -> None:
+    code = f"import sys, hms_cache_proxy.{module}; print(*{{'structlog', 'asyncio', 'ssl', 'rich'}} & set(sys.modules))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == ""

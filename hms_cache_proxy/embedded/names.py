@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hms_cache_proxy.embedded.failures import meta, no_such_object
+from hms_cache_proxy.embedded.failures import internal, meta, no_such_object
 from hms_cache_proxy.store import part_names
 from hms_cache_proxy.wire.spec import Struct
 
@@ -27,6 +27,13 @@ def fold(name: str | None) -> str:
     if name is None:
         raise meta('java.lang.NullPointerException: Cannot invoke "String.trim()" because "identifier" is null')
     return name.strip(SPACE).lower()
+
+
+def folded(name: str | None) -> str:
+    """The same; an internal error where there is none, in calls that declare no exception for it."""
+    if name is None:
+        raise internal("a name is null")
+    return name.strip().lower()
 
 
 def split(name: str | None, catalog: str | None = None) -> tuple[str, str | None]:

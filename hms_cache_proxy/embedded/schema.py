@@ -188,8 +188,15 @@ def _seed(connection: Connection, warehouse: str, external: str) -> None:
         "TXNS": [
             {"TXN_ID": 0, "TXN_STATE": "c", "TXN_STARTED": 0, "TXN_LAST_HEARTBEAT": 0, "TXN_USER": "", "TXN_HOST": ""}
         ],
-        "CTLGS": [{"CTLG_ID": 1, "NAME": "hive", "DESC": "Default catalog for Hive", "LOCATION_URI": warehouse,
-                "CREATE_TIME": now}],
+        "CTLGS": [
+            {
+                "CTLG_ID": 1,
+                "NAME": "hive",
+                "DESC": "Default catalog for Hive",
+                "LOCATION_URI": warehouse,
+                "CREATE_TIME": now,
+            }
+        ],
         "DBS": [
             {
                 "DB_ID": 1,

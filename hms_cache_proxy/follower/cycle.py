@@ -55,6 +55,10 @@ WRITERS_INTERVAL_S = 10.0
 READMIT = 0.9
 """Times max_bytes below which tables that had no room are tried again."""
 
+LOOK_BACK_EVENTS = 5_000
+"""Rows of the log before the one that a cache begins at, which are searched for transactions that are open then."""
+_OF_TRANSACTIONS = frozenset(("ALLOC_WRITE_ID_EVENT", "COMMIT_TXN", "ABORT_TXN"))
+
 
 class Tickets(Protocol):
     """What the follower needs of the fences environment."""
@@ -66,10 +70,6 @@ class Tickets(Protocol):
     def done(self, last_ticket: int) -> None:
         """Every ticket up to this one is in the cache."""
         ...
-
-LOOK_BACK_EVENTS = 5_000
-"""Rows of the log before the one that a cache begins at, which are searched for transactions that are open then."""
-_OF_TRANSACTIONS = frozenset(("ALLOC_WRITE_ID_EVENT", "COMMIT_TXN", "ABORT_TXN"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +183,11 @@ class Cycle:
                 overtaken = step.overtaken(self._log.overtaken(source), reading.read)
             reading.changes.held = overtaken
             transactions = self._transactions.after(affected, reading.open_writes)
-            if not self._store.identity.exact:
-                reading.changes.transactions = transactions.packed()
             reading.changes.done_ticket = ticket
             # Also a ticket that asks for nothing (a lock's) must be published: its fence is lifted by the number.
             if outcome.changed or tickets or ticket > self._writer.meta.done_ticket:
+                if not self._store.identity.exact:
+                    reading.changes.transactions = transactions.packed()
                 self._commit(reading)
                 self._garbage = True
         except BaseException:

@@ -8,7 +8,7 @@ that looks. Owner: the thread of a call.
 from __future__ import annotations
 
 from hms_cache_proxy.embedded.call import Call, reads, writes
-from hms_cache_proxy.embedded.failures import Failure
+from hms_cache_proxy.embedded.failures import Failure, internal
 from hms_cache_proxy.embedded.handlers.transactions import TIMEOUT_MS, abort_expired, must_be_open, now_ms
 from hms_cache_proxy.embedded.rows import locks as rows
 from hms_cache_proxy.embedded.rows import transactions
@@ -26,7 +26,7 @@ def lock(call: Call, args: Struct) -> Struct:
     """Ask for locks on some things: all are acquired, or all wait."""
     request = args.rqst
     if not request.component:
-        raise Failure("TApplicationException", "a lock needs a component")
+        raise internal("a lock needs a component")
     _expire(call)
     txn_id = request.txnid or 0
     if txn_id:

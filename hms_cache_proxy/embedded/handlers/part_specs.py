@@ -99,8 +99,7 @@ def get_partitions_pspec(call: Call, args: Struct) -> list[Struct]:
 def get_part_specs_by_filter(call: Call, args: Struct) -> list[Struct]:
     """The same of those that a filter selects."""
     row = reading.found(call, args.db_name, args.tbl_name)
-    limit = _short(args.max_parts)
-    chosen = reading.by_filter(call, args.db_name, None, args.tbl_name, args.filter, limit)
+    chosen = reading.selected(call, row, args.filter, _short(args.max_parts))
     catalog, database = names.as_written(args.db_name)
     return _groups(row.table, chosen, catName=catalog, dbName=database, tableName=args.tbl_name)
 

@@ -369,7 +369,11 @@ def by_filter(
     call: Call, database: str, catalog: str | None, table: str, text: str | None, limit: int | None
 ) -> list[Struct]:
     """Partitions that a filter selects, at most so many; of full-ACID tables' descriptors less than lists say."""
-    row = _of_filter(call, database, catalog, table)
+    return selected(call, _of_filter(call, database, catalog, table), text, limit)
+
+
+def selected(call: Call, row: table_rows.Row, text: str | None, limit: int | None) -> list[Struct]:
+    """The same, of a table that was found."""
     chosen = chosen_names(call, row, text)
     check_limit(call, row, len(chosen), limit)
     partitions = _bare(rows.find(call, row, names=chosen[: limit_of(limit)]))

@@ -25,6 +25,7 @@ from hms_cache_proxy.embedded.failures import (
     meta,
     no_such_object,
 )
+from hms_cache_proxy.embedded.names import folded
 from hms_cache_proxy.embedded.plan_checks import problems
 from hms_cache_proxy.embedded.rows import plans as rows
 from hms_cache_proxy.embedded.schema import T
@@ -48,7 +49,7 @@ def create_resource_plan(call: Call, args: Struct) -> Struct:
     """Disabled; with one pool for all, or with all that another plan has."""
     request = args.request
     given = request.resourcePlan
-    name = rows.fold(given.name)
+    name = folded(given.name)
     if not name:
         raise invalid_object("Resource name cannot be empty.")
     if request.copyFrom is None and given.queryParallelism is not None and given.queryParallelism <= 0:
@@ -121,7 +122,7 @@ def get_all_resource_plans(call: Call, args: Struct) -> Struct:
 def validate_resource_plan(call: Call, args: Struct) -> Struct:
     """What keeps a plan from being enabled; its namespace is taken as it is."""
     request = args.request
-    name = rows.fold(request.resourcePlanName)
+    name = folded(request.resourcePlanName)
     plan = rows.find(call, name, request.ns)
     if plan is None:
         raise no_such_object(f"Cannot find resourcePlan: {name} in {request.ns or 'null'}")
@@ -132,7 +133,7 @@ def validate_resource_plan(call: Call, args: Struct) -> Struct:
 def drop_resource_plan(call: Call, args: Struct) -> Struct:
     """With all that is in it; not the one in force."""
     request = args.request
-    name = rows.fold(request.resourcePlanName)
+    name = folded(request.resourcePlanName)
     plan = rows.find(call, name, rows.namespace(request.ns))
     if plan is None:
         raise no_such_object(f"There is no resource plan named: {name} in {request.ns or 'null'}")
@@ -152,7 +153,7 @@ def alter_resource_plan(call: Call, args: Struct) -> Struct:
     flags = (request.isEnableAndActivate, request.isReplace, request.isForceDeactivate)
     if sum(map(bool, flags)) > 1:
         raise meta("Invalid request; multiple flags are set")
-    name = None if request.resourcePlanName is None else rows.fold(request.resourcePlanName)
+    name = None if request.resourcePlanName is None else folded(request.resourcePlanName)
     if request.isReplace and name is None:
         raise invalid_operation("Cannot replace without specifying the source plan")
     plan_id = _replace(call, name or "", request) if request.isReplace else _alter(call, name, request)
@@ -190,7 +191,7 @@ def _alter(call: Call, name: str | None, request: Struct) -> int | None:
 
 def _edit(call: Call, plan: Any, changes: Struct) -> None:
     if changes.name is not None:
-        name = rows.fold(changes.name)
+        name = folded(changes.name)
         if not name:
             raise invalid_operation("Cannot rename to empty value.")
         if name != plan.NAME and rows.find(call, name, plan.NS) is not None:

@@ -15,6 +15,7 @@ from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.database import new_ids
 from hms_cache_proxy.embedded.failures import already_exists, internal, invalid_operation, meta, no_such_object
 from hms_cache_proxy.embedded.handlers.plans import editable
+from hms_cache_proxy.embedded.names import folded
 from hms_cache_proxy.embedded.plan_checks import valid_policy
 from hms_cache_proxy.embedded.rows import plans as rows
 from hms_cache_proxy.embedded.schema import T
@@ -26,7 +27,7 @@ KINDS = ("USER", "GROUP", "APPLICATION")
 
 def _parent_must_exist(call: Call, plan: Any, path: str) -> None:
     parent = path.rpartition(".")[0]
-    if parent and rows.fold(parent) not in {row.PATH for row in rows.pools(call, plan)}:
+    if parent and folded(parent) not in {row.PATH for row in rows.pools(call, plan)}:
         raise no_such_object("Pool path is invalid, the parent does not exist")
 
 
@@ -87,7 +88,7 @@ def drop_wm_pool(call: Call, args: Struct) -> Struct:
     """The one pool whose path begins with what is given, if no other's does: Hive's own reading."""
     request = args.request
     plan = editable(call, request.resourcePlanName, request.ns)
-    path = rows.fold(request.poolPath)
+    path = folded(request.poolPath)
     if plan.PATH == path:
         raise invalid_operation("Cannot drop default pool of a resource plan")
     found = [row for row in rows.pools(call, plan) if row.PATH.startswith(path)]
@@ -107,7 +108,7 @@ def create_wm_trigger(call: Call, args: Struct) -> Struct:
     """In no pool yet."""
     given = args.request.trigger
     plan = editable(call, given.resourcePlanName, given.ns)
-    name = rows.fold(given.triggerName)
+    name = folded(given.triggerName)
     if any(row.NAME == name for row in rows.triggers(call, plan)):
         raise already_exists("Trigger already exists, use alter: ")
     row = {
@@ -143,7 +144,7 @@ def drop_wm_trigger(call: Call, args: Struct) -> Struct:
     """From all pools too."""
     request = args.request
     plan = editable(call, request.resourcePlanName, request.ns)
-    name = rows.fold(request.triggerName)
+    name = folded(request.triggerName)
     found = next((row for row in rows.triggers(call, plan) if row.NAME == name), None)
     if found is None:
         raise no_such_object(f"Cannot delete trigger: {name}")
@@ -182,7 +183,7 @@ def create_or_update_wm_mapping(call: Call, args: Struct) -> Struct:
     kind = given.entityType.strip().upper()
     if kind not in KINDS:
         raise internal(f"No enum constant {kind}")
-    name = rows.fold(given.entityName)
+    name = folded(given.entityName)
     plan = editable(call, given.resourcePlanName, given.ns)
     pool_id = None if given.poolPath is None else rows.pool(call, plan, given.poolPath).POOL_ID
     known = _mapping(call, plan, kind, name)
@@ -215,7 +216,7 @@ def drop_wm_mapping(call: Call, args: Struct) -> Struct:
     """Somebody goes where the default is."""
     given = args.request.mapping
     plan = editable(call, given.resourcePlanName, given.ns)
-    known = _mapping(call, plan, given.entityType.strip().upper(), rows.fold(given.entityName))
+    known = _mapping(call, plan, given.entityType.strip().upper(), folded(given.entityName))
     if known is None:
         raise no_such_object("Cannot delete mapping.")
     call.execute(delete(T.WM_MAPPING).where(T.WM_MAPPING.c.MAPPING_ID == known.MAPPING_ID))

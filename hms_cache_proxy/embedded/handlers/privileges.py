@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from hms_cache_proxy.embedded import names
 from hms_cache_proxy.embedded.call import Call, reads, writes
-from hms_cache_proxy.embedded.failures import Failure, meta
+from hms_cache_proxy.embedded.failures import internal, meta
 from hms_cache_proxy.embedded.handlers.roles import GRANT, REVOKE, got, must_be_a_role
 from hms_cache_proxy.embedded.rows import databases as database_rows
 from hms_cache_proxy.embedded.rows import partitions as partition_rows
@@ -267,7 +267,7 @@ def get_privilege_set(call: Call, args: Struct) -> Struct:
     """What a user and its groups may do with an object."""
     ref = args.hiveObject
     if ref.objectType is None:
-        raise Failure("TApplicationException", "get_privilege_set failed: unknown result")
+        raise internal("get_privilege_set failed: unknown result")
     target = _target(call, ref)
     owner = target.owner if target.there else -1
     return rows.privilege_set(call, target.scope, owner, target.column, args.user_name, args.group_names)

@@ -15,18 +15,13 @@ from sqlalchemy import delete, insert, select, update
 from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.database import new_ids
 from hms_cache_proxy.embedded.failures import already_exists, internal, meta, no_such_object
+from hms_cache_proxy.embedded.names import folded
 from hms_cache_proxy.embedded.rows import databases, descriptors
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.spec import Struct
 
 _SCHEMAS, _VERSIONS = T.I_SCHEMA.c, T.SCHEMA_VERSION.c
-
-
-def _fold(name: str | None) -> str:
-    if name is None:
-        raise internal("a name is null")
-    return name.strip().lower()
 
 
 def _told(name: Struct) -> str:
@@ -51,19 +46,19 @@ _IN_DATABASE = T.DBS.c.DB_ID == _SCHEMAS.DB_ID
 
 def _find(call: Call, name: Struct) -> Any | None:
     """The row of a schema."""
-    place = _fold(name.catName), _fold(name.dbName)
-    query = select(T.I_SCHEMA, *_PLACES).join(T.DBS, _IN_DATABASE).where(_SCHEMAS.NAME == _fold(name.schemaName))
+    place = folded(name.catName), folded(name.dbName)
+    query = select(T.I_SCHEMA, *_PLACES).join(T.DBS, _IN_DATABASE).where(_SCHEMAS.NAME == folded(name.schemaName))
     return call.execute(query.where(T.DBS.c.CTLG_NAME == place[0], T.DBS.c.NAME == place[1])).first()
 
 
 def create_ischema(call: Call, args: Struct) -> None:
     """In a database; its name is the only one of all databases."""
     given = args.schema
-    place = _fold(given.catName), _fold(given.dbName)
+    place = folded(given.catName), folded(given.dbName)
     database = databases.find_database(call, *place)
     if database is None:
         raise no_such_object(f"There is no database {'.'.join(place)}")
-    name = _fold(given.name)
+    name = folded(given.name)
     row = {
         "SCHEMA_TYPE": _number(given.schemaType),
         "NAME": name,
@@ -259,11 +254,11 @@ def get_schemas_by_cols(call: Call, args: Struct) -> Struct:
     columns = T.COLUMNS_V2.c
     query = select(columns.CD_ID)
     if request.colName is not None:
-        query = query.where(columns.COLUMN_NAME == _fold(request.colName))
+        query = query.where(columns.COLUMN_NAME == folded(request.colName))
     if request.colNamespace is not None:
         query = query.where(columns.COMMENT == request.colNamespace)
     if request.type is not None:
-        query = query.where(columns.TYPE_NAME == _fold(request.type))
+        query = query.where(columns.TYPE_NAME == folded(request.type))
     found = [
         new("SchemaVersionDescriptor", schema=_name(row), version=row.VERSION)
         for row in _versions(call, _VERSIONS.CD_ID.in_(query))

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from hms_cache_proxy.embedded import events, names
 from hms_cache_proxy.embedded.call import Call, reads, writes
-from hms_cache_proxy.embedded.failures import Failure, meta
+from hms_cache_proxy.embedded.failures import Failure, internal, meta
 from hms_cache_proxy.embedded.rows import locks
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows import transactions as rows
@@ -119,7 +119,7 @@ def commit_txn(call: Call, args: Struct) -> None:
 def _put(call: Call, pair: Struct) -> None:
     """A table's parameter that changes with the commit."""
     if not pair.key.startswith("_meta"):
-        raise Failure("TApplicationException", "Internal error processing commit_txn")
+        raise internal("a key of a commit has to begin with _meta")
     table_rows.put_parameter(call, pair.tableId, pair.key, pair.value)
 
 
@@ -166,7 +166,7 @@ def get_open_txns_req(call: Call, args: Struct) -> Struct:
     """The same without the types that are named, which has to be done."""
     excluded = args.getOpenTxnsRequest.excludeTxnTypes
     if excluded is None:
-        raise Failure("TApplicationException", "Internal error processing get_open_txns_req")
+        raise internal("no types of transactions are named")
     return _open(call, excluded)
 
 
@@ -232,7 +232,7 @@ def allocate_table_write_ids(call: Call, args: Struct) -> Struct:
     for txn_id in txn_ids:
         must_be_open(call, txn_id)
         if rows.state(call, txn_id) == (rows.OPEN, rows.READ_ONLY):
-            raise Failure("TApplicationException", "Internal error processing allocate_table_write_ids")
+            raise internal("a transaction that only reads has no write ids")
     database, table = names.fold(request.dbName), names.fold(request.tableName)
     pairs = rows.allocate(call, database, table, txn_ids)
     fields = {

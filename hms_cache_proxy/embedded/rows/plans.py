@@ -12,7 +12,8 @@ from typing import Any
 from sqlalchemy import select
 
 from hms_cache_proxy.embedded.call import Call
-from hms_cache_proxy.embedded.failures import internal, no_such_object
+from hms_cache_proxy.embedded.failures import no_such_object
+from hms_cache_proxy.embedded.names import folded
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.facts import enum
@@ -23,16 +24,9 @@ STATUSES = {int(member): member.name for member in enum("WMResourcePlanStatus")}
 _NUMBERS = {name: number for number, name in STATUSES.items()}
 
 
-def fold(name: str | None) -> str:
-    """Lower case and trimmed; an internal error where there is none, which no method declares."""
-    if name is None:
-        raise internal("a name is null")
-    return name.strip().lower()
-
-
 def namespace(given: str | None) -> str:
     """Where plans are looked for."""
-    return "default" if given is None else fold(given)
+    return "default" if given is None else folded(given)
 
 
 def find(call: Call, name: str, space: str | None) -> Any | None:
@@ -44,7 +38,7 @@ def find(call: Call, name: str, space: str | None) -> Any | None:
 
 def named(call: Call, name: str | None, space: str | None) -> Any:
     """As find, in a request's namespace; NoSuchObjectException if there is none."""
-    key, where = fold(name), namespace(space)
+    key, where = folded(name), namespace(space)
     row = find(call, key, where)
     if row is None:
         raise no_such_object(f"There is no resource plan named: {key} in {where}")
@@ -68,40 +62,42 @@ def _plans() -> Any:
     return select(T.WM_RESOURCEPLAN, T.WM_POOL.c.PATH).outerjoin(T.WM_POOL, join)
 
 
+def _of(call: Call, plan: Any, table: Any, key: str) -> list[Any]:
+    """What a plan has in a table (Any: Core's), in the order in which it was made."""
+    return call.rows(select(table).where(table.c.RP_ID == plan.RP_ID).order_by(table.c[key]))
+
+
+def _called(found: list[Any], column: str, key: str, kind: str) -> Any:
+    """NoSuchObjectException where there is none."""
+    row = next((row for row in found if row._mapping[column] == key), None)
+    if row is None:
+        raise no_such_object(f"Cannot find {kind}: {key}")
+    return row
+
+
 def pools(call: Call, plan: Any) -> list[Any]:
     """Of a plan, in the order in which they were made."""
-    columns = T.WM_POOL.c
-    return call.rows(select(T.WM_POOL).where(columns.RP_ID == plan.RP_ID).order_by(columns.POOL_ID))
+    return _of(call, plan, T.WM_POOL, "POOL_ID")
 
 
 def pool(call: Call, plan: Any, path: str | None) -> Any:
     """By path in lower case; NoSuchObjectException."""
-    key = fold(path)
-    found = next((row for row in pools(call, plan) if row.PATH == key), None)
-    if found is None:
-        raise no_such_object(f"Cannot find pool: {key}")
-    return found
+    return _called(pools(call, plan), "PATH", folded(path), "pool")
 
 
 def triggers(call: Call, plan: Any) -> list[Any]:
     """Of a plan, in the order in which they were made."""
-    columns = T.WM_TRIGGER.c
-    return call.rows(select(T.WM_TRIGGER).where(columns.RP_ID == plan.RP_ID).order_by(columns.TRIGGER_ID))
+    return _of(call, plan, T.WM_TRIGGER, "TRIGGER_ID")
 
 
 def trigger(call: Call, plan: Any, name: str | None) -> Any:
     """By name; NoSuchObjectException."""
-    key = fold(name)
-    found = next((row for row in triggers(call, plan) if row.NAME == key), None)
-    if found is None:
-        raise no_such_object(f"Cannot find trigger with name: {key}")
-    return found
+    return _called(triggers(call, plan), "NAME", folded(name), "trigger with name")
 
 
 def mappings(call: Call, plan: Any) -> list[Any]:
     """Who goes to which pool, in the order in which it was said."""
-    columns = T.WM_MAPPING.c
-    return call.rows(select(T.WM_MAPPING).where(columns.RP_ID == plan.RP_ID).order_by(columns.MAPPING_ID))
+    return _of(call, plan, T.WM_MAPPING, "MAPPING_ID")
 
 
 def pairs(call: Call, pool_ids: list[int]) -> list[Any]:

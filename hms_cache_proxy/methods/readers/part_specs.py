@@ -14,6 +14,7 @@ from struct import Struct as Packer
 
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.store import encode
 from hms_cache_proxy.wire.spec import Struct
 
 from .base import STOP, Body, Context, Database, Decline, Unfinished, around_structs, started
@@ -41,10 +42,7 @@ def _around(database: Database, raw: bytes, entry: TableEntry, count: int) -> tu
     if entry.body is None or _GROUPED in entry.body:
         raise Decline(Reason.ARGUMENTS)
     before, after = around_structs(1, wrapped=False)
-    root = b"" if entry.location is None else _text(_ROOT, entry.location)
-    head = (before, _text(_DATABASE, database.raw), _text(_TABLE, raw), root, _LISTED, _COUNT.pack(count))
-    return b"".join(head), b"".join((STOP, _text(_CATALOG, database.raw_catalog), STOP, after))
-
-
-def _text(field: int, value: bytes) -> bytes:
-    return b"\x0b" + field.to_bytes(2, "big") + _COUNT.pack(len(value)) + value
+    place = (_DATABASE, database.raw), (_TABLE, raw), (_ROOT, entry.location)
+    head = b"".join(encode.string_field(number, value) for number, value in place)
+    catalog = encode.string_field(_CATALOG, database.raw_catalog)
+    return before + head + _LISTED + _COUNT.pack(count), STOP + catalog + STOP + after

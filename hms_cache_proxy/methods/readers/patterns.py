@@ -16,7 +16,6 @@ from os.path import commonprefix
 from hms_cache_proxy.consistency.names import read_name
 
 _WILDCARDS = {"*": ".*", ".": "."}
-_LITERAL = re.compile(r"[^*.]*")
 MAX_PATTERN_BYTES = 1024
 """Longer ones go upstream: what follows is matched against every name, on the worker's loop."""
 
@@ -43,5 +42,5 @@ def read_pattern(raw: bytes) -> Pattern | None:
         return None  # backtracking
     parts = ("".join(_WILDCARDS.get(char) or re.escape(char) for char in each) for each in alternatives)
     matches = re.compile("|".join(parts).encode("ascii"), re.DOTALL).fullmatch
-    begin = commonprefix([_LITERAL.match(each)[0] for each in alternatives])  # type: ignore[index]  # always matches
+    begin = commonprefix([re.split(r"[*.]", each, maxsplit=1)[0] for each in alternatives])
     return Pattern(matches, begin.encode("ascii"))
