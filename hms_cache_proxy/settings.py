@@ -179,6 +179,11 @@ class MetastoreSection(Section):
         description="Partitions that one listing may have; more are refused (`metastore.limit.partition.request`);"
         " -1: any number.",
     )
+    delete_shared_directories: bool = setting(
+        False,
+        description="Remove, empty and move directories that other objects live in too, as Hive does; false: they are"
+        " kept, and a truncation that would empty one is refused.",
+    )
     foreign_database: bool = setting(
         False, description="Use `metastore.url` also where Hive made the database, and its metastore may write to it."
     )

@@ -7,8 +7,11 @@ not looked at. Only tables of the default catalog are checked. Owner: any thread
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hms_cache_proxy.embedded.failures import meta
 from hms_cache_proxy.embedded.names import DEFAULT_CATALOG
+from hms_cache_proxy.embedded.quick_stats import ACCURATE, BASIC_ONLY
 from hms_cache_proxy.wire.spec import Struct
 
 TRANSACTIONAL, PROPERTIES = "transactional", "transactional_properties"
@@ -16,6 +19,33 @@ DEFAULT, INSERT_ONLY = "default", "insert_only"
 CONVERTED_FILES = 10_000_000
 """The write ids that files of a table have which gets transactions."""
 _FORMATS = ("org.apache.hadoop.hive.ql.io.orc.OrcInputFormat", "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat")
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What a call says of the transaction that it writes in: its write id, and the write ids that it sees."""
+
+    write_id: int = -1
+    valid: str | None = None
+
+
+NO_WRITE = Write()
+
+
+def check_statistics(table: Struct, parameters: dict[str, str], write: Write) -> None:
+    """MetaException where the numbers of a table with transactions would become accurate outside of a transaction.
+
+    Source: ObjectStore.verifyStatsChangeCtx of 4.2, its names in its order.
+    """
+    old, new = ((each or {}).get(ACCURATE) for each in (table.parameters, parameters))
+    if (_value(table.parameters, TRANSACTIONAL) or "").lower() != "true" or table.catName != DEFAULT_CATALOG:
+        return
+    if (write.valid is None or write.write_id <= 0) and new == BASIC_ONLY and (old or "").lower() != new.lower():
+        raise meta(
+            f"Cannot change stats state for a transactional table {table.tableName}.{table.dbName} without providing"
+            f" the transactional write state for verification (new write ID {write.write_id}, valid write IDs"
+            f" {write.valid or 'null'}; current state {old or 'null'}; new state {new}"
+        )
 
 
 def created(table: Struct) -> None:

@@ -42,6 +42,16 @@ class Session:
     settings: dict[str, str] = field(default_factory=dict)  # of setMetaConf
 
 
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A directory that goes with `owner`, and the number of directories above it that go with it if they are empty."""
+
+    location: str
+    owner: str
+    purge: bool
+    parents: int
+
+
 @dataclass(slots=True)
 class Call:
     """One call in progress. `connection` must not be used by a method whose access is NONE."""
@@ -51,6 +61,7 @@ class Call:
     settings: dict[str, str]
     connection: Connection
     now: int = field(default_factory=lambda: int(time.time()))
+    removals: list[Removal] = field(default_factory=list)  # directories.py's
     on_commit: list[Callable[[], None]] = field(default_factory=list)
     on_rollback: list[Callable[[], object]] = field(default_factory=list)
 

@@ -14,6 +14,8 @@ from hms_cache_proxy.store import part_names
 from hms_cache_proxy.wire.spec import Struct
 
 DEFAULT_CATALOG = "hive"
+NO_IDENTIFIER = 'Cannot invoke "String.trim()" because "identifier" is null'
+"""What Java says of a name that is not given."""
 SPACE = "".join(map(chr, range(33)))
 """What Java's String.trim takes away."""
 DEFAULT_PARTITION = part_names.DEFAULT_PARTITION.decode()
@@ -25,7 +27,7 @@ _SPECIAL_TABLE_NAME = re.compile(r"""[\w_ !"#$%&'()*+,\-./:;<=>?\[\]^|{}~]+""", 
 def fold(name: str | None) -> str:
     """Lower case and trimmed. MetaException where there is none (a NullPointerException in Hive)."""
     if name is None:
-        raise meta('java.lang.NullPointerException: Cannot invoke "String.trim()" because "identifier" is null')
+        raise meta(f"java.lang.NullPointerException: {NO_IDENTIFIER}")
     return name.strip(SPACE).lower()
 
 

@@ -10,8 +10,11 @@ from hms_cache_proxy.embedded.warehouse import Warehouse
 from hms_cache_proxy.wire.spec import Struct
 
 FAST = ("numFiles", "totalSize", "numFilesErasureCoded")
+SUPPORTED = (*FAST, "numRows", "rawDataSize")
 DO_NOT_UPDATE = "DO_NOT_UPDATE_STATS"
 ACCURATE = "COLUMN_STATS_ACCURATE"
+BASIC_ONLY = '{"BASIC_STATS":"true"}'
+"""Its value where the numbers are right, and no column's statistics are known to be."""
 DDL_TIME = "transient_lastDdlTime"
 
 

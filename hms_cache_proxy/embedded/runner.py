@@ -61,6 +61,7 @@ def _serve(config: Config, listener: socket.socket) -> bool:
         config.metastore.warehouse_dir or paths.embedded_warehouse(config, "managed").as_uri(),
         config.metastore.external_dir or paths.embedded_warehouse(config, "external").as_uri(),
         config.metastore.trash,
+        delete_shared=config.metastore.delete_shared_directories,
     )
     made = database.prepare(
         warehouse=warehouse.managed, external=warehouse.external, foreign=config.metastore.foreign_database

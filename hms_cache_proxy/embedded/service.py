@@ -20,6 +20,7 @@ import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, DBAPIError
 
+from hms_cache_proxy.embedded import directories
 from hms_cache_proxy.embedded.call import Access, Call, Method, Session
 from hms_cache_proxy.embedded.database import Database
 from hms_cache_proxy.embedded.failures import Failure, meta
@@ -77,6 +78,7 @@ class Service:
             try:
                 with self._transaction(call, method.access):
                     value = method.run(call, args)
+                    directories.settle(call)
             except BaseException as error:
                 for action in reversed(call.on_rollback):
                     action()

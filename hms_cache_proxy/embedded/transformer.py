@@ -195,12 +195,10 @@ def _acid(
 def _managed_place(table: Struct, database: Struct, warehouse: Warehouse) -> None:
     location = table.sd.location
     if database.managedLocationUri is not None:
-        if location is not None:
-            raise meta(
-                "Location for managed table is derived from the database's managedLocationUri, it cannot be specified"
-                " by the user"
-            )
-        table.sd.location = table_path(database, table.tableName, warehouse, external=False)
+        if location is None:
+            table.sd.location = table_path(database, table.tableName, warehouse, external=False)
+        elif not location.startswith(f"{database.managedLocationUri.rstrip('/')}/"):
+            raise meta("Illegal location for managed table, it has to be within database's managed location")
     elif location is None:
         table.sd.location = table_path(database, table.tableName, warehouse, external=False)
     elif not warehouse.in_managed(location):

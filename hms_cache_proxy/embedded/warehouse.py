@@ -25,7 +25,7 @@ DEFAULT_DATABASE = "default"
 
 
 def path_text(uri: str) -> str:
-    """A location as Hadoop's Path prints it: `file:///a//b/` is `file:/a/b`."""
+    """A location as Hadoop's Path prints it: `file:///a//b/../c/` is `file:/a/c`."""
     match = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", uri, re.DOTALL)
     scheme, rest = (match[1] + ":", match[2]) if match else ("", uri)
     authority = ""
@@ -35,7 +35,18 @@ def path_text(uri: str) -> str:
     rest = re.sub(r"/+", "/", rest)
     if len(rest) > 1 and rest.endswith("/"):
         rest = rest[:-1]
-    return scheme + authority + rest
+    return scheme + authority + (_plain(rest) if "." in rest else rest)
+
+
+def _plain(path: str) -> str:
+    """Without `.` and `..`, as java.net.URI.normalize has it: what leads above the beginning stays."""
+    kept: list[str] = []
+    for step in path.split("/"):
+        if step == ".." and kept and kept[-1] not in ("", ".."):
+            kept.pop()
+        elif step != ".":
+            kept.append(step)
+    return "/".join(kept)
 
 
 def absolute(uri: str) -> str:
@@ -66,7 +77,9 @@ def without_scheme(uri: str) -> str:
 class Warehouse:
     """Where what nobody gave a location lies."""
 
-    def __init__(self, managed: str, external: str, trash: str = "") -> None:
+    def __init__(self, managed: str, external: str, trash: str = "", *, delete_shared: bool = False) -> None:
+        """`delete_shared`: directories that other objects live in are no exception (directories.py asks)."""
+        self.delete_shared = delete_shared
         self.managed = path_text(managed)
         self.external = path_text(external)
         self._trash = Path(without_scheme(trash)) / "Current" if trash else None
@@ -103,16 +116,23 @@ class Warehouse:
         return True
 
     def remove(self, location: str, *, purge: bool = False) -> None:
-        """Remove a directory and what is in it, or move it to the trash; one that is gone is gone."""
+        """Remove a directory and what is in it, or move it to the trash; one that is gone is gone.
+
+        Of a link, the link alone. What cannot be removed stays, and the log says so: the call has been answered by its
+        commit, and files without an object are harmless.
+        """
         path = self.local(location)
-        if path is None or not path.exists() or len(path.parts) <= 2:
+        if path is None or not path.exists() or path == Path(path.anchor):
             return
-        if self._trash is not None and not purge and not path.is_relative_to(self._trash.parent):
-            self._throw_away(path, self._trash)
-        elif path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        try:
+            if self._trash is not None and not purge and not path.is_relative_to(self._trash.parent):
+                self._throw_away(path, self._trash)
+            elif path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, onerror=_stays)
+            else:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            _tell_of(path, error)
 
     def _throw_away(self, path: Path, trash: Path) -> None:
         """To `Current/PATH`, with the time behind its name if there is one already (Hadoop's TrashPolicyDefault)."""
@@ -126,8 +146,11 @@ class Warehouse:
         """Remove so many directories above one as are empty."""
         path = self.local(location)
         for parent in [] if path is None else list(path.parents)[:depth]:
-            if not parent.is_dir() or any(parent.iterdir()):
-                return
+            try:
+                if not parent.is_dir() or any(parent.iterdir()):
+                    return
+            except OSError as error:
+                return _tell_of(parent, error)
             self.remove(str(parent), purge=purge)
 
     def unmake(self, location: str) -> None:
@@ -157,10 +180,27 @@ class Warehouse:
         return True
 
     def empty(self, location: str, *, purge: bool = False) -> None:
-        """Remove what is in a directory, keep the directory."""
+        """Remove a directory, and make it again with the same permissions (HMSHandler.truncateDataFiles)."""
         path = self.local(location)
-        for entry in list(path.iterdir()) if path is not None and path.is_dir() else ():
-            self.remove(str(entry), purge=purge)
+        if path is None or not path.exists():
+            return
+        mode = path.stat().st_mode & 0o7777 | (0 if path.is_dir() else 0o111)
+        self.remove(location, purge=purge)
+        try:
+            path.mkdir(exist_ok=True)
+            path.chmod(mode)
+        except OSError as error:
+            _tell_of(path, error)
+
+    def write(self, directory: str, name: str, text: str) -> None:
+        """A small file in a directory, which is made if it is not there."""
+        path = self.local(directory)
+        if path is not None:
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+                (path / name).write_text(text)
+            except OSError as error:
+                _tell_of(path, error)
 
     def totals(self, location: str) -> tuple[int, int]:
         """(files, bytes) below a directory, hidden ones left out (names that begin with `_` or `.`)."""
@@ -175,6 +215,15 @@ class Warehouse:
                     files += 1
                     size += (Path(directory) / name).stat().st_size
         return files, size
+
+
+def _stays(_function: object, path: str, error: tuple[type[BaseException], BaseException, object]) -> None:
+    """shutil.rmtree meets an error, and goes on."""
+    _tell_of(path, error[1])
+
+
+def _tell_of(path: Path | str, error: BaseException) -> None:
+    log.error("files could not be removed or made: look after them by hand", path=str(path), error=str(error))
 
 
 def is_below(parent: str, child: str) -> bool:

@@ -10,6 +10,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from hms_cache_proxy.wire import spec
@@ -39,7 +40,8 @@ class Asked:
         self._oracle = Oracle("{}:{}".format(*address))
         self._address = address
         self._database = database.encode()
-        self._elsewhere = f"{tempfile.gettempdir()}/{database}_{address[1]}"
+        self.elsewhere = Path(tempfile.gettempdir()) / f"{database}_{address[1]}"
+        self._elsewhere = str(self.elsewhere)
         self._places = [(place.encode(), name) for place, name in {**places, self._elsewhere: b"/ELSEWHERE"}.items()]
 
     def ask(self, method: str, arguments: dict[str, Any]) -> Any:

@@ -28,10 +28,10 @@ def _listed(partitions: list[Any]) -> Any:
 
 
 def groups(db: str) -> list[Step]:
-    """PartitionSpecs, and parts of partitions. No test names a place of its own: they differ."""
+    """PartitionSpecs, and parts of partitions."""
     shared = struct(
         "PartitionSpecWithSharedSD",
-        sd=descriptor(location="file:/tmp/hms-cache-proxy-shared"),
+        sd=descriptor(location=f"{ELSEWHERE}/shared"),
         partitions=[
             struct("PartitionWithoutSD", values=["3", "3"], relativePath="/a", parameters={"k": "v"}),
             struct("PartitionWithoutSD", values=["3", "4"], relativePath="/b"),

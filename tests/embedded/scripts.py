@@ -223,7 +223,7 @@ def partitions(db: str) -> list[Step]:
         ("alter_partition", {**here, "new_part": part("x", "1", parameters={"n": "m"})}),
         (
             "alter_partition",
-            {**here, "new_part": part("x", "1", parameters={"n": "m"}, sd=descriptor(None, "file:/tmp/one"))},
+            {**here, "new_part": part("x", "1", parameters={"n": "m"}, sd=descriptor(None, f"{ELSEWHERE}/one"))},
         ),
         ("get_partition", {**here, "part_vals": ["x", "1"]}),
         ("alter_partition", {**here, "new_part": part("no", "1")}),

@@ -41,6 +41,7 @@ from hms_cache_proxy.embedded.handlers import (
     tables,
     tokens,
     transactions,
+    truncates,
     types,
     written,
 )
@@ -49,7 +50,7 @@ FAMILIES: dict[str, dict[str, Method]] = {
     "The server": server.METHODS,
     "Catalogs": catalogs.METHODS,
     "Databases": databases.METHODS,
-    "Tables": {**tables.METHODS, **table_changes.METHODS},
+    "Tables": {**tables.METHODS, **table_changes.METHODS, **truncates.METHODS},
     "Partitions": {
         **partitions.METHODS,
         **partition_names.METHODS,

@@ -5,9 +5,7 @@ Job: what the calls mean; rows are rows/databases.py's. Source: HMSHandler of 4.
 
 from __future__ import annotations
 
-from functools import partial
-
-from hms_cache_proxy.embedded import events, names
+from hms_cache_proxy.embedded import directories, events, names
 from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import already_exists, internal, invalid_operation, meta, no_such_object
 from hms_cache_proxy.embedded.handlers.databases import new_default_database
@@ -39,8 +37,7 @@ def create_catalog(call: Call, args: Struct) -> None:
         raise meta("You must specify a path for the catalog")
     if rows.find_catalogs(call, catalog.name):
         raise already_exists(f"Catalog {catalog.name} already exists")
-    if call.warehouse.make(catalog.locationUri):
-        call.undo(partial(call.warehouse.unmake, catalog.locationUri))
+    directories.make(call, catalog.locationUri)
     catalog.createTime = call.now
     rows.insert_catalog(call, catalog)
     database = new_default_database(call, catalog)
@@ -76,9 +73,9 @@ def drop_catalog(call: Call, args: Struct) -> None:
             raise invalid_operation(f"Database {database.name} is not empty. One or more tables exist.")
         events.drop_database(call, database)
         rows.delete_database(call, id_)
-        call.after_commit(partial(call.warehouse.remove, database.locationUri))
+        directories.remove(call, database.locationUri, f"database {name}.{database.name}", purge=True)
     rows.delete_catalog(call, found[0][0])
-    call.after_commit(partial(call.warehouse.remove, found[0][1].locationUri))
+    directories.remove(call, found[0][1].locationUri, f"catalog {name}")
 
 
 def _found(call: Call, name: str) -> tuple[int, Struct]:

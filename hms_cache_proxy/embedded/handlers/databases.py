@@ -6,9 +6,7 @@ MetastoreDefaultTransformer.transformDatabase of 4.2, and what one answered. Own
 
 from __future__ import annotations
 
-from functools import partial
-
-from hms_cache_proxy.embedded import events, names
+from hms_cache_proxy.embedded import directories, events, names
 from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import (
     already_exists,
@@ -59,9 +57,7 @@ def get_database_req(call: Call, args: Struct) -> Struct:
     if request.name is None:
         raise meta("Database name cannot be null.")
     if request.catalogName is None:
-        raise no_such_object(
-            f'database null.{request.name}: Cannot invoke "String.trim()" because "identifier" is null'
-        )
+        raise no_such_object(f"database null.{request.name}: {names.NO_IDENTIFIER}")
     row = rows.find_database(call, names.fold(request.catalogName), names.fold(request.name))
     if row is None:
         raise no_such_object(f"database {names.qualified(request.catalogName, request.name)}")
@@ -147,8 +143,8 @@ def _create(call: Call, database: Struct) -> None:
     if database.managedLocationUri:
         database.managedLocationUri = absolute(database.managedLocationUri)
     for location in (database.locationUri, database.managedLocationUri):
-        if location and call.warehouse.make(location):
-            call.undo(partial(call.warehouse.unmake, location))
+        if location:
+            directories.make(call, location)
     database.catalogName = catalog
     database.createTime = call.now
     if database.ownerName is None:
@@ -217,10 +213,13 @@ def drop_database_req(call: Call, args: Struct) -> None:
     catalog, name = names.both(request.name, request.catalogName)
     if request.ignoreUnknownDb and rows.find_database(call, catalog, name) is None:
         return
-    _drop(call, catalog, name, delete_data=request.deleteData, cascade=request.cascade)
+    managed = request.deleteManagedDir is not False
+    _drop(call, catalog, name, delete_data=request.deleteData, cascade=request.cascade, managed=managed)
 
 
-def _drop(call: Call, catalog: str, name: str, *, delete_data: bool, cascade: bool) -> None:
+def _drop(
+    call: Call, catalog: str, name: str, *, delete_data: bool, cascade: bool, managed: bool = True
+) -> None:
     id_, database = found(call, catalog, name)
     if name == "default" and catalog == names.DEFAULT_CATALOG:
         raise meta("Can not drop default database in catalog hive")
@@ -235,15 +234,38 @@ def _drop(call: Call, catalog: str, name: str, *, delete_data: bool, cascade: bo
     for function in functions:
         function_rows.delete_function(call, id_, function)
         events.drop_function(call, catalog, name, function)
-    table_changes.drop_all(call, id_, delete_data=delete_data)
+    for row in table_changes.all_of(call, id_):
+        if delete_data:
+            _remove_files_of(call, row)
+        table_changes.remove(call, row, delete_data=False)
     rows.delete_database(call, id_)
     if catalog == names.DEFAULT_CATALOG:
         transactions.forget(call, name)
     events.drop_database(call, database)
     if delete_data:
-        for location in (database.locationUri, database.managedLocationUri):
-            if location:
-                call.after_commit(partial(call.warehouse.remove, location))
+        owner = f"database {names.qualified(catalog, name)}"
+        if managed:
+            directories.remove(call, managed_path(call, database), owner, purge=True)
+        directories.remove(call, database.locationUri, owner, purge=True)
+
+
+def _remove_files_of(call: Call, row: table_rows.Row) -> None:
+    """What of a table does not go with its database's directories, which is not all: Hive leaves a managed table's own
+    directory alone wherever it is."""
+    table = row.table
+    if table.tableType == "MATERIALIZED_VIEW" or table_changes.owns_data(table):
+        table_changes.remove_partitions_outside(call, row, purge=False)
+        if table.tableType != "MANAGED_TABLE":
+            directories.remove(call, table.sd.location, table_changes.described(table))
+
+
+def managed_path(call: Call, database: Struct) -> str:
+    """Where a database's managed tables lie (Warehouse.getDatabaseManagedPath)."""
+    if database.managedLocationUri:
+        return str(database.managedLocationUri)
+    if database.catalogName != names.DEFAULT_CATALOG:
+        return str(database.locationUri)
+    return call.warehouse.database_path(database.name, external=False)
 
 
 METHODS = {

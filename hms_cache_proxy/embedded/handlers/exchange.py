@@ -6,12 +6,11 @@ Source: HMSHandler.exchange_partitions of 4.0. Owner: the thread of a call.
 
 from __future__ import annotations
 
-from functools import partial
-
-from hms_cache_proxy.embedded import events, names
+from hms_cache_proxy.embedded import directories, events, names
 from hms_cache_proxy.embedded.call import Call, writes
 from hms_cache_proxy.embedded.failures import meta
 from hms_cache_proxy.embedded.handlers import partitions as reading
+from hms_cache_proxy.embedded.handlers.table_changes import described
 from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.values import copy, new
@@ -81,9 +80,9 @@ def _move_files(call: Call, source: Struct, target: Struct, values: list[str]) -
     old, new_place = f"{source.sd.location}/{below}", f"{target.sd.location}/{below}"
     if call.warehouse.local(old) is None:
         return
-    if not call.warehouse.move(old, new_place):
+    if not call.warehouse.exists(old):
         raise meta(f"Unable to rename {old} to {new_place}: there is no such directory")
-    call.undo(partial(call.warehouse.move, new_place, old))
+    directories.move(call, old, new_place, f"partitions of {described(source)}", lambda tenant: False)
 
 
 METHODS = writes(exchange_partition=exchange_partition, exchange_partitions=exchange_partitions)

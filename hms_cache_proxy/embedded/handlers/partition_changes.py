@@ -7,9 +7,8 @@ HiveAlterHandler of 4.2, and what one answered. Owner: the thread of a call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
-from hms_cache_proxy.embedded import columns, events, names, quick_stats
+from hms_cache_proxy.embedded import columns, directories, events, names, quick_stats
 from hms_cache_proxy.embedded.call import Call, writes
 from hms_cache_proxy.embedded.failures import (
     Failure,
@@ -20,7 +19,7 @@ from hms_cache_proxy.embedded.failures import (
     meta,
 )
 from hms_cache_proxy.embedded.handlers import partitions as reading
-from hms_cache_proxy.embedded.handlers.table_changes import is_translated, owns_data
+from hms_cache_proxy.embedded.handlers.table_changes import described, is_translated, owns_data
 from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows.privileges import copy_to_partitions
@@ -177,9 +176,7 @@ def _prepare(call: Call, row: table_rows.Row, partition: Struct, properties: dic
     made = False
     if location:
         partition.sd.location = location = absolute(location)
-        made = call.warehouse.make(location)
-        if made:
-            call.undo(partial(call.warehouse.unmake, location))
+        made = directories.make(call, location)
     partition.createTime = call.now
     if table.tableType != "VIRTUAL_VIEW":
         quick_stats.fill(partition, call.warehouse, made=made, forced=False, properties=properties)
@@ -427,8 +424,8 @@ def _rename(
                 f"New location for this table {found_catalog}.{database_name}.{row.table.tableName} already exists :"
                 f" {target}"
             )
-        if call.warehouse.move(old_location, target):
-            call.undo(partial(call.warehouse.move, target, old_location))
+        owner = f"partition {part.name} of {described(row.table)}"
+        directories.move(call, old_location, target, owner, lambda tenant: tenant.partition_id == part.partition_id)
         after.sd.location = target
     after.catName = after.catName or found_catalog
     quick_stats.fill(after, call.warehouse, made=False, forced=True, properties={})

@@ -7,13 +7,12 @@ Job: what the calls mean: rows, directories (or the trash), events; rows are row
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
-from hms_cache_proxy.embedded import events, names, quick_stats
+from hms_cache_proxy.embedded import base_files, directories, events, names, quick_stats
 from hms_cache_proxy.embedded.call import Call, writes
 from hms_cache_proxy.embedded.failures import Failure, meta, no_such_object
 from hms_cache_proxy.embedded.handlers import partitions as reading
-from hms_cache_proxy.embedded.handlers.table_changes import must_purge, owns_data
+from hms_cache_proxy.embedded.handlers.table_changes import described, must_purge, owns_data
 from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.values import new
@@ -49,6 +48,8 @@ def drop_partition_by_name_with_environment_context(call: Call, args: Struct) ->
 def drop_partition_req(call: Call, args: Struct) -> bool:
     """By request."""
     request = args.dropPartitionReq
+    if request.catName is None:
+        raise meta(f"java.lang.NullPointerException: {names.NO_IDENTIFIER}")
     place = (request.dbName, request.catName, request.tblName)
     chosen = _given(request.partVals if request.partVals is not None else request.partName)
     properties = quick_stats.context(request.environmentContext)
@@ -89,20 +90,30 @@ def drop_partitions_req(call: Call, args: Struct) -> Struct:
     if row is None:
         place = names.qualified(catalog, database, request.tblName)
         raise no_such_object(f"{place} table not found")
-    if request.parts is None or request.parts.names is None:
-        wanted = _of_expressions(call, row, request)
-    else:
-        wanted = request.parts.names
+    named = None if request.parts is None else request.parts.names
+    wanted = _of_expressions(call, row, request) if named is None else named
     parts = rows.find(call, row, names=wanted)
-    if len(parts) < len(set(wanted)) and request.ifExists is False:
+    missing = len(parts) < len(set(wanted) if named is None else wanted)  # a name given twice is missing once
+    if missing and request.ifExists is False:
         raise no_such_object("Some partitions to drop are missing")
     if parts:
         properties = quick_stats.context(request.environmentContext)
         _drop(call, row, parts, delete_data=bool(request.deleteData), properties=properties)
+        _leave_base_files(call, row.table, parts, delete_data=bool(request.deleteData), properties=properties)
     result = new("DropPartitionsResult")
     if request.needResult is not False:
         result.partitions = [part.partition for part in parts]
     return result
+
+
+def _leave_base_files(
+    call: Call, table: Struct, parts: Sequence[rows.Part], *, delete_data: bool, properties: dict[str, str]
+) -> None:
+    """Where the files of a table with transactions stay, a base directory of the write says that they are gone."""
+    write_id = int(properties.get("writeId", "0"))
+    if write_id > 0 and not (delete_data and owns_data(table)) and table_rows.is_transactional(table.parameters):
+        for part in parts:
+            base_files.write(call, part.partition.sd.location, write_id, base_files.DROPPED)
 
 
 def _of_expressions(call: Call, row: table_rows.Row, request: Struct) -> list[str]:
@@ -122,20 +133,23 @@ def _drop(
     if delete_data and owns_data(row.table):
         purge = must_purge(row.table, properties)
         for part in parts:
-            call.after_commit(partial(_remove_files, call, part.partition, purge=purge))
+            _remove_files(call, row.table, part, purge=purge)
     rows.delete_partitions(call, parts)
     events.drop_partition(call, row.table, [part.partition for part in parts])
 
 
-def _remove_files(call: Call, partition: Struct, *, purge: bool) -> None:
+def _remove_files(call: Call, table: Struct, part: rows.Part, *, purge: bool) -> None:
     """The directory of a partition, and those above it that are empty then; of an archived one, what it was made of."""
+    partition = part.partition
+    owner = f"partition {part.name} of {described(table)}"
     parameters = partition.parameters or {}
     if parameters.get("is_archived", "").upper() == "TRUE":
-        if parameters.get("original_location"):
-            call.warehouse.remove(parameters["original_location"], purge=purge)
-    elif partition.sd is not None and partition.sd.location:
-        call.warehouse.remove(partition.sd.location, purge=purge)
-        call.warehouse.remove_empty_parents(partition.sd.location, len(partition.values) - 1, purge=purge)
+        if parameters.get("original_location") is None:
+            raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
+        directories.remove(call, parameters.get("original_location"), owner, purge=purge)
+    elif partition.sd is not None:
+        parents = len(partition.values) - 1
+        directories.remove(call, partition.sd.location, owner, purge=purge, parents=parents)
 
 
 METHODS = writes(

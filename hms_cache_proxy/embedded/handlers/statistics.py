@@ -147,7 +147,7 @@ def get_table_column_statistics(call: Call, args: Struct) -> Struct | None:
 def get_partition_column_statistics(call: Call, args: Struct) -> Struct | None:
     """Of one column; nothing where there are none."""
     if names.split(args.db_name)[1] is None:
-        raise meta('Cannot invoke "String.trim()" because "identifier" is null')
+        raise meta(names.NO_IDENTIFIER)
     if args.col_name is None:
         raise internal("the column has no name")
     row = named_table(call, args.db_name, args.tbl_name)

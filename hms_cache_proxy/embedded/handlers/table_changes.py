@@ -6,9 +6,7 @@ HiveAlterHandler and ObjectStore of 4.2, and what one answered. Owner: the threa
 
 from __future__ import annotations
 
-from functools import partial
-
-from hms_cache_proxy.embedded import acid, columns, events, names, quick_stats, transformer
+from hms_cache_proxy.embedded import acid, columns, directories, events, names, quick_stats, transformer
 from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import (
     Failure,
@@ -26,7 +24,7 @@ from hms_cache_proxy.embedded.rows import transactions, views
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES
 from hms_cache_proxy.embedded.rows.privileges import Scope, insert_set
 from hms_cache_proxy.embedded.values import copy, new
-from hms_cache_proxy.embedded.warehouse import absolute, is_below, is_root, path_text
+from hms_cache_proxy.embedded.warehouse import absolute, is_root, path_text
 from hms_cache_proxy.wire.spec import Struct
 
 _VIEWS = ("VIRTUAL_VIEW", "MATERIALIZED_VIEW")
@@ -133,48 +131,50 @@ def _make_directory(call: Call, table: Struct, database: Struct) -> bool:
         table.sd.location = transformer.table_path(database, table.tableName, call.warehouse, external=external)
     else:
         table.sd.location = absolute(table.sd.location)
-    made = call.warehouse.make(table.sd.location)
-    if made:
-        call.undo(partial(call.warehouse.unmake, table.sd.location))
-    return made
+    return directories.make(call, table.sd.location)
 
 
 def drop_table(call: Call, args: Struct) -> None:
     """With its partitions, and its files if they are its own."""
     catalog, database = names.both(args.dbname)
-    _drop(call, catalog, database, args.name, delete_data=args.deleteData, properties={})
+    remove(call, _to_drop(call, catalog, database, args.name), delete_data=args.deleteData)
 
 
 def drop_table_with_environment_context(call: Call, args: Struct) -> None:
     """The same with properties."""
     catalog, database = names.both(args.dbname)
     properties = quick_stats.context(args.environment_context)
-    _drop(call, catalog, database, args.name, delete_data=args.deleteData, properties=properties)
+    row = _to_drop(call, catalog, database, args.name)
+    remove(call, row, delete_data=args.deleteData, properties=properties)
 
 
 def drop_table_req(call: Call, args: Struct) -> None:
     """By request."""
     request = args.dropTableReq
+    if request.catalogName is None:
+        raise no_such_object(f"database null.{request.dbName}: {names.NO_IDENTIFIER}")
     catalog, database = names.both(request.dbName, request.catalogName)
     properties = quick_stats.context(request.envContext)
-    _drop(call, catalog, database, request.tableName, delete_data=bool(request.deleteData), properties=properties)
+    row = _to_drop(call, catalog, database, request.tableName)
+    if not request.dropPartitions and partition_rows.count(call, row.table_id):
+        raise meta(f"{described(row.table)} has partitions, and the request does not say dropPartitions")
+    remove(call, row, delete_data=bool(request.deleteData), properties=properties)
 
 
-def _drop(call: Call, catalog: str, database: str, name: str, *, delete_data: bool, properties: dict[str, str]) -> None:
+def _to_drop(call: Call, catalog: str, database: str, name: str) -> rows.Row:
     if database_rows.find_database(call, catalog, database) is None:
         raise no_such_object(f"database {names.qualified(catalog, database)}")
-    remove(call, found(call, catalog, database, name), delete_data=delete_data, properties=properties)
+    return found(call, catalog, database, name)
 
 
-def drop_all(call: Call, database_id: int, *, delete_data: bool) -> None:
-    """Every table of a database."""
+def all_of(call: Call, database_id: int) -> list[rows.Row]:
+    """Every table of a database, in the order in which they were made."""
     listed = rows.table_names(call, database_id)
     if not listed:
-        return
+        return []
     catalog, database = rows.place(call, database_id)
     by_name = {row.table.tableName: row for row in rows.find_tables(call, catalog, database, [n.name for n in listed])}
-    for each in sorted(by_name.values(), key=lambda row: row.table_id):
-        remove(call, each, delete_data=delete_data)
+    return sorted(by_name.values(), key=lambda row: row.table_id)
 
 
 def remove(call: Call, row: rows.Row, *, delete_data: bool, properties: dict[str, str] | None = None) -> None:
@@ -184,18 +184,28 @@ def remove(call: Call, row: rows.Row, *, delete_data: bool, properties: dict[str
     if users:
         raise meta(f"Cannot drop table as it is used in the following materialized views [{', '.join(users)}]\n")
     if delete_data and owns_data(table):
-        root = _location(table)
-        outside = [each for each in partition_rows.locations(call, row.table_id) if not is_below(root or "\0", each)]
-        for location in [*outside, root]:
-            if location:
-                purge = must_purge(table, properties or {})
-                call.after_commit(partial(call.warehouse.remove, location, purge=purge))
+        purge = must_purge(table, properties or {})
+        remove_partitions_outside(call, row, purge=purge)
+        directories.remove(call, table.sd.location, described(table), purge=purge)
     partition_rows.delete_all(call, row.table_id)
     views.delete_metadata(call, row)
     rows.delete_table(call, row)
     if rows.is_transactional(table.parameters) and table.catName == names.DEFAULT_CATALOG:
         transactions.forget(call, table.dbName, table.tableName, keep_ids=not delete_data)
     events.drop_table(call, table)
+
+
+def remove_partitions_outside(call: Call, row: rows.Row, *, purge: bool) -> None:
+    """The directories of partitions that do not go with their table's (ObjectStore.getPartitionLocations)."""
+    root = row.table.sd.location
+    for location in partition_rows.locations(call, row.table_id):
+        if not root or not location.startswith(root):
+            directories.remove(call, location, f"a partition of {described(row.table)}", purge=purge)
+
+
+def described(table: Struct) -> str:
+    """A table as messages name it."""
+    return f"table {names.qualified(table.catName, table.dbName, table.tableName)}"
 
 
 def must_purge(table: Struct, properties: dict[str, str]) -> bool:
@@ -212,10 +222,6 @@ def owns_data(table: Struct) -> bool:
         return False
     external = table.tableType == "EXTERNAL_TABLE" or parameters.get("EXTERNAL", "").upper() == "TRUE"
     return not external or parameters.get("external.table.purge", "").upper() == "TRUE"
-
-
-def _location(table: Struct) -> str | None:
-    return None if table.sd is None else table.sd.location
 
 
 def alter_table(call: Call, args: Struct) -> None:
@@ -380,8 +386,7 @@ def _rename(call: Call, row: rows.Row, table: Struct, catalog: str, new_database
             f"New location for this table {catalog}.{before.dbName}.{before.tableName} already exists : {target}"
         )
     source = before.sd.location
-    if call.warehouse.move(source, target):
-        call.undo(partial(call.warehouse.move, target, source))
+    directories.move(call, source, target, described(before), lambda tenant: tenant.table_id == row.table_id)
     table.sd.location = target
     if before.partitionKeys:
         partition_rows.move(call, row.table_id, source, target)
@@ -395,55 +400,6 @@ def _reach_partitions(call: Call, row: rows.Row, after: Struct, properties: dict
         return
     if [(c.name, c.type, c.comment) for c in before.sd.cols] != [(c.name, c.type, c.comment) for c in after.sd.cols]:
         partition_rows.set_columns(call, row.table_id, after.sd.cols)
-
-
-def truncate_table(call: Call, args: Struct) -> None:
-    """Remove the files of a table, or of some of its partitions."""
-    catalog, database = names.both(args.dbName)
-    truncate(call, catalog, database, args.tableName, args.partNames, {})
-
-
-def truncate_table_req(call: Call, args: Struct) -> Struct:
-    """The same by request."""
-    request = args.req
-    catalog, database = names.both(request.dbName)
-    properties = quick_stats.context(request.environmentContext)
-    truncate(call, catalog, database, request.tableName, request.partNames, properties)
-    return new("TruncateTableResponse")
-
-
-def truncate(
-    call: Call, catalog: str, database: str, name: str, wanted: list[str] | None, properties: dict[str, str]
-) -> None:
-    """Remove files, and set the numbers in the parameters to zero."""
-    row = found(call, catalog, database, name)
-    table = row.table
-    if table.tableType == "VIRTUAL_VIEW":
-        raise meta("Can not truncate a view")
-    parts = [] if not table.partitionKeys else partition_rows.find(call, row, names=wanted or None)
-    places = [part.partition.sd.location for part in parts] or [table.sd.location]
-    if not table.partitionKeys and call.warehouse.local(table.sd.location) is not None:
-        if not call.warehouse.exists(table.sd.location):
-            raise meta(f"File {table.sd.location} does not exist")
-    for location in places:
-        if location:
-            call.after_commit(partial(call.warehouse.empty, location, purge=must_purge(table, {})))
-    for part in parts:
-        after = copy(part.partition)
-        after.parameters = _emptied(after.parameters, call.now)
-        partition_rows.update_parameters(call, part.partition_id, after.parameters)
-        events.alter_partition(call, table, part.partition, after, truncated=True, write_id=after.writeId or 0)
-    if not table.partitionKeys:
-        after = copy(table)
-        after.parameters = _emptied(after.parameters, call.now)
-        rows.update_parameters(call, row.table_id, after.parameters)
-        events.alter_table(call, table, after, truncated=True, write_id=after.writeId or 0)
-
-
-def _emptied(parameters: dict[str, str] | None, now: int) -> dict[str, str]:
-    zero = {"numFiles": "0", "totalSize": "0", "numRows": "0", "rawDataSize": "0", "numFilesErasureCoded": "0"}
-    kept = {key: value for key, value in (parameters or {}).items() if key != quick_stats.ACCURATE}
-    return {**kept, **zero, quick_stats.DDL_TIME: str(now)}
 
 
 def update_creation_metadata(call: Call, args: Struct) -> None:
@@ -464,6 +420,4 @@ METHODS = reads(translate_table_dryrun=translate_table_dryrun) | writes(
     alter_table_with_environment_context=alter_table_with_environment_context,
     alter_table_with_cascade=alter_table_with_cascade,
     alter_table_req=alter_table_req,
-    truncate_table=truncate_table,
-    truncate_table_req=truncate_table_req,
 )

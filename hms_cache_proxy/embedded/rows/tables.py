@@ -274,6 +274,11 @@ def update_parameters(call: Call, table_id: int, parameters: dict[str, str] | No
     write_maps(call, T.TABLE_PARAMS.c.TBL_ID, {table_id: parameters})
 
 
+def set_write_id(call: Call, table_id: int, write_id: int) -> None:
+    """The write that a table's parameters are of."""
+    call.execute(update(T.TBLS).where(T.TBLS.c.TBL_ID == table_id).values(WRITE_ID=write_id))
+
+
 def put_parameter(call: Call, table_id: int, key: str, value: str) -> None:
     """Set one parameter of a table."""
     columns = T.TABLE_PARAMS.c

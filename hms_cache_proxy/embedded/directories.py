@@ -1,0 +1,114 @@
+"""Directories of objects, as calls remove, empty and move them; and the guard over those that others live in.
+
+Job: every change of files that a call asks for goes through here. Must not know: what the calls mean.
+
+Invariants:
+- Files are removed after the commit: a crash in between leaves files that nobody knows, never objects without files.
+- A directory that holds the location of an object which the call does not name is left as it is: a truncation is
+  refused before anything changes, a removal or a move changes rows and log as Hive's does and says in a warning whose
+  directory it left and for whose sake. `metastore.delete_shared_directories` takes the guard away, as Hive has none.
+
+Owner: the thread of a call.
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Sequence
+from functools import partial
+
+import structlog
+
+from hms_cache_proxy.embedded.call import Call, Removal
+from hms_cache_proxy.embedded.failures import meta
+from hms_cache_proxy.embedded.rows.locations import Named, Tenant, paths_of, tenants
+
+log = structlog.get_logger()
+
+
+def make(call: Call, location: str) -> bool:
+    """Make a directory; True if this made it, which is then taken back if the call fails. MetaException."""
+    made = call.warehouse.make(location)
+    if made:
+        call.undo(partial(call.warehouse.unmake, location))
+    return made
+
+
+def remove(call: Call, location: str | None, owner: str, *, purge: bool = False, parents: int = 0) -> None:
+    """Remove the directory of `owner` once the call is committed, and so many directories above it as are empty then.
+
+    `purge`: past the trash.
+    """
+    if location:
+        call.removals.append(Removal(location, owner, purge, parents))
+
+
+def settle(call: Call) -> None:
+    """Decide, at the end of a call's transaction, which removals are carried out: those whose directory is free.
+
+    What the call itself drops has no rows by now, so every object that is found is somebody else's.
+    """
+    places = {removal.location: paths_of(call, [removal.location]) for removal in call.removals}
+    directories = {
+        path: None
+        for removal in call.removals
+        for place in places[removal.location]
+        for path in [place, *_parents(place, removal.parents)]
+    }
+    taken = {} if call.warehouse.delete_shared else tenants(call, directories)
+    for removal in call.removals:
+        for place in places[removal.location]:
+            above = [parent in taken for parent in _parents(place, removal.parents)]
+            parents = above.index(True) if True in above else removal.parents
+            if place in taken:
+                call.after_commit(partial(_tell, place, removal.owner, taken[place]))
+            else:
+                call.after_commit(partial(_remove, call, place, removal.purge, parents))
+
+
+def _parents(path: str, depth: int) -> list[str]:
+    found = []
+    for _ in range(depth):
+        path = os.path.dirname(path)
+        found.append(path)
+    return found
+
+
+def _remove(call: Call, path: str, purge: bool, parents: int) -> None:
+    call.warehouse.remove(path, purge=purge)
+    call.warehouse.remove_empty_parents(path, parents, purge=purge)
+
+
+def _tell(path: str, owner: str, tenant: Tenant) -> None:
+    log.warning("a directory is kept: another object lives in it", directory=path, of=owner, holds=tenant.name)
+
+
+def empty(call: Call, locations: Sequence[str], owner: str, named: Named, *, purge: bool) -> None:
+    """Remove what is in directories once the call is committed.
+
+    MetaException, before anything changes: where one is not there, or holds an object that is not `named`.
+    """
+    paths = paths_of(call, locations)
+    for path in paths:
+        if not os.path.lexists(path) or not os.path.exists(path):
+            raise meta(f"File file:{path} does not exist")
+    taken = {} if call.warehouse.delete_shared else tenants(call, paths, named)
+    for path, tenant in taken.items():
+        raise meta(
+            f"{owner} is not truncated: {tenant.name} lives in its directory {path} and would lose its files. Give one"
+            " of them a directory of its own, or set metastore.delete_shared_directories"
+        )
+    for path in dict.fromkeys(paths):
+        call.after_commit(partial(call.warehouse.empty, path, purge=purge))
+
+
+def move(call: Call, source: str, target: str, owner: str, named: Named) -> bool:
+    """Move a directory now, and back if the call fails; False if it was left or is not there. MetaException."""
+    paths = paths_of(call, [source])
+    taken = {} if call.warehouse.delete_shared else tenants(call, paths, named)
+    for path, tenant in taken.items():
+        call.after_commit(partial(_tell, path, owner, tenant))
+    if taken or not call.warehouse.move(source, target):
+        return False
+    call.undo(partial(call.warehouse.move, target, source))
+    return True

@@ -1,0 +1,108 @@
+"""Tables and partitions, as they are emptied.
+
+Job: which directories a truncation empties, and what it leaves in parameters and in the log. Source:
+HMSHandler.truncateTableInternal of 4.2, and what one answered. Owner: the thread of a call.
+
+Of a partitioned table, no list of names means every partition, an empty list none, and a name that is not there
+nothing. The directory of a partitioned table itself is never emptied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hms_cache_proxy.embedded import acid, base_files, directories, events, names, quick_stats
+from hms_cache_proxy.embedded.call import Call, writes
+from hms_cache_proxy.embedded.failures import meta
+from hms_cache_proxy.embedded.handlers.table_changes import described, must_purge
+from hms_cache_proxy.embedded.handlers.tables import found
+from hms_cache_proxy.embedded.rows import partitions as partition_rows
+from hms_cache_proxy.embedded.rows import tables as rows
+from hms_cache_proxy.embedded.rows.locations import Named
+from hms_cache_proxy.embedded.values import copy, new
+from hms_cache_proxy.wire.spec import Struct
+
+SKIP_DELETION = "truncateSkipDataDeletion"
+
+
+def truncate_table(call: Call, args: Struct) -> None:
+    """Remove the files of a table, or of some of its partitions."""
+    _truncate(call, args.dbName, args.tableName, args.partNames)
+
+
+def truncate_table_req(call: Call, args: Struct) -> Struct:
+    """The same by request; with a property, files stay and a base directory of the write says that they are gone."""
+    request = args.req
+    properties = quick_stats.context(request.environmentContext)
+    write = acid.Write(-1 if request.writeId is None else request.writeId, request.validWriteIdList)
+    keeps = properties.get(SKIP_DELETION, "").lower() == "true"
+    _truncate(call, request.dbName, request.tableName, request.partNames, write=write, keeps_files=keeps)
+    return new("TruncateTableResponse")
+
+
+def _truncate(
+    call: Call,
+    database: str,
+    table: str,
+    chosen: list[str] | None,
+    *,
+    write: acid.Write = acid.NO_WRITE,
+    keeps_files: bool = False,
+) -> None:
+    row = found(call, *names.both(database), table)
+    keyed = bool(row.table.partitionKeys)
+    parts = partition_rows.find(call, row, names=chosen) if keyed else []
+    places = [part.partition.sd.location for part in parts] if keyed else [row.table.sd.location]
+    if None in places:
+        raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
+    if not keeps_files:
+        ids = {part.partition_id for part in parts}
+        named = _named(row, None if chosen is None or not keyed else ids)
+        directories.empty(call, places, described(row.table), named, purge=must_purge(row.table, {}))
+    elif rows.is_transactional(row.table.parameters):
+        for place in places:
+            base_files.write(call, place, write.write_id, base_files.TRUNCATED)
+    if keyed:
+        _partitions_emptied(call, row, parts, write)
+    else:
+        _table_emptied(call, row, write)
+
+
+def _named(row: rows.Row, chosen: set[int] | None) -> Named:
+    """The objects that the call names: some partitions of a table, or the table with all of them."""
+    return lambda tenant: tenant.table_id == row.table_id and (chosen is None or tenant.partition_id in chosen)
+
+
+def _partitions_emptied(
+    call: Call, row: rows.Row, parts: Sequence[partition_rows.Part], write: acid.Write
+) -> None:
+    """One row of the log for all of them, and none where there are none."""
+    changed = []
+    for part in parts:
+        after = copy(part.partition)
+        after.parameters = {**_emptied(after.parameters), quick_stats.DDL_TIME: str(call.now)}
+        if write.write_id > 0:
+            after.writeId = write.write_id
+        partition_rows.update_partition(call, row, part, after)
+        changed.append(after)
+    if changed:
+        events.alter_partitions(call, row.table, changed, truncated=True, write_id=changed[0].writeId)
+
+
+def _table_emptied(call: Call, row: rows.Row, write: acid.Write) -> None:
+    after = copy(row.table)
+    after.parameters = _emptied(after.parameters)
+    acid.check_statistics(row.table, after.parameters, write)
+    events.alter_table(call, after, after, truncated=True, write_id=write.write_id)
+    rows.update_parameters(call, row.table_id, after.parameters)
+    if write.write_id > 0 and write.valid is not None and rows.is_transactional(row.table.parameters):
+        rows.set_write_id(call, row.table_id, write.write_id)
+
+
+def _emptied(parameters: dict[str, str] | None) -> dict[str, str]:
+    """Numbers that are there become zero, and are accurate; column statistics are no longer."""
+    zero = {name: "0" for name in quick_stats.SUPPORTED if name in (parameters or {})}
+    return {**(parameters or {}), **zero, quick_stats.ACCURATE: quick_stats.BASIC_ONLY}
+
+
+METHODS = writes(truncate_table=truncate_table, truncate_table_req=truncate_table_req)

@@ -1,0 +1,100 @@
+"""What calls do to directories: the same calls to Hive 4.2.0 and to the embedded metastore, and both file trees.
+
+Every directory has files before a call that may remove, empty or move it. After each step the reply and the whole trees
+are compared, after the script the log rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.embedded.conftest import BACKENDS
+from tests.embedded.differential import Step, first_difference, struct
+from tests.embedded.file_scripts import FILE_SCRIPTS, OVERLAPPING
+from tests.embedded.file_trees import Tree, parted
+from tests.embedded.test_like_hive import connected, events, without_ids
+from tests.testbed.bed import Bed
+from tests.testbed.metastore import Metastore
+
+TOUCHES_FILES = ("fill", "prepare")
+"""Steps that are no calls: the test's own changes of the trees."""
+
+
+class Side:
+    """One metastore with its trees."""
+
+    def __init__(self, metastore: Metastore, name: str) -> None:
+        self.asked = connected(metastore, name)
+        self.tree = Tree(metastore, name, self.asked.elsewhere)
+        self._after = self.asked._oracle.do("get_current_notificationEventId").eventId
+        self._name = name
+
+    def do(self, step: Step) -> object:
+        """One step; the reply to a call, nothing for the rest."""
+        method, arguments = step
+        if method == "fill":
+            return self.tree.fill()
+        if method == "prepare":
+            return self.tree.prepare(**arguments)
+        return self.asked.ask(method, arguments)
+
+    def logged(self) -> list[object]:
+        return without_ids(events(self.asked, self._after, self._name))
+
+    def close(self) -> None:
+        self.tree.remove()
+        self.asked.close()
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def as_hive(request: pytest.FixtureRequest, bed: Bed) -> Iterator[Metastore]:
+    """One that removes directories which other objects live in, as Hive does."""
+    metastore = bed.private_metastore(request.param, settings={"METASTORE_DELETE_SHARED_DIRECTORIES": "true"})
+    yield metastore
+    bed.release(metastore)
+
+
+def compare(hive: Side, ours: Side, steps: list[Step]) -> list[str]:
+    """What differs, step by step."""
+    found = []
+    for number, step in enumerate(steps):
+        expected, answered = hive.do(step), ours.do(step)
+        what = f"{number} {step[0]}"
+        difference = first_difference(expected, answered)
+        if difference:
+            found.append(f"{what}{difference}")
+        trees = parted(hive.tree.read(), ours.tree.read())
+        if trees:
+            found += [f"{what}: {line}" for line in trees]
+            break  # what follows would differ by this alone
+    if not found:
+        events_of = hive.logged(), ours.logged()
+        kinds = [[(event[0], event[2]) for event in each] for each in events_of]  # type: ignore[index]
+        difference = first_difference(*kinds) or first_difference(*events_of)
+        found += [f"log{difference}"] if difference else []
+    return found
+
+
+def check(hms42: Metastore, ours: Metastore, name: str, steps: list[Step]) -> None:
+    sides = Side(hms42, name), Side(ours, name)
+    steps = [("create_database", {"database": struct("Database", name=name)}), ("fill", {}), *steps]
+    found = compare(*sides, steps)
+    for side in sides:
+        side.close()
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", FILE_SCRIPTS)
+def test_files(hms42: Metastore, embedded: Metastore, unique_name: str, name: str) -> None:
+    """Objects that have their directories for themselves: the guard changes nothing."""
+    check(hms42, embedded, unique_name, FILE_SCRIPTS[name](unique_name))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", OVERLAPPING)
+def test_overlapping_files(hms42: Metastore, as_hive: Metastore, unique_name: str, name: str) -> None:
+    """Objects that share directories, without the guard."""
+    check(hms42, as_hive, unique_name, OVERLAPPING[name](unique_name))
