@@ -21,7 +21,7 @@ import structlog
 
 from hms_cache_proxy.embedded.call import Call, Removal
 from hms_cache_proxy.embedded.failures import meta
-from hms_cache_proxy.embedded.rows.locations import Named, Tenant, paths_of, tenants
+from hms_cache_proxy.embedded.rows.locations import Named, Tenant, above, paths_of, tenants
 
 log = structlog.get_logger()
 
@@ -86,12 +86,15 @@ def _tell(path: str, owner: str, tenant: Tenant) -> None:
 def empty(call: Call, locations: Sequence[str], owner: str, named: Named, *, purge: bool) -> None:
     """Remove what is in directories once the call is committed.
 
-    MetaException, before anything changes: where one is not there, or holds an object that is not `named`.
+    MetaException, before anything changes: where one is not there, lies in one that goes before it, or holds an object
+    that is not `named`.
     """
     paths = paths_of(call, locations)
+    before: set[str] = set()
     for path in paths:
-        if not os.path.lexists(path) or not os.path.exists(path):
+        if not os.path.exists(path) or above(os.path.dirname(path), before):  # Hive has removed it with the other
             raise meta(f"File file:{path} does not exist")
+        before.add(path)
     taken = {} if call.warehouse.delete_shared else tenants(call, paths, named)
     for path, tenant in taken.items():
         raise meta(

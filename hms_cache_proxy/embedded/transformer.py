@@ -180,6 +180,27 @@ def created(table: Struct, database: Struct, capabilities: list[str] | None, war
     _acid(table, database, capabilities, warehouse, insert_only=insert_only)
 
 
+def altered(before: Struct, table: Struct, database: Struct | None, warehouse: Warehouse) -> None:
+    """MetaException where a table is moved to a place that its kind may not have (transformAlterTable).
+
+    `database`: the altered table's; None if it is not there.
+    """
+    places = [None if each.sd is None else each.sd.location for each in (before, table)]
+    moved = None not in places and places[0] != places[1]
+    translated = "TRANSLATED_TO_EXTERNAL"
+    follows = all((each.parameters or {}).get(translated, "").upper() == "TRUE" for each in (before, table))
+    if not moved and not follows:
+        return
+    if database is None:
+        raise meta(f"Database {table.dbName} for table {table.tableName} could not be found")
+    if not moved:
+        return
+    if places[1] == "":
+        raise meta("java.lang.IllegalArgumentException: Can not create a Path from an empty string")
+    check = _managed_place if table.tableType == "MANAGED_TABLE" else _external_place
+    check(table, database, warehouse)
+
+
 def _acid(
     table: Struct, database: Struct, capabilities: list[str] | None, warehouse: Warehouse, *, insert_only: bool
 ) -> None:
@@ -223,17 +244,25 @@ def _external_place(table: Struct, database: Struct, warehouse: Warehouse) -> No
 
 def table_path(database: Struct, name: str, warehouse: Warehouse, *, external: bool) -> str:
     """Where a table of this name lies by default (Warehouse.getDefaultTablePath)."""
-    if external:
-        root = path_text(database.locationUri)
-        if database.catalogName == DEFAULT_CATALOG and warehouse.in_managed(root):
-            root = warehouse.database_path(database.name)
-    elif database.managedLocationUri:
-        root = path_text(database.managedLocationUri)
-    elif database.catalogName != DEFAULT_CATALOG:
-        root = path_text(database.locationUri)
-    else:
-        root = warehouse.database_path(database.name, external=False)
+    root = external_path(database, warehouse) if external else managed_path(database, warehouse)
     return f"{root}/{_encoded(name.lower())}"
+
+
+def external_path(database: Struct, warehouse: Warehouse) -> str:
+    """Where a database's external tables lie (Warehouse.getDatabaseExternalPath)."""
+    root = path_text(database.locationUri)
+    if database.catalogName == DEFAULT_CATALOG and warehouse.in_managed(root):
+        return warehouse.database_path(database.name)
+    return root
+
+
+def managed_path(database: Struct, warehouse: Warehouse) -> str:
+    """Where a database's managed tables lie (Warehouse.getDatabaseManagedPath)."""
+    if database.managedLocationUri:
+        return path_text(database.managedLocationUri)
+    if database.catalogName != DEFAULT_CATALOG:
+        return path_text(database.locationUri)
+    return warehouse.database_path(database.name, external=False)
 
 
 def _encoded(name: str) -> str:

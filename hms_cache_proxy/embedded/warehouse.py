@@ -74,6 +74,14 @@ def without_scheme(uri: str) -> str:
     return match[1] if match else text
 
 
+_EXISTS = (
+    "Got exception: org.apache.hadoop.fs.FileAlreadyExistsException Destination exists and is not a directory: {}"
+)
+_NO_PARENT = (
+    "Got exception: org.apache.hadoop.fs.ParentNotDirectoryException Parent path is not a directory: file:{}"
+)
+
+
 class Warehouse:
     """Where what nobody gave a location lies."""
 
@@ -111,8 +119,14 @@ class Warehouse:
             if path is None or path.is_dir():
                 return False
             path.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise meta(_EXISTS.format(path)) from error
+        except NotADirectoryError as error:
+            assert path is not None
+            file = next(parent for parent in path.parents if parent.exists())
+            raise meta(_NO_PARENT.format(file)) from error
         except OSError as error:
-            raise meta(f"{location} is not a directory or unable to create one") from error
+            raise meta(f"{location} is not a directory or unable to create one: {error.strerror}") from error
         return True
 
     def remove(self, location: str, *, purge: bool = False) -> None:

@@ -20,6 +20,8 @@ from tests.methods.oracle import Oracle
 Step = tuple[str, dict[str, Any]]
 ELSEWHERE = "file:/ELSEWHERE"
 """In arguments: a directory outside of the warehouses, another one for each metastore, as both run on this machine."""
+EXTERNAL, MANAGED = "file:/WH/external", "file:/WH/managed"
+"""In arguments: the warehouses, each metastore its own."""
 _TIME = re.compile(rb"\b1[789]\d{8}\b|(?<=_old_)\d{4}(_\d\d){5}")  # seconds; in the names of replaced plans
 UNORDERED = ("get_tables", "get_tables_by_type", "get_all_tables", "get_table_meta")  # as Hive's database likes
 _GRANTS = ("PrivilegeGrantInfo", "HiveObjectPrivilege")  # likewise
@@ -42,6 +44,7 @@ class Asked:
         self._database = database.encode()
         self.elsewhere = Path(tempfile.gettempdir()) / f"{database}_{address[1]}"
         self._elsewhere = str(self.elsewhere)
+        self._mine = {name.decode(): place for place, name in places.items()} | {"/ELSEWHERE": self._elsewhere}
         self._places = [(place.encode(), name) for place, name in {**places, self._elsewhere: b"/ELSEWHERE"}.items()]
 
     def ask(self, method: str, arguments: dict[str, Any]) -> Any:
@@ -64,9 +67,11 @@ class Asked:
         shutil.rmtree(self._elsewhere, ignore_errors=True)
 
     def _own(self, value: Any) -> Any:
-        """Arguments with this metastore's own directory where they say ELSEWHERE."""
+        """Arguments with this metastore's own directories where they say ELSEWHERE, EXTERNAL or MANAGED."""
         if isinstance(value, str):
-            return value.replace(ELSEWHERE, f"file:{self._elsewhere}")
+            for name, place in self._mine.items():
+                value = value.replace(f"file:{name}", f"file:{place}")
+            return value
         if isinstance(value, list):
             return [self._own(item) for item in value]
         if isinstance(value, dict):

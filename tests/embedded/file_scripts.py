@@ -264,8 +264,8 @@ def databases(db: str) -> list[Step]:
             made(name, "purged", where=f"{ELSEWHERE}/{name}/purged", parameters=PURGED),
             made(name, "outside", where=f"{ELSEWHERE}/{name}/outside", parameters=OUTSIDE),
             made(name, "in", parameters=OUTSIDE),
-            _acid(name, "acid", f"{ELSEWHERE}/{name}/acid"),
-            _acid(name, "own"),
+            acid_table(name, "acid", f"{ELSEWHERE}/{name}/acid"),
+            acid_table(name, "own"),
             prepare("directory", f"managed/{name}.db/x"),
             FILL,
         ]
@@ -291,7 +291,7 @@ def databases(db: str) -> list[Step]:
     return steps
 
 
-def _acid(db: str, name: str, where: str | None = None, keys: tuple[str, ...] = ()) -> Step:
+def acid_table(db: str, name: str, where: str | None = None, keys: tuple[str, ...] = ()) -> Step:
     sd = descriptor(location=where, **FORMATS)
     fields = {"tableType": "MANAGED_TABLE", "parameters": FULL, "partitionKeys": [field(key) for key in keys]}
     return "create_table_req", {"request": struct("CreateTableRequest", table=table(db, name, sd=sd, **fields), **ABLE)}
@@ -304,7 +304,7 @@ def transactional(db: str) -> list[Step]:
     writes = {"environment_context": context(writeId="3")}
     several = {"deleteData": False, "environmentContext": context(writeId="4")}
     valid = {"validWriteIdList": f"{db}.t:9:9223372036854775807::"}
-    steps: list[Step] = [_acid(db, "t"), _acid(db, "p", keys=("p",))]
+    steps: list[Step] = [acid_table(db, "t"), acid_table(db, "p", keys=("p",))]
     steps += [added(db, "p", value) for value in "1234567"]
     return [
         *steps,
@@ -337,4 +337,3 @@ FILE_SCRIPTS = {
     "databases": databases,
     "transactional": transactional,
 }
-OVERLAPPING: dict[str, Any] = {}

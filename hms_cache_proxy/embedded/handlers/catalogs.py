@@ -62,7 +62,7 @@ def drop_catalog(call: Call, args: Struct) -> None:
         raise meta("Can not drop hive catalog")
     found = rows.find_catalogs(call, name)
     if not found:
-        if args.catName.ifExists:
+        if args.catName.ifExists is not False:
             return
         raise no_such_object(f"No catalog {name}")
     databases = rows.find_databases(call, name)

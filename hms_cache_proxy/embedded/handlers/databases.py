@@ -6,9 +6,10 @@ MetastoreDefaultTransformer.transformDatabase of 4.2, and what one answered. Own
 
 from __future__ import annotations
 
-from hms_cache_proxy.embedded import directories, events, names
+from hms_cache_proxy.embedded import directories, events, names, transformer
 from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import (
+    Failure,
     already_exists,
     invalid_object,
     invalid_operation,
@@ -16,6 +17,7 @@ from hms_cache_proxy.embedded.failures import (
     no_such_object,
 )
 from hms_cache_proxy.embedded.handlers import table_changes
+from hms_cache_proxy.embedded.handlers.table_moves import describe
 from hms_cache_proxy.embedded.patterns import matcher
 from hms_cache_proxy.embedded.rows import databases as rows
 from hms_cache_proxy.embedded.rows import functions as function_rows
@@ -142,9 +144,7 @@ def _create(call: Call, database: Struct) -> None:
     database.locationUri = absolute(database.locationUri or default)
     if database.managedLocationUri:
         database.managedLocationUri = absolute(database.managedLocationUri)
-    for location in (database.locationUri, database.managedLocationUri):
-        if location:
-            directories.make(call, location)
+    _make_directories(call, database)
     database.catalogName = catalog
     database.createTime = call.now
     if database.ownerName is None:
@@ -153,6 +153,21 @@ def _create(call: Call, database: Struct) -> None:
     stored.name = name
     rows.insert_database(call, stored)
     events.create_database(call, stored)
+
+
+def _make_directories(call: Call, database: Struct) -> None:
+    try:
+        directories.make(call, database.locationUri)
+    except Failure as failure:
+        raise meta(
+            f"Failed to create external path {database.locationUri} for database {database.name}. This may result in"
+            " access not being allowed if the StorageBasedAuthorizationProvider is enabled: null"
+        ) from failure
+    if database.managedLocationUri:
+        try:
+            directories.make(call, database.managedLocationUri)
+        except Failure as failure:
+            raise meta("java.lang.reflect.UndeclaredThrowableException") from failure
 
 
 def new_default_database(call: Call, catalog: Struct) -> Struct:
@@ -245,7 +260,7 @@ def _drop(
     if delete_data:
         owner = f"database {names.qualified(catalog, name)}"
         if managed:
-            directories.remove(call, managed_path(call, database), owner, purge=True)
+            directories.remove(call, transformer.managed_path(database, call.warehouse), owner, purge=True)
         directories.remove(call, database.locationUri, owner, purge=True)
 
 
@@ -256,16 +271,7 @@ def _remove_files_of(call: Call, row: table_rows.Row) -> None:
     if table.tableType == "MATERIALIZED_VIEW" or table_changes.owns_data(table):
         table_changes.remove_partitions_outside(call, row, purge=False)
         if table.tableType != "MANAGED_TABLE":
-            directories.remove(call, table.sd.location, table_changes.described(table))
-
-
-def managed_path(call: Call, database: Struct) -> str:
-    """Where a database's managed tables lie (Warehouse.getDatabaseManagedPath)."""
-    if database.managedLocationUri:
-        return str(database.managedLocationUri)
-    if database.catalogName != names.DEFAULT_CATALOG:
-        return str(database.locationUri)
-    return call.warehouse.database_path(database.name, external=False)
+            directories.remove(call, table.sd.location, describe(table))
 
 
 METHODS = {

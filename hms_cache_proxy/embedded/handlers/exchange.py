@@ -10,10 +10,11 @@ from hms_cache_proxy.embedded import directories, events, names
 from hms_cache_proxy.embedded.call import Call, writes
 from hms_cache_proxy.embedded.failures import meta
 from hms_cache_proxy.embedded.handlers import partitions as reading
-from hms_cache_proxy.embedded.handlers.table_changes import described
+from hms_cache_proxy.embedded.handlers.table_moves import describe
 from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.values import copy, new
+from hms_cache_proxy.embedded.warehouse import path_text
 from hms_cache_proxy.wire.spec import Struct
 
 
@@ -42,6 +43,8 @@ def exchange_partitions(call: Call, args: Struct) -> list[Struct]:
         raise meta(f"No partition is found with the values {{{listed}}} for the table {args.source_table_name}")
     if _columns(source.table) != _columns(target.table):
         raise meta("The tables have different schemas. Their partitions cannot be exchanged.")
+    if not any(values):
+        raise meta("Invalid partition key & values; keys [], values []")
     known = rows.find(call, target, names=[part.name for part in parts])
     if known:
         raise meta(f"The partition {known[0].name} already exists in the table {args.dest_table_name}")
@@ -81,8 +84,12 @@ def _move_files(call: Call, source: Struct, target: Struct, values: list[str]) -
     if call.warehouse.local(old) is None:
         return
     if not call.warehouse.exists(old):
-        raise meta(f"Unable to rename {old} to {new_place}: there is no such directory")
-    directories.move(call, old, new_place, f"partitions of {described(source)}", lambda tenant: False)
+        raise meta(f"Got exception: java.io.FileNotFoundException File {path_text(old)} does not exist")
+    if call.warehouse.exists(new_place):
+        raise meta(
+            "Got exception: java.io.IOException Cannot rename the source path. The destination path already exists."
+        )
+    directories.move(call, old, new_place, f"partitions of {describe(source)}", lambda tenant: False)
 
 
 METHODS = writes(exchange_partition=exchange_partition, exchange_partitions=exchange_partitions)

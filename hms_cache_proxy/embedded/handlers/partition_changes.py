@@ -19,7 +19,8 @@ from hms_cache_proxy.embedded.failures import (
     meta,
 )
 from hms_cache_proxy.embedded.handlers import partitions as reading
-from hms_cache_proxy.embedded.handlers.table_changes import described, is_translated, owns_data
+from hms_cache_proxy.embedded.handlers.table_changes import owns_data
+from hms_cache_proxy.embedded.handlers.table_moves import describe, is_translated
 from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows.privileges import copy_to_partitions
@@ -250,8 +251,9 @@ def _append(
     if row.table.tableType == "VIRTUAL_VIEW" or row.table.sd is None or row.table.sd.location is None:
         raise meta("Cannot append a partition to a view")
     part_name = names.partition_name(row.table.partitionKeys, values)
-    if rows.find(call, row, names=[part_name]):
-        raise already_exists(f"Partition(s) already exist, partition name(s): [{part_name}]")
+    known = rows.find(call, row, names=[part_name])
+    if known:
+        raise already_exists(f"Partition already exists:{_described(known[0].partition)}")
     sd = copy(row.table.sd)
     sd.location = None
     partition = new(
@@ -407,7 +409,7 @@ def _rename(
     except Failure as failure:
         raise invalid_operation("Unable to rename partition because old partition does not exist") from failure
     new_name = names.partition_name(row.table.partitionKeys, after.values)
-    if new_name != part.name and rows.find(call, row, names=[new_name]):
+    if rows.find(call, row, names=[new_name]):
         listed = ", ".join(after.values)
         raise invalid_operation(f"Partition already exists:{database_name}.{names.fold(table)}.[{listed}]")
     if after.sd is None:
@@ -419,12 +421,11 @@ def _rename(
         if new_location is None:
             raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
         target = f"{row.table.sd.location}/{new_name}"
-        if call.warehouse.exists(target):
+        if call.warehouse.exists(old_location) and call.warehouse.exists(target):
             raise invalid_operation(
-                f"New location for this table {found_catalog}.{database_name}.{row.table.tableName} already exists :"
-                f" {target}"
+                f"New location for this table {database_name}.{row.table.tableName} already exists : {target}"
             )
-        owner = f"partition {part.name} of {described(row.table)}"
+        owner = f"partition {part.name} of {describe(row.table)}"
         directories.move(call, old_location, target, owner, lambda tenant: tenant.partition_id == part.partition_id)
         after.sd.location = target
     after.catName = after.catName or found_catalog

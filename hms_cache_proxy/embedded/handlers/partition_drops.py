@@ -12,7 +12,8 @@ from hms_cache_proxy.embedded import base_files, directories, events, names, qui
 from hms_cache_proxy.embedded.call import Call, writes
 from hms_cache_proxy.embedded.failures import Failure, meta, no_such_object
 from hms_cache_proxy.embedded.handlers import partitions as reading
-from hms_cache_proxy.embedded.handlers.table_changes import described, must_purge, owns_data
+from hms_cache_proxy.embedded.handlers.table_changes import must_purge, owns_data
+from hms_cache_proxy.embedded.handlers.table_moves import describe
 from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.values import new
@@ -141,7 +142,7 @@ def _drop(
 def _remove_files(call: Call, table: Struct, part: rows.Part, *, purge: bool) -> None:
     """The directory of a partition, and those above it that are empty then; of an archived one, what it was made of."""
     partition = part.partition
-    owner = f"partition {part.name} of {described(table)}"
+    owner = f"partition {part.name} of {describe(table)}"
     parameters = partition.parameters or {}
     if parameters.get("is_archived", "").upper() == "TRUE":
         if parameters.get("original_location") is None:

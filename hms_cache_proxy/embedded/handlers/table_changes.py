@@ -16,6 +16,8 @@ from hms_cache_proxy.embedded.failures import (
     meta,
     no_such_object,
 )
+from hms_cache_proxy.embedded.handlers import table_moves
+from hms_cache_proxy.embedded.handlers.table_moves import describe
 from hms_cache_proxy.embedded.handlers.tables import found
 from hms_cache_proxy.embedded.rows import databases as database_rows
 from hms_cache_proxy.embedded.rows import partitions as partition_rows
@@ -157,7 +159,7 @@ def drop_table_req(call: Call, args: Struct) -> None:
     properties = quick_stats.context(request.envContext)
     row = _to_drop(call, catalog, database, request.tableName)
     if not request.dropPartitions and partition_rows.count(call, row.table_id):
-        raise meta(f"{described(row.table)} has partitions, and the request does not say dropPartitions")
+        raise meta(f"{describe(row.table)} has partitions, and the request does not say dropPartitions")
     remove(call, row, delete_data=bool(request.deleteData), properties=properties)
 
 
@@ -186,7 +188,7 @@ def remove(call: Call, row: rows.Row, *, delete_data: bool, properties: dict[str
     if delete_data and owns_data(table):
         purge = must_purge(table, properties or {})
         remove_partitions_outside(call, row, purge=purge)
-        directories.remove(call, table.sd.location, described(table), purge=purge)
+        directories.remove(call, table.sd.location, describe(table), purge=purge)
     partition_rows.delete_all(call, row.table_id)
     views.delete_metadata(call, row)
     rows.delete_table(call, row)
@@ -200,12 +202,7 @@ def remove_partitions_outside(call: Call, row: rows.Row, *, purge: bool) -> None
     root = row.table.sd.location
     for location in partition_rows.locations(call, row.table_id):
         if not root or not location.startswith(root):
-            directories.remove(call, location, f"a partition of {described(row.table)}", purge=purge)
-
-
-def described(table: Struct) -> str:
-    """A table as messages name it."""
-    return f"table {names.qualified(table.catName, table.dbName, table.tableName)}"
+            directories.remove(call, location, f"a partition of {describe(row.table)}", purge=purge)
 
 
 def must_purge(table: Struct, properties: dict[str, str]) -> bool:
@@ -269,14 +266,22 @@ def alter(call: Call, catalog: str, database: str, name: str, table: Struct, *, 
     except Failure as failure:
         raise invalid_operation(failure.message or "") from failure
     before = row.table
+    if call.transforms and before.catName == names.DEFAULT_CATALOG:
+        to = database_rows.find_database(call, before.catName, names.fold(table.dbName))
+        transformer.altered(before, table, None if to is None else to[1], call.warehouse)
     converted = acid.altered(before, table)
     _check_new(table, before, properties)
     new_database, new_name = names.fold(table.dbName), names.fold(table.tableName)
     renamed = (new_database, new_name) != (before.dbName, before.tableName)
     database_id = row.database_id
-    counts = not (renamed and _keeps_place(table, before))
+    counts = True
     if renamed:
         database_id = _rename(call, row, table, catalog, new_database, new_name)
+        counts = before.tableType == "VIRTUAL_VIEW" or not table_moves.is_told_where(before, table)
+    if properties.get(table_moves.REPLICATED) == "true":
+        counts = False
+        table_moves.replicated(call, row, table)
+    spelled = table.dbName, table.tableName
     table.dbName, table.tableName = new_database, new_name
     truncated = "truncate" in properties.get("alterTableOpType", "").lower()
     if counts and not before.partitionKeys and quick_stats.wanted_after_alter(table, properties):
@@ -298,19 +303,8 @@ def alter(call: Call, catalog: str, database: str, name: str, table: Struct, *, 
         _reach_partitions(call, row, stored, properties)
     table.id = row.table_id
     write_id = table.writeId if table.writeId is not None else -1
+    table.dbName, table.tableName = spelled  # the log has names as they are sent
     events.alter_table(call, before, _logged(table, before), truncated=truncated, write_id=write_id)
-
-
-def _keeps_place(table: Struct, before: Struct) -> bool:
-    """Is it the metastore that says where a renamed table lies? Then its files are not counted anew."""
-    if before.tableType == "EXTERNAL_TABLE":
-        return not is_translated(before) or is_translated(table)
-    return before.tableType not in _VIEWS and table.sd.location in (None, "", before.sd.location)
-
-
-def is_translated(table: Struct) -> bool:
-    """Was it made as a managed one?"""
-    return bool((table.parameters or {}).get("TRANSLATED_TO_EXTERNAL", "").upper() == "TRUE")
 
 
 def _logged(table: Struct, before: Struct) -> Struct:
@@ -362,34 +356,15 @@ def _rename(call: Call, row: rows.Row, table: Struct, catalog: str, new_database
         )
     if rows.find_table(call, catalog, new_database, new_name) is not None:
         raise invalid_operation(f"new table {new_database}.{new_name} already exists")
-    if before.tableType in _VIEWS:
+    if before.tableType == "VIRTUAL_VIEW":
         return found_database[0]
-    if before.sd.location is None:
-        raise meta(
-            'java.lang.NullPointerException: Cannot invoke "String.compareTo(String)" because the return value of'
-            ' "org.apache.hadoop.hive.metastore.api.StorageDescriptor.getLocation()" is null'
-        )
-    same_place = table.sd.location in (None, "", before.sd.location)
-    if not same_place:
-        return found_database[0]
-    old_database = database_rows.find_database(call, catalog, before.dbName)
-    assert old_database is not None
-    external = before.tableType == "EXTERNAL_TABLE"
-    default = transformer.table_path(old_database[1], before.tableName, call.warehouse, external=external)
-    stays = external and not (is_translated(before) and is_translated(table))
-    if stays or path_text(before.sd.location) != default:
-        table.sd.location = before.sd.location
-        return found_database[0]
-    target = transformer.table_path(found_database[1], new_name, call.warehouse, external=external)
-    if call.warehouse.exists(target):
-        raise invalid_operation(
-            f"New location for this table {catalog}.{before.dbName}.{before.tableName} already exists : {target}"
-        )
-    source = before.sd.location
-    directories.move(call, source, target, described(before), lambda tenant: tenant.table_id == row.table_id)
-    table.sd.location = target
-    if before.partitionKeys:
-        partition_rows.move(call, row.table_id, source, target)
+    table_moves.check_place(before, table)
+    if table_moves.is_told_where(before, table):
+        old_database = database_rows.find_database(call, catalog, before.dbName)
+        assert old_database is not None
+        if before.tableType == "EXTERNAL_TABLE" and not table_moves.is_translated(before):
+            return found_database[0]
+        table_moves.move(call, row, table, old_database[1], table_moves.Renamed(found_database[1], new_name))
     return found_database[0]
 
 

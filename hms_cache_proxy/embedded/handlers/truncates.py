@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from hms_cache_proxy.embedded import acid, base_files, directories, events, names, quick_stats
 from hms_cache_proxy.embedded.call import Call, writes
 from hms_cache_proxy.embedded.failures import meta
-from hms_cache_proxy.embedded.handlers.table_changes import described, must_purge
+from hms_cache_proxy.embedded.handlers.table_changes import must_purge
+from hms_cache_proxy.embedded.handlers.table_moves import describe
 from hms_cache_proxy.embedded.handlers.tables import found
 from hms_cache_proxy.embedded.rows import partitions as partition_rows
 from hms_cache_proxy.embedded.rows import tables as rows
@@ -58,7 +59,7 @@ def _truncate(
     if not keeps_files:
         ids = {part.partition_id for part in parts}
         named = _named(row, None if chosen is None or not keyed else ids)
-        directories.empty(call, places, described(row.table), named, purge=must_purge(row.table, {}))
+        directories.empty(call, places, describe(row.table), named, purge=must_purge(row.table, {}))
     elif rows.is_transactional(row.table.parameters):
         for place in places:
             base_files.write(call, place, write.write_id, base_files.TRUNCATED)

@@ -55,7 +55,7 @@ def tenants(call: Call, directories: Iterable[str], named: Named = lambda tenant
                 paths[tenant.path + entry[len(real) :]] = directory
     for tenant in _partitions(call, paths):
         if not named(tenant):
-            found.setdefault(paths[_above(tenant.path, paths)], tenant)
+            found.setdefault(paths[above(tenant.path, paths)], tenant)
     return found
 
 
@@ -107,7 +107,7 @@ def _partitions(call: Call, paths: Iterable[str]) -> Iterator[Tenant]:
     )
     for id_, part, table_id, table, catalog, database, location in call.execute(query):
         for tenant in _tenant(call, f"partition {part} of {catalog}.{database}.{table}", location, table_id, id_):
-            if _above(tenant.path, wanted):
+            if above(tenant.path, wanted):
                 yield tenant
 
 
@@ -118,7 +118,7 @@ def _begins(path: str) -> ColumnElement[bool]:
     return or_(*(func.substr(location, 1, len(each)) == each for each in beginnings))
 
 
-def _above(path: str, wanted: Iterable[str]) -> str:
+def above(path: str, wanted: Iterable[str]) -> str:
     """The one of these paths that is `path` or above it; empty if none is."""
     among = wanted if isinstance(wanted, set | dict) else set(wanted)
     while path not in among:

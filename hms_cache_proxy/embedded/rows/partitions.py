@@ -20,6 +20,7 @@ from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows.common import batches, delete_of, read_maps, rows_of, write, write_maps
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.values import new
+from hms_cache_proxy.embedded.warehouse import without_scheme
 from hms_cache_proxy.wire.spec import Struct
 
 
@@ -214,12 +215,14 @@ def locations(call: Call, table_id: int) -> list[str]:
 
 
 def move(call: Call, table_id: int, source: str, target: str) -> None:
-    """Partitions that lie in a table's old directory lie in its new one."""
+    """Partitions whose paths have a table's old path in them have its new one there, as Hive replaces texts."""
+    old, new = without_scheme(source), without_scheme(target)
     columns = T.PARTITIONS.c
     query = select(T.SDS.c.SD_ID, T.SDS.c.LOCATION).join(T.PARTITIONS, columns.SD_ID == T.SDS.c.SD_ID)
     for sd_id, location in call.rows(query.where(columns.TBL_ID == table_id)):
-        if location and location.startswith(source + "/"):
-            moved = target + location[len(source) :]
+        path = without_scheme(location or "")
+        if old in path:
+            moved = location[: len(location) - len(path)] + path.replace(old, new)
             call.execute(update(T.SDS).where(T.SDS.c.SD_ID == sd_id).values(LOCATION=moved))
 
 
