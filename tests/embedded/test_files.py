@@ -31,7 +31,7 @@ _DESCRIBED = re.compile(rb"(Partition\(values:\[[^]]*\], dbName:[^,]*, tableName
 def short(reply: Any) -> Any:
     """A reply whose exception does not print a whole partition, and names no exception of a Java thread."""
     for name, value in reply[1].items() if isinstance(reply, tuple) and isinstance(reply[1], dict) else ():
-        if name != "success" and "message" in value[1]:
+        if name != "success" and isinstance(value, tuple) and "message" in value[1]:
             value[1]["message"] = _DESCRIBED.sub(rb"\1", value[1]["message"]).removeprefix(b"java.io.IOException: ")
     return reply
 

@@ -1,7 +1,7 @@
 """Directories that several objects live in: what the embedded metastore keeps, and what Hive does there.
 
-The guard is one of two ways in which the embedded metastore treats files otherwise than Hive 4.2 (docs/metastore.md); the
-other is that a truncation which fails empties nothing. With `metastore.delete_shared_directories`, and for objects
+The guard is one of two ways in which the embedded metastore treats files otherwise than Hive 4.2 (docs/metastore.md):
+the other is that a truncation which fails empties nothing. With `metastore.delete_shared_directories`, and for objects
 that have their directories for themselves, test_files.py shows that there is no difference.
 """
 
