@@ -20,11 +20,13 @@ from sqlalchemy import insert, update
 
 from hms_cache_proxy.embedded.call import Call
 from hms_cache_proxy.embedded.database import new_ids
+from hms_cache_proxy.embedded.names import DEFAULT_CATALOG, partition_name
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.values import as_json
 from hms_cache_proxy.wire.spec import Struct
 
 FORMAT = "gzip(json-2.0)"
+PARTITIONS_OF_ONE = 1000  # metastore.jdbc.max.batch.size: of an ALTER_PARTITIONS
 
 
 def log(
@@ -88,8 +90,10 @@ def drop_function(call: Call, catalog: str, database: str, name: str) -> None:
 
 
 def create_table(call: Call, table: Struct) -> None:
-    """CREATE_TABLE."""
-    _of_table(call, "CREATE_TABLE", table, tableObjJson=as_json(table), files=[])
+    """CREATE_TABLE; of one that is not external, with the files that are there."""
+    location = None if _is_external(table) or table.sd is None else table.sd.location
+    files = [f"{uri}###" for uri in call.warehouse.files(location)] if location else []
+    _of_table(call, "CREATE_TABLE", table, tableObjJson=as_json(table), files=files)
 
 
 def drop_table(call: Call, table: Struct) -> None:
@@ -117,7 +121,7 @@ def add_partition(call: Call, table: Struct, partitions: Sequence[Struct]) -> No
         "tableObjJson": as_json(table),
         "partitions": [_pairs(table, partition) for partition in partitions],
         "partitionListJson": [as_json(partition) for partition in partitions],
-        "partitionFiles": [],
+        "partitionFiles": [] if _is_external(table) else [_files(call, table, each) for each in partitions],
     }
     _of_table(call, "ADD_PARTITION", table, **fields)
 
@@ -146,18 +150,22 @@ def alter_partition(
     _of_table(call, "ALTER_PARTITION", table, **fields)
 
 
-def alter_partitions(
-    call: Call, table: Struct, partitions: Sequence[Struct], *, truncated: bool, write_id: int
-) -> None:
-    """ALTER_PARTITIONS: partitions as they are after an alter_partitions."""
-    fields = {
-        "tableObjJson": as_json(table),
-        "isTruncateOp": "true" if truncated else "false",
-        "writeId": write_id,
-        "partitions": [_pairs(table, partition) for partition in partitions],
-        "partitionListJson": [as_json(partition) for partition in partitions],
-    }
-    _of_table(call, "ALTER_PARTITIONS", table, **fields)
+def alter_partitions(call: Call, table: Struct, partitions: Sequence[Struct], *, truncated: bool) -> None:
+    """ALTER_PARTITIONS: partitions as they are after a call; a row for each write id, and for so many at a time."""
+    by_write_id: dict[int, list[Struct]] = {}
+    for partition in partitions:
+        by_write_id.setdefault(-1 if partition.writeId is None else partition.writeId, []).append(partition)
+    for write_id, mine in sorted(by_write_id.items()):
+        for start in range(0, len(mine), PARTITIONS_OF_ONE):
+            some = mine[start : start + PARTITIONS_OF_ONE]
+            fields = {
+                "tableObjJson": as_json(table),
+                "isTruncateOp": "true" if truncated else "false",
+                "writeId": write_id,
+                "partitions": [_pairs(table, partition) for partition in some],
+                "partitionListJson": [as_json(partition) for partition in some],
+            }
+            _of_table(call, "ALTER_PARTITIONS", table, **fields)
 
 
 def insert_files(call: Call, table: Struct, partition: Struct | None, data: Struct) -> int:
@@ -170,6 +178,87 @@ def insert_files(call: Call, table: Struct, partition: Struct | None, data: Stru
         "files": files,
     }
     return _of_table(call, "INSERT", table, **fields)
+
+
+def reload(call: Call, table: Struct, found: Struct | Sequence[Struct] | None, *, refresh: bool) -> int:
+    """RELOAD of a table (None), a partition or several: to be read again, or made invalid; the id."""
+    alone = as_json(found) if isinstance(found, Struct) else None
+    several = None if found is None or isinstance(found, Struct) else [as_json(partition) for partition in found]
+    fields = {
+        "db": table.dbName,
+        "table": table.tableName,
+        "tableObjJson": as_json(table),
+        "ptnObjJson": alone,
+        "refreshEvent": "true" if refresh else "false",
+        "partitionListJson": several,
+    }
+    return log(call, "RELOAD", fields, catalog=table.catName, database=table.dbName, table=table.tableName)
+
+
+def open_transactions(call: Call, txn_ids: Sequence[int]) -> None:
+    """OPEN_TXN."""
+    fields = {"txnIds": None, "fromTxnId": txn_ids[0], "toTxnId": txn_ids[-1]}
+    log(call, "OPEN_TXN", fields, catalog=None, database=None, table=None)
+
+
+def allocate_write_ids(call: Call, database: str, table: str, pairs: Sequence[tuple[int, int]]) -> None:
+    """ALLOC_WRITE_ID_EVENT: (transaction, write id) of a table. Nothing else tells which table a transaction writes."""
+    fields = {
+        "dbName": database,
+        "tableName": table,
+        "txnIdList": [pair[0] for pair in pairs],
+        "writeIdList": [pair[1] for pair in pairs],
+    }
+    place = {"catalog": DEFAULT_CATALOG, "database": database, "table": table}
+    log(call, "ALLOC_WRITE_ID_EVENT", fields, **place)
+
+
+def commit_transaction(call: Call, txn_id: int, written: Sequence[tuple[str, int]]) -> None:
+    """COMMIT_TXN; `written`: (database, write id)."""
+    fields = {
+        "txnid": txn_id,
+        "writeIds": [each[1] for each in written],
+        "databases": [each[0] for each in written],
+        **dict.fromkeys(("tables", "partitions", "tableObjs", "partitionObjs", "files")),
+    }
+    log(call, "COMMIT_TXN", fields, catalog=None, database=None, table=None)
+
+
+def abort_transaction(call: Call, txn_id: int, written: Sequence[tuple[str, int]]) -> None:
+    """ABORT_TXN; `written`: (database, write id)."""
+    fields = {
+        "txnid": txn_id,
+        "dbsUpdated": [each[0] for each in written],
+        "writeIds": [each[1] for each in written],
+    }
+    log(call, "ABORT_TXN", fields, catalog=None, database=None, table=None)
+
+
+def commit_compaction(call: Call, txn_id: int, number: int, kind: str, place: tuple[str, str, str | None]) -> None:
+    """COMMIT_COMPACTION_EVENT; `number`, `kind`: its id and type, `place`: (database, table, partition or None)."""
+    database, table, partition = place
+    fields = {
+        "txnid": txn_id,
+        "compactionId": number,
+        "type": kind,
+        "dbname": database,
+        "tableName": table,
+        "partName": partition,
+    }
+    where = {"catalog": DEFAULT_CATALOG, "database": database, "table": table}
+    log(call, "COMMIT_COMPACTION_EVENT", fields, **where)
+
+
+def _is_external(table: Struct) -> bool:
+    return bool((table.parameters or {}).get("EXTERNAL", "").upper() == "TRUE")
+
+
+def _files(call: Call, table: Struct, partition: Struct) -> dict[str, Any]:
+    """The files of a partition that was added; where there are transactions, these have files, not it."""
+    transactional = (table.parameters or {}).get("transactional", "").lower() == "true"
+    location = None if transactional or partition.sd is None else partition.sd.location
+    files = [f"{uri}###" for uri in call.warehouse.files(location)] if location else []
+    return {"partitionName": partition_name(table.partitionKeys, partition.values), "files": files}
 
 
 def _of_table(call: Call, kind: str, table: Struct, **fields: Any) -> int:

@@ -216,6 +216,13 @@ class Warehouse:
             except OSError as error:
                 _tell_of(path, error)
 
+    def files(self, location: str) -> list[str]:
+        """URIs of the files in a directory, hidden ones left out, in order of their names."""
+        path = self.local(location)
+        if path is None or not path.is_dir():
+            return []
+        return [f"file:{entry}" for entry in sorted(path.iterdir()) if entry.name[0] not in "_." and entry.is_file()]
+
     def totals(self, location: str) -> tuple[int, int]:
         """(files, bytes) below a directory, hidden ones left out (names that begin with `_` or `.`)."""
         path = self.local(location)

@@ -34,6 +34,7 @@ STATES = {
 _LETTERS = {"MINOR": "i", "MAJOR": "a", "REBALANCE": "r", "ABORT_TXN_CLEANUP": "c", "SMART_OPTIMIZE": "*"}
 TYPES = {int(member): _LETTERS[member.name] for member in enum("CompactionType")}
 NUMBERS = {letter: number for number, letter in TYPES.items()}
+NAMES = {letter: name for name, letter in _LETTERS.items()}
 _SAME = "DATABASE TABLE PARTITION STATE TYPE WORKER_ID START RUN_AS HADOOP_JOB_ID ERROR_MESSAGE ENQUEUE_TIME"
 _NAMES = f"ID {_SAME} WORKER_VERSION INITIATOR_ID INITIATOR_VERSION POOL_NAME TXN_ID NEXT_TXN_ID COMMIT_TIME".split()
 

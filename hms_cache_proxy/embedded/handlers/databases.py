@@ -23,13 +23,11 @@ from hms_cache_proxy.embedded.rows import databases as rows
 from hms_cache_proxy.embedded.rows import functions as function_rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows import transactions
-from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES
 from hms_cache_proxy.embedded.values import copy, new
 from hms_cache_proxy.embedded.warehouse import absolute
 from hms_cache_proxy.wire.facts import enum
 from hms_cache_proxy.wire.spec import Struct
 
-_NATIVE = int(enum("DatabaseType").NATIVE)  # type: ignore[attr-defined]  # made at run time
 _REMOTE = int(enum("DatabaseType").REMOTE)  # type: ignore[attr-defined]  # the same
 _WRITES_ACID = {"HIVEMANAGEDINSERTWRITE", "HIVEFULLACIDWRITE"}
 
@@ -178,11 +176,9 @@ def new_default_database(call: Call, catalog: Struct) -> Struct:
         description=f"Default database for catalog {catalog.name}",
         locationUri=absolute(catalog.locationUri),
         parameters={},
-        ownerName="public",
-        ownerType=OWNER_TYPES["ROLE"],
+        ownerName=call.user,
         catalogName=catalog.name,
         createTime=call.now,
-        type=_NATIVE,
     )
 
 

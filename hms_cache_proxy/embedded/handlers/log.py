@@ -12,9 +12,10 @@ from sqlalchemy import func, select
 
 from hms_cache_proxy.embedded import events, names
 from hms_cache_proxy.embedded.call import Call, reads, writes
-from hms_cache_proxy.embedded.failures import Failure
 from hms_cache_proxy.embedded.handlers.partitions import one
 from hms_cache_proxy.embedded.handlers.tables import found
+from hms_cache_proxy.embedded.rows import partitions as partition_rows
+from hms_cache_proxy.embedded.rows.tables import Row
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.spec import Struct
@@ -85,18 +86,31 @@ def get_notification_events_count(call: Call, args: Struct) -> Struct:
 
 
 def fire_listener_event(call: Call, args: Struct) -> Struct:
-    """A writer tells of files that it added to a table or partition."""
+    """A writer tells of files that it added to a table or partition, or of what is to be read again."""
     request = args.rqst
     catalog, database = names.both(request.dbName, request.catName)
     row = found(call, catalog, database, request.tableName)
     if request.data.refreshEvent is not None:
-        raise Failure("InvalidOperationException", "events of refreshes are not written")
+        return new("FireEventResponse", eventIds=[_reload(call, row, request)])
     ids = []
     for data in request.data.insertDatas or [request.data.insertData]:
         values = data.partitionVal or request.partitionVals
         part = one(call, row, values).partition if values else None
         ids.append(events.insert_files(call, row.table, part, data))
     return new("FireEventResponse", eventIds=ids)
+
+
+def _reload(call: Call, row: Row, request: Struct) -> int:
+    """RELOAD, with the parameters that the client adds to the table; of several partitions, those that there are."""
+    row.table.parameters = {**(row.table.parameters or {}), **(request.tblParams or {})}
+    wanted = [request.partitionVals] if request.partitionVals else request.batchPartitionValsForRefresh
+    partitions: Struct | list[Struct] | None = None
+    if wanted is not None and len(wanted) == 1:
+        partitions = one(call, row, wanted[0]).partition
+    elif wanted is not None:
+        listed = [names.partition_name(row.table.partitionKeys, values) for values in wanted]
+        partitions = [part.partition for part in partition_rows.find(call, row, names=listed)]
+    return events.reload(call, row.table, partitions, refresh=request.data.refreshEvent)
 
 
 _READS = reads(

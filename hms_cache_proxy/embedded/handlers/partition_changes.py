@@ -314,7 +314,8 @@ def _change(call: Call, row: table_rows.Row, part: rows.Part, after: Struct, pro
         raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
     after.sd.location = path_text(after.sd.location)
     after.catName = after.catName or row.table.catName
-    if properties.get(quick_stats.DO_NOT_UPDATE, "").lower() != "true":
+    transactional = table_rows.is_transactional(row.table.parameters)  # its files are not counted
+    if not transactional and properties.get(quick_stats.DO_NOT_UPDATE, "").lower() != "true":
         quick_stats.fill(after, call.warehouse, made=False, forced=True, properties=properties)
     quick_stats.stamp(after, call.now)
     rows.update_partition(call, row, part, after)
@@ -375,8 +376,7 @@ def _alter_many(
         if write_id is not None and write_id > 0:
             by_name[part.name].writeId = write_id
         _change(call, row, part, by_name[part.name], properties)
-    number = -1 if write_id is None else write_id
-    events.alter_partitions(call, row.table, changed, truncated=False, write_id=number)
+    events.alter_partitions(call, row.table, changed, truncated=False)
 
 
 def rename_partition(call: Call, args: Struct) -> None:
@@ -429,7 +429,8 @@ def _rename(
         directories.move(call, old_location, target, owner, lambda tenant: tenant.partition_id == part.partition_id)
         after.sd.location = target
     after.catName = after.catName or found_catalog
-    quick_stats.fill(after, call.warehouse, made=False, forced=True, properties={})
+    if not table_rows.is_transactional(row.table.parameters):
+        quick_stats.fill(after, call.warehouse, made=False, forced=True, properties={})
     quick_stats.stamp(after, call.now)
     rows.update_partition(call, row, part, after)
     number = -1 if after.writeId is None else after.writeId

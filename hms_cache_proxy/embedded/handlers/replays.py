@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import func, insert, select, update
 
-from hms_cache_proxy.embedded import names
+from hms_cache_proxy.embedded import events, names
 from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import internal, meta
 from hms_cache_proxy.embedded.handlers import compactions
@@ -63,6 +63,7 @@ def repl_tbl_writeid_state(call: Call, args: Struct) -> None:
     if gone:
         opened = new("OpenTxnRequest", num_txns=len(gone), user=request.user, hostname=request.hostName)
         txn_ids = rows.open_transactions(call, opened, now_ms())
+        events.open_transactions(call, txn_ids)  # of their end Hive logs nothing
         call.execute(update(T.TXNS).where(T.TXNS.c.TXN_ID.in_(txn_ids)).values(TXN_META_INFO=_WHY))
         place = {"T2W_DATABASE": database, "T2W_TABLE": table}
         found = [{"T2W_TXNID": txn, "T2W_WRITEID": each, **place} for txn, each in zip(txn_ids, gone, strict=True)]

@@ -96,7 +96,7 @@ def _update(call: Call, given: Struct, engine: str | None, *, basic: bool, write
     place = {"catalog": row.table.catName, "database": row.table.dbName, "table": row.table.tableName}
     description.lastAnalyzed = call.now
     if description.isTblLevel:
-        parameters = _accurate(row.table.parameters, described, basic=basic)
+        parameters = _accurate(row.table.parameters, described, basic=False)
         rows.put(call, row.table_id, given.statsObj, given.engine, partition=False)
         table_rows.update_parameters(call, row.table_id, parameters)
         row.table.parameters = parameters
@@ -123,10 +123,13 @@ def _part(call: Call, row: table_rows.Row, name: str) -> partition_rows.Part:
 
 
 def _accurate(parameters: dict[str, str] | None, columns: Sequence[str], *, basic: bool) -> dict[str, str]:
-    """Parameters that say of these columns that their statistics are right (StatsSetupConst.setColumnStatsState)."""
+    """Parameters that say of these columns that their statistics are right (StatsSetupConst.setColumnStatsState).
+
+    `basic`: the numbers of files and rows are said to be right too, unless something was said of statistics before.
+    """
     kept = dict(parameters or {})
     state: dict[str, Any] = json.loads(kept.get(quick_stats.ACCURATE) or "{}")
-    if basic:
+    if basic and quick_stats.ACCURATE not in kept:
         state = {"BASIC_STATS": "true", **state}
     told = state.setdefault("COLUMN_STATS", {})
     told.update(dict.fromkeys(columns, "true"))

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from hms_cache_proxy.embedded import events, names
 from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import Failure, internal, meta
+from hms_cache_proxy.embedded.handlers import compactions
 from hms_cache_proxy.embedded.rows import locks
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows import transactions as rows
@@ -59,29 +60,35 @@ def abort_expired(call: Call) -> None:
 
 
 def open_txns(call: Call, args: Struct) -> Struct:
-    """New ids; one event for all of them, none for those that only read."""
+    """New ids; one event for all of them, none for those that only read or that are a replication's own."""
     request = args.rqst
     if request.num_txns <= 0:
         raise meta(f"Invalid input for number of txns: {request.num_txns}")
     abort_expired(call)
-    if request.replPolicy:
+    if request.txn_type == rows.REPL_CREATED:
         replayed = list(rows.targets(call, request.replPolicy, request.replSrcTxnIds or ()).values())
         if replayed:
             return new("OpenTxnsResponse", txn_ids=replayed)
     ids = rows.open_transactions(call, request, now_ms())
-    if request.replPolicy:
+    if request.txn_type == rows.REPL_CREATED:
         rows.map_sources(call, request.replPolicy, request.replSrcTxnIds or (), ids)
-    if request.txn_type != rows.READ_ONLY:
-        fields = {"txnIds": None, "fromTxnId": ids[0], "toTxnId": ids[-1]}
-        events.log(call, "OPEN_TXN", fields, catalog=None, database=None, table=None)
+    own = request.replPolicy and request.txn_type in (None, rows.DEFAULT)
+    if request.txn_type != rows.READ_ONLY and not own:
+        events.open_transactions(call, ids)
     return new("OpenTxnsResponse", txn_ids=ids)
 
 
 def _here(call: Call, request: Struct) -> int | None:
     """The transaction of a request, which may name one of a source that is replayed; None if that has ended."""
-    if not request.replPolicy:
+    if request.txn_type != rows.REPL_CREATED:
         return int(request.txnid)
     return rows.targets(call, request.replPolicy, [request.txnid]).get(request.txnid)
+
+
+def _is_logged(request: Struct, txn_type: int) -> bool:
+    """Is the end of a transaction logged? Not of those that only read or that are a replication's own."""
+    own = request.replPolicy and request.txn_type == rows.DEFAULT
+    return not own and txn_type != rows.READ_ONLY
 
 
 def commit_txn(call: Call, args: Struct) -> None:
@@ -99,21 +106,16 @@ def commit_txn(call: Call, args: Struct) -> None:
         raise aborted(txn_id)
     if request.keyValue is not None:
         _put(call, request.keyValue)
-    written = rows.written(call, txn_id)
+    written = rows.written(call, request.txnid)
     rows.end(call, [txn_id], rows.COMMITTED)
     locks.remove_of_transactions(call, [txn_id])
-    if found[1] != rows.READ_ONLY:
-        fields = {
-            "txnid": txn_id,
-            "writeIds": [each[2] for each in written],
-            "databases": [each[0] for each in written],
-            "tables": None,
-            "partitions": None,
-            "tableObjs": None,
-            "partitionObjs": None,
-            "files": None,
-        }
-        events.log(call, "COMMIT_TXN", fields, catalog=None, database=None, table=None)
+    if _is_logged(request, found[1]):
+        events.commit_transaction(call, txn_id, written)
+    compaction = rows.compaction_of(call, txn_id)
+    if compaction is not None:
+        place = (compaction.CQ_DATABASE, compaction.CQ_TABLE, compaction.CQ_PARTITION)
+        kind = compactions.NAMES[compaction.CQ_TYPE.strip()]
+        events.commit_compaction(call, txn_id, compaction.CQ_ID, kind, place)
 
 
 def _put(call: Call, pair: Struct) -> None:
@@ -124,20 +126,24 @@ def _put(call: Call, pair: Struct) -> None:
 
 
 def abort_txn(call: Call, args: Struct) -> None:
-    """What it wrote is never valid."""
-    txn_id = _here(call, args.rqst)
+    """What it wrote is never valid. The event names the transaction as the request does: by a source's id if that."""
+    request = args.rqst
+    txn_id = _here(call, request)
     if txn_id is None:
         return
     found = rows.state(call, txn_id)
     if found is None or found[0] == rows.COMMITTED:
         raise no_such_txn(txn_id)
     if found[0] == rows.OPEN:
-        _abort(call, txn_id)
+        written = rows.written(call, request.txnid)
+        _end_aborted(call, txn_id)
+        if _is_logged(request, found[1]):
+            events.abort_transaction(call, request.txnid, written)
 
 
 def abort_txns(call: Call, args: Struct) -> None:
-    """Those of several which are open."""
-    for txn_id in args.rqst.txn_ids:
+    """Those of several which are open, in the order of their ids."""
+    for txn_id in sorted(args.rqst.txn_ids):
         found = rows.state(call, txn_id)
         if found is not None and found[0] == rows.OPEN:
             _abort(call, txn_id)
@@ -146,15 +152,14 @@ def abort_txns(call: Call, args: Struct) -> None:
 def _abort(call: Call, txn_id: int) -> None:
     found = rows.state(call, txn_id)
     written = rows.written(call, txn_id)
+    _end_aborted(call, txn_id)
+    if found is not None and found[1] != rows.READ_ONLY:
+        events.abort_transaction(call, txn_id, written)
+
+
+def _end_aborted(call: Call, txn_id: int) -> None:
     rows.end(call, [txn_id], rows.ABORTED)
     locks.remove_of_transactions(call, [txn_id])
-    if found is not None and found[1] != rows.READ_ONLY:
-        fields = {
-            "txnid": txn_id,
-            "dbsUpdated": [each[0] for each in written],
-            "writeIds": [each[2] for each in written],
-        }
-        events.log(call, "ABORT_TXN", fields, catalog=None, database=None, table=None)
 
 
 def get_open_txns(call: Call, _args: Struct) -> Struct:
@@ -226,24 +231,25 @@ def heartbeat_txn_range(call: Call, args: Struct) -> Struct:
 
 
 def allocate_table_write_ids(call: Call, args: Struct) -> Struct:
-    """A write id of a table for each of some open transactions."""
+    """A write id of a table for each of some open transactions; no event where all of them have one already."""
     request = args.rqst
-    txn_ids = request.txnIds or [each.txnId for each in request.srcTxnToWriteIdList or ()]
+    sources = request.srcTxnToWriteIdList or () if request.replPolicy else ()
+    txn_ids = request.txnIds or ()
+    if request.replPolicy:
+        txn_ids = list(rows.targets(call, request.replPolicy, [each.txnId for each in sources]).values())
+        if len(txn_ids) != len(sources):  # replayed before
+            return new("AllocateTableWriteIdsResponse", txnToWriteIds=[])
     for txn_id in txn_ids:
         must_be_open(call, txn_id)
         if rows.state(call, txn_id) == (rows.OPEN, rows.READ_ONLY):
             raise internal("a transaction that only reads has no write ids")
     database, table = names.fold(request.dbName), names.fold(request.tableName)
-    pairs = rows.allocate(call, database, table, txn_ids)
-    fields = {
-        "db": database,
-        "table": table,
-        "tableType": None,
-        "txnIdList": [pair[0] for pair in pairs],
-        "writeIdList": [pair[1] for pair in pairs],
-    }
-    place = {"catalog": names.DEFAULT_CATALOG, "database": database, "table": table}
-    events.log(call, "ALLOC_WRITE_ID_EVENT", fields, **place)
+    if request.reallocate:
+        rows.take_back(call, database, table, txn_ids)
+    first = sources[0].writeId if sources and sources[0].writeId > 0 else None
+    pairs, fresh = rows.allocate(call, database, table, txn_ids, first=first)
+    if fresh:
+        events.allocate_write_ids(call, database, table, pairs)
     listed = [new("TxnToWriteId", txnId=txn_id, writeId=write_id) for txn_id, write_id in pairs]
     return new("AllocateTableWriteIdsResponse", txnToWriteIds=listed)
 

@@ -87,7 +87,7 @@ def _partitions_emptied(
         partition_rows.update_partition(call, row, part, after)
         changed.append(after)
     if changed:
-        events.alter_partitions(call, row.table, changed, truncated=True, write_id=changed[0].writeId)
+        events.alter_partitions(call, row.table, changed, truncated=True)
 
 
 def _table_emptied(call: Call, row: rows.Row, write: acid.Write) -> None:

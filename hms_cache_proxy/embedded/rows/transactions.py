@@ -19,6 +19,7 @@ from hms_cache_proxy.wire.spec import Struct
 OPEN, COMMITTED, ABORTED = "o", "c", "a"
 READ_ONLY = int(enum("TxnType")["READ_ONLY"])
 DEFAULT = int(enum("TxnType")["DEFAULT"])
+REPL_CREATED = int(enum("TxnType")["REPL_CREATED"])
 
 
 def open_transactions(call: Call, request: Struct, now_ms: int) -> list[int]:
@@ -154,22 +155,46 @@ def not_committed(call: Call) -> tuple[int, list[Any]]:
     return high, call.rows(query)
 
 
-def allocate(call: Call, database: str, table: str, txn_ids: Sequence[int]) -> list[tuple[int, int]]:
-    """(transaction, write id) of each; those which have one keep it."""
+def allocate(
+    call: Call, database: str, table: str, txn_ids: Sequence[int], *, first: int | None = None
+) -> tuple[list[tuple[int, int]], bool]:
+    """(transaction, write id) of each, and whether one of them is new; those which have one keep it.
+
+    `first`: of those that are new, as a source gave it; ids that the table had otherwise are forgotten.
+    """
     columns = T.TXN_TO_WRITE_ID.c
     mine = (columns.T2W_DATABASE == database) & (columns.T2W_TABLE == table)
     query = select(columns.T2W_TXNID, columns.T2W_WRITEID).where(mine, columns.T2W_TXNID.in_(list(txn_ids)))
     known = {row[0]: row[1] for row in call.execute(query)}
     wanted = sorted(set(txn_ids) - known.keys())
     if wanted:
-        first = _advance(call, database, table, len(wanted))
+        following = last_write_id(call, database, table) + 1
+        if first is not None and first != following:
+            call.execute(delete(T.TXN_TO_WRITE_ID).where(mine))
+            _seed(call, database, table, first)
+        start = _advance(call, database, table, len(wanted))
         rows = []
         for number, txn_id in enumerate(wanted):
-            known[txn_id] = first + number
+            known[txn_id] = start + number
             place = {"T2W_DATABASE": database, "T2W_TABLE": table}
-            rows.append({"T2W_TXNID": txn_id, "T2W_WRITEID": first + number, **place})
+            rows.append({"T2W_TXNID": txn_id, "T2W_WRITEID": start + number, **place})
         call.execute(insert(T.TXN_TO_WRITE_ID), rows)
-    return sorted(known.items())
+    return sorted(known.items()), bool(wanted)
+
+
+def take_back(call: Call, database: str, table: str, txn_ids: Sequence[int]) -> None:
+    """The write ids of a table that these transactions have."""
+    columns = T.TXN_TO_WRITE_ID.c
+    mine = (columns.T2W_DATABASE == database) & (columns.T2W_TABLE == table)
+    call.execute(delete(T.TXN_TO_WRITE_ID).where(mine, columns.T2W_TXNID.in_(list(txn_ids))))
+
+
+def _seed(call: Call, database: str, table: str, following: int) -> None:
+    """The next write id, whatever it was."""
+    columns = T.NEXT_WRITE_ID.c
+    mine = (columns.NWI_DATABASE == database) & (columns.NWI_TABLE == table)
+    if not call.execute(update(T.NEXT_WRITE_ID).where(mine).values(NWI_NEXT=following)).rowcount:
+        call.execute(insert(T.NEXT_WRITE_ID), {"NWI_DATABASE": database, "NWI_TABLE": table, "NWI_NEXT": following})
 
 
 def _advance(call: Call, database: str, table: str, count: int) -> int:
@@ -224,12 +249,16 @@ def write_ids(call: Call, database: str, table: str, high: int) -> list[tuple[in
     return [(row[0], row[1]) for row in call.execute(query)]
 
 
-def written(call: Call, txn_id: int) -> list[tuple[str, str, int]]:
-    """(database, table, write id) of a transaction."""
+def written(call: Call, txn_id: int) -> list[tuple[str, int]]:
+    """(database, write id) of a transaction, each once: what events tell."""
     columns = T.TXN_TO_WRITE_ID.c
-    wanted = (columns.T2W_DATABASE, columns.T2W_TABLE, columns.T2W_WRITEID)
-    query = select(*wanted).where(columns.T2W_TXNID == txn_id).order_by(columns.T2W_DATABASE, columns.T2W_TABLE)
-    return [(row[0], row[1], row[2]) for row in call.execute(query)]
+    query = select(columns.T2W_DATABASE, columns.T2W_WRITEID).where(columns.T2W_TXNID == txn_id).distinct()
+    return [(row[0], row[1]) for row in call.execute(query.order_by(columns.T2W_DATABASE, columns.T2W_WRITEID))]
+
+
+def compaction_of(call: Call, txn_id: int) -> Any | None:
+    """The row of the compaction that a transaction does."""
+    return call.execute(select(T.COMPACTION_QUEUE).where(T.COMPACTION_QUEUE.c.CQ_TXN_ID == txn_id)).first()
 
 
 def forget(call: Call, database: str, table: str | None = None, *, keep_ids: bool = False) -> None:
