@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final, TypeAlias
 
 DatabaseKey: TypeAlias = tuple[bytes, bytes]
@@ -29,7 +30,8 @@ class Affected:
     `tables` too. `databases`: the object, its existence, and its list of tables compared with the store's
     where `lists` has it. `reload`: every table of the database, wholesale. `all_lists`: compare the lists of
     all databases. `everything`: nothing that is cached can be trusted. `targets`: whose version is raised.
-    `write_ids`: (transaction, table) pairs now known; `ended`: transactions whose tables are read again. `written`:
+    `write_ids`: (transaction, table) pairs now known; `ended`: transactions whose tables are read again; `renamed`: old
+    and new names of tables, in the order of the log, as open transactions go on under the new one. `written`:
     (table, write id) of changes that were made under a write id; 0 where the event may have one and does not tell.
     `dropped`: tables that were dropped, `constrained`: that were given constraints; `constraint_names`: of constraints
     that were dropped, empty where that is not known.
@@ -45,6 +47,7 @@ class Affected:
     targets: frozenset[bytes] = frozenset()
     write_ids: frozenset[tuple[int, TableKey]] = frozenset()
     ended: frozenset[int] = frozenset()
+    renamed: tuple[tuple[TableKey, TableKey], ...] = ()
     written: frozenset[tuple[TableKey, int]] = frozenset()
     dropped: frozenset[TableKey] = frozenset()
     constrained: frozenset[TableKey] = frozenset()
@@ -72,6 +75,7 @@ class Affected:
             targets=frozenset().union(*(part.targets for part in known)),
             write_ids=frozenset().union(*(part.write_ids for part in known)),
             ended=frozenset().union(*(part.ended for part in known)),
+            renamed=tuple(chain.from_iterable(part.renamed for part in known)),
             written=frozenset().union(*(part.written for part in known)),
             dropped=frozenset().union(*(part.dropped for part in known)),
             constrained=frozenset().union(*(part.constrained for part in known)),

@@ -34,14 +34,14 @@ from hms_cache_proxy.errors import CacheFull
 from hms_cache_proxy.follower import step
 from hms_cache_proxy.follower.affected import NOTHING, Affected
 from hms_cache_proxy.follower.events import Result, affects
-from hms_cache_proxy.follower.log import Followed, Log, OrderedLog
+from hms_cache_proxy.follower.log import Followed, Log, OrderedLog, paged
 from hms_cache_proxy.follower.reading import Limits, Reading
 from hms_cache_proxy.follower.step import Position, Reset, ResetReason, Transactions
 from hms_cache_proxy.follower.sweep import Sweep
 from hms_cache_proxy.follower.trailing import TrailingLog
 from hms_cache_proxy.follower.work import FULL, Work
 from hms_cache_proxy.selection import Selection
-from hms_cache_proxy.store.protocol import RawStore, Snapshot
+from hms_cache_proxy.store.protocol import OF_TRANSACTIONS, RawStore, Snapshot
 
 GARBAGE_ROWS = 5000
 """Rows deleted after one step: about 10 ms."""
@@ -57,7 +57,6 @@ READMIT = 0.9
 
 LOOK_BACK_EVENTS = 5_000
 """Rows of the log before the one that a cache begins at, which are searched for transactions that are open then."""
-_OF_TRANSACTIONS = frozenset(("ALLOC_WRITE_ID_EVENT", "COMMIT_TXN", "ABORT_TXN"))
 
 
 class Tickets(Protocol):
@@ -129,7 +128,7 @@ class Cycle:
         self._fences = fences
         self._page = page
         self._settings = settings
-        self._transactions = Transactions(writer.transactions)
+        self._transactions = self._noted = Transactions(writer.transactions)
         self._work: Work | None = None
         self._verified = False
         self._distrusted: ResetReason | None = None
@@ -171,6 +170,7 @@ class Cycle:
 
         Raises StoreError, CacheError; then nothing was published.
         """
+        known = self._transactions
         began_ns = time.monotonic_ns()  # before the tickets: what is published says that all older ones were taken
         ticket, tickets = self._fences.pending_tickets()
         expected = self._page[Slot.EXPECTED_EVENT]
@@ -186,12 +186,13 @@ class Cycle:
             reading.changes.done_ticket = ticket
             # Also a ticket that asks for nothing (a lock's) must be published: its fence is lifted by the number.
             if outcome.changed or tickets or ticket > self._writer.meta.done_ticket:
-                if not self._store.identity.exact:
+                if transactions is not self._noted:
                     reading.changes.transactions = transactions.packed()
                 self._commit(reading)
+                self._noted = transactions
                 self._garbage = True
         except BaseException:
-            self._work = None
+            self._work, self._transactions = None, known
             raise
         self._log.committed()
         self._verified = True
@@ -296,7 +297,7 @@ class Cycle:
 
     def _start_again(self, source: Snapshot, reason: ResetReason) -> tuple[Reading, Outcome, Affected]:
         """Everything loses its validity, in the commit that moves the cursor to this snapshot."""
-        self._transactions = Transactions() if self._store.identity.exact else _begun_before(source)
+        self._transactions = _begun_before(source) if self._store.identity.ordered_log else Transactions()
         self._page[Slot.EXPECTED_EVENT] = 0
         self._log.begin(source)
         work = self._work = Work(all_databases=True)
@@ -351,10 +352,10 @@ class Cycle:
 
 
 def _begun_before(source: Snapshot) -> Transactions:
-    """Which tables open transactions write, as the log's last rows tell, where nothing else does (Thrift)."""
+    """Which tables open transactions write, as the log's last rows tell, and by which names these go now."""
     known = Transactions()
-    for row in source.events(max(0, source.event_id - LOOK_BACK_EVENTS), LOOK_BACK_EVENTS):
-        if row.type in _OF_TRANSACTIONS:
+    for row in paged(source.transaction_events, max(0, source.event_id - LOOK_BACK_EVENTS)):
+        if row.type == "ALLOC_WRITE_ID_EVENT" or (row.type in OF_TRANSACTIONS and not known.none_open):
             known = known.after(affects(row)[0])
     return known
 

@@ -220,7 +220,8 @@ def _alter_table(row: EventRow, message: Json) -> Affected:
     if len(keys) == 1 and _row_shape(before) == _row_shape(after):
         return Affected(tables=keys, targets=touched)
     lists = frozenset(targets.tables(*key[:2]) for key in keys)
-    return Affected(tables=keys, partitions=dict.fromkeys(keys), targets=touched | lists)
+    renamed = ((old, new),) if old != new else ()
+    return Affected(tables=keys, partitions=dict.fromkeys(keys), targets=touched | lists, renamed=renamed)
 
 
 def _object_name(row: EventRow, table: Json) -> TableKey:

@@ -13,7 +13,7 @@ Owner: the follower's process.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -91,12 +91,17 @@ class OrderedLog:
 
 
 def _rows(source: Snapshot, after: int, newest: list[int]) -> Iterator[EventRow]:
-    """Every row after `after`, a page at a time; leaves the time of the newest in `newest[0]`."""
+    """Every row after `after`; leaves the time of the newest in `newest[0]`."""
+    for row in paged(source.events, after):
+        newest[0] = row.time_s
+        yield row
+
+
+def paged(read: Callable[[int, int], list[EventRow]], after: int) -> Iterator[EventRow]:
+    """Every row after `after` that `read` (after, limit) gives, a page at a time."""
     while True:
-        page = source.events(after, EVENTS_PER_READ)
-        for row in page:
-            newest[0] = row.time_s
-            yield row
+        page = read(after, EVENTS_PER_READ)
+        yield from page
         if len(page) < EVENTS_PER_READ:
             return
         after = page[-1].event_id

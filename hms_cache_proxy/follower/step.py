@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
@@ -178,8 +178,13 @@ class Transactions:
     """Which tables an open transaction writes, as far as the log told; bounded, the oldest are forgotten
     first.
 
-    Transactions that were open when this process began come from the cache (`packed`) and from the database (`also` in
-    its first step); later ones from ALLOC_WRITE_ID_EVENT rows. What is found in none is looked up in the snapshot.
+    Transactions that were open when this process began come from the cache (`packed`), those that were when the cache
+    was begun from the log's last rows, and from the database (`also` in the first step); later ones from
+    ALLOC_WRITE_ID_EVENT rows. What is found in none is looked up in the snapshot.
+
+    A table that is renamed is written under its new name from then on, which no row tells: write ids of tables without
+    transactions keep the old name in the database, too. All names that it has had are kept, and read when the
+    transaction ends: within a step it is not known which of them was that of the write id.
     """
 
     __slots__ = ("_limit", "_tables")
@@ -213,13 +218,15 @@ class Transactions:
             ended.update((DEFAULT_CATALOG, database, table) for _, database, table in look_up(sorted(unknown)))
         if not ended:
             return affected
+        ended |= _names_since(ended, affected.renamed)
         touched = frozenset(targets.table(*key) for key in ended)
         return Affected.merge((affected, Affected(tables=frozenset(ended), targets=touched)))
 
     def after(self, affected: Affected, also: Iterable[tuple[int, TableKey]] = ()) -> Transactions:
         """What is known once this is committed: also what `affected` and `also` told, without those that ended."""
         begun = list(chain(affected.write_ids, also))
-        if not begun and self._tables.keys().isdisjoint(affected.ended):
+        nothing_ended = self._tables.keys().isdisjoint(affected.ended)
+        if not begun and nothing_ended and not (self._tables and affected.renamed):
             return self
         known = Transactions(limit=self._limit)
         known._tables = self._tables.copy()
@@ -227,9 +234,32 @@ class Transactions:
             known._add(number, table)
         for number in affected.ended:
             known._tables.pop(number, None)
+        known._rename(affected.renamed)
         while len(known._tables) > self._limit:
             known._tables.popitem(last=False)
         return known
 
+    def _rename(self, renamed: Sequence[tuple[TableKey, TableKey]]) -> None:
+        old_names = {old for old, _ in renamed}
+        if not old_names:
+            return
+        for number, tables in self._tables.items():
+            if not old_names.isdisjoint(tables):
+                self._tables[number] = tables | _names_since(tables, renamed)
+
+    @property
+    def none_open(self) -> bool:
+        """Is no transaction known to be open?"""
+        return not self._tables
+
     def _add(self, number: int, table: TableKey) -> None:
         self._tables[number] = self._tables.get(number, frozenset()) | {table}
+
+
+def _names_since(tables: Set[TableKey], renamed: Sequence[tuple[TableKey, TableKey]]) -> frozenset[TableKey]:
+    """These, and all names that they may have had since; `renamed` is in the order of the log."""
+    names = set(tables)
+    for old, new in renamed:
+        if old in names:
+            names.add(new)
+    return frozenset(names)

@@ -32,6 +32,9 @@ WritesKey = tuple[bytes, bytes]
 UNKNOWN_ID = 0
 """A table's id where a listing does not tell it; a transaction's where the store cannot."""
 
+OF_TRANSACTIONS = frozenset(("ALLOC_WRITE_ID_EVENT", "COMMIT_TXN", "ABORT_TXN", "ALTER_TABLE"))
+"""Kinds of events that tell which tables open transactions write, and what these are called now."""
+
 SKEWED = "a partition with skewed values: Hive 3.1 does not say the same of it in all lists"
 """Text of Unfit."""
 
@@ -282,6 +285,10 @@ class Snapshot(Protocol):
 
     def events(self, after: int, limit: int) -> list[EventRow]:
         """At most `limit` rows with an id over `after`, ascending."""
+        ...
+
+    def transaction_events(self, after: int, limit: int) -> list[EventRow]:
+        """The same of the kinds in OF_TRANSACTIONS; others may be among them."""
         ...
 
     def event_keys(self, after: int) -> list[tuple[int, int]] | None:

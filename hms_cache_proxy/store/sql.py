@@ -24,13 +24,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, func, literal_column, select
+from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.settings import POSTGRES_URLS, SQLITE_URLS, store_url_problem
 from hms_cache_proxy.store.protocol import (
+    OF_TRANSACTIONS,
     Constraints,
     DatabaseKey,
     DatabaseRecord,
@@ -135,6 +136,7 @@ class _Statements:
     first_without_marks: str
     event: str
     events: str
+    transaction_events: str
     oldest_event: str
     event_keys: str
     transactional: _Transactional | None
@@ -156,16 +158,19 @@ class _Statements:
             .order_by(log.NL_ID)
         )
         whole = (log.EVENT_ID, log.NL_ID, log.EVENT_TIME, log.EVENT_TYPE, catalog, log.DB_NAME, log.TBL_NAME)
+        events = (
+            select(*whole, log.MESSAGE, log.MESSAGE_FORMAT)
+            .where(log.EVENT_ID > bindparam("after"))
+            .order_by(log.EVENT_ID, log.NL_ID)
+            .limit(bindparam("limit"))
+        )
+        kinds: list[ColumnElement[str]] = [literal_column(f"'{kind}'") for kind in sorted(OF_TRANSACTIONS)]
         return cls(
             database.compile(first.add_columns(*mark_columns(schema, database))),
             database.compile(first),
             database.compile(select(*mark).where(log.EVENT_ID == bindparam("event_id")).order_by(log.NL_ID)),
-            database.compile(
-                select(*whole, log.MESSAGE, log.MESSAGE_FORMAT)
-                .where(log.EVENT_ID > bindparam("after"))
-                .order_by(log.EVENT_ID, log.NL_ID)
-                .limit(bindparam("limit"))
-            ),
+            database.compile(events),
+            database.compile(events.where(log.EVENT_TYPE.in_(kinds))),
             database.compile(select(func.min(log.EVENT_ID))),
             database.compile(
                 select(log.EVENT_ID, log.NL_ID).where(log.EVENT_ID > bindparam("after")).order_by(log.EVENT_ID)
@@ -254,7 +259,14 @@ class SqlSnapshot:
 
     def events(self, after: int, limit: int) -> list[EventRow]:
         """Rows with ids over `after`, ascending."""
-        rows = self._database.rows(self._statements.events, after=after, limit=limit)
+        return self._rows(self._statements.events, after, limit)
+
+    def transaction_events(self, after: int, limit: int) -> list[EventRow]:
+        """Those of them that tell what transactions write."""
+        return self._rows(self._statements.transaction_events, after, limit)
+
+    def _rows(self, statement: str, after: int, limit: int) -> list[EventRow]:
+        rows = self._database.rows(statement, after=after, limit=limit)
         return [
             EventRow(id_, nl_id, time_s, kind.decode(), catalog, database, table, _text(message), _text(form))
             for id_, nl_id, time_s, kind, catalog, database, table, message, form in rows

@@ -203,6 +203,10 @@ class ThriftSnapshot:
             self._last.note(mine[-1])
         return mine[:limit]
 
+    def transaction_events(self, after: int, limit: int) -> list[EventRow]:
+        """The same: not every metastore can be asked for some kinds only."""
+        return self.events(after, limit)
+
     def event_keys(self, after: int) -> list[tuple[int, int]] | None:
         """Nothing: a row comes as a whole."""
         return None

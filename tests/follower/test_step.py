@@ -157,3 +157,38 @@ def test_transactions_that_began_unseen_are_looked_up() -> None:
     affected = known.resolve(Affected(ended=frozenset({3, 9, 7})), look_up)
     assert affected.tables == {T, (b"hive", b"d", b"u")}
     assert asked == [[7, 9]]
+
+
+A, B, C = ((b"hive", b"d", name) for name in (b"a", b"b", b"c"))
+RENAMES = [
+    # renames in the step of the write, in the next one, in that of the end; tables that are read at the end
+    ((), (), (), {A}),
+    (((A, B),), (), (), {A, B}),
+    ((), ((A, B),), (), {A, B}),
+    ((), (), ((A, B),), {A, B}),
+    ((), ((A, B), (B, C)), (), {A, B, C}),
+    (((A, B),), (), ((B, C),), {A, B, C}),
+    ((), ((B, C), (A, B)), (), {A, B}),  # the other table made room
+    ((), ((C, B),), (), {A}),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "last", "read"), RENAMES)
+def test_transactions_follow_renames(
+    first: tuple[tuple[TableKey, TableKey], ...],
+    second: tuple[tuple[TableKey, TableKey], ...],
+    last: tuple[tuple[TableKey, TableKey], ...],
+    read: set[TableKey],
+) -> None:
+    known = Transactions().after(Affected(write_ids=frozenset({(3, A)}), renamed=first))
+    known = Transactions(known.after(Affected(renamed=second)).packed())
+    ended = known.resolve(Affected(ended=frozenset({3}), renamed=last), no_transactions)
+    assert ended.tables == read
+    assert ended.targets == {targets.table(*key) for key in read}
+    at_once = Affected.merge(
+        Affected(renamed=renamed, write_ids=frozenset({(3, A)} if renamed is first else ())) for renamed in (first,)
+    )
+    whole = Affected.merge((at_once, Affected(renamed=second), Affected(renamed=last, ended=frozenset({3}))))
+    assert Transactions().resolve(whole, no_transactions).tables == read
+    looked_up = Affected(renamed=(*first, *second, *last), ended=frozenset({3}))
+    assert Transactions().resolve(looked_up, lambda ids: [(3, b"d", b"a")]).tables == read
