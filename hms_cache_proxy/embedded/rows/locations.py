@@ -12,17 +12,15 @@ Owner: the thread of a call.
 from __future__ import annotations
 
 import os.path
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy import ColumnElement, func, select
 
 from hms_cache_proxy.embedded.call import Call
+from hms_cache_proxy.embedded.rows.common import rows_of
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.warehouse import is_below
-
-_SPELLINGS = ("file:{}", "file://{}", "file://localhost{}", "{}")
-"""How the path of a local directory may begin in a location."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,33 +37,50 @@ Named = Callable[[Tenant], bool]
 
 
 def tenants(call: Call, directories: Iterable[str], named: Named = lambda tenant: False) -> dict[str, Tenant]:
-    """By directory (a path), one object that lives in it, other than those which the call names."""
-    entries = {directory: _entry(directory) for directory in directories}
+    """By directory (a path), one object that lives in it, other than those which the call names.
+
+    Costs a look at each location in the database, and a system call for each table.
+    """
+    links = _Links()
+    entries = {directory: links.entry(directory) for directory in directories}
     if not entries:
         return {}
     found: dict[str, Tenant] = {}
     paths = {path: directory for directory, entry in entries.items() for path in (directory, entry)}
     for tenant in _roots(call):
-        real = _real(tenant.path)
-        for directory, entry in entries.items():
-            if is_below(entry, real) or is_below(entry, tenant.path) or is_below(directory, tenant.path):
-                if not named(tenant):
-                    found.setdefault(directory, tenant)
-            elif real != tenant.path and is_below(real, entry):
-                paths[tenant.path + entry[len(real) :]] = directory
+        real = links.real(tenant.path)
+        inside = above(tenant.path, paths) or above(real, paths)
+        if inside:
+            if not named(tenant):
+                found.setdefault(paths[inside], tenant)
+        elif real != tenant.path:
+            for directory, entry in entries.items():
+                if is_below(real, entry):
+                    paths[tenant.path + entry[len(real) :]] = directory
     for tenant in _partitions(call, paths):
         if not named(tenant):
             found.setdefault(paths[above(tenant.path, paths)], tenant)
     return found
 
 
-def _entry(path: str) -> str:
-    """The directory entry that a path names: what is removed with it. The last step is not followed if it is a link."""
-    return os.path.join(_real(os.path.dirname(path)), os.path.basename(path))
+class _Links:
+    """Paths without symbolic links, each directory looked at once."""
 
+    def __init__(self) -> None:
+        self._parents: dict[str, str] = {}
 
-def _real(path: str) -> str:
-    return os.path.realpath(path)
+    def entry(self, path: str) -> str:
+        """The directory entry that a path names: what is removed with it. Its last step is not followed if a link."""
+        parent, name = os.path.split(path)
+        real = self._parents.get(parent)
+        if real is None:
+            real = self._parents[parent] = os.path.realpath(parent)
+        return os.path.join(real, name)
+
+    def real(self, path: str) -> str:
+        """Where a path leads."""
+        entry = self.entry(path)
+        return os.path.realpath(entry) if os.path.islink(entry) else entry
 
 
 def _roots(call: Call) -> Iterator[Tenant]:
@@ -88,40 +103,39 @@ def _roots(call: Call) -> Iterator[Tenant]:
 def _tenant(
     call: Call, name: str, location: str | None, table_id: int | None = None, partition_id: int | None = None
 ) -> Iterator[Tenant]:
-    path = call.warehouse.local(location) if location else None
+    path = local_path(call, location) if location else None
     if path is not None:
-        yield Tenant(name, str(path), table_id, partition_id)
+        yield Tenant(name, path, table_id, partition_id)
 
 
-def _partitions(call: Call, paths: Iterable[str]) -> Iterator[Tenant]:
+def _partitions(call: Call, paths: Collection[str]) -> Iterator[Tenant]:
     """Those whose location is one of these paths or lies below one."""
-    wanted = set(paths)
-    parts, tables, databases, sds = T.PARTITIONS.c, T.TBLS.c, T.DBS.c, T.SDS.c
-    columns = (parts.PART_ID, parts.PART_NAME, parts.TBL_ID, tables.TBL_NAME, databases.CTLG_NAME, databases.NAME)
-    query = (
-        select(*columns, sds.LOCATION)
-        .join(T.SDS, sds.SD_ID == parts.SD_ID)
-        .join(T.TBLS, tables.TBL_ID == parts.TBL_ID)
-        .join(T.DBS, databases.DB_ID == tables.DB_ID)
-        .where(_begins(os.path.commonpath(wanted)))
-    )
-    for id_, part, table_id, table, catalog, database, location in call.execute(query):
-        for tenant in _tenant(call, f"partition {part} of {catalog}.{database}.{table}", location, table_id, id_):
-            if above(tenant.path, wanted):
-                yield tenant
+    sds = T.SDS.c
+    query = select(sds.SD_ID, sds.LOCATION).where(_contains(call, os.path.commonpath(paths)))
+    found = {}
+    for sd_id, location in call.execute(query):
+        path = local_path(call, location)
+        if path is not None and above(path, paths):
+            found[sd_id] = path
+    parts, tables, databases = T.PARTITIONS.c, T.TBLS.c, T.DBS.c
+    columns = (parts.PART_ID, parts.PART_NAME, parts.TBL_ID)
+    names: dict[int, str] = {}
+    for sd_id, id_, part, table_id in rows_of(call, parts.SD_ID, found, *columns):
+        if table_id not in names:
+            place = select(databases.CTLG_NAME, databases.NAME, tables.TBL_NAME).where(tables.TBL_ID == table_id)
+            names[table_id] = ".".join(call.execute(place.join(T.DBS, databases.DB_ID == tables.DB_ID)).one())
+        yield Tenant(f"partition {part} of {names[table_id]}", found[sd_id], table_id, id_)
 
 
-def _begins(path: str) -> ColumnElement[bool]:
-    """A condition: the location begins with this path, in some spelling."""
-    location = T.SDS.c.LOCATION
-    beginnings = [spelling.format(path) for spelling in _SPELLINGS]
-    return or_(*(func.substr(location, 1, len(each)) == each for each in beginnings))
+def _contains(call: Call, path: str) -> ColumnElement[bool]:
+    """A condition: the location has this path in it, whatever its scheme and authority are."""
+    place = func.instr if call.connection.dialect.name == "sqlite" else func.strpos
+    return place(T.SDS.c.LOCATION, path) > 0
 
 
-def above(path: str, wanted: Iterable[str]) -> str:
+def above(path: str, wanted: Collection[str]) -> str:
     """The one of these paths that is `path` or above it; empty if none is."""
-    among = wanted if isinstance(wanted, set | dict) else set(wanted)
-    while path not in among:
+    while path not in wanted:
         parent = os.path.dirname(path)
         if parent == path:
             return ""
@@ -129,6 +143,14 @@ def above(path: str, wanted: Iterable[str]) -> str:
     return path
 
 
+def local_path(call: Call, location: str) -> str | None:
+    """The path of a location on this machine; None elsewhere."""
+    if location[:6] == "file:/" and location[6:7] != "/":  # as locations are stored
+        return location[5:]
+    path = call.warehouse.local(location)
+    return None if path is None else str(path)
+
+
 def paths_of(call: Call, locations: Sequence[str]) -> list[str]:
     """The paths of those which lie on this machine."""
-    return [str(path) for path in map(call.warehouse.local, locations) if path is not None]
+    return [path for path in (local_path(call, location) for location in locations) if path is not None]
