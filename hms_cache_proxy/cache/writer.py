@@ -51,7 +51,7 @@ MAX_VERSIONS: Final = 2_000_000  # rows of `versions`; beyond them every target 
 
 class CacheWriter:
     """The open cache. `rebuilt` says why the file that was there was not used, None if it was (or there was none);
-    `transactions` is what the last commit that gave any has noted of open ones."""
+    `transactions` is what the last commit that gave any has noted of open ones, None if none has."""
 
     def __init__(self, environment: Environment, page: StatePage, *, max_bytes: int, rebuilt: str | None) -> None:
         self._environment = environment
@@ -63,7 +63,7 @@ class CacheWriter:
         self.rebuilt = rebuilt
         with environment.env.begin(write=True) as txn:
             self.meta = Meta.unpack(txn.get(layout.META_KEY, db=environment.meta))
-            self.transactions: bytes = txn.get(layout.TRANSACTIONS_KEY, b"", db=environment.meta)
+            self.transactions: bytes | None = txn.get(layout.TRANSACTIONS_KEY, db=environment.meta)
             _forget_loads(environment, txn, self.meta)
         self._publish()
 
@@ -103,7 +103,7 @@ class CacheWriter:
         def apply(txn: Any) -> Meta:
             if txn.get(layout.META_KEY, db=self._environment.meta) != self.meta.pack():
                 raise CacheError("another process has written to the cache; this one must begin anew")
-            if notes != self.transactions:
+            if notes is not None and notes != self.transactions:
                 txn.put(layout.TRANSACTIONS_KEY, notes, db=self._environment.meta)
             return _Step(self._environment, txn, self.meta, self._interners, self._fillings).apply(changes)
 

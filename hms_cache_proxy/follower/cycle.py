@@ -128,7 +128,8 @@ class Cycle:
         self._fences = fences
         self._page = page
         self._settings = settings
-        self._transactions = self._noted = Transactions(writer.transactions)
+        self._transactions = Transactions(writer.transactions or b"")
+        self._noted = None if writer.transactions is None else self._transactions
         self._work: Work | None = None
         self._verified = False
         self._distrusted: ResetReason | None = None
@@ -225,6 +226,8 @@ class Cycle:
         followed = self._follow(source, position)
         if isinstance(followed, Reset):
             return self._start_again(source, followed.reason)
+        if self._writer.transactions is None:
+            self._transactions = self._begun_before(source, position.cursor)
         batch = followed.batch
         affected = self._transactions.resolve(
             Affected.merge((batch.affected, step.requested(tickets))), source.transaction_tables
@@ -297,7 +300,7 @@ class Cycle:
 
     def _start_again(self, source: Snapshot, reason: ResetReason) -> tuple[Reading, Outcome, Affected]:
         """Everything loses its validity, in the commit that moves the cursor to this snapshot."""
-        self._transactions = _begun_before(source) if self._store.identity.ordered_log else Transactions()
+        self._transactions = self._begun_before(source, source.event_id)
         self._page[Slot.EXPECTED_EVENT] = 0
         self._log.begin(source)
         work = self._work = Work(all_databases=True)
@@ -309,6 +312,20 @@ class Cycle:
         end = self._stands(reading, source, Position(0, None))
         outcome = Outcome(end.cursor, changed=True, more=not work.done, reset=reason, unmarked=unmarked)
         return reading, outcome, NOTHING
+
+    def _begun_before(self, source: Snapshot, event_id: int) -> Transactions:
+        """Which tables transactions write that were open at an event, as the log's rows up to it tell: a cache that is
+        begun, or was filled from a snapshot, has no notes of them.
+        """
+        known = Transactions()
+        if not self._store.identity.ordered_log:  # 2.3 logs none
+            return known
+        for row in paged(source.transaction_events, max(0, event_id - LOOK_BACK_EVENTS)):
+            if row.event_id > event_id:
+                break
+            if row.type == "ALLOC_WRITE_ID_EVENT" or (row.type in OF_TRANSACTIONS and not known.none_open):
+                known = known.after(affects(row)[0])
+        return known
 
     def _reading(self, source: Snapshot, cached: Inventory, work: Work) -> Reading:
         return Reading(source, cached, work, selection=self._settings.selection, limits=self._limits(work))
@@ -349,15 +366,6 @@ class Cycle:
         changes.chunks.clear()
         changes.not_loaded.clear()
         return changes
-
-
-def _begun_before(source: Snapshot) -> Transactions:
-    """Which tables open transactions write, as the log's last rows tell, and by which names these go now."""
-    known = Transactions()
-    for row in paged(source.transaction_events, max(0, source.event_id - LOOK_BACK_EVENTS)):
-        if row.type == "ALLOC_WRITE_ID_EVENT" or (row.type in OF_TRANSACTIONS and not known.none_open):
-            known = known.after(affects(row)[0])
-    return known
 
 
 def _empty(changes: Changes) -> bool:

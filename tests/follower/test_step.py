@@ -185,10 +185,8 @@ def test_transactions_follow_renames(
     ended = known.resolve(Affected(ended=frozenset({3}), renamed=last), no_transactions)
     assert ended.tables == read
     assert ended.targets == {targets.table(*key) for key in read}
-    at_once = Affected.merge(
-        Affected(renamed=renamed, write_ids=frozenset({(3, A)} if renamed is first else ())) for renamed in (first,)
-    )
-    whole = Affected.merge((at_once, Affected(renamed=second), Affected(renamed=last, ended=frozenset({3}))))
-    assert Transactions().resolve(whole, no_transactions).tables == read
+    begun = Affected(write_ids=frozenset({(3, A)}), renamed=first)
+    in_one_step = Affected.merge((begun, Affected(renamed=second), Affected(renamed=last, ended=frozenset({3}))))
+    assert Transactions().resolve(in_one_step, no_transactions).tables == read
     looked_up = Affected(renamed=(*first, *second, *last), ended=frozenset({3}))
     assert Transactions().resolve(looked_up, lambda ids: [(3, b"d", b"a")]).tables == read
