@@ -17,13 +17,9 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.history.run import Outcome, run_history
+from tests.history.run import BOUND_S, SETTINGS, Outcome, run_history
 from tests.proxy import Proxy
 from tests.testbed.bed import Bed
-
-SETTINGS = {"WORKERS": "2", "MAX_UNCONFIRMED_MS": "2000"}
-BOUND_S = 3.0
-"""max_unconfirmed_ms of the proxies, and some slack."""
 
 
 def alone(address: str, seconds: float) -> Outcome:

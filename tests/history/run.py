@@ -13,6 +13,10 @@ from tests.history.workload import Workload
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 
+SETTINGS = {"WORKERS": "2", "MAX_UNCONFIRMED_MS": "2000"}
+BOUND_S = 3.0
+"""max_unconfirmed_ms of the proxies, and some slack."""
+
 
 @dataclass
 class Outcome:

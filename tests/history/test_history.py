@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.history.run import run_history
+from tests.history.run import BOUND_S, SETTINGS, run_history
 from tests.proxy import Proxy
 from tests.testbed.bed import Bed
 from tests.testbed.metastore import Metastore
@@ -16,8 +16,6 @@ SECONDS = float(os.environ.get("HISTORY_SECONDS", "180"))
 ELSEWHERE_SECONDS = float(os.environ.get("HISTORY_SECONDS", "20"))
 ELSEWHERE = [("hive31", "sql"), ("hive23-postgresql", "sql"), ("hive42-mariadb", "sql"), ("hive42", "thrift")]
 CAUGHT_WITHIN_S = 180.0
-SETTINGS = {"WORKERS": "2", "MAX_UNCONFIRMED_MS": "2000"}
-BOUND_S = 3.0
 
 PLANTED = [
     "fence_dropped",
@@ -64,11 +62,12 @@ def test_no_violation_elsewhere(
 @pytest.mark.slow
 @pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(ELSEWHERE_SECONDS + 400)
+@pytest.mark.parametrize("store", ["sql", "thrift"])
 def test_no_violation_before_the_embedded_metastore(
-    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], store: str
 ) -> None:
-    """Two proxies that read its SQLite file."""
-    shorter(new_metastore("embedded"), new_proxy, "sql")
+    """Two proxies that read its SQLite file, and two that only ask it."""
+    shorter(new_metastore("embedded"), new_proxy, store)
 
 
 def shorter(metastore: Metastore, new_proxy: Callable[..., Proxy], store: str) -> None:
