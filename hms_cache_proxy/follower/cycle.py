@@ -226,7 +226,7 @@ class Cycle:
         followed = self._follow(source, position)
         if isinstance(followed, Reset):
             return self._start_again(source, followed.reason)
-        if self._writer.transactions is None:
+        if self._writer.transactions is None and not self._verified:
             self._transactions = self._begun_before(source, position.cursor)
         batch = followed.batch
         affected = self._transactions.resolve(
