@@ -23,6 +23,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from hms_cache_proxy.metrics import FLUSH_INTERVAL_S
+from tests.testbed import ledger
 from tests.testbed.processes import free_port
 
 PLANTED = Path(__file__).parent / "history" / "planted"
@@ -76,7 +77,7 @@ class Proxy:
             **{f"HMS_CACHE_PROXY_{key}": value for key, value in self.settings.items()},
             **({"PLANTED_BUG": self.planted, "PYTHONPATH": str(PLANTED)} if self.planted else {}),
         }
-        with self.log.open("ab") as log:
+        with ledger.starting(ledger.PROXY), self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", "from hms_cache_proxy.cli import main; main()", "serve"],
                 env=environment,
@@ -86,7 +87,7 @@ class Proxy:
                 start_new_session=True,
                 preexec_fn=_die_with_parent,
             )
-        self.wait(lambda: self.ready(), "ready")
+            self.wait(lambda: self.ready(), "ready")
         if prewarmed:
             self.wait_prewarmed()
         return self

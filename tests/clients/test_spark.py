@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.proxy import Proxy
+from tests.testbed import ledger
 from tests.testbed.metastore import Metastore
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +22,7 @@ JOB_S = 400
 
 def run_job(uri: str, directory: Path) -> dict[str, str]:
     directory.mkdir(parents=True, exist_ok=True)
+    ledger.note(ledger.SPARK)
     finished = subprocess.run(
         [sys.executable, "-m", "tests.clients.spark_job", uri, str(directory)],
         cwd=directory,

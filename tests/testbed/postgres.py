@@ -26,7 +26,7 @@ from typing import Any
 
 import psycopg2
 
-from tests.testbed import locales
+from tests.testbed import ledger, locales
 from tests.testbed.artifacts import BedError, schema_script, upgrade_script
 from tests.testbed.packages import provided
 from tests.testbed.processes import Process, free_port, wait_until
@@ -238,8 +238,9 @@ class LocalPostgres(Postgres):
 
     def start(self) -> None:
         """Start it (again) on its port and data; returns when it answers."""
-        self.process.start()
-        self.process.wait_ready(self.is_ready, START_TIMEOUT_S)
+        with ledger.starting(ledger.POSTGRESQL):
+            self.process.start()
+            self.process.wait_ready(self.is_ready, START_TIMEOUT_S)
 
     def stop(self) -> None:
         """Stop it; start() continues with the same data."""
