@@ -17,13 +17,14 @@ import pytest
 from pyiceberg.catalog.hive import HiveCatalog
 from pyiceberg.exceptions import CommitFailedException, WaitingForLockException
 
+from tests.lengths import by_tier
 from tests.proxy import Proxy
 from tests.testbed.artifacts import cache_directory
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 
 SUITE_S = 300
-APPENDS = int(os.environ.get("LOST_COMMITS_APPENDS", "1000"))
+APPENDS = int(os.environ.get("LOST_COMMITS_APPENDS", by_tier(test=150, all=400, every=1000)))
 TABLES = 4
 
 
@@ -119,7 +120,6 @@ def followed(metastore: Metastore, proxies: Sequence[Proxy]) -> None:
 
 @pytest.mark.real
 @pytest.mark.slow
-@pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(1500)
 @pytest.mark.covers("PyIceberg: concurrent appends through two proxies, none lost", "hive42", cache="SQL")
 def test_no_lost_commits(

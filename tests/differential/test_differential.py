@@ -17,6 +17,7 @@ from tests.differential.changes import AllChanges, Changes
 from tests.differential.compare import Report, compare
 from tests.differential.contents import KINDS_23, fill
 from tests.differential.reads import METHODS_23, OldReads, Reads, Reads31, Request
+from tests.lengths import by_tier
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.mariadb import MariaDatabase
@@ -25,6 +26,7 @@ from tests.testbed.postgres import Collation
 from tests.testbed.raw import RawConnection
 
 READS = int(os.environ.get("DIFFERENTIAL_READS", "20000"))
+LENGTH = by_tier(test=0.15, all=0.5, every=1)
 SEED = int(os.environ.get("DIFFERENTIAL_SEED", "20240607"))
 ROUNDS = 6
 TRAILING_S = 3.0  # the window of Hive 2.3's log that is read again
@@ -69,7 +71,6 @@ SETUPS = {
 
 @pytest.mark.real
 @pytest.mark.slow
-@pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("setup", SETUPS.values(), ids=SETUPS.keys())
 @pytest.mark.covers("Generated reads compared with the metastore's", "hive42", "hive42-mariadb", cache="SQL")
@@ -77,7 +78,7 @@ SETUPS = {
 def test_reads_are_equal(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], setup: Setup
 ) -> None:
-    """20,000 reads: cold, warm, and after each of several rounds of changes has been followed."""
+    """20,000 reads times LENGTH: cold, warm, and after each of several rounds of changes has been followed."""
     metastore = new_metastore(setup.flavour, collation=setup.collation)
     on_mariadb = isinstance(metastore.database, MariaDatabase)
     if isinstance(metastore.database, MariaDatabase):
@@ -98,14 +99,13 @@ def test_reads_are_equal(
                     changes.one()
                 proxy.wait_event(current_event(client))
             with RawConnection(*proxy.address) as proxied:
-                count = int(READS * setup.share) // setup.rounds
+                count = int(READS * setup.share * LENGTH) // setup.rounds
                 reads: itertools.islice[Request] = itertools.islice(Reads(world, SEED + number), count)
                 check(compare(direct, proxied, reads))
         assert hit_share(proxy) > setup.hits, proxy.requests()
 
 
 @pytest.mark.real
-@pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(600)
 def test_all_reads(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]) -> None:
     """Every field and method, hostile filters and names; a short run, also right after changes through the proxy.
@@ -131,7 +131,6 @@ def test_all_reads(new_metastore: Callable[..., Metastore], new_proxy: Callable[
 
 
 @pytest.mark.real
-@pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("store", ["sql", "thrift"])
 @pytest.mark.covers("Generated reads compared with the metastore's", "hive23-postgresql", cache="SQL")
@@ -162,7 +161,6 @@ def test_hive_23(new_metastore: Callable[..., Metastore], new_proxy: Callable[..
 
 
 @pytest.mark.real
-@pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("store", ["sql", "thrift"])
 @pytest.mark.covers("Generated reads compared with the metastore's", "hive31", cache="SQL")

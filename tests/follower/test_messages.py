@@ -30,8 +30,8 @@ BROKEN = [
     ("!!!", "gzip"),
     ("aGVsbG8=", "gzip"),
     (base64.b64encode(zlib.compress(b"{}")).decode(), "gzip"),
-    (base64.b64encode(gzip.compress(b'{"a": 1}')[:-12]).decode(), "gzip(json-2.0)"),
-    (base64.b64encode(gzip.compress(b"\xff\xfe")).decode(), "gzip(json-2.0)"),
+    (base64.b64encode(gzip.compress(b'{"a": 1}', mtime=0)[:-12]).decode(), "gzip(json-2.0)"),
+    (base64.b64encode(gzip.compress(b"\xff\xfe", mtime=0)).decode(), "gzip(json-2.0)"),
     ("[" * 100_000, "json-0.2"),
     ('{"a":' * 50_000 + "1" + "}" * 50_000, "json-0.2"),
 ]
@@ -52,7 +52,7 @@ def test_any_text_gives_a_value_or_wire_error(message: str, format: str) -> None
 
 
 def test_a_bomb_is_not_unpacked() -> None:
-    bomb = base64.b64encode(gzip.compress(b'{"a":"' + b"x" * 5_000_000 + b'"}')).decode()
+    bomb = base64.b64encode(gzip.compress(b'{"a":"' + b"x" * 5_000_000 + b'"}', mtime=0)).decode()
     with pytest.raises(LimitError):
         messages.decode(bomb, "gzip", limit=1_000_000)
     assert len(messages.decode(bomb, "gzip")["a"]) == 5_000_000

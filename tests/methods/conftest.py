@@ -20,11 +20,12 @@ from tests.methods.oracle import Oracle
 from tests.methods.world import World
 from tests.testbed.bed import Bed
 from tests.testbed.embedded import EMBEDDED
+from tests.testbed.flavours import FLAVOURS
 
 
 def _world(bed: Bed, flavour: str) -> Iterator[World]:
     """A world, made; dropped only where the metastore outlives the run."""
-    prefix, hive2 = f"me{os.getpid()}_", flavour.startswith("hive23")
+    prefix, hive2 = f"me{os.getpid()}_", FLAVOURS[flavour].version.startswith("2.")
     state = os.environ.get("HMS_TESTBED_STATE")
     if state:
         running = json.loads(Path(state).read_text())["metastores"][flavour]

@@ -71,18 +71,18 @@ def questions(world: World, table: bytes, words: list[bytes] | None, reason: str
 
 @pytest.mark.parametrize("table", TABLES, ids=bytes.decode)
 @pytest.mark.parametrize("words", CAPABLE)
-@pytest.mark.parametrize("release", ["42", "40"])
-def test_who_can_do_everything(request: pytest.FixtureRequest, release: str, words: str, table: bytes) -> None:
-    world, local = asked(request, release)
+@pytest.mark.parametrize("flavour", ["hive42", "hive40"])
+def test_who_can_do_everything(request: pytest.FixtureRequest, flavour: str, words: str, table: bytes) -> None:
+    world, local = asked(request, flavour)
     for question in questions(world, table, CAPABLE[words], TABLES[table]):
         compare(world, local, question)
 
 
 @pytest.mark.parametrize("table", [b"plain", b"bucketed", b"insert_only", b"full_flat"], ids=bytes.decode)
 @pytest.mark.parametrize("words", LESS)
-@pytest.mark.parametrize("release", ["42", "40"])
-def test_others_are_the_metastores(request: pytest.FixtureRequest, release: str, words: str, table: bytes) -> None:
-    world, local = asked(request, release)
+@pytest.mark.parametrize("flavour", ["hive42", "hive40"])
+def test_others_are_the_metastores(request: pytest.FixtureRequest, flavour: str, words: str, table: bytes) -> None:
+    world, local = asked(request, flavour)
     for question in questions(world, table, LESS[words], "capabilities"):
         compare(world, local, question)
 
@@ -103,6 +103,7 @@ def test_another_transformer(new_metastore: Callable[..., Metastore], new_proxy:
     proxy.wait(lambda: ("get_table_req", "miss", "settings") in proxy.requests(), "counted")
 
 
-def asked(request: pytest.FixtureRequest, release: str) -> tuple[World, Local]:
-    """The world on this release, and a dispatcher over it."""
+def asked(request: pytest.FixtureRequest, flavour: str) -> tuple[World, Local]:
+    """The world on this metastore, and a dispatcher over it."""
+    release = flavour.removeprefix("hive")
     return request.getfixturevalue(f"world{release}"), request.getfixturevalue(f"local{release}")

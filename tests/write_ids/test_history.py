@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.lengths import by_tier
 from tests.proxy import Proxy
 from tests.testbed.metastore import Metastore
 from tests.write_ids.history_run import run_history
 
-SECONDS = float(os.environ.get("HISTORY_SECONDS", "120"))
+SECONDS = float(os.environ.get("HISTORY_SECONDS", by_tier(test=20, all=60, every=120)))
 CAUGHT_WITHIN_S = 180.0
 SETTINGS = {"WORKERS": "2", "MAX_UNCONFIRMED_MS": "2000"}
 BOUND_S = 3.0
@@ -27,7 +28,6 @@ PLANTED = [
 
 @pytest.mark.real
 @pytest.mark.slow
-@pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(SECONDS + 400)
 @pytest.mark.covers("A history of transactional tables, read with ValidWriteIdLists", "hive42", cache="SQL")
 def test_no_violation(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]) -> None:

@@ -1,0 +1,146 @@
+"""Which tests a run takes: the tiers quick, test, all and every, chosen by what each test starts.
+
+Job: `--tier`, the selection, the sampling of large sets of questions by a seed, and the guard that lets a test start
+nothing but what tests/needs.py finds in it.
+Must not know: how a need is found, how a server starts.
+Invariants: no mark chooses a tier. A test that is named by its id is taken in any tier. Of the items of one function
+that differ in a number only (17-get_table, 18-get_table), one at least is taken, so no kind of question falls out.
+The seed is SEED, or new for each run; it is printed, and is pytest-randomly's, too. Worker processes of pytest-xdist
+inherit it by the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections import defaultdict
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+
+from tests.needs import needs
+from tests.testbed import ledger
+
+SEED: Final = "SEED"
+_NUMBER: Final = re.compile(r"(?:^|(?<=-))\d+(?=-|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """What may be started (None: anything), and how many items of a function are taken.
+
+    `sampled`: of functions that start a server; `elsewhere`: of those that start another one than `USUAL`;
+    `by_parameter`: of functions with this parameter. None: all of them.
+    """
+
+    starts: frozenset[str] | None
+    sampled: int | None = None
+    elsewhere: int | None = None
+    by_parameter: tuple[tuple[str, int], ...] = ()
+
+
+WITHOUT_SERVER: Final = frozenset(("embedded",))
+USUAL: Final = frozenset(("embedded", "hive42", ledger.POSTGRESQL, ledger.PROXY))
+
+TIERS: Final = {
+    "quick": Tier(WITHOUT_SERVER),
+    "test": Tier(USUAL | {"embedded-postgresql"}, sampled=150, elsewhere=80, by_parameter=(("planted", 1),)),
+    "all": Tier(None, elsewhere=300),
+    "every": Tier(None),
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--tier",
+        choices=TIERS,
+        default="all",
+        help="quick: without a server; test: Hive 4.2 on PostgreSQL and the embedded metastore, questions sampled;"
+        " all (default): every metastore, database and client, repeats sampled; every: nothing left out",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    seed = os.environ.setdefault(SEED, str(random.SystemRandom().randrange(100_000)))
+    if getattr(config.option, "randomly_seed", None) == "default":
+        config.option.randomly_seed = int(seed)
+    os.environ[ledger.TIER] = config.option.tier
+
+
+def pytest_report_header() -> str:
+    return _told()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.write_line(_told())
+
+
+def _told() -> str:
+    seed = os.environ[SEED]
+    return f"tier {os.environ[ledger.TIER]}, seed {seed} (SEED={seed} makes the same choices again)"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    named = tuple(argument for argument in config.invocation_params.args if "::" in str(argument))
+    if named:
+        return
+    taken = {id(item) for item in _taken(TIERS[config.option.tier], items)}
+    left = [item for item in items if id(item) not in taken]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if id(item) in taken]
+
+
+def _taken(tier: Tier, items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """What the tier runs, function by function."""
+    functions: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if tier.starts is None or needs(item) <= tier.starts:
+            functions[item.nodeid.partition("[")[0]].append(item)
+    for name, found in functions.items():
+        limit = _limit(tier, found)
+        yield from found if limit is None or len(found) <= limit else _sample(name, found, limit)
+
+
+def _limit(tier: Tier, items: list[pytest.Item]) -> int | None:
+    callspec = getattr(items[0], "callspec", None)
+    for parameter, limit in tier.by_parameter:
+        if callspec is not None and parameter in callspec.params:
+            return limit
+    started = frozenset[str]().union(*(needs(item) for item in items))
+    if not started <= USUAL:
+        return tier.elsewhere
+    return tier.sampled if started - WITHOUT_SERVER else None
+
+
+def _sample(name: str, items: list[pytest.Item], limit: int) -> list[pytest.Item]:
+    """One of each kind, then any, up to a number (or one of each kind where there are more)."""
+    chance = random.Random(f"{os.environ[SEED]} {name}")
+    kinds: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in sorted(items, key=lambda item: item.nodeid):
+        kinds[_NUMBER.sub("", item.nodeid)].append(item)
+    if len(kinds) == len(items):
+        return chance.sample(items, limit)
+    taken = [chance.choice(kind) for kind in kinds.values()]
+    chosen = {id(item) for item in taken}
+    rest = [item for item in items if id(item) not in chosen]
+    return taken + chance.sample(rest, max(0, min(limit - len(taken), len(rest))))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """A test starts what it names, and nothing else."""
+    before = os.environ.get(ledger.ALLOWED)
+    os.environ[ledger.ALLOWED] = " ".join(sorted(needs(item)))
+    try:
+        return (yield)
+    finally:
+        if before is None:
+            del os.environ[ledger.ALLOWED]
+        else:
+            os.environ[ledger.ALLOWED] = before

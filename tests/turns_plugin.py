@@ -1,0 +1,73 @@
+"""Two worker processes of pytest-xdist: which tests belong to one of them, and which have the machine to themselves.
+
+Job: a group for each test (those of a group run in one worker, so a shared server or world is made once), and turns:
+a test that measures time, or that loads the machine on purpose, runs while the other workers wait.
+Must not know: what a tier is.
+Invariants: without pytest-xdist there is nothing to do. The order of the locks (gate, then machine) is the same in
+every process, and both end with their process; whoever wants the machine alone holds the gate while it waits, so
+nobody starts a test before it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Generator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Final
+
+import pytest
+
+from tests.needs import needs
+from tests.testbed import ledger
+
+ALONE: Final = ("tests/history/", "tests/write_ids/test_history.py", "tests/benchmarks/", "tests/server/test_large.py")
+"""Histories have bounds in seconds and stop processes at random; large replies are measured in memory and time."""
+_GATE: Final = "HMS_TEST_TURNS"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.pluginmanager.hasplugin("dsession") and _GATE not in os.environ:
+        os.environ[_GATE] = tempfile.mkdtemp(prefix="hms-turns-")
+
+
+def is_alone(item: pytest.Item) -> bool:
+    """Must nothing run beside it?"""
+    return item.nodeid.startswith(ALONE)
+
+
+def group(item: pytest.Item) -> str:
+    """The name of its group: of the rarer servers that it uses, else of its folder or module."""
+    folder, _, module = item.nodeid.partition("::")[0].rpartition("/")
+    needed = needs(item)
+    rare = sorted(needed - {"hive42", ledger.POSTGRESQL, ledger.PROXY, "embedded", "embedded-postgresql", ledger.JAVA})
+    if rare:
+        return "+".join(one.partition("-")[0] if one.startswith("hive23") else one for one in rare)
+    return folder if needed else f"{folder}/{module}"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        for item in items:
+            item.add_marker(pytest.mark.xdist_group(group(item)))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Wait for a turn."""
+    directory = os.environ.get(_GATE)
+    if directory is None or not hasattr(item.config, "workerinput"):
+        return (yield)
+    with ExitStack() as stack:
+        gate, machine = (stack.enter_context((Path(directory) / name).open("w")) for name in ("gate", "machine"))
+        _take_turn(gate, machine, is_alone(item))
+        return (yield)
+
+
+def _take_turn(gate: IO[str], machine: IO[str], alone: bool) -> None:
+    fcntl.flock(gate, fcntl.LOCK_EX)
+    fcntl.flock(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+    fcntl.flock(gate, fcntl.LOCK_UN)
