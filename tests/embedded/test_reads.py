@@ -23,7 +23,6 @@ SEEDS = [int(seed) for seed in os.environ.get("DIFFERENTIAL_SEED", "11,12").spli
 
 
 @pytest.mark.real
-@pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(600)
 def test_reads_are_equal(new_metastore: Callable[..., Metastore]) -> None:
     metastore = new_metastore("hive42")

@@ -174,7 +174,6 @@ def kill(proxy: Proxy, role: str, number: signal.Signals = signal.SIGKILL) -> li
 
 @pytest.mark.real
 @pytest.mark.slow
-@pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(900)
 def test_service_returns_and_nothing_wrong_is_served(
     new_postgres: Callable[[], LocalPostgres],

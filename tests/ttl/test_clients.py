@@ -67,7 +67,6 @@ def test_pyiceberg(
 
 
 @pytest.mark.real
-@pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(600)
 @pytest.mark.covers("PyIceberg: concurrent appends, none lost", "hive23-postgresql-silent", cache="TTL mode")
 def test_no_lost_commits(

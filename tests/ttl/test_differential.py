@@ -21,7 +21,6 @@ SEED = 7
 
 
 @pytest.mark.real
-@pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(600)
 @pytest.mark.covers("Generated reads compared with the metastore's", "hive42", cache="TTL mode")
 def test_reads_are_equal(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]) -> None:

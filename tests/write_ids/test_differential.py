@@ -27,7 +27,6 @@ SETTINGS = {
 
 
 @pytest.mark.real
-@pytest.mark.flaky(reruns=0)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.covers("Generated reads of transactional tables compared", "hive42", cache="SQL")
