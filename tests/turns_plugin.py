@@ -25,6 +25,10 @@ from tests.testbed import ledger
 
 ALONE: Final = ("tests/history/", "tests/write_ids/test_history.py", "tests/benchmarks/", "tests/server/test_large.py")
 """Histories have bounds in seconds and stop processes at random; large replies are measured in memory and time."""
+FAMILIES: Final = (ledger.SPARK, ledger.MARIADB, "hive23", "hive31", "hive40")
+"""Servers that are made once: a test belongs to the first family of which it uses something. The slowest come first."""
+SHARING: Final = ("tests/methods", "tests/store", "tests/pipeline")
+"""Folders whose modules share a world; elsewhere each module is a group."""
 _GATE: Final = "HMS_TEST_TURNS"
 
 
@@ -39,18 +43,29 @@ def is_alone(item: pytest.Item) -> bool:
 
 
 def group(item: pytest.Item) -> str:
-    """The name of its group: of the rarer servers that it uses, else of its folder or module."""
-    folder, _, module = item.nodeid.partition("::")[0].rpartition("/")
+    """The name of its group: a family of servers, its folder or its module."""
     needed = needs(item)
-    rare = sorted(needed - {"hive42", ledger.POSTGRESQL, ledger.PROXY, "embedded", "embedded-postgresql", ledger.JAVA})
-    if rare:
-        return "+".join(one.partition("-")[0] if one.startswith("hive23") else one for one in rare)
-    return folder if needed else f"{folder}/{module}"
+    for family in FAMILIES:
+        if any(one.startswith(family) for one in needed):
+            return family
+    module = item.nodeid.partition("::")[0]
+    folder = module.rpartition("/")[0]
+    return folder if needed and folder in SHARING else module
+
+
+def _rank(item: pytest.Item) -> int:
+    """Its place in the run: large groups first, so that both workers end at about the same time."""
+    name = group(item)
+    for rank, names in enumerate((FAMILIES, SHARING)):
+        if name in names:
+            return rank * 10 + names.index(name)
+    return 20 if needs(item) else 30
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):
+        items.sort(key=_rank)
         for item in items:
             item.add_marker(pytest.mark.xdist_group(group(item)))
 

@@ -12,6 +12,7 @@ from hms_cache_proxy.follower.step import Position, Reset, ResetReason
 from hms_cache_proxy.follower.trailing import FIRST_SLACK, SLACK, WINDOW_S, TrailingLog
 from hms_cache_proxy.store.protocol import EventRow
 from tests.follower import rows
+from tests.lengths import by_tier
 
 NOWHERE = Position(0, None)
 
@@ -300,7 +301,7 @@ def test_concurrent_writers_without_a_lock() -> None:
     under_way: list[tuple[float, int, str]] = []
     expected: set[str] = set()
     seen: set[str] = set()
-    for number in range(3000):
+    for number in range(int(by_tier(test=1000, all=3000, every=3000))):
         steps.now_s += 0.01
         if rng.random() < 0.6:
             under_way.append((steps.now_s + rng.expovariate(5), source.event_id + 1, f"t{number}"))

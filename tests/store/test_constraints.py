@@ -57,7 +57,7 @@ def test_constraints(store: RawStore, constrained: Constrained) -> None:
 
 def test_constraints_are_ordered(store: RawStore, constrained: Constrained) -> None:
     if not store.identity.exact:
-        return
+        pytest.skip("this store reads no constraints")
     with store.snapshot() as snapshot:
         table = snapshot.tables(b"hive", constrained.database.encode(), [b"many"])[b"many"]
     assert table.constraints is not None
