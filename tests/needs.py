@@ -56,8 +56,8 @@ STARTS: Final[dict[str, tuple[str, ...]]] = {
 STARTS_A_FLAVOUR: Final = frozenset(("new_metastore", "private_metastore"))
 DEFAULT_FLAVOUR: Final = "hive42"
 
-_DESCRIBED: Final = ("tests.testbed", "tests.conftest", "tests.proxy", "tests.needs")
-"""Modules whose code is not read: STARTS says what their names start."""
+_DESCRIBED: Final = ("tests.conftest", "tests.proxy", "tests.proxy_plugin", "tests.needs")
+"""With tests.testbed, modules whose code is not read: STARTS says what their names start."""
 _SERVERS: Final = {Server.NONE: (), Server.POSTGRESQL: (ledger.POSTGRESQL,), Server.MARIADB: (ledger.MARIADB,)}
 
 
@@ -162,4 +162,5 @@ def _helpers(value: Any) -> Iterator[FunctionType]:
 
 
 def _is_described(value: Any) -> bool:
-    return str(value.__module__).startswith(_DESCRIBED)
+    module = str(value.__module__)
+    return module in _DESCRIBED or module.startswith("tests.testbed.")

@@ -25,7 +25,7 @@ from tests.needs import needs
 from tests.testbed import ledger
 
 SEED: Final = "SEED"
-_NUMBER: Final = re.compile(r"(?:^|(?<=-))\d+(?=-|$)")
+_NUMBER: Final = re.compile(r"(?<=[\[-])\d+(?=[-\]])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,9 @@ def _limit(tier: Tier, items: list[pytest.Item]) -> int | None:
 def _sample(name: str, items: list[pytest.Item], limit: int) -> list[pytest.Item]:
     """One of each kind, then any, up to a number (or one of each kind where there are more)."""
     chance = random.Random(f"{os.environ[SEED]} {name}")
+    items = sorted(items, key=lambda item: item.nodeid)
     kinds: dict[str, list[pytest.Item]] = defaultdict(list)
-    for item in sorted(items, key=lambda item: item.nodeid):
+    for item in items:
         kinds[_NUMBER.sub("", item.nodeid)].append(item)
     if len(kinds) == len(items):
         return chance.sample(items, limit)

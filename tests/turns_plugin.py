@@ -11,7 +11,9 @@ nobody starts a test before it.
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
+import shutil
 import tempfile
 from collections.abc import Generator
 from contextlib import ExitStack
@@ -33,8 +35,9 @@ _GATE: Final = "HMS_TEST_TURNS"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.pluginmanager.hasplugin("dsession") and _GATE not in os.environ:
-        os.environ[_GATE] = tempfile.mkdtemp(prefix="hms-turns-")
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        os.environ[_GATE] = directory = tempfile.mkdtemp(prefix="hms-turns-")
+        config.add_cleanup(functools.partial(shutil.rmtree, directory))
 
 
 def is_alone(item: pytest.Item) -> bool:

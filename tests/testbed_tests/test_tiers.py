@@ -1,0 +1,75 @@
+"""The tiers: what is found in a test, what is sampled, what is refused, who waits for whom."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import needs, tiers_plugin, turns_plugin
+from tests.testbed import ledger
+
+
+@dataclass
+class Item:
+    nodeid: str
+
+
+def questions(*names: str, each: int) -> list[Any]:
+    return [Item(f"tests/a.py::test_b[{number}-{name}]") for name in names for number in range(each)]
+
+
+def names(items: list[Any]) -> set[str]:
+    return {item.nodeid.rpartition("-")[2] for item in items}
+
+
+def test_one_of_each_kind_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(tiers_plugin.SEED, "1")
+    items = [*questions("get_table", each=500), *questions("get_database", "drop", each=2)]
+    taken = tiers_plugin._sample("f", items, 10)
+    assert len(taken) == 10 and names(taken) == {"get_table]", "get_database]", "drop]"}
+    assert taken == tiers_plugin._sample("f", items[::-1], 10), "the same seed, the same choice"
+    monkeypatch.setenv(tiers_plugin.SEED, "2")
+    assert taken != tiers_plugin._sample("f", items, 10)
+    assert len(tiers_plugin._sample("f", items, 2)) == 3, "never less than one of each"
+
+
+def on_hive_31() -> str:
+    return "hive31"
+
+
+def calls(new_metastore: Callable[..., object]) -> object:
+    return [new_metastore(flavour) for flavour in (on_hive_31(), "hive42-mariadb")]
+
+
+def test_flavours_are_found_in_helpers() -> None:
+    assert {"hive31", "hive42-mariadb"} <= needs._mentioned(calls)  # type: ignore[arg-type]
+    assert "hive40" not in needs._mentioned(calls)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("flavour", ["embedded-postgresql"])
+def test_needs_of_this_test(request: pytest.FixtureRequest, flavour: str) -> None:
+    assert needs.needs(request.node) >= {flavour, ledger.POSTGRESQL}
+
+
+def test_what_is_not_found_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ledger.ALLOWED, "hive42 postgresql")
+    ledger.uses("hive42")
+    ledger.uses(ledger.PROXY)
+    with pytest.raises(ledger.Undeclared, match="this test uses mariadb"), ledger.starting(ledger.MARIADB):
+        raise AssertionError("it starts")
+
+
+def test_who_is_alone_waits_for_the_others(tmp_path: Path) -> None:
+    gate, machine, other = ((tmp_path / name).open("w") for name in ("gate", "machine", "machine"))
+    with gate, machine, other:
+        turns_plugin._take_turn(gate, machine, alone=False)
+        fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(other, fcntl.LOCK_UN)
+        turns_plugin._take_turn(gate, machine, alone=True)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
