@@ -5,8 +5,9 @@ nothing but what tests/needs.py finds in it.
 Must not know: how a need is found, how a server starts.
 Invariants: no mark chooses a tier. A test that is named by its id is taken in any tier. Of the items of one function
 that differ in a number only (17-get_table, 18-get_table), one at least is taken, so no kind of question falls out.
-The seed is SEED, or new for each run; it is printed, and is pytest-randomly's, too. Worker processes of pytest-xdist
-inherit it by the environment.
+The seed is SEED, or new for each run; it is printed, and is pytest-randomly's, too. `random` in a test depends on it and
+on the test's id alone, in a fixture on it and on the fixture's name. Worker processes of pytest-xdist inherit it by the
+environment.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    seed = os.environ.setdefault(SEED, str(random.SystemRandom().randrange(100_000)))
+    seed = os.environ[SEED] = os.environ.get(SEED) or str(random.SystemRandom().randrange(100_000))
     if getattr(config.option, "randomly_seed", None) == "default":
         config.option.randomly_seed = int(seed)
     os.environ[ledger.TIER] = config.option.tier
@@ -82,6 +83,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _told() -> str:
     seed = os.environ[SEED]
     return f"tier {os.environ[ledger.TIER]}, seed {seed} (SEED={seed} makes the same choices again)"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+    random.seed(f"{os.environ[SEED]} {fixturedef.argname}")
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    random.seed(f"{os.environ[SEED]} {pyfuncitem.nodeid.partition('@')[0]}")  # pytest-xdist adds the group
+    return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)
