@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hms_cache_proxy.embedded.accurate import ACCURATE, parsed
 from hms_cache_proxy.embedded.failures import meta
 from hms_cache_proxy.embedded.names import DEFAULT_CATALOG
-from hms_cache_proxy.embedded.quick_stats import ACCURATE, BASIC_ONLY
 from hms_cache_proxy.wire.spec import Struct
 
 TRANSACTIONAL, PROPERTIES = "transactional", "transactional_properties"
@@ -40,7 +40,9 @@ def check_statistics(table: Struct, parameters: dict[str, str], write: Write) ->
     old, new = ((each or {}).get(ACCURATE) for each in (table.parameters, parameters))
     if (_value(table.parameters, TRANSACTIONAL) or "").lower() != "true" or table.catName != DEFAULT_CATALOG:
         return
-    if (write.valid is None or write.write_id <= 0) and new == BASIC_ONLY and (old or "").lower() != new.lower():
+    if new is None or not parsed(new).basic or write.valid is not None and write.write_id > 0:
+        return
+    if (old or "").lower() != new.lower():
         raise meta(
             f"Cannot change stats state for a transactional table {table.tableName}.{table.dbName} without providing"
             f" the transactional write state for verification (new write ID {write.write_id}, valid write IDs"

@@ -6,13 +6,15 @@ Owner: the thread of a call.
 
 from __future__ import annotations
 
+from hms_cache_proxy.embedded.accurate import ACCURATE as ACCURATE
+from hms_cache_proxy.embedded.accurate import set_basic
+from hms_cache_proxy.embedded.failures import meta
 from hms_cache_proxy.embedded.warehouse import Warehouse
 from hms_cache_proxy.wire.spec import Struct
 
 FAST = ("numFiles", "totalSize", "numFilesErasureCoded")
 SUPPORTED = (*FAST, "numRows", "rawDataSize")
 DO_NOT_UPDATE = "DO_NOT_UPDATE_STATS"
-ACCURATE = "COLUMN_STATS_ACCURATE"
 BASIC_ONLY = '{"BASIC_STATS":"true"}'
 """Its value where the numbers are right, and no column's statistics are known to be."""
 DDL_TIME = "transient_lastDdlTime"
@@ -31,7 +33,7 @@ def fill(
     forced: bool,
     properties: dict[str, str],
 ) -> None:
-    """Look at the directory of a table or partition, unless it was just made; changes its parameters.
+    """Look at the directory of a table, unless it was just made; changes its parameters.
 
     `forced`: also where the parameters have numbers already.
     """
@@ -41,13 +43,75 @@ def fill(
     parameters.pop(DO_NOT_UPDATE, None)
     if unwanted or made or thing.sd is None or thing.sd.location is None:
         return
-    if not forced and all(name in parameters for name in FAST):
+    if not forced and _has_all(parameters):
         return
-    if properties.get("DO_NOT_POPULATE_QUICK_STATS", "").upper() != "TRUE":
-        files, size = warehouse.totals(thing.sd.location)
-        parameters |= {"numFiles": str(files), "totalSize": str(size), "numFilesErasureCoded": "0"}
-    if properties.get("STATS_GENERATED") != "TASK":
-        parameters.pop(ACCURATE, None)
+    if properties.get("DO_NOT_POPULATE_QUICK_STATS") != "true":
+        _count(thing, warehouse)
+    _say(parameters, properties)
+
+
+def fill_partition(
+    partition: Struct, table: Struct, warehouse: Warehouse, *, made: bool, properties: dict[str, str]
+) -> None:
+    """The same for a new partition, unless its table wants no statistics."""
+    if declined(table) or _has_all(partition.parameters):
+        return
+    parameters = partition.parameters if partition.parameters is not None else {}
+    partition.parameters = parameters
+    if partition.sd is None or partition.sd.location is None:
+        raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
+    if not made:
+        _count(partition, warehouse)
+        _say(parameters, properties)
+
+
+def fill_changed(
+    before: Struct,
+    after: Struct,
+    table: Struct,
+    warehouse: Warehouse,
+    properties: dict[str, str],
+    *,
+    moved: bool = False,
+) -> None:
+    """The same for a partition that is altered, or renamed (`moved`): where its numbers are not all given as they
+    were. Partitions of tables with transactions are not counted."""
+    if properties.get(DO_NOT_UPDATE) == "true" or table.tableType == "VIRTUAL_VIEW":
+        return
+    parameters = after.parameters if after.parameters is not None else {}
+    after.parameters = parameters
+    same = _same(before.parameters or {}, parameters)
+    if same and properties.get("STATS_GENERATED") not in ("TASK", "USER"):
+        return
+    if same and not moved:
+        _say(parameters, properties)
+    elif (table.parameters or {}).get("transactional", "").lower() != "true":
+        _count(after, warehouse)
+        _say(parameters, properties)
+
+
+def _has_all(parameters: dict[str, str] | None) -> bool:
+    return all(name in (parameters or {}) for name in FAST)
+
+
+def _same(before: dict[str, str], after: dict[str, str]) -> bool:
+    """Are the numbers there, and as before? (isFastStatsSame; numbers that are none are a failure there.)"""
+    if not _has_all(before) or not _has_all(after):
+        return False
+    try:
+        return all(int(before[name]) == int(after[name]) for name in FAST)
+    except ValueError as error:
+        raise meta(f"java.lang.NumberFormatException: {error}") from error
+
+
+def _count(thing: Struct, warehouse: Warehouse) -> None:
+    files, size = warehouse.totals(thing.sd.location)
+    thing.parameters |= {"numFiles": str(files), "totalSize": str(size), "numFilesErasureCoded": "0"}
+
+
+def _say(parameters: dict[str, str], properties: dict[str, str]) -> None:
+    """The numbers are right if a task gathered them, else nobody knows (updateBasicState)."""
+    set_basic(parameters, right=properties.get("STATS_GENERATED") == "TASK")
 
 
 def declined(thing: Struct) -> bool:
@@ -55,16 +119,22 @@ def declined(thing: Struct) -> bool:
     return bool((thing.parameters or {}).get(DO_NOT_UPDATE, "").lower() == "true")
 
 
+def declined_by_client(properties: dict[str, str]) -> bool:
+    """The same, said of a table that is created by the call's properties."""
+    return properties.get(DO_NOT_UPDATE, "").lower() == "true"
+
+
 def wanted_after_alter(table: Struct, properties: dict[str, str]) -> bool:
     """Are a table's statistics looked at after an alter? (requireCalStats with no partitions.)"""
-    if properties.get(DO_NOT_UPDATE, "").lower() == "true":
+    if properties.get(DO_NOT_UPDATE) == "true":
         return False
     return bool(table.tableType != "VIRTUAL_VIEW")
 
 
-def stamp(thing: Struct, now: int) -> None:
-    """The time of the last DDL, where the client did not say it."""
+def stamp(thing: Struct, now: int, *, zero_is_none: bool = False) -> None:
+    """The time of the last DDL, where the client did not say it; a partition's 0, when it is altered, says nothing."""
     parameters = thing.parameters if thing.parameters is not None else {}
     thing.parameters = parameters
-    if parameters.get(DDL_TIME, "0") == "0":
+    given = parameters.get(DDL_TIME)
+    if given is None or zero_is_none and given == "0":
         parameters[DDL_TIME] = str(now)

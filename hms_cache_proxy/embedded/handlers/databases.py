@@ -154,6 +154,9 @@ def _create(call: Call, database: Struct) -> None:
 
 
 def _make_directories(call: Call, database: Struct) -> None:
+    """Both; one for managed tables must not be there yet."""
+    if database.managedLocationUri:
+        _make_managed(call, database)
     try:
         directories.make(call, database.locationUri)
     except Failure as failure:
@@ -161,11 +164,16 @@ def _make_directories(call: Call, database: Struct) -> None:
             f"Failed to create external path {database.locationUri} for database {database.name}. This may result in"
             " access not being allowed if the StorageBasedAuthorizationProvider is enabled: null"
         ) from failure
-    if database.managedLocationUri:
-        try:
-            directories.make(call, database.managedLocationUri)
-        except Failure as failure:
-            raise meta("java.lang.reflect.UndeclaredThrowableException") from failure
+
+
+def _make_managed(call: Call, database: Struct) -> None:
+    place = database.managedLocationUri
+    try:
+        made = directories.make(call, place)
+    except Failure as failure:
+        raise meta("java.lang.reflect.UndeclaredThrowableException") from failure
+    if not made and call.warehouse.local(place) is not None:
+        raise meta(f"Unable to create database managed directory {place}, failed to create database {database.name}")
 
 
 def new_default_database(call: Call, catalog: Struct) -> Struct:
@@ -222,8 +230,6 @@ def drop_database_req(call: Call, args: Struct) -> None:
     """By request."""
     request = args.req
     catalog, name = names.both(request.name, request.catalogName)
-    if request.ignoreUnknownDb and rows.find_database(call, catalog, name) is None:
-        return
     managed = request.deleteManagedDir is not False
     _drop(call, catalog, name, delete_data=request.deleteData, cascade=request.cascade, managed=managed)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hms_cache_proxy.embedded import directories, events, names
 from hms_cache_proxy.embedded.call import Call, writes
-from hms_cache_proxy.embedded.failures import meta
+from hms_cache_proxy.embedded.failures import internal, meta
 from hms_cache_proxy.embedded.handlers import partitions as reading
 from hms_cache_proxy.embedded.handlers.table_moves import describe
 from hms_cache_proxy.embedded.rows import partitions as rows
@@ -45,6 +45,8 @@ def exchange_partitions(call: Call, args: Struct) -> list[Struct]:
         raise meta("The tables have different schemas. Their partitions cannot be exchanged.")
     if not any(values):
         raise meta("Invalid partition key & values; keys [], values []")
+    if None in (source.table.sd.location, target.table.sd.location):
+        raise internal("a table of an exchange has no location")
     known = rows.find(call, target, names=[part.name for part in parts])
     if known:
         raise meta(f"The partition {known[0].name} already exists in the table {args.dest_table_name}")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hms_cache_proxy.embedded import columns, directories, events, names, quick_stats
+from hms_cache_proxy.embedded import columns, directories, events, names, quick_stats, transformer
+from hms_cache_proxy.embedded.accurate import remove_columns, stale_columns
 from hms_cache_proxy.embedded.call import Call, writes
 from hms_cache_proxy.embedded.failures import (
     Failure,
@@ -21,7 +22,9 @@ from hms_cache_proxy.embedded.failures import (
 from hms_cache_proxy.embedded.handlers import partitions as reading
 from hms_cache_proxy.embedded.handlers.table_changes import owns_data
 from hms_cache_proxy.embedded.handlers.table_moves import describe, is_translated
+from hms_cache_proxy.embedded.rows import databases as database_rows
 from hms_cache_proxy.embedded.rows import partitions as rows
+from hms_cache_proxy.embedded.rows import statistics
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows.privileges import copy_to_partitions
 from hms_cache_proxy.embedded.values import copy, new
@@ -125,7 +128,7 @@ def add(
         wanted[name] = partition
     known = {part.name for part in rows.find(call, row, names=wanted)}
     if known and not if_not_exists:
-        listed = ", ".join(name for name in wanted if name in known)
+        listed = ", ".join(sorted(known))
         raise already_exists(f"Partition(s) already exist, partition name(s): [{listed}]")
     added = [partition for name, partition in wanted.items() if name not in known]
     for partition in added:
@@ -173,14 +176,14 @@ def _prepare(call: Call, row: table_rows.Row, partition: Struct, properties: dic
         if table.sd.location is not None:
             location = f"{table.sd.location}/{names.partition_name(table.partitionKeys, partition.values)}"
     elif table.sd.location is None:
-        raise meta("Cannot specify location for a view partition")
+        raise meta("java.io.IOException: Cannot specify location for a view partition")
     made = False
     if location:
         partition.sd.location = location = absolute(location)
         made = directories.make(call, location)
     partition.createTime = call.now
     if table.tableType != "VIRTUAL_VIEW":
-        quick_stats.fill(partition, call.warehouse, made=made, forced=False, properties=properties)
+        quick_stats.fill_partition(partition, table, call.warehouse, made=made, properties=properties)
     quick_stats.stamp(partition, call.now)
 
 
@@ -298,6 +301,8 @@ def _alter_one(call: Call, database: str, table: str, after: Struct | None, prop
         if failure.kind != "NoSuchObjectException":
             raise
         raise invalid_operation(f"alter is not possible: {failure.message}") from failure
+    if after.sd is not None and after.sd.location:
+        after.sd.location = path_text(after.sd.location)  # several partitions get theirs as it is sent
     _change(call, row, part, after, properties)
     write_id = -1 if after.writeId is None else after.writeId
     events.alter_partition(call, row.table, part.partition, after, truncated=False, write_id=write_id)
@@ -312,13 +317,19 @@ def _must_stay(row: table_rows.Row, after: Struct) -> None:
 def _change(call: Call, row: table_rows.Row, part: rows.Part, after: Struct, properties: dict[str, str]) -> None:
     if after.sd is None or not after.sd.location:
         raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
-    after.sd.location = path_text(after.sd.location)
     after.catName = after.catName or row.table.catName
-    transactional = table_rows.is_transactional(row.table.parameters)  # its files are not counted
-    if not transactional and properties.get(quick_stats.DO_NOT_UPDATE, "").lower() != "true":
-        quick_stats.fill(after, call.warehouse, made=False, forced=True, properties=properties)
-    quick_stats.stamp(after, call.now)
+    quick_stats.stamp(after, call.now, zero_is_none=True)
+    quick_stats.fill_changed(part.partition, after, row.table, call.warehouse, properties)
+    _forget_stale_columns(call, part, after)
     rows.update_partition(call, row, part, after)
+
+
+def _forget_stale_columns(call: Call, part: rows.Part, after: Struct) -> None:
+    """Statistics of columns that are gone or have another type go (updateOrGetPartitionColumnStats)."""
+    stale = stale_columns(part.partition.sd.cols, after.sd.cols) if part.partition.sd is not None else []
+    if stale:
+        statistics.remove(call, part.partition_id, stale, None, partition=True)
+        remove_columns(after.parameters, stale)
 
 
 def alter_partitions(call: Call, args: Struct) -> None:
@@ -420,7 +431,7 @@ def _rename(
     if old_location and (managed or is_translated(row.table)):
         if new_location is None:
             raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
-        target = f"{row.table.sd.location}/{new_name}"
+        target = f"{_table_place(call, row)}/{new_name}"
         if call.warehouse.exists(old_location) and call.warehouse.exists(target):
             raise invalid_operation(
                 f"New location for this table {database_name}.{row.table.tableName} already exists : {target}"
@@ -429,12 +440,22 @@ def _rename(
         directories.move(call, old_location, target, owner, lambda tenant: tenant.partition_id == part.partition_id)
         after.sd.location = target
     after.catName = after.catName or found_catalog
-    if not table_rows.is_transactional(row.table.parameters):
-        quick_stats.fill(after, call.warehouse, made=False, forced=True, properties={})
-    quick_stats.stamp(after, call.now)
+    quick_stats.stamp(after, call.now, zero_is_none=True)
+    quick_stats.fill_changed(part.partition, after, row.table, call.warehouse, {}, moved=True)
+    _forget_stale_columns(call, part, after)
     rows.update_partition(call, row, part, after)
     number = -1 if after.writeId is None else after.writeId
     events.alter_partition(call, row.table, part.partition, after, truncated=False, write_id=number)
+
+
+def _table_place(call: Call, row: table_rows.Row) -> str:
+    """Where a table lies; without a location where its name says (Warehouse.getPartitionPath)."""
+    if row.table.sd.location is not None:
+        return str(row.table.sd.location)
+    database = database_rows.find_database(call, row.table.catName, row.table.dbName)
+    assert database is not None
+    external = row.table.tableType == "EXTERNAL_TABLE"
+    return transformer.table_path(database[1], row.table.tableName, call.warehouse, external=external)
 
 
 METHODS = writes(

@@ -95,7 +95,7 @@ def drop_partitions_req(call: Call, args: Struct) -> Struct:
     wanted = _of_expressions(call, row, request) if named is None else named
     parts = rows.find(call, row, names=wanted)
     missing = len(parts) < len(set(wanted) if named is None else wanted)  # a name given twice is missing once
-    if missing and request.ifExists is False:
+    if missing and not request.ifExists:
         raise no_such_object("Some partitions to drop are missing")
     if parts:
         properties = quick_stats.context(request.environmentContext)
@@ -122,7 +122,7 @@ def _of_expressions(call: Call, row: table_rows.Row, request: Struct) -> list[st
     found: list[str] = []
     for expression in (request.parts.exprs if request.parts is not None else None) or ():
         chosen = reading.chosen_by_expression(call, row, expression.expr)
-        if not chosen and request.ifExists is False:
+        if not chosen and not request.ifExists:
             raise no_such_object(f"No partitions match {expression.expr.decode('utf-8', 'replace')}")
         found += chosen
     return found

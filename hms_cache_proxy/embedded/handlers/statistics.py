@@ -6,11 +6,11 @@ Owner: the thread of a call.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
-from hms_cache_proxy.embedded import events, names, quick_stats
+from hms_cache_proxy.embedded import events, names
+from hms_cache_proxy.embedded.accurate import ACCURATE, add_columns, columns_of
 from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import Failure, internal, invalid_object, meta, no_such_object, unknown_table
 from hms_cache_proxy.embedded.rows import partitions as partition_rows
@@ -108,7 +108,7 @@ def _update(call: Call, given: Struct, engine: str | None, *, basic: bool, write
     parameters = _accurate(part.partition.parameters, described, basic=basic)
     rows.put(call, part.partition_id, given.statsObj, given.engine, partition=True)
     partition_rows.update_parameters(call, part.partition_id, parameters)
-    told = {quick_stats.ACCURATE: parameters[quick_stats.ACCURATE]} if basic else parameters
+    told = {ACCURATE: parameters[ACCURATE]} if basic else parameters
     fields = {"colStatsJson": as_json(given), "parameters": told, "partVals": part.partition.values}
     fields["tableObjJson"] = as_json(row.table)
     events.log(call, "UPDATE_PART_COL_STAT_EVENT", {**common, **fields}, **place)
@@ -123,18 +123,12 @@ def _part(call: Call, row: table_rows.Row, name: str) -> partition_rows.Part:
 
 
 def _accurate(parameters: dict[str, str] | None, columns: Sequence[str], *, basic: bool) -> dict[str, str]:
-    """Parameters that say of these columns that their statistics are right (StatsSetupConst.setColumnStatsState).
+    """Parameters that say of these columns that their statistics are right.
 
     `basic`: the numbers of files and rows are said to be right too, unless something was said of statistics before.
     """
     kept = dict(parameters or {})
-    state: dict[str, Any] = json.loads(kept.get(quick_stats.ACCURATE) or "{}")
-    if basic and quick_stats.ACCURATE not in kept:
-        state = {"BASIC_STATS": "true", **state}
-    told = state.setdefault("COLUMN_STATS", {})
-    told.update(dict.fromkeys(columns, "true"))
-    state["COLUMN_STATS"] = dict(sorted(told.items()))
-    kept[quick_stats.ACCURATE] = json.dumps(state, separators=(",", ":"))
+    add_columns(kept, columns, basic=basic and ACCURATE not in kept)
     return kept
 
 
@@ -164,7 +158,7 @@ def get_partition_column_statistics(call: Call, args: Struct) -> Struct | None:
 
 def of_table(call: Call, row: table_rows.Row, engine: str | None) -> Struct | None:
     """ColumnStatistics of a table's columns whose statistics are said to be right; None where there are none."""
-    columns = _described(row.table.parameters)
+    columns = columns_of(row.table.parameters)
     stored = rows.read(call, [row.table_id], columns, engine or ENGINE, partition=False)
     return _one(row, stored.get(row.table_id), None, engine or ENGINE)
 
@@ -175,19 +169,9 @@ def add_to_partitions(
     """Put their ColumnStatistics into partitions, of the columns whose statistics are said to be right."""
     stored = rows.read(call, [part.partition_id for part in parts], None, engine or ENGINE, partition=True)
     for part in parts:
-        columns = _described(part.partition.parameters)
+        columns = columns_of(part.partition.parameters)
         mine = [(when, one) for when, one in stored.get(part.partition_id, []) if one.colName in columns]
         part.partition.colStats = _one(row, mine, part.name, engine or ENGINE)
-
-
-def _described(parameters: dict[str, str] | None) -> list[str]:
-    """Columns whose statistics COLUMN_STATS_ACCURATE says to be right (StatsSetupConst.getColumnsHavingStats)."""
-    try:
-        state = json.loads((parameters or {}).get(quick_stats.ACCURATE) or "{}")
-    except ValueError:
-        return []
-    columns = state.get("COLUMN_STATS") if isinstance(state, dict) else None
-    return list(columns) if isinstance(columns, dict) else []
 
 
 def _one(
@@ -237,20 +221,20 @@ def get_partitions_statistics_req(call: Call, args: Struct) -> Struct:
 
 
 def delete_table_column_statistics(call: Call, args: Struct) -> bool:
-    """Of one column or all."""
+    """Of one column; of none, as in Hive 4.2, where the call names none."""
     row = _of_delete(call, args)
     column = names.fold(args.col_name) if args.col_name else None
-    rows.remove(call, row.table_id, None if column is None else [column], args.engine, partition=False)
+    rows.remove(call, row.table_id, [] if column is None else [column], args.engine, partition=False)
     _deleted(call, "DELETE_TBL_COL_STAT_EVENT", row, {"colName": column})
     return True
 
 
 def delete_partition_column_statistics(call: Call, args: Struct) -> bool:
-    """Of one column or all of a partition."""
+    """The same of a partition."""
     row = _of_delete(call, args)
     part = _part(call, row, args.part_name)
     column = names.fold(args.col_name) if args.col_name else None
-    rows.remove(call, part.partition_id, None if column is None else [column], args.engine, partition=True)
+    rows.remove(call, part.partition_id, [] if column is None else [column], args.engine, partition=True)
     fields = {"colName": column, "partName": part.name, "partValues": part.partition.values}
     _deleted(call, "DELETE_PART_COL_STAT_EVENT", row, fields)
     return True
@@ -260,6 +244,7 @@ def delete_column_statistics_req(call: Call, args: Struct) -> bool:
     """Of some columns or all, of a table, of some partitions or of all of them."""
     request = args.req
     row = named_table(call, request.db_name, request.tbl_name, request.cat_name)
+    _must_be_plain(row)
     wanted = [names.fold(name) for name in request.col_names] if request.col_names else None
     told: Sequence[str | None] = wanted or [None]
     if request.tableLevel:
@@ -293,7 +278,14 @@ def _of_delete(call: Call, args: Struct) -> table_rows.Row:
     row = table_rows.find_table(call, catalog, database, names.fold(args.tbl_name))
     if row is None:
         raise unknown_table(names.qualified(catalog, database, args.tbl_name))
+    _must_be_plain(row)
     return row
+
+
+def _must_be_plain(row: table_rows.Row) -> None:
+    """MetaException for a table with transactions."""
+    if table_rows.is_transactional(row.table.parameters):
+        raise meta("Cannot delete stats via this API for a transactional table")
 
 
 def _deleted(call: Call, kind: str, row: table_rows.Row, fields: dict[str, Any]) -> None:

@@ -6,7 +6,10 @@ HiveAlterHandler and ObjectStore of 4.2, and what one answered. Owner: the threa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hms_cache_proxy.embedded import acid, columns, directories, events, names, quick_stats, transformer
+from hms_cache_proxy.embedded.accurate import remove_columns, stale_columns
 from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.failures import (
     Failure,
@@ -21,8 +24,8 @@ from hms_cache_proxy.embedded.handlers.table_moves import describe
 from hms_cache_proxy.embedded.handlers.tables import found
 from hms_cache_proxy.embedded.rows import databases as database_rows
 from hms_cache_proxy.embedded.rows import partitions as partition_rows
+from hms_cache_proxy.embedded.rows import statistics, transactions, views
 from hms_cache_proxy.embedded.rows import tables as rows
-from hms_cache_proxy.embedded.rows import transactions, views
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES
 from hms_cache_proxy.embedded.rows.privileges import Scope, insert_set
 from hms_cache_proxy.embedded.values import copy, new
@@ -61,17 +64,18 @@ def create(
     database = database_rows.find_database(call, catalog, database_name)
     if database is None:
         raise invalid_object(f"database {names.qualified(catalog, database_name)}")
+    if rows.find_table(call, catalog, database_name, names.fold(table.tableName)) is not None:
+        raise already_exists(f"Table {names.qualified(catalog, database_name, table.tableName)} already exists")
     _check(table)
     if call.transforms:
         transformer.created(table, database[1], capabilities, call.warehouse)
     table.catName, table.dbName = catalog, database_name
-    if rows.find_table(call, catalog, database_name, names.fold(table.tableName)) is not None:
-        raise already_exists(f"Table {names.qualified(catalog, database_name, table.tableName)} already exists")
     acid.created(table)
     made = _make_directory(call, table, database[1])
-    if table.tableType not in _VIEWS:
+    given = properties or {}
+    if table.tableType not in _VIEWS and not quick_stats.declined_by_client(given):
         made = made or bool(table.partitionKeys)
-        quick_stats.fill(table, call.warehouse, made=made, forced=False, properties=properties or {})
+        quick_stats.fill(table, call.warehouse, made=made, forced=False, properties=given)
     table.createTime = call.now
     quick_stats.stamp(table, call.now)
     stored = stored_form(table)
@@ -247,15 +251,24 @@ def alter_table_req(call: Call, args: Struct) -> Struct:
     catalog, database = names.both(request.dbName, request.catName)
     properties = dict(quick_stats.context(request.environmentContext))
     if request.expectedParameterKey is not None:
-        properties |= {
-            "expected_parameter_key": request.expectedParameterKey,
-            "expected_parameter_value": request.expectedParameterValue or "",
-        }
-    alter(call, catalog, database, request.tableName, request.table, properties=properties)
+        properties["expected_parameter_key"] = request.expectedParameterKey
+    if request.expectedParameterValue is not None:
+        properties["expected_parameter_value"] = request.expectedParameterValue
+    valid = request.validWriteIdList
+    alter(call, catalog, database, request.tableName, request.table, properties=properties, valid_write_ids=valid)
     return new("AlterTableResponse")
 
 
-def alter(call: Call, catalog: str, database: str, name: str, table: Struct, *, properties: dict[str, str]) -> None:
+def alter(
+    call: Call,
+    catalog: str,
+    database: str,
+    name: str,
+    table: Struct,
+    *,
+    properties: dict[str, str],
+    valid_write_ids: str | None = None,
+) -> None:
     """Change, rename or move a table."""
     if table.catName is None:
         table.catName = catalog
@@ -266,6 +279,8 @@ def alter(call: Call, catalog: str, database: str, name: str, table: Struct, *, 
     except Failure as failure:
         raise invalid_operation(failure.message or "") from failure
     before = row.table
+    if table.sd.location:
+        table.sd.location = path_text(table.sd.location)
     if call.transforms and before.catName == names.DEFAULT_CATALOG:
         to = database_rows.find_database(call, before.catName, names.fold(table.dbName))
         transformer.altered(before, table, None if to is None else to[1], call.warehouse)
@@ -274,10 +289,11 @@ def alter(call: Call, catalog: str, database: str, name: str, table: Struct, *, 
     new_database, new_name = names.fold(table.dbName), names.fold(table.tableName)
     renamed = (new_database, new_name) != (before.dbName, before.tableName)
     database_id = row.database_id
-    counts = True
+    told = renamed and before.tableType != "VIRTUAL_VIEW" and table_moves.is_told_where(before, table)
+    counts = not told
+    _forget_stale_columns(call, row, table)
     if renamed:
         database_id = _rename(call, row, table, catalog, new_database, new_name)
-        counts = before.tableType == "VIRTUAL_VIEW" or not table_moves.is_told_where(before, table)
     if properties.get(table_moves.REPLICATED) == "true":
         counts = False
         table_moves.replicated(call, row, table)
@@ -290,8 +306,9 @@ def alter(call: Call, catalog: str, database: str, name: str, table: Struct, *, 
             raise meta(f"java.lang.IllegalArgumentException: Can not create a Path from {what} string")
         quick_stats.fill(table, call.warehouse, made=False, forced=True, properties=properties)
     quick_stats.stamp(table, call.now)
-    if table.sd.location is not None:
-        table.sd.location = path_text(table.sd.location)
+    if rows.is_transactional(table.parameters):
+        write_id = -1 if table.writeId is None else table.writeId
+        acid.check_statistics(before, table.parameters, acid.Write(write_id, valid_write_ids))
     stored = stored_form(table)
     stored.writeId = table.writeId if rows.is_transactional(table.parameters) else before.writeId
     rows.update_table(call, row, stored, database_id=database_id)
@@ -299,12 +316,20 @@ def alter(call: Call, catalog: str, database: str, name: str, table: Struct, *, 
         transactions.rename_table(call, (before.dbName, before.tableName), (new_database, new_name))
     if converted and not transactions.has_write_ids(call, new_database, new_name):
         transactions.seed_write_ids(call, new_database, new_name, acid.CONVERTED_FILES)
-    if before.partitionKeys:
+    if before.partitionKeys and counts:
         _reach_partitions(call, row, stored, properties)
     table.id = row.table_id
     write_id = table.writeId if table.writeId is not None else -1
     table.dbName, table.tableName = spelled  # the log has names as they are sent
     events.alter_table(call, before, _logged(table, before), truncated=truncated, write_id=write_id)
+
+
+def _forget_stale_columns(call: Call, row: rows.Row, table: Struct) -> None:
+    """Statistics of columns that are gone or have another type go (deleteTableColumnStats)."""
+    stale = stale_columns(row.table.sd.cols, table.sd.cols)
+    if stale and rows.is_full_acid(row.table.parameters) == rows.is_full_acid(table.parameters):
+        statistics.remove(call, row.table_id, stale, None, partition=False)
+        remove_columns(table.parameters, stale)
 
 
 def _logged(table: Struct, before: Struct) -> Struct:
@@ -326,9 +351,11 @@ def _check_new(table: Struct, before: Struct, properties: dict[str, str]) -> Non
         raise invalid_operation(
             f"Tables cannot be moved between catalogs, old catalog {before.catName}, new catalog {table.catName}"
         )
-    key = properties.get("expected_parameter_key")
-    if key is not None:
-        wanted, there = properties.get("expected_parameter_value") or None, (before.parameters or {}).get(key)
+    key, wanted = properties.get("expected_parameter_key"), properties.get("expected_parameter_value")
+    if key is not None and wanted is not None:
+        if (table.parameters or {}).get(key) is None:
+            raise meta(f"New value for expected key {key} is not set")
+        there = (before.parameters or {}).get(key, "null")
         if wanted != there:
             raise meta(
                 f"The table has been modified. The parameter value for key '{key}' is '{there}'. The expected"
@@ -350,10 +377,8 @@ def _rename(call: Call, row: rows.Row, table: Struct, catalog: str, new_database
     before = row.table
     found_database = database_rows.find_database(call, catalog, new_database)
     if found_database is None:
-        raise invalid_operation(
-            f"Unable to change partition or table. Database {catalog}.{new_database} does not exist"
-            " Check metastore logs for detailed stack."
-        )
+        what = f"database {names.qualified(catalog, new_database)}"
+        raise invalid_operation(f"Unable to change partition or table. Check metastore logs for detailed stack.{what}")
     if rows.find_table(call, catalog, new_database, new_name) is not None:
         raise invalid_operation(f"new table {new_database}.{new_name} already exists")
     if before.tableType == "VIRTUAL_VIEW":
@@ -369,12 +394,24 @@ def _rename(call: Call, row: rows.Row, table: Struct, catalog: str, new_database
 
 
 def _reach_partitions(call: Call, row: rows.Row, after: Struct, properties: dict[str, str]) -> None:
-    """With CASCADE, the partitions get the table's columns."""
-    before = row.table
-    if properties.get("CASCADE", "").lower() != "true":
+    """With CASCADE, the partitions get the table's columns. With or without, statistics of columns that the table's
+    partitions have and it has no longer, or with another type, go."""
+    before, cascade = row.table, properties.get("CASCADE") == "true"
+    old, new_ones = _described_columns(before.sd.cols), _described_columns(after.sd.cols)
+    if old == new_ones or not cascade and old == new_ones[: len(old)]:
         return
-    if [(c.name, c.type, c.comment) for c in before.sd.cols] != [(c.name, c.type, c.comment) for c in after.sd.cols]:
+    for part in partition_rows.find(call, row, whole=True):
+        stale = stale_columns(part.partition.sd.cols, after.sd.cols)
+        if stale:
+            statistics.remove(call, part.partition_id, stale, None, partition=True)
+            remove_columns(part.partition.parameters, stale)
+            partition_rows.update_parameters(call, part.partition_id, part.partition.parameters)
+    if cascade:
         partition_rows.set_columns(call, row.table_id, after.sd.cols)
+
+
+def _described_columns(some: Sequence[Struct]) -> list[tuple[str, str, str | None]]:
+    return [(column.name.lower(), column.type, column.comment) for column in some]
 
 
 def update_creation_metadata(call: Call, args: Struct) -> None:
