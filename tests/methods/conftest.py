@@ -1,11 +1,7 @@
-"""The world that the reader tests ask about, once per metastore and run.
-
-HMS_TESTBED_STATE may name the state file of a test bed that is running already (python -m tests.testbed).
-"""
+"""The world that the reader tests ask about, once per metastore and run."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,24 +16,18 @@ from tests.methods.oracle import Oracle
 from tests.methods.world import World
 from tests.testbed.bed import Bed
 from tests.testbed.embedded import EMBEDDED
-from tests.testbed.flavours import FLAVOURS
 
 
 def _world(bed: Bed, flavour: str) -> Iterator[World]:
     """A world, made; dropped only where the metastore outlives the run."""
-    prefix, hive2 = f"me{os.getpid()}_", FLAVOURS[flavour].version.startswith("2.")
-    state = os.environ.get("HMS_TESTBED_STATE")
-    if state:
-        running = json.loads(Path(state).read_text())["metastores"][flavour]
-        world = World(f"{running['host']}:{running['port']}", running["reader_url"], prefix, hive2)
-    else:
-        metastore = bed.shared(flavour)
-        assert metastore.database is not None
-        host, port = metastore.address
-        world = World(f"{host}:{port}", metastore.database.reader_url, prefix, hive2)
+    metastore = bed.shared(flavour)
+    assert metastore.database is not None
+    host, port = metastore.address
+    hive2 = metastore.flavour.version.startswith("2.")
+    world = World(f"{host}:{port}", metastore.database.reader_url, f"me{os.getpid()}_", hive2)
     world.create()
     yield world
-    if state:
+    if metastore.detached:
         world.drop()
 
 

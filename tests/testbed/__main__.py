@@ -1,15 +1,18 @@
-"""A test bed that outlives the command: `python -m tests.testbed up|down|status --state FILE`, or `install`.
+"""A test bed that outlives the command: `python -m tests.testbed up|down|status`, or `install`.
 
-Job: start databases and metastores detached, write where they are to a JSON file, stop them by it; install
-beforehand what the fixtures need.
+Job: start databases and metastores detached, write where they are to a JSON file (--state, HMS_TESTBED_STATE, or the
+one in the cache directory, from which every test run takes them), stop them by it; install beforehand what the
+fixtures need.
 Must not know: what they are used for.
-Invariant: `down` signals only processes whose id and start time are those in the file.
+Invariants: `down` signals only processes whose id and start time are those in the file. A watching process calls it
+after two hours in which no test has used them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import signal
 import sys
@@ -18,14 +21,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tests.testbed import running
 from tests.testbed.artifacts import BedError, cache_directory
 from tests.testbed.flavours import FLAVOURS
 from tests.testbed.mariadb import LocalMariaDB, mariadb_server
-from tests.testbed.metastore import Metastore, Server
+from tests.testbed.metastore import Server
 from tests.testbed.postgres import Collation, LocalPostgres, MetastoreDatabase, postgres_binaries
-from tests.testbed.processes import ProcessId
+from tests.testbed.processes import Process, ProcessId
 
 STOP_TIMEOUT_S = 20
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def up(state_file: Path, flavours: list[str], collation: Collation) -> dict[str, Any]:
@@ -63,8 +68,18 @@ def up(state_file: Path, flavours: list[str], collation: Collation) -> dict[str,
             metastore = flavour.metastore(directory / name, log, database, {}, detached=True)
             metastore.start()
             state["processes"].append(_entry(metastore.process.id, signal.SIGTERM))
-            state["metastores"][name] = _describe(metastore)
+            state["metastores"][name] = running.described(metastore)
             record()
+        watch = Process(
+            "watch",
+            [sys.executable, "-m", "tests.testbed", "watch", "--state", str(state_file)],
+            directory / "watch.log",
+            cwd=ROOT,
+            detached=True,
+        )
+        watch.start()
+        state["processes"].append(_entry(watch.id, signal.SIGTERM))
+        record()
     except BaseException:
         record()
         down(state_file)
@@ -84,27 +99,13 @@ def _entry(process: ProcessId, number: signal.Signals) -> dict[str, int]:
     return {**asdict(process), "signal": int(number)}
 
 
-def _describe(metastore: Metastore) -> dict[str, Any]:
-    database = metastore.database
-    return {
-        "version": metastore.flavour.version,
-        "host": metastore.host,
-        "port": metastore.port,
-        "uri": metastore.uri,
-        "pid": metastore.process.id.pid,
-        "log": str(metastore.log),
-        "warehouse": str(metastore.warehouse),
-        "database": None if database is None else database.name,
-        "store_url": None if database is None else database.store_url,
-        "reader_url": None if database is None else database.reader_url,
-    }
-
-
 def down(state_file: Path) -> None:
     """Stop everything in the file, the last started first, and remove its directory and the file."""
     state = json.loads(state_file.read_text())
     for entry in reversed(state["processes"]):
         process = ProcessId(entry["pid"], entry["ticks"])
+        if process.pid == os.getpid():
+            continue  # the watch ends by itself
         process.stop(signal.Signals(entry["signal"]), STOP_TIMEOUT_S)
     shutil.rmtree(state["directory"])
     state_file.unlink()
@@ -114,9 +115,9 @@ def main() -> int:
     """The command line; 1 with one clear message on failure."""
     parser = argparse.ArgumentParser(prog="python -m tests.testbed", description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("up", "down", "status"):
+    for name in ("up", "down", "status", "watch"):
         command = commands.add_parser(name)
-        command.add_argument("--state", type=Path, required=True, help="JSON file that says what runs where")
+        command.add_argument("--state", type=Path, default=running.state_file(), help="says what runs where")
         if name == "up":
             command.add_argument("--flavour", action="append", choices=sorted(FLAVOURS))
             command.add_argument("--collation", choices=[c.value for c in Collation], default="c")
@@ -130,6 +131,8 @@ def main() -> int:
             print(json.dumps(state, indent=2))
         elif options.command == "down":
             down(options.state)
+        elif options.command == "watch":
+            running.end_when_idle(options.state, down)
         else:
             state = json.loads(options.state.read_text())
             alive = [ProcessId(e["pid"], e["ticks"]).alive() for e in state["processes"]]

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.testbed import container, ledger
+from tests.testbed import container, ledger, running
 from tests.testbed.artifacts import cache_directory
 from tests.testbed.flavours import FLAVOURS
 from tests.testbed.mariadb import LocalMariaDB
@@ -65,11 +65,11 @@ class Bed:
         return self._mariadb
 
     def shared(self, flavour: str) -> Metastore:
-        """The run's metastore of a flavour; a dead one is replaced by a new, empty one."""
+        """The run's metastore of a flavour: one that `up` left running, or our own; a dead one is replaced."""
         ledger.uses(flavour)
         metastore = self._shared.get(flavour)
         if metastore is None or not metastore.process.alive():
-            metastore = self._shared[flavour] = self.private_metastore(flavour)
+            metastore = self._shared[flavour] = running.attached(flavour) or self.private_metastore(flavour)
         return metastore
 
     def server_for(self, flavour: str) -> Postgres | LocalMariaDB | None:

@@ -181,9 +181,15 @@ class Process:
         if not self._detached:
             guard.tell(f"+ {self._popen.pid} {ticks} {int(self._stop_signal)}")
 
+    def adopt(self, process: ProcessId) -> None:
+        """Take for it one that another process started; stop() and kill() leave that one alone."""
+        self._id = process
+
     def alive(self) -> bool:
         """Is it running?"""
-        return self._popen is not None and self._popen.poll() is None
+        if self._popen is None:
+            return self._detached and self._id is not None and self._id.alive()
+        return self._popen.poll() is None
 
     def stop(self, timeout_s: float = 20) -> int | None:
         """Ask it to end, wait, kill it if it does not; its exit code. Nothing if it does not run: None."""
