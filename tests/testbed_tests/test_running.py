@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.testbed import running
-from tests.testbed.__main__ import down, up
+from tests.testbed.__main__ import ROOT, down
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
-from tests.testbed.postgres import Collation
 
 
 def test_a_run_takes_them_and_leaves_them_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "state.json"
     monkeypatch.setenv(running.STATE, str(file))
     assert running.attached("embedded") is None
-    up(file, ["embedded"], Collation.C)
+    command = [sys.executable, "-m", "tests.testbed", "up", "--flavour", "embedded"]
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True, timeout=120)
     try:
         os.utime(file, (0, 0))
         bed = Bed()
