@@ -58,7 +58,7 @@ class CacheReader:
         self._words = page.words
         self._environment: Environment | None = None
         self._inode = 0
-        self._meta_txn = -1
+        self._meta_row = b""
         self._meta = Meta()
         self._identity: StoreIdentity | None = None
         self._keys: dict[bytes, tuple[tuple[bytes, bytes], ...]] = {}
@@ -103,11 +103,15 @@ class CacheReader:
             self._inode = 0
 
     def meta_of(self, environment: Environment, txn: Any) -> Meta:
-        """The meta record of a transaction, parsed once per commit."""
-        number = txn.id()
-        if number != self._meta_txn:
-            self._meta = Meta.unpack(txn.get(layout.META_KEY, db=environment.meta))
-            self._meta_txn = number
+        """The meta record of a transaction, parsed once per commit.
+
+        The row decides, not the transaction's id: LMDB's reader takes the id first, and when the writer commits twice
+        before it copies the roots, it sees the later commit under the earlier id.
+        """
+        row = txn.get(layout.META_KEY, db=environment.meta)
+        if row != self._meta_row:
+            self._meta = Meta.unpack(row)
+            self._meta_row = row
             self.prefixes = {tag: layout.objects_prefix(self._meta.generation, tag) for tag in _TAGS}
             if self._meta.seq > self.seen_seq:
                 self.seen_seq = self._meta.seq
@@ -140,7 +144,7 @@ class CacheReader:
         if environment.inode != inode:
             environment.detach()
             raise CacheError("the cache is being rebuilt")
-        self._environment, self._inode, self._meta_txn = environment, inode, -1
+        self._environment, self._inode, self._meta_row = environment, inode, b""
         self.joiners.clear()
         self._decoders.clear()
         with environment.env.begin() as txn:

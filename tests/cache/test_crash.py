@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from hms_cache_proxy.cache.entries import ABSENT, TableEntry
 from hms_cache_proxy.cache.reader import CacheReader
@@ -111,4 +112,31 @@ def test_a_reader_that_was_killed_does_not_keep_pages(tmp_path: Path) -> None:
             writer.collect()
             sizes.append((tmp_path / "cache" / "data.mdb").stat().st_size)
         assert sizes[-1] <= held + (1 << 16)
+        writer.close()
+
+
+class Renumbered:
+    """A transaction under the id of an earlier one: LMDB's own, when the writer commits twice while one begins."""
+
+    def __init__(self, txn: Any, number: int) -> None:
+        self._txn, self._number = txn, number
+        self.get = txn.get
+
+    def id(self) -> int:
+        return self._number
+
+
+def test_the_meta_record_is_that_of_the_objects(tmp_path: Path) -> None:
+    from tests.cache.crash_writer import step
+
+    with StatePage(tmp_path / "state", create=True) as page:
+        writer = CacheWriter.open(tmp_path / "cache", page, IDENTITY)
+        writer.commit(step(1))
+        reader = CacheReader(tmp_path / "cache", page)
+        with reader.snapshot() as snapshot:
+            environment, number = snapshot._environment, snapshot._txn.id()
+        writer.commit(step(2))
+        with environment.env.begin() as txn:
+            assert reader.meta_of(environment, Renumbered(txn, number)).cursor == 2
+        reader.close()
         writer.close()
