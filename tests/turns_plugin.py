@@ -25,8 +25,18 @@ import pytest
 from tests.needs import needs
 from tests.testbed import ledger
 
-ALONE: Final = ("tests/history/", "tests/write_ids/test_history.py", "tests/benchmarks/", "tests/server/test_large.py")
-"""Histories have bounds in seconds and stop processes at random; large replies are measured in memory and time."""
+ALONE: Final = (
+    "tests/benchmarks/",
+    "tests/follower/test_following.py::test_latency_under_steady_changes",
+    "tests/follower/test_following_thrift.py::test_concurrent_changes_are_never_shown_torn",
+    "tests/history/",
+    "tests/ops/test_slow_database.py",
+    "tests/server/test_large.py",
+    "tests/ttl/test_refreshes.py",
+    "tests/ttl/test_times.py",
+    "tests/write_ids/test_history.py",
+)
+"""What has bounds in seconds, what counts how much was done in a time, what is measured in memory under load."""
 FAMILIES: Final = (ledger.SPARK, ledger.MARIADB, "hive23", "hive31", "hive40")
 """Servers that are made once: a test belongs to the first family of which it uses something. The slowest come first."""
 SHARING: Final = ("tests/methods", "tests/store", "tests/pipeline")

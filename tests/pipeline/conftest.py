@@ -72,7 +72,7 @@ def make_world(metastore: Metastore, stack: list[Callable[[], None]]) -> World:
     if isinstance(metastore.database, MariaDatabase):
         metastore.database.widen()
     Content(oracle, "shapes_", metastore.warehouse.as_uri(), latin1_names=latin1).create()
-    world = contents.fill(client, "random_", random.randrange(10**6), databases=2, partitions=6, latin1=latin1)
+    world = contents.fill(client, "random_", random.randrange(10**6), databases=3, partitions=6, latin1=latin1)
     changes = Changes(world, client)
     changes._makers = [name for name in changes._makers if name not in UNLOGGED]
     for _ in range(40):
