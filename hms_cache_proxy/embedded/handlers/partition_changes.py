@@ -425,27 +425,39 @@ def _rename(
         raise invalid_operation(f"Partition already exists:{database_name}.{names.fold(table)}.[{listed}]")
     if after.sd is None:
         raise meta("java.lang.NullPointerException: the partition has no storage descriptor")
-    old_location, new_location = part.partition.sd.location, after.sd.location
-    after.sd.location = old_location
-    managed = owns_data(row.table) and row.table.tableType == "MANAGED_TABLE"
-    if old_location and (managed or is_translated(row.table)):
-        if new_location is None:
-            raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
-        target = f"{_table_place(call, row)}/{new_name}"
-        if call.warehouse.exists(old_location) and call.warehouse.exists(target):
-            raise invalid_operation(
-                f"New location for this table {database_name}.{row.table.tableName} already exists : {target}"
-            )
-        owner = f"partition {part.name} of {describe(row.table)}"
-        directories.move(call, old_location, target, owner, lambda tenant: tenant.partition_id == part.partition_id)
-        after.sd.location = target
+    target = _move(call, row, part, after, new_name)
     after.catName = after.catName or found_catalog
     quick_stats.stamp(after, call.now, zero_is_none=True)
     quick_stats.fill_changed(part.partition, after, row.table, call.warehouse, {}, moved=True)
+    after.sd.location = target
     _forget_stale_columns(call, part, after)
     rows.update_partition(call, row, part, after)
     number = -1 if after.writeId is None else after.writeId
     events.alter_partition(call, row.table, part.partition, after, truncated=False, write_id=number)
+
+
+def _move(call: Call, row: table_rows.Row, part: rows.Part, after: Struct, new_name: str) -> str | None:
+    """Move the files of a renamed partition if the metastore chose their place; its new location.
+
+    `after` gets the place where its files are now: the old one if they stay, also because another object lives there.
+    """
+    sent, old_location = after.sd.location, part.partition.sd.location
+    after.sd.location = old_location
+    managed = owns_data(row.table) and row.table.tableType == "MANAGED_TABLE"
+    if not old_location or not (managed or is_translated(row.table)):
+        return None if old_location is None else str(old_location)
+    if sent is None:
+        raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
+    target = f"{_table_place(call, row)}/{new_name}"
+    there = call.warehouse.exists(old_location)
+    if there and call.warehouse.exists(target):
+        name = f"{row.table.dbName}.{row.table.tableName}"
+        raise invalid_operation(f"New location for this table {name} already exists : {target}")
+    owner = f"partition {part.name} of {describe(row.table)}"
+    moved = directories.move(call, old_location, target, owner, lambda each: each.partition_id == part.partition_id)
+    if moved or not there:
+        after.sd.location = target
+    return target
 
 
 def _table_place(call: Call, row: table_rows.Row) -> str:
