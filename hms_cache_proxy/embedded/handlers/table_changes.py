@@ -270,20 +270,8 @@ def alter(
     valid_write_ids: str | None = None,
 ) -> None:
     """Change, rename or move a table."""
-    if table.catName is None:
-        table.catName = catalog
-    if None in (table.tableName, table.dbName, table.sd):
-        raise meta("java.lang.NullPointerException: the table has no name, database or storage descriptor")
-    try:
-        row = found(call, catalog, database, name)
-    except Failure as failure:
-        raise invalid_operation(failure.message or "") from failure
+    row = _to_alter(call, catalog, database, name, table)
     before = row.table
-    if table.sd.location:
-        table.sd.location = path_text(table.sd.location)
-    if call.transforms and before.catName == names.DEFAULT_CATALOG:
-        to = database_rows.find_database(call, before.catName, names.fold(table.dbName))
-        transformer.altered(before, table, None if to is None else to[1], call.warehouse)
     converted = acid.altered(before, table)
     _check_new(table, before, properties)
     new_database, new_name = names.fold(table.dbName), names.fold(table.tableName)
@@ -300,11 +288,8 @@ def alter(
     spelled = table.dbName, table.tableName
     table.dbName, table.tableName = new_database, new_name
     truncated = "truncate" in properties.get("alterTableOpType", "").lower()
-    if counts and not before.partitionKeys and quick_stats.wanted_after_alter(table, properties):
-        if not (table.sd.location or quick_stats.declined(table)):
-            what = "a null" if table.sd.location is None else "an empty"
-            raise meta(f"java.lang.IllegalArgumentException: Can not create a Path from {what} string")
-        quick_stats.fill(table, call.warehouse, made=False, forced=True, properties=properties)
+    if counts and not before.partitionKeys:
+        _count_files(call, table, properties)
     quick_stats.stamp(table, call.now)
     if rows.is_transactional(table.parameters):
         write_id = -1 if table.writeId is None else table.writeId
@@ -322,6 +307,32 @@ def alter(
     write_id = table.writeId if table.writeId is not None else -1
     table.dbName, table.tableName = spelled  # the log has names as they are sent
     events.alter_table(call, before, _logged(table, before), truncated=truncated, write_id=write_id)
+
+
+def _to_alter(call: Call, catalog: str, database: str, name: str, table: Struct) -> rows.Row:
+    """The table that is changed; the location that it gets is checked, and put as Hive keeps it."""
+    if table.catName is None:
+        table.catName = catalog
+    if None in (table.tableName, table.dbName, table.sd):
+        raise meta("java.lang.NullPointerException: the table has no name, database or storage descriptor")
+    try:
+        row = found(call, catalog, database, name)
+    except Failure as failure:
+        raise invalid_operation(failure.message or "") from failure
+    if table.sd.location:
+        table.sd.location = path_text(table.sd.location)
+    if call.transforms and row.table.catName == names.DEFAULT_CATALOG:
+        to = database_rows.find_database(call, row.table.catName, names.fold(table.dbName))
+        transformer.altered(row.table, table, None if to is None else to[1], call.warehouse)
+    return row
+
+
+def _count_files(call: Call, table: Struct, properties: dict[str, str]) -> None:
+    if quick_stats.wanted_after_alter(table, properties):
+        if not (table.sd.location or quick_stats.declined(table)):
+            what = "a null" if table.sd.location is None else "an empty"
+            raise meta(f"java.lang.IllegalArgumentException: Can not create a Path from {what} string")
+        quick_stats.fill(table, call.warehouse, made=False, forced=True, properties=properties)
 
 
 def _forget_stale_columns(call: Call, row: rows.Row, table: Struct) -> None:
