@@ -80,6 +80,8 @@ def compare(hive: Side, ours: Side, steps: list[Step]) -> list[str]:
         difference = first_difference(expected, answered)
         if difference:
             found.append(f"{what}{difference}")
+        if step[0].startswith("get_"):
+            continue
         trees = parted(hive.tree.read(), ours.tree.read())
         if trees:
             found += [f"{what}: {line}" for line in trees]

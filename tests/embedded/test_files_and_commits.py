@@ -26,6 +26,7 @@ from tests.testbed.metastore import Metastore
 from tests.testbed.objects import create_database, table
 
 NewMetastore = Callable[..., Metastore]
+TABLES = 80
 REFUSE = {
     "embedded": (
         "CREATE TRIGGER refuse BEFORE INSERT ON NOTIFICATION_LOG BEGIN SELECT RAISE(ABORT, 'refused'); END",
@@ -108,14 +109,14 @@ def test_killed_while_it_drops(new_metastore: NewMetastore, backend: str) -> Non
     metastore = new_metastore(backend)
     with MetastoreClient(*metastore.address) as client:
         create_database(client, "d")
-        for number in range(200):
+        for number in range(TABLES):
             client.create_table(table("d", f"t{number}", kind="MANAGED_TABLE"))
             (metastore.external / "d.db" / f"t{number}" / "data").write_text("x" * 1000)
     gone: set[int] = set()
 
     def drop(first: int) -> None:
         with MetastoreClient(*metastore.address) as client:
-            for number in range(first, 200, 4):
+            for number in range(first, TABLES, 4):
                 try:
                     client.drop_table("d", f"t{number}", True)
                 except (TException, OSError, EOFError):
@@ -125,7 +126,7 @@ def test_killed_while_it_drops(new_metastore: NewMetastore, backend: str) -> Non
     threads = [threading.Thread(target=drop, args=(first,)) for first in range(4)]
     for thread in threads:
         thread.start()
-    while len(gone) < 40:
+    while len(gone) < TABLES // 4:
         time.sleep(0.005)
     metastore.kill()
     for thread in threads:
@@ -133,7 +134,7 @@ def test_killed_while_it_drops(new_metastore: NewMetastore, backend: str) -> Non
     assert metastore.database is not None
     there = {str(row[0]) for row in metastore.database.rows('SELECT "TBL_NAME" FROM "TBLS"')}
     with_files = {path.parent.name for path in metastore.external.glob("d.db/*/data")}
-    assert 0 < len(there) < 200
+    assert 0 < len(there) < TABLES
     assert there <= with_files
 
 
