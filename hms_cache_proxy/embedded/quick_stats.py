@@ -41,13 +41,19 @@ def fill(
     thing.parameters = parameters
     unwanted = declined(thing)
     parameters.pop(DO_NOT_UPDATE, None)
-    if unwanted or made or thing.sd is None or thing.sd.location is None:
+    looks = looks_at_files(properties)
+    if unwanted or made or thing.sd is None or looks and thing.sd.location is None:
         return
     if not forced and _has_all(parameters):
         return
-    if properties.get("DO_NOT_POPULATE_QUICK_STATS") != "true":
+    if looks:
         _count(thing, warehouse)
     _say(parameters, properties)
+
+
+def looks_at_files(properties: dict[str, str]) -> bool:
+    """Unless a property forbids it; what was said of the numbers is taken back all the same."""
+    return properties.get("DO_NOT_POPULATE_QUICK_STATS") != "true"
 
 
 def fill_partition(

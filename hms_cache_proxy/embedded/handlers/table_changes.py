@@ -291,11 +291,13 @@ def alter(
     if counts and not before.partitionKeys:
         _count_files(call, table, properties)
     quick_stats.stamp(table, call.now)
-    if rows.is_transactional(table.parameters):
-        write_id = -1 if table.writeId is None else table.writeId
-        acid.check_statistics(before, table.parameters, acid.Write(write_id, valid_write_ids))
+    write_id = -1 if table.writeId is None else table.writeId
     stored = stored_form(table)
-    stored.writeId = table.writeId if rows.is_transactional(table.parameters) else before.writeId
+    stored.writeId = before.writeId
+    if rows.is_transactional(table.parameters):
+        acid.check_statistics(before, table.parameters, acid.Write(write_id, valid_write_ids))
+        if write_id > 0 and valid_write_ids is not None:
+            stored.writeId = write_id
     rows.update_table(call, row, stored, database_id=database_id)
     if renamed and rows.is_transactional(before.parameters):
         transactions.rename_table(call, (before.dbName, before.tableName), (new_database, new_name))
@@ -304,7 +306,6 @@ def alter(
     if before.partitionKeys and counts:
         _reach_partitions(call, row, stored, properties)
     table.id = row.table_id
-    write_id = table.writeId if table.writeId is not None else -1
     table.dbName, table.tableName = spelled  # the log has names as they are sent
     events.alter_table(call, before, _logged(table, before), truncated=truncated, write_id=write_id)
 
@@ -329,7 +330,7 @@ def _to_alter(call: Call, catalog: str, database: str, name: str, table: Struct)
 
 def _count_files(call: Call, table: Struct, properties: dict[str, str]) -> None:
     if quick_stats.wanted_after_alter(table, properties):
-        if not (table.sd.location or quick_stats.declined(table)):
+        if not table.sd.location and not quick_stats.declined(table) and quick_stats.looks_at_files(properties):
             what = "a null" if table.sd.location is None else "an empty"
             raise meta(f"java.lang.IllegalArgumentException: Can not create a Path from {what} string")
         quick_stats.fill(table, call.warehouse, made=False, forced=True, properties=properties)

@@ -258,6 +258,8 @@ def _write_id(table: Struct) -> int:
 def update_table(call: Call, row: Row, table: Struct, *, database_id: int) -> None:
     """Replace all of a table but its id and the time of its creation."""
     values = {**_row(table), "DB_ID": database_id}
+    if table.writeId is not None:
+        values["WRITE_ID"] = table.writeId
     del values["CREATE_TIME"]
     call.execute(update(T.TBLS).where(T.TBLS.c.TBL_ID == row.table_id).values(**values))
     update_parameters(call, row.table_id, table.parameters)
