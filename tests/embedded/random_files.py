@@ -62,7 +62,7 @@ class Files:
         now = self.read()
         for label in sorted(now.keys() - tree.keys(), reverse=True):
             path = self._path(label)
-            path.rmdir() if now[label] == "directory" else path.unlink()
+            shutil.rmtree(path) if now[label] == "directory" else path.unlink()  # checksums are not told
         self.make(tree)
 
     def remove(self) -> None:

@@ -67,7 +67,7 @@ class Parameters:
         return struct("EnvironmentContext", properties={**drawn, **properties})
 
     def _some_columns(self) -> list[Any]:
-        columns = [field(name, kind) for name, kind in COLUMNS[: self._random.choice([1, 2, 2, 3])]]
+        columns = [field(name, kind) for name, kind in COLUMNS[: self._random.choice([1, 2, 2, 2, 2, 3])]]
         if self._chance(0.1):
             columns[0].comment = "said"
         return columns

@@ -152,7 +152,7 @@ class Run:
 
     def _fill(self) -> None:
         """The trees are equal here: each difference has ended the run."""
-        if self.model.random.random() < FILLED:
+        if self.steps.opens or self.model.random.random() < FILLED:
             wanted = missing(self._tree)
             for side in self.sides:
                 side.files.make(wanted)

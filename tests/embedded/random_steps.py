@@ -13,8 +13,8 @@ from typing import Any
 from hms_cache_proxy.embedded.values import copy
 from tests.embedded.acid_scripts import ABLE, FORMATS, FULL, INSERTS
 from tests.embedded.differential import Step, struct
-from tests.embedded.random_model import KEYS, MANAGED, Model, Noted, name_of
-from tests.embedded.random_parameters import Parameters
+from tests.embedded.random_model import KEYS, MANAGED, VALUES, Model, Noted, name_of
+from tests.embedded.random_parameters import COLUMNS, Parameters
 from tests.embedded.scripts import descriptor, field, partition, table
 
 
@@ -42,8 +42,38 @@ class Steps(Parameters):
             self._delete_statistics: 3,
         }
 
+        self._opening = self._first_steps()
+
+    def _first_steps(self) -> list[Step]:
+        """The last one first: a database, tables of three kinds whose partitions can be exchanged, one without any, one
+        that cannot be made, and one partition emptied."""
+        name = self._model.names[0]
+        kinds: dict[str, dict[str, Any]] = {
+            "t1": {"tableType": "MANAGED_TABLE"},
+            "t2": {"parameters": {"EXTERNAL": "TRUE", "external.table.purge": "TRUE"}},
+            "t3": {"parameters": {"EXTERNAL": "TRUE"}},
+        }
+        columns = [field(column, kind) for column, kind in COLUMNS[:2]]
+        steps: list[Step] = [("create_database", {"database": struct("Database", name=name)})]
+        for number, (of, fields) in enumerate(kinds.items()):
+            given = table(name, of, partitionKeys=[field(key) for key in KEYS], sd=descriptor(columns), **fields)
+            values = [[VALUES[number], "1"], [VALUES[number], "2"], ["x/y", "1"]]
+            parts = [partition(name, of, each, sd=descriptor(columns)) for each in values]
+            steps += [("create_table", {"tbl": given}), ("add_partitions", {"new_parts": parts})]
+        plain = table(name, "t4", tableType="MANAGED_TABLE", sd=descriptor(columns))
+        steps += [("create_table", {"tbl": plain}), self._with_key(table(name, "t5"), "absent")]
+        one = name_of(list(KEYS), [VALUES[0], "1"])
+        return [*steps, ("truncate_table", {"dbName": name, "tableName": "t1", "partNames": [one]})][::-1]
+
+    @property
+    def opens(self) -> bool:
+        """Is the next step one of the first?"""
+        return bool(self._opening)
+
     def draw(self) -> Step:
-        """The next step; a database and a table first."""
+        """The next step."""
+        if self._opening:
+            return self._opening.pop()
         if not self._model.databases:
             return self._create_database()
         while True:
@@ -120,11 +150,14 @@ class Steps(Parameters):
         drawn = self._new_table()
         if drawn is None or drawn[1]:
             return None
-        where = {"table_db": drawn[0].dbName, "table_name": drawn[0].tableName, "catName": "hive"}
+        return self._with_key(drawn[0], self._random.choice(["absent", "absent", "a"]))
+
+    def _with_key(self, given: Any, column: str) -> Step:
+        """A table with a primary key, which cannot be made if it has no such column."""
+        where = {"table_db": given.dbName, "table_name": given.tableName, "catName": "hive"}
         flags = {"enable_cstr": False, "validate_cstr": False, "rely_cstr": False}
-        column = self._random.choice(["absent", "absent", "a"])
         key = struct("SQLPrimaryKey", column_name=column, key_seq=1, **where, **flags)
-        return "create_table_with_constraints", {"tbl": drawn[0], "primaryKeys": [key]}
+        return "create_table_with_constraints", {"tbl": given, "primaryKeys": [key]}
 
     def _drop_table(self) -> Step | None:
         noted = self._model.table()
@@ -261,8 +294,9 @@ class Steps(Parameters):
         source = self._model.table(partitioned=True)
         if source is None or not source.parts:
             return None
-        alike = [each for _, each in sorted(self._model.tables.items()) if each.keys == source.keys]
-        target = self._random.choice([each for each in alike if each is not source] or alike)
+        others = [each for _, each in sorted(self._model.tables.items()) if each.keys == source.keys]
+        alike = [each for each in others if each is not source and each.table.sd.cols == source.table.sd.cols]
+        target = self._random.choice(alike if alike and self._chance(0.9) else others)
         values = self._random.choice(source.parts).values
         spec = dict(zip(source.keys, values, strict=True))
         if len(spec) > 1 and self._chance(0.4):
