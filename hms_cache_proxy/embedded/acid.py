@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hms_cache_proxy.embedded.accurate import ACCURATE, parsed
-from hms_cache_proxy.embedded.failures import meta
+from hms_cache_proxy.embedded.failures import Failure, meta
 from hms_cache_proxy.embedded.names import DEFAULT_CATALOG
 from hms_cache_proxy.wire.spec import Struct
 
@@ -30,6 +30,7 @@ class Write:
 
 
 NO_WRITE = Write()
+Parameters = dict[str, str] | None
 
 
 def check_statistics(table: Struct, parameters: dict[str, str], write: Write) -> None:
@@ -37,16 +38,30 @@ def check_statistics(table: Struct, parameters: dict[str, str], write: Write) ->
 
     Source: ObjectStore.verifyStatsChangeCtx of 4.2, its names in its order.
     """
-    old, new = ((each or {}).get(ACCURATE) for each in (table.parameters, parameters))
+    _check_change(table, f"{table.tableName}.{table.dbName}", (table.parameters, parameters), write)
+
+
+def check_partition_statistics(table: Struct, before: Struct, after: Struct, write: Write, *, alone: bool) -> None:
+    """The same of a partition; of one that is altered `alone`, Hive does not tell why."""
+    try:
+        _check_change(table, f"{table.dbName}.{table.tableName}", (before.parameters, after.parameters), write)
+    except Failure as failure:
+        if not alone:
+            raise
+        raise meta("The transaction for alter partition did not commit successfully.") from failure
+
+
+def _check_change(table: Struct, name: str, parameters: tuple[Parameters, Parameters], write: Write) -> None:
+    old, new = ((each or {}).get(ACCURATE) for each in parameters)
     if (_value(table.parameters, TRANSACTIONAL) or "").lower() != "true" or table.catName != DEFAULT_CATALOG:
         return
     if new is None or not parsed(new).basic or write.valid is not None and write.write_id > 0:
         return
     if (old or "").lower() != new.lower():
         raise meta(
-            f"Cannot change stats state for a transactional table {table.tableName}.{table.dbName} without providing"
-            f" the transactional write state for verification (new write ID {write.write_id}, valid write IDs"
-            f" {write.valid or 'null'}; current state {old or 'null'}; new state {new}"
+            f"Cannot change stats state for a transactional table {name} without providing the transactional write"
+            f" state for verification (new write ID {write.write_id}, valid write IDs {write.valid or 'null'}; current"
+            f" state {old or 'null'}; new state {new}"
         )
 
 

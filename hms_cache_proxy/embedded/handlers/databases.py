@@ -223,6 +223,7 @@ def drop_database(call: Call, args: Struct) -> None:
     if args.name is None:
         raise meta("Database name cannot be null.")
     catalog, name = names.both(args.name)
+    _must_be(call, catalog, name, names.as_written(args.name))
     _drop(call, catalog, name, delete_data=args.deleteData, cascade=args.cascade)
 
 
@@ -230,8 +231,15 @@ def drop_database_req(call: Call, args: Struct) -> None:
     """By request."""
     request = args.req
     catalog, name = names.both(request.name, request.catalogName)
+    _must_be(call, catalog, name, names.as_written(request.name, request.catalogName))
     managed = request.deleteManagedDir is not False
     _drop(call, catalog, name, delete_data=request.deleteData, cascade=request.cascade, managed=managed)
+
+
+def _must_be(call: Call, catalog: str, name: str, written: tuple[str, str]) -> None:
+    """NoSuchObjectException in the words of the drops, which tell a name as it was written."""
+    if rows.find_database(call, catalog, name) is None:
+        raise no_such_object(f"database {names.qualified(*written)}")
 
 
 def _drop(

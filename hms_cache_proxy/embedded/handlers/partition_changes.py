@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hms_cache_proxy.embedded import columns, directories, events, names, quick_stats, transformer
+from hms_cache_proxy.embedded import acid, columns, directories, events, names, quick_stats, transformer
 from hms_cache_proxy.embedded.accurate import remove_columns, stale_columns
 from hms_cache_proxy.embedded.call import Call, writes
 from hms_cache_proxy.embedded.failures import (
@@ -303,8 +303,9 @@ def _alter_one(call: Call, database: str, table: str, after: Struct | None, prop
         raise invalid_operation(f"alter is not possible: {failure.message}") from failure
     if after.sd is not None and after.sd.location:
         after.sd.location = path_text(after.sd.location)  # several partitions get theirs as it is sent
-    _change(call, row, part, after, properties)
     write_id = -1 if after.writeId is None else after.writeId
+    _change(call, row, part, after, properties)
+    acid.check_partition_statistics(row.table, part.partition, after, acid.Write(write_id), alone=True)
     events.alter_partition(call, row.table, part.partition, after, truncated=False, write_id=write_id)
 
 
@@ -348,7 +349,8 @@ def alter_partitions_req(call: Call, args: Struct) -> Struct:
     request = args.req
     properties = quick_stats.context(request.environmentContext)
     place = (request.dbName, request.catName, request.tableName)
-    _alter_many(call, *place, request.partitions, properties, write_id=request.writeId)
+    writes_in = {"write_id": request.writeId, "valid_write_ids": request.validWriteIdList}
+    _alter_many(call, *place, request.partitions, properties, **writes_in)
     return new("AlterPartitionsResponse")
 
 
@@ -361,6 +363,7 @@ def _alter_many(
     properties: dict[str, str],
     *,
     write_id: int | None = None,
+    valid_write_ids: str | None = None,
 ) -> None:
     if changed is None:
         raise meta(_NO_PARTITIONS)
@@ -386,7 +389,10 @@ def _alter_many(
     for part in parts:
         if write_id is not None and write_id > 0:
             by_name[part.name].writeId = write_id
-        _change(call, row, part, by_name[part.name], properties)
+        after = by_name[part.name]
+        _change(call, row, part, after, properties)
+        write = acid.Write(-1 if after.writeId is None else after.writeId, valid_write_ids)
+        acid.check_partition_statistics(row.table, part.partition, after, write, alone=False)
     events.alter_partitions(call, row.table, changed, truncated=False)
 
 
