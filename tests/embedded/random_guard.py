@@ -2,7 +2,8 @@
 
 Job: draw steps as random_run.py does, on locations that overlap, and look at the directories of all other objects after
 each. Must not know: Hive.
-Invariant: an object is named by a call if its table is; the tables of a database that is dropped are named.
+Invariants: an object is named by a call if its table is; the tables of a database that is dropped are named. A file
+belongs to the object in whose directory it is: of two directories, one in the other, the inner one.
 """
 
 from __future__ import annotations
@@ -54,13 +55,14 @@ class Guarded:
             if not (place[0] in said and (dropped or place[1] in said))
         ]
         held = {path: noted for noted in others for path in self._paths(noted)}
-        before = {path: _files(path) for path in held}
+        every = {path for noted in self.model.tables.values() for path in self._paths(noted)}
+        before = {path: _files(path, every) for path in held}
         self.side.ask(*step)
         self._look(said)
         for path, files in before.items():
             noted = held[path]
-            if (noted.database, noted.name) in self.model.tables and not files <= _files(path):
-                return f"{noted.database}.{noted.name} lost {sorted(files - _files(path))[0]}"
+            if (noted.database, noted.name) in self.model.tables and not files <= _files(path, set()):
+                return f"{noted.database}.{noted.name} lost {min(files - _files(path, set()))}"
         return ""
 
     def _paths(self, noted: Noted) -> list[str]:
@@ -91,6 +93,10 @@ class Guarded:
         return Noted(database, table, parts)
 
 
-def _files(path: str) -> set[str]:
-    """All files below a directory; links are not followed."""
-    return {os.path.join(directory, name) for directory, _, names in os.walk(path) for name in names}
+def _files(path: str, places: set[str]) -> set[str]:
+    """All files below a directory, without those in other places there; links are not followed."""
+    found = set()
+    for directory, below, names in os.walk(path):
+        below[:] = [name for name in below if os.path.join(directory, name) not in places]
+        found |= {os.path.join(directory, name) for name in names}
+    return found
