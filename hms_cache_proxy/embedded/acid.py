@@ -41,13 +41,11 @@ def check_statistics(table: Struct, parameters: dict[str, str], write: Write) ->
     _check_change(table, f"{table.tableName}.{table.dbName}", (table.parameters, parameters), write)
 
 
-def check_partition_statistics(table: Struct, before: Struct, after: Struct, write: Write, *, alone: bool) -> None:
-    """The same of a partition; of one that is altered `alone`, Hive does not tell why."""
+def check_partition_statistics(table: Struct, before: Struct, after: Struct, write: Write) -> None:
+    """The same of a partition that is altered alone, where Hive does not tell why. It does not check several."""
     try:
         _check_change(table, f"{table.dbName}.{table.tableName}", (before.parameters, after.parameters), write)
     except Failure as failure:
-        if not alone:
-            raise
         raise meta("The transaction for alter partition did not commit successfully.") from failure
 
 

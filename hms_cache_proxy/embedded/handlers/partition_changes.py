@@ -305,7 +305,7 @@ def _alter_one(call: Call, database: str, table: str, after: Struct | None, prop
         after.sd.location = path_text(after.sd.location)  # several partitions get theirs as it is sent
     write_id = -1 if after.writeId is None else after.writeId
     _change(call, row, part, after, properties)
-    acid.check_partition_statistics(row.table, part.partition, after, acid.Write(write_id), alone=True)
+    acid.check_partition_statistics(row.table, part.partition, after, acid.Write(write_id))
     events.alter_partition(call, row.table, part.partition, after, truncated=False, write_id=write_id)
 
 
@@ -349,8 +349,7 @@ def alter_partitions_req(call: Call, args: Struct) -> Struct:
     request = args.req
     properties = quick_stats.context(request.environmentContext)
     place = (request.dbName, request.catName, request.tableName)
-    writes_in = {"write_id": request.writeId, "valid_write_ids": request.validWriteIdList}
-    _alter_many(call, *place, request.partitions, properties, **writes_in)
+    _alter_many(call, *place, request.partitions, properties, write_id=request.writeId)
     return new("AlterPartitionsResponse")
 
 
@@ -363,7 +362,6 @@ def _alter_many(
     properties: dict[str, str],
     *,
     write_id: int | None = None,
-    valid_write_ids: str | None = None,
 ) -> None:
     if changed is None:
         raise meta(_NO_PARTITIONS)
@@ -389,10 +387,7 @@ def _alter_many(
     for part in parts:
         if write_id is not None and write_id > 0:
             by_name[part.name].writeId = write_id
-        after = by_name[part.name]
-        _change(call, row, part, after, properties)
-        write = acid.Write(-1 if after.writeId is None else after.writeId, valid_write_ids)
-        acid.check_partition_statistics(row.table, part.partition, after, write, alone=False)
+        _change(call, row, part, by_name[part.name], properties)
     events.alter_partitions(call, row.table, changed, truncated=False)
 
 
