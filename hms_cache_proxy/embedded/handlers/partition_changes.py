@@ -445,9 +445,9 @@ def _move(call: Call, row: table_rows.Row, part: rows.Part, after: Struct, new_n
     sent, old_location = after.sd.location, part.partition.sd.location
     after.sd.location = old_location
     managed = owns_data(row.table) and row.table.tableType == "MANAGED_TABLE"
-    if not old_location or not (managed or is_translated(row.table)):
+    if not (managed or is_translated(row.table)):
         return None if old_location is None else str(old_location)
-    if sent is None:
+    if None in (sent, old_location):
         raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
     target = f"{_table_place(call, row)}/{new_name}"
     there = call.warehouse.exists(old_location)
