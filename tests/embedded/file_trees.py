@@ -3,7 +3,8 @@
 Job: a `Tree` knows the three places in which the objects of one test lie (the external warehouse, the managed one, and
 a directory outside of both), puts a file into every directory there, and reads them as one mapping that can be compared
 with another metastore's. Must not know: calls, what they mean.
-Invariant: a file's content says where it was put, so that a file which was moved is told from one that was made there.
+Invariant: a file's content says where it was put, and its size depends on that: a file that was moved, and the sum of
+the sizes in a directory, differ from those of a file that was made there.
 """
 
 from __future__ import annotations
@@ -15,43 +16,47 @@ from pathlib import Path
 
 from tests.testbed.metastore import Metastore
 
-DATA, HIDDEN = "data", "_hidden"
-"""The files that fill() puts into each directory: one that counts as data, and one that Hive's statistics leave out."""
+FILES = ("data", "_hidden", ".hidden")
+"""The files that fill() puts into each directory: one that counts as data, and two that Hive's statistics leave out."""
+DIRECTORY = "directory"
+EXTERNAL, MANAGED, ELSEWHERE = "external", "managed", "elsewhere"
 CHECKSUM = ".crc"
 """Hadoop's local file system keeps checksums beside the files that it writes itself; they are no files of the test."""
 
 
 class Tree:
-    """What lies in the places of one test. `elsewhere` is the directory that scripts call ELSEWHERE."""
+    """What lies in the places of one test, by label: `external/...`, `managed/...`, `elsewhere/...`, with DB for the
+    test's own name."""
 
     def __init__(self, metastore: Metastore, name: str, elsewhere: Path) -> None:
         self._name = name
-        self._roots = {"external": metastore.external, "managed": metastore.warehouse, "elsewhere": elsewhere}
+        self.roots = {EXTERNAL: metastore.external, MANAGED: metastore.warehouse, ELSEWHERE: elsewhere}
         elsewhere.mkdir(parents=True)
 
     def _tops(self) -> Iterator[tuple[str, Path]]:
         """(label, directory): those of the databases whose names begin with the test's, and ELSEWHERE."""
-        for label, root in self._roots.items():
-            if label == "elsewhere":
-                yield label, root
-            else:
-                for path in sorted(root.glob(f"{self._name}*")):
-                    yield f"{label}/{path.name}", path
+        for label in (EXTERNAL, MANAGED):
+            for path in sorted(self.roots[label].glob(f"{self._name}*")):
+                yield f"{label}/{path.name}", path
+        if self.roots[ELSEWHERE].exists():
+            yield ELSEWHERE, self.roots[ELSEWHERE]
 
     def path(self, label: str) -> Path:
-        """The path of `external/...`, `managed/...` or `elsewhere/...`."""
-        root, _, rest = label.partition("/")
-        return self._roots[root] / rest
+        """The path of a label."""
+        root, _, rest = label.replace("DB", self._name).partition("/")
+        return self.roots[root] / rest
+
+    def make(self, tree: dict[str, str]) -> None:
+        """These directories and files; links are not changed by calls."""
+        for label, kind in tree.items():
+            if kind == DIRECTORY:
+                self.path(label).mkdir(parents=True, exist_ok=True)
+            elif not kind.startswith("link to "):
+                self.path(label).write_text(kind)
 
     def fill(self) -> None:
         """A file of each kind in every directory that has none of that name; links are not followed."""
-        for label, top in self._tops():
-            for directory, _, _ in os.walk(top):
-                where = os.path.normpath(f"{label}/{os.path.relpath(directory, top)}")
-                for name in (DATA, HIDDEN):
-                    file = Path(directory) / name
-                    if not file.exists():
-                        file.write_text(f"{name} of {where}")
+        self.make(missing(self.read()))
 
     def prepare(self, what: str, label: str, target: str = "") -> None:
         """Something that no call does: a `directory`, a `file`, a `link` to another label, or nothing (`gone`)."""
@@ -71,26 +76,31 @@ class Tree:
         for label, top in self._tops():
             found[label] = self._kind(top)
             for directory, below, files in os.walk(top):
-                for name in [*below, *files]:
-                    path = Path(directory) / name
+                where = os.path.normpath(f"{label}/{os.path.relpath(directory, top)}")
+                for name in (*below, *files):
                     if not name.endswith(CHECKSUM):
-                        found[os.path.normpath(f"{label}/{path.relative_to(top)}")] = self._kind(path)
-        return found
+                        found[f"{where}/{name}"] = self._kind(Path(directory) / name)
+        return {label.replace(self._name, "DB"): kind for label, kind in sorted(found.items())}
 
     def _kind(self, path: Path) -> str:
         if path.is_symlink():
             target = os.readlink(path)
-            return next(
-                (f"link to {label}{target[len(str(root)) :]}" for label, root in self._roots.items()
-                 if target.startswith(f"{root}/")),
-                f"link to {target}",
-            )
-        return "directory" if path.is_dir() else path.read_text()
+            for label, root in self.roots.items():
+                target = target.replace(str(root), label)
+            return f"link to {target}"
+        return DIRECTORY if path.is_dir() else path.read_text()
 
     def remove(self) -> None:
         """Take everything of the test away."""
         for _, top in list(self._tops()):
             shutil.rmtree(top)
+
+
+def missing(tree: dict[str, str]) -> dict[str, str]:
+    """The files that a tree's directories do not have."""
+    places = [label for label, kind in tree.items() if kind == DIRECTORY]
+    wanted = {f"{label}/{name}": f"{name} of {label}" for label in places for name in FILES}
+    return {label: content for label, content in wanted.items() if label not in tree}
 
 
 def parted(expected: dict[str, str], found: dict[str, str]) -> list[str]:
