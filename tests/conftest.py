@@ -22,7 +22,7 @@ from tests.testbed.mariadb import LocalMariaDB
 from tests.testbed.metastore import Metastore
 from tests.testbed.postgres import LocalPostgres, Postgres
 
-pytest_plugins = ["tests.proxy_plugin", "tests.tiers_plugin", "tests.times_plugin", "tests.turns_plugin"]
+pytest_plugins = ["tests.again_plugin", "tests.proxy_plugin", "tests.tiers_plugin", "tests.times_plugin", "tests.turns_plugin"]
 _numbers = itertools.count(1)
 
 
