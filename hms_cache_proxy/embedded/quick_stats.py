@@ -111,6 +111,9 @@ def _same(before: dict[str, str], after: dict[str, str]) -> bool:
 
 
 def _count(thing: Struct, warehouse: Warehouse) -> None:
+    if not thing.sd.location:
+        what = "a null" if thing.sd.location is None else "an empty"
+        raise meta(f"java.lang.IllegalArgumentException: Can not create a Path from {what} string")
     files, size = warehouse.totals(thing.sd.location)
     thing.parameters |= {"numFiles": str(files), "totalSize": str(size), "numFilesErasureCoded": "0"}
 

@@ -316,8 +316,8 @@ def _must_stay(row: table_rows.Row, after: Struct) -> None:
 
 
 def _change(call: Call, row: table_rows.Row, part: rows.Part, after: Struct, properties: dict[str, str]) -> None:
-    if after.sd is None or not after.sd.location:
-        raise meta("java.lang.IllegalArgumentException: Can not create a Path from a null string")
+    if after.sd is None:
+        raise meta("java.lang.NullPointerException: the partition has no storage descriptor")
     after.catName = after.catName or row.table.catName
     quick_stats.stamp(after, call.now, zero_is_none=True)
     quick_stats.fill_changed(part.partition, after, row.table, call.warehouse, properties)
