@@ -44,7 +44,7 @@ class Asked:
         self._database = database.encode()
         self.elsewhere = Path(tempfile.gettempdir()) / f"{database}_{address[1]}"
         self._elsewhere = str(self.elsewhere)
-        self._mine = {name.decode(): place for place, name in places.items()} | {"/ELSEWHERE": self._elsewhere}
+        self._places_of = {name.decode(): place for place, name in places.items()} | {"/ELSEWHERE": self._elsewhere}
         self._places = [(place.encode(), name) for place, name in {**places, self._elsewhere: b"/ELSEWHERE"}.items()]
 
     def ask(self, method: str, arguments: dict[str, Any]) -> Any:
@@ -69,7 +69,7 @@ class Asked:
     def _own(self, value: Any) -> Any:
         """Arguments with this metastore's own directories where they say ELSEWHERE, EXTERNAL or MANAGED."""
         if isinstance(value, str):
-            for name, place in self._mine.items():
+            for name, place in self._places_of.items():
                 value = value.replace(f"file:{name}", f"file:{place}")
             return value
         if isinstance(value, list):
