@@ -120,7 +120,9 @@ class Warehouse:
                 return False
             path.mkdir(parents=True, exist_ok=True)
         except FileExistsError as error:
-            raise meta(_EXISTS.format(path)) from error
+            assert path is not None
+            nowhere = f"{location} is not a directory or unable to create one"
+            raise meta(nowhere if path.is_symlink() else _EXISTS.format(path)) from error
         except NotADirectoryError as error:
             assert path is not None
             file = next(parent for parent in path.parents if parent.exists())

@@ -303,7 +303,7 @@ def alter(
         transactions.rename_table(call, (before.dbName, before.tableName), (new_database, new_name))
     if converted and not transactions.has_write_ids(call, new_database, new_name):
         transactions.seed_write_ids(call, new_database, new_name, acid.CONVERTED_FILES)
-    if before.partitionKeys and counts:
+    if before.partitionKeys and counts and not renamed:  # Hive looks for partitions of the old name, and finds none
         _reach_partitions(call, row, stored, properties)
     table.id = row.table_id
     table.dbName, table.tableName = spelled  # the log has names as they are sent

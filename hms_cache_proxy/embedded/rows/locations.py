@@ -12,6 +12,7 @@ Owner: the thread of a call.
 from __future__ import annotations
 
 import os.path
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,9 @@ class Tenant:
     table_id: int | None = None
     partition_id: int | None = None
 
+
+_ODD = re.compile(r"//|/\.|/$")
+"""What Hadoop's Path takes out of a path."""
 
 Named = Callable[[Tenant], bool]
 
@@ -145,7 +149,7 @@ def above(path: str, wanted: Collection[str]) -> str:
 
 def local_path(call: Call, location: str) -> str | None:
     """The path of a location on this machine; None elsewhere."""
-    if location[:6] == "file:/" and location[6:7] != "/":  # as locations are stored
+    if location.startswith("file:/") and not _ODD.search(location):  # as most locations are stored
         return location[5:]
     path = call.warehouse.local(location)
     return None if path is None else str(path)
