@@ -225,8 +225,8 @@ def _managed_place(table: Struct, database: Struct, warehouse: Warehouse) -> Non
     elif not warehouse.in_managed(location):
         raise meta(
             "A managed table's location should be located within managed warehouse root directory or within its"
-            f" database's managedLocationUri. Table {table.tableName}'s location is not valid:{location}, managed"
-            f" warehouse:{warehouse.managed}"
+            f" database's managedLocationUri. Table {table.tableName.lower()}'s location is not valid:{location},"
+            f" managed warehouse:{warehouse.managed}"
         )
 
 
@@ -237,7 +237,7 @@ def _external_place(table: Struct, database: Struct, warehouse: Warehouse) -> No
     elif is_below(without_scheme(warehouse.managed), without_scheme(location)):
         raise meta(
             "An external table's location should not be located within managed warehouse root directory, table:"
-            f"{table.tableName},location:{without_scheme(location)},managed warehouse:"
+            f"{table.tableName.lower()},location:{without_scheme(location)},managed warehouse:"
             f"{without_scheme(warehouse.managed)}"
         )
 

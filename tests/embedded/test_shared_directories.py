@@ -84,6 +84,18 @@ def _partitions(db: str) -> list[Step]:
     ]
 
 
+def _spelled(db: str) -> list[Step]:
+    """A partition's location is stored as it was sent, when several are altered at once."""
+    after = partition(db, "guest", ["1"], sd=descriptor(location=f"{ELSEWHERE}/x/../t/p=1"))
+    return [
+        made(db, "t", ("p",), where=f"{ELSEWHERE}/t", parameters=PURGED),
+        added(db, "t", "1"),
+        made(db, "guest", ("p",), parameters=OUTSIDE),
+        added(db, "guest", "1"),
+        ("alter_partitions", {"db_name": db, "tbl_name": "guest", "new_parts": [after]}),
+    ]
+
+
 def _moved(db: str) -> list[Step]:
     here = f"{EXTERNAL}/{db}.db/t"
     return [
@@ -126,6 +138,13 @@ REMOVALS: dict[str, Case] = {
         _linked_partition,
         lambda db: _one(db, "1"),
         "elsewhere/real/p=1",
+        "partition p=1 of table hive.DB.t",
+        "partition p=1 of hive.DB.guest",
+    ),
+    "partition, spelled otherwise": Case(
+        _spelled,
+        lambda db: _one(db, "1"),
+        "elsewhere/t/p=1",
         "partition p=1 of table hive.DB.t",
         "partition p=1 of hive.DB.guest",
     ),

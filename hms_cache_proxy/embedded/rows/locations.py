@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, func, or_, select
 
 from hms_cache_proxy.embedded.call import Call
 from hms_cache_proxy.embedded.rows.common import rows_of
@@ -132,9 +132,10 @@ def _partitions(call: Call, paths: Collection[str]) -> Iterator[Tenant]:
 
 
 def _contains(call: Call, path: str) -> ColumnElement[bool]:
-    """A condition: the location has this path in it, whatever its scheme and authority are."""
+    """A condition: the location has this path in it, whatever its scheme and authority are, or is written in a way that
+    may hide it (some calls store locations as they are sent)."""
     place = func.instr if call.connection.dialect.name == "sqlite" else func.strpos
-    return place(T.SDS.c.LOCATION, path) > 0
+    return or_(*(place(T.SDS.c.LOCATION, part) > 0 for part in (path, "/.", "//")))
 
 
 def above(path: str, wanted: Collection[str]) -> str:
