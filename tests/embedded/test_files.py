@@ -14,7 +14,7 @@ import pytest
 
 from tests.embedded.conftest import BACKENDS
 from tests.embedded.differential import Step, first_difference, struct
-from tests.embedded.file_scripts import FILE_SCRIPTS
+from tests.embedded.file_scripts import FILE_SCRIPTS, FILL, KINDS, added, made, several_dropped
 from tests.embedded.file_trees import Tree, parted
 from tests.embedded.move_scripts import MOVE_SCRIPTS
 from tests.embedded.overlap_scripts import OVERLAPPING
@@ -115,3 +115,23 @@ def test_files(hms42: Metastore, embedded: Metastore, unique_name: str, name: st
 def test_overlapping_files(hms42: Metastore, as_hive: Metastore, unique_name: str, name: str) -> None:
     """Objects that share directories, without the guard."""
     check(hms42, as_hive, unique_name, OVERLAPPING[name](unique_name))
+
+
+@pytest.mark.real
+def test_a_drop_by_expression(hms42: Metastore, embedded: Metastore, unique_name: str) -> None:
+    """The embedded metastore takes a filter's text where Hive takes a Java object: files go as for names with Hive."""
+    sides = Side(hms42, unique_name), Side(embedded, unique_name)
+    parts = [added(unique_name, "t", p, q) for p in "12" for q in "12"]
+    for side in sides:
+        side.do(("create_database", {"database": struct("Database", name=unique_name)}))
+        for step in [made(unique_name, "t", ("p", "q"), **KINDS["purged"]), *parts, FILL]:
+            side.do(step)
+    text = struct("RequestPartsSpec", exprs=[struct("DropPartitionsExpr", expr=b'p = "1"')])
+    sides[0].do(several_dropped(unique_name, "t", ["p=1/q=1", "p=1/q=2"]))
+    request = {"dbName": unique_name, "tblName": "t", "parts": text, "deleteData": True, "ifExists": False}
+    reply = sides[1].do(("drop_partitions_req", {"req": struct("DropPartitionsRequest", **request)}))
+    trees = [side.tree.read() for side in sides]
+    for side in sides:
+        side.close()
+    assert len(reply[1]["success"][1]["partitions"]) == 2
+    assert trees[0] == trees[1] and "external/DB.db/t/p=2/q=1/data" in trees[1]
