@@ -103,11 +103,8 @@ class CacheReader:
             self._inode = 0
 
     def meta_of(self, environment: Environment, txn: Any) -> Meta:
-        """The meta record of a transaction, parsed once per commit.
-
-        The row decides, not the transaction's id: LMDB's reader takes the id first, and when the writer commits twice
-        before it copies the roots, it sees the later commit under the earlier id.
-        """
+        """The meta record of a transaction, parsed once per commit. The row decides, not the id: a reader that begins
+        while the writer commits twice can see the later commit under the earlier id."""
         row = txn.get(layout.META_KEY, db=environment.meta)
         if row != self._meta_row:
             self._meta = Meta.unpack(row)

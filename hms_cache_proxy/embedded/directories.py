@@ -14,7 +14,7 @@ Owner: the thread of a call.
 from __future__ import annotations
 
 import os.path
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import structlog
@@ -55,15 +55,20 @@ def settle(call: Call) -> None:
         for place in places[removal.location]
         for path in [place, *_parents(place, removal.parents)]
     }
-    taken = {} if call.warehouse.delete_shared else tenants(call, directories)
+    taken = _taken(call, directories)
     for removal in call.removals:
         for place in places[removal.location]:
-            above = [parent in taken for parent in _parents(place, removal.parents)]
-            parents = above.index(True) if True in above else removal.parents
+            held = [parent in taken for parent in _parents(place, removal.parents)]
+            parents = held.index(True) if True in held else removal.parents
             if place in taken:
                 call.after_commit(partial(_tell, place, removal.owner, taken[place]))
             else:
                 call.after_commit(partial(_remove, call, place, removal.purge, parents))
+
+
+def _taken(call: Call, paths: Iterable[str], named: Named = lambda tenant: False) -> dict[str, Tenant]:
+    """Which of these directories the guard keeps, and for whose sake."""
+    return {} if call.warehouse.delete_shared else tenants(call, paths, named)
 
 
 def _parents(path: str, depth: int) -> list[str]:
@@ -95,7 +100,7 @@ def empty(call: Call, locations: Sequence[str], owner: str, named: Named, *, pur
         if not os.path.exists(path) or above(os.path.dirname(path), before):  # Hive has removed it with the other
             raise meta(f"File file:{path} does not exist")
         before.add(path)
-    taken = {} if call.warehouse.delete_shared else tenants(call, paths, named)
+    taken = _taken(call, paths, named)
     for path, tenant in taken.items():
         raise meta(
             f"{owner} is not truncated: {tenant.name} lives in its directory {path} and would lose its files. Give one"
@@ -108,7 +113,7 @@ def empty(call: Call, locations: Sequence[str], owner: str, named: Named, *, pur
 def move(call: Call, source: str, target: str, owner: str, named: Named) -> bool:
     """Move a directory now, and back if the call fails; False if it was left or is not there. MetaException."""
     paths = paths_of(call, [source])
-    taken = {} if call.warehouse.delete_shared else tenants(call, paths, named)
+    taken = _taken(call, paths, named)
     for path, tenant in taken.items():
         call.after_commit(partial(_tell, path, owner, tenant))
     if taken or not call.warehouse.move(source, target):
