@@ -146,7 +146,7 @@ def test_processes_stay_small(module: str, others: set[str]) -> None:
     counts = "" if module in ("embedded.runner", "supervisor") else "lean.import_prometheus(); "
     code = f"import sys, hms_cache_proxy.lean as lean; lean.import_structlog(); {counts}"
     code += f"import hms_cache_proxy.{module}; "
-    code += f"print(*{({'pydantic', 'aiohttp', 'click', 'rich', 'pyarrow'} | others)!r} & set(sys.modules))"
+    code += f"print(*{ ({'pydantic', 'aiohttp', 'click', 'rich', 'pyarrow'} | others)!r} & set(sys.modules))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == ""
 

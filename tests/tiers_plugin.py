@@ -34,13 +34,14 @@ class Tier:
     """What may be started (None: anything), and how many items of a function are taken.
 
     `sampled`: of functions that start a server; `elsewhere`: of those that start another one than `USUAL`;
-    `by_parameter`: of functions with this parameter. None: all of them.
+    `by_parameter`: of functions with this parameter; `scenarios`: of those in SCENARIOS. None: all of them.
     """
 
     starts: frozenset[str] | None
     sampled: int | None = None
     elsewhere: int | None = None
     by_parameter: tuple[tuple[str, int], ...] = ()
+    scenarios: int | None = None
 
 
 WITHOUT_SERVER: Final = frozenset(("embedded",))
@@ -48,10 +49,22 @@ USUAL: Final = frozenset(("embedded", "hive42", ledger.POSTGRESQL, ledger.PROXY)
 
 TIERS: Final = {
     "quick": Tier(WITHOUT_SERVER),
-    "test": Tier(USUAL | {"embedded-postgresql"}, sampled=150, elsewhere=80, by_parameter=(("planted", 1),)),
+    "test": Tier(
+        USUAL | {"embedded-postgresql"}, sampled=150, elsewhere=80, by_parameter=(("planted", 1),), scenarios=1
+    ),
     "all": Tier(None, elsewhere=300),
     "every": Tier(None),
 }
+
+
+SCENARIOS: Final = frozenset(
+    (
+        "tests/differential/test_differential.py::test_reads_are_equal",
+        "tests/history/test_history.py::test_no_violation_before_the_embedded_metastore",
+        "tests/write_ids/test_differential.py::test_reads_are_equal",
+    )
+)
+"""Long tests that do the same in several settings."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -121,6 +134,8 @@ def _taken(tier: Tier, items: list[pytest.Item]) -> Iterator[pytest.Item]:
 
 
 def _limit(tier: Tier, items: list[pytest.Item]) -> int | None:
+    if items[0].nodeid.partition("[")[0] in SCENARIOS and tier.scenarios is not None:
+        return tier.scenarios
     callspec = getattr(items[0], "callspec", None)
     for parameter, limit in tier.by_parameter:
         if callspec is not None and parameter in callspec.params:

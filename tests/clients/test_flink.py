@@ -82,9 +82,7 @@ class Flink(Statements):
 @pytest.mark.real
 @pytest.mark.timeout(400)
 @pytest.mark.covers("Flink 1.20 with its Hive catalog: 26 statements", "hive42", cache="SQL")
-def test_statements(
-    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path
-) -> None:
+def test_statements(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path) -> None:
     proxy = new_proxy(new_metastore("hive42"))
     with Flink(tmp_path / "flink", proxy.uri) as flink:
 

@@ -24,7 +24,7 @@ from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 
 SUITE_S = 300
-APPENDS = int(os.environ.get("LOST_COMMITS_APPENDS", by_tier(test=150, all=400, every=1000)))
+APPENDS = int(os.environ.get("LOST_COMMITS_APPENDS", by_tier(test=40, all=150, every=1000)))
 TABLES = 4
 
 

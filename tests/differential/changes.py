@@ -49,6 +49,7 @@ class Changes(StatisticsChanges):
         """`through` makes the changes that leave no event: behind a proxy's back they cannot be followed."""
         self.through = through or client
         self.statistics_of_timestamps = statistics_are_logged  # Hive 4 knows them and logs all, others neither
+        self.statistics_are_logged = statistics_are_logged
         self.statistics_client = client if statistics_are_logged else self.through
         self.world, self.client, self.rng = world, client, world.random
         self._direct = client
@@ -60,6 +61,7 @@ class Changes(StatisticsChanges):
         """Make one random change, `through` the proxy or not; returns its name."""
         name = self.rng.choice(self._makers)
         self.client = self.through if through else self._direct
+        self.statistics_client = self.client if self.statistics_are_logged else self.through
         try:
             done = getattr(self, name)()
         except TException as refusal:

@@ -93,7 +93,6 @@ class StatisticsChanges(PartOfChanges):
 
     statistics_client: MetastoreClient
 
-
     def _statistics(self, note: TableNote, **where: Any) -> ColumnStatistics:
         columns = self.rng.sample(COLUMNS, self.rng.randint(1, 3))
         describe = ColumnStatisticsDesc(dbName=note.database, tableName=note.name, **where)

@@ -26,7 +26,7 @@ from tests.testbed.postgres import Collation
 from tests.testbed.raw import RawConnection
 
 READS = int(os.environ.get("DIFFERENTIAL_READS", "20000"))
-LENGTH = by_tier(test=0.15, all=0.5, every=1)
+LENGTH = by_tier(test=0.1, all=0.3, every=1)
 SEED = int(os.environ.get("DIFFERENTIAL_SEED", "20240607"))
 ROUNDS = 6
 TRAILING_S = 3.0  # the window of Hive 2.3's log that is read again

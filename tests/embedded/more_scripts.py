@@ -84,6 +84,32 @@ def groups(db: str) -> list[Step]:
     ]
 
 
+def login(db: str) -> list[Step]:
+    """Who a client is; Hive 4.2 does not answer a second such call on a connection."""
+    return [("set_ugi", {"user_name": "etl", "group_names": ["etl", "hadoop"]}), ("get_databases", {"pattern": db})]
+
+
+def blank_names(db: str) -> list[Step]:
+    """Requests whose names are blank: they are refused before the table is looked for."""
+    blanks: list[dict[str, Any]] = [
+        {"catName": " "},
+        {"dbName": ""},
+        {"tblName": " "},
+        {"catName": "", "dbName": ""},
+        {"dbName": "", "tblName": ""},
+        {"catName": "", "tblName": " "},
+        {"tblName": "nope"},
+    ]
+    given = {"dbName": db, "tblName": "p1", "expr": b"\xff"}
+    return [
+        _parted(db, "p1"),
+        *(
+            ("get_partition_names_req", {"req": struct("PartitionsByExprRequest", **(given | blank))})
+            for blank in blanks
+        ),
+    ]
+
+
 def _grouping(db: str) -> Any:
     parameters = {**EXTERNAL, "hive.hcatalog.partition.spec.grouping.enabled": "true"}
     return table(db, "p1", partitionKeys=_KEYS, parameters=parameters, sd=descriptor(location=ELSEWHERE))
@@ -397,6 +423,8 @@ MORE_SCRIPTS = {
     "renamed": renamed,
     "tables_without_places": tables_without_places,
     "groups": groups,
+    "login": login,
+    "blank_names": blank_names,
     "exchanges": exchanges,
     "filters_of_tables": filters_of_tables,
     "roles": roles,

@@ -168,9 +168,7 @@ class Parameters:
                     strings = struct("StringColumnStatsData", maxColLen=high, avgColLen=1.5, numNulls=1, numDVs=4)
                     data = {"stringStats": strings}
                 given = struct("ColumnStatisticsData", **data)
-                objects.append(
-                    struct("ColumnStatisticsObj", colName=column.name, colType=column.type, statsData=given)
-                )
+                objects.append(struct("ColumnStatisticsObj", colName=column.name, colType=column.type, statsData=given))
         names = {"dbName": noted.database, "tableName": noted.name, "catName": "hive"}
         described = struct("ColumnStatisticsDesc", isTblLevel=values is None, **names)
         if values is not None:

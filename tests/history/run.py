@@ -52,7 +52,7 @@ def run_history(
     ports = [metastore[1], *(proxy.port for proxy in proxies)]
     checker = Checker(direct=metastore[1], bound_ns=int(bound_s * 1e9))
     workload = Workload(registers, checker, ports, ordered_log=not version.startswith("2."))
-    disturb = Chaos(proxies, kill=kill)
+    disturb = Chaos(proxies, every_s=min(3.0, seconds / 4), kill=kill)
     workload.start(counter=counter)
     if chaos:
         disturb.start()

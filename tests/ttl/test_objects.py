@@ -96,9 +96,7 @@ def test_lists_fill_the_entries_of_partitions(filled: tuple[Recorded, str]) -> N
     assert world.asked.take() == []
 
 
-def test_a_longer_list_fills_nothing(
-    new_proxy: Callable[..., Proxy], new_metastore: Callable[..., Metastore]
-) -> None:
+def test_a_longer_list_fills_nothing(new_proxy: Callable[..., Proxy], new_metastore: Callable[..., Metastore]) -> None:
     """Before the embedded metastore, which takes 1,001 partitions in a second."""
     with ExitStack() as stack:
         metastore = new_metastore("embedded")

@@ -9,13 +9,14 @@ from collections.abc import Callable
 import pytest
 
 from tests.differential.compare import answer, decoded, first_difference
+from tests.lengths import by_tier
 from tests.proxy import Proxy
 from tests.testbed.metastore import Metastore
 from tests.testbed.raw import RawConnection
 from tests.write_ids.reads import World, encode
 from tests.write_ids.transactions import Transactions
 
-READS = int(os.environ.get("WRITE_ID_READS", "1500"))
+READS = int(os.environ.get("WRITE_ID_READS", by_tier(test=300, all=500, every=1500)))
 SEED = int(os.environ.get("DIFFERENTIAL_SEED", "20240607"))
 ROUNDS = 5
 SETTINGS = {

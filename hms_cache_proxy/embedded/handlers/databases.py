@@ -242,9 +242,7 @@ def _must_be(call: Call, catalog: str, name: str, written: tuple[str, str]) -> N
         raise no_such_object(f"database {names.qualified(*written)}")
 
 
-def _drop(
-    call: Call, catalog: str, name: str, *, delete_data: bool, cascade: bool, managed: bool = True
-) -> None:
+def _drop(call: Call, catalog: str, name: str, *, delete_data: bool, cascade: bool, managed: bool = True) -> None:
     id_, database = found(call, catalog, name)
     if name == "default" and catalog == names.DEFAULT_CATALOG:
         raise meta("Can not drop default database in catalog hive")

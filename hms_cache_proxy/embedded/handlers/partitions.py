@@ -417,7 +417,11 @@ def chosen_by_expression(call: Call, row: table_rows.Row, expression: bytes) -> 
 
 
 def get_partition_names_req(call: Call, args: Struct) -> list[str]:
-    """Names of the partitions that an expression selects."""
+    """Names of the partitions that an expression selects. A blank name is refused before anything is looked for."""
+    for field in ("catName", "dbName", "tblName"):
+        given = getattr(args.req, field)
+        if given is not None and not given.strip():
+            raise no_such_object(f"{field} is not valid")
     return _by_expression(call, args.req)[1]
 
 

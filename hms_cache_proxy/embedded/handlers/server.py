@@ -33,10 +33,10 @@ _PER_SESSION = {  # MetastoreConf.metaConfVars and their defaults
 
 
 def set_ugi(call: Call, args: Struct) -> list[str]:
-    """Who calls from now on, and its groups."""
+    """Who calls from now on; the reply is the groups that were sent."""
     call.session.user = args.user_name
     call.session.groups = list(args.group_names or ())
-    return [args.user_name, *call.session.groups]
+    return call.session.groups
 
 
 def get_config_value(call: Call, args: Struct) -> str:

@@ -74,9 +74,7 @@ def _named(row: rows.Row, chosen: set[int] | None) -> Named:
     return lambda tenant: tenant.table_id == row.table_id and (chosen is None or tenant.partition_id in chosen)
 
 
-def _partitions_emptied(
-    call: Call, row: rows.Row, parts: Sequence[partition_rows.Part], write: acid.Write
-) -> None:
+def _partitions_emptied(call: Call, row: rows.Row, parts: Sequence[partition_rows.Part], write: acid.Write) -> None:
     """One row of the log for all of them, and none where there are none."""
     changed = []
     for part in parts:
