@@ -97,7 +97,9 @@ def fill(writer: CacheWriter) -> None:
     """Both tables, in chunks."""
     writer.commit(Changes(cursor=1, databases={(b"hive", b"big"): DatabaseRecord(b"hive", b"big", b"body", False)}))
     for number, (table, keys) in enumerate(TABLES.items(), 1):
-        record = TableRecord(b"hive", b"big", table, number, b"MANAGED_TABLE", b"body", False, False, keys, b"s3://lake")
+        record = TableRecord(
+            b"hive", b"big", table, number, b"MANAGED_TABLE", b"body", False, False, keys, b"s3://lake"
+        )
         writer.commit(Changes(cursor=2, tables={(b"hive", b"big", table): record}))
         rest = records(table)
         chunk = list(islice(rest, CHUNK))
@@ -135,9 +137,7 @@ def indexed(reader: CacheReader, table: bytes, text: str) -> tuple[KeyIndexes, d
     return indexes, {"table": table.decode(), "searches": searches, **times, "bytes": index.size_bytes}
 
 
-def once(
-    reader: CacheReader, table: bytes, text: str, indexes: KeyIndexes | None
-) -> tuple[list[float], int | None]:
+def once(reader: CacheReader, table: bytes, text: str, indexes: KeyIndexes | None) -> tuple[list[float], int | None]:
     args = spec.args(METHOD)(db_name=b"big", tbl_name=table, filter=text.encode(), max_parts=-1)
     slices: list[float] = []
     size: list[bytes] = []

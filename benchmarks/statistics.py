@@ -23,7 +23,7 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes, PartitionChunk
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
-from hms_cache_proxy.store.sql import SqlStore, open_sql_store
+from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
 from tests.proxy import Proxy
 from tests.store import bulk
 from tests.testbed.bed import Bed

@@ -11,7 +11,7 @@ import gc
 import time
 from pathlib import Path
 
-from hms_cache_proxy.store.sql import SqlStore, open_sql_store
+from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
 from tests.store import bulk
 from tests.testbed.bed import Bed
 

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from hms_cache_proxy.cache.mode import ModeReason
-from hms_cache_proxy.cli import commands
+from hms_cache_proxy.cli.main import commands
 from hms_cache_proxy.config import settings
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.methods.table import METHODS
@@ -79,11 +79,11 @@ def test_every_command_path_and_status_key() -> None:
     text = page("docs/operations.md")
     for command in commands.commands:
         assert f"| `{command}` |" in text, command
-    routes = re.findall(r'add_(?:get|post)\("([^"]+)"', page("hms_cache_proxy/server/http.py"))
+    routes = re.findall(r'add_(?:get|post)\("([^"]+)"', page("hms_cache_proxy/status/http.py"))
     assert len(routes) == 6
     for route in routes:
         assert f"`{route}`" in text or f"{route}?" in text, route
-    keys = re.findall(r'^ {12}"(\w+)":', page("hms_cache_proxy/supervisor/view.py"), re.MULTILINE)
+    keys = re.findall(r'^ {12}"(\w+)":', page("hms_cache_proxy/status/view.py"), re.MULTILINE)
     assert len(keys) > 14
     for key in keys:
         assert f"`{key}`" in text, key

@@ -14,19 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "hms_cache_proxy"
 
 # From the bottom to the top; a module may import from its own layer and from those below.
 LAYERS = (
-    {
-        "errors",
-        "selection",
-        "setting",
-        "ttl_settings",
-        "settings",
-        "config",
-        "metrics",
-        "lean",
-        "log",
-        "paths",
-        "__init__",
-    },
+    {"errors", "config", "metrics", "__init__"},
     {"wire"},
     {"upstream"},
     {"cache", "store"},
@@ -35,18 +23,15 @@ LAYERS = (
     {"methods"},
     {"recording"},
     {"server", "follower", "embedded"},
-    {"child", "serving", "supervisor"},
-    {"doctor", "remote", "pipeline"},
+    {"status"},
+    {"processes"},
+    {"doctor", "pipeline"},
     {"cli"},
     {"__main__"},
 )
-MAY_WAIT = ("server", "upstream", "follower.runner", "supervisor", "embedded.server", "embedded.runner")
+MAY_WAIT = ("server", "upstream", "follower.runner", "status", "processes", "embedded.server", "embedded.runner")
 WAITING = {"asyncio", "socket", "selectors", "uvloop", "aiohttp", "select"}
 
-# Exceptions, each with its reason.
-ALLOWED_UP = {
-    ("child", "server"): "imported by name at run time, when it becomes that child",
-}
 ALLOWED_WAIT: dict[str, str] = {}
 
 
@@ -93,12 +78,12 @@ def test_imports_point_down(name: str) -> None:
         if not imported.startswith("hms_cache_proxy."):
             continue
         target = imported.removeprefix("hms_cache_proxy.")
-        if target in ("__version__",) or (name.split(".")[0], target.split(".")[0]) in ALLOWED_UP:
+        if target == "__version__":
             continue
         assert layer(target) <= layer(name), f"{name} imports {target}, which lies above it"
         if layer(target) == layer(name):
             tops = {name.split(".")[0], target.split(".")[0]}
-            assert len(tops) == 1 or layer(name) in (0, 3, 9, 10), f"{name} imports its neighbour {target}"
+            assert len(tops) == 1 or layer(name) in (0, 3), f"{name} imports its neighbour {target}"
 
 
 def test_only_the_command_line_knows_the_pipeline() -> None:
@@ -127,32 +112,27 @@ def test_every_module_has_a_layer() -> None:
     assert {name.split(".")[0] for name in modules()} <= set().union(*LAYERS)
 
 
-COUNTING = {"http.server", "urllib.request"}
 SQL = {"sqlalchemy", "sqlite3", "psycopg2"}
 
 
 @pytest.mark.parametrize(
     ("module", "others"),
     [
-        ("server.worker", COUNTING | SQL),
-        ("follower.runner", COUNTING | SQL),
-        ("follower.runner, hms_cache_proxy.store.sql_sqlite", COUNTING | {"psycopg2"}),
-        ("embedded.runner", COUNTING | {"psycopg2", "lark", "prometheus_client"}),
-        ("serving, hms_cache_proxy.supervisor", {"lark", *SQL}),
+        ("server.worker", SQL),
+        ("follower.runner", SQL),
+        ("follower.runner, hms_cache_proxy.store.sql.sqlite", {"psycopg2"}),
+        ("embedded.runner", {"psycopg2", "lark", "prometheus_client"}),
     ],
 )
-def test_processes_stay_small(module: str, others: set[str]) -> None:
+def test_a_process_imports_only_what_it_uses(module: str, others: set[str]) -> None:
     # Megabytes and tenths of a second in each process, for what only the supervisor and the command line do.
-    counts = "" if module in ("embedded.runner", "supervisor") else "lean.import_prometheus(); "
-    code = f"import sys, hms_cache_proxy.lean as lean; lean.import_structlog(); {counts}"
-    code += f"import hms_cache_proxy.{module}; "
-    code += f"print(*{ ({'pydantic', 'aiohttp', 'click', 'rich', 'pyarrow'} | others)!r} & set(sys.modules))"
+    code = f"import sys, hms_cache_proxy.processes.child, hms_cache_proxy.{module}; "
+    code += f"print(*{ ({'pydantic', 'aiohttp', 'click', 'pyarrow'} | others)!r} & set(sys.modules))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == ""
 
 
-@pytest.mark.parametrize("module", ["child", "serving"])
-def test_the_first_lines_of_a_process_say_how_structlog_is_imported(module: str) -> None:
-    code = f"import sys, hms_cache_proxy.{module}; print(*{{'structlog', 'asyncio', 'ssl', 'rich'}} & set(sys.modules))"
+def test_a_child_imports_nothing_before_it_is_tied_to_its_parent() -> None:
+    code = "import sys, hms_cache_proxy.processes.child; print(*{'structlog', 'asyncio', 'ssl'} & set(sys.modules))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == ""

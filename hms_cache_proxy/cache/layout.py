@@ -247,9 +247,7 @@ def remove(txn: Any, db: Any, prefix: bytes, name: bytes) -> bool:
     return True
 
 
-def names_under(
-    txn: Any, db: Any, prefix: bytes, begin: bytes, limit: int | None = None
-) -> list[tuple[bytes, bytes]]:
+def names_under(txn: Any, db: Any, prefix: bytes, begin: bytes, limit: int | None = None) -> list[tuple[bytes, bytes]]:
     """(name, value) of every name under `prefix` that begins with `begin`, in bytewise order; the first `limit`."""
     wanted = (prefix + begin)[:KEY_BYTES]
     rows: list[tuple[bytes, bytes]] = []

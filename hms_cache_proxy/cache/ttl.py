@@ -45,7 +45,7 @@ import lmdb
 
 from hms_cache_proxy.cache.environment import translated
 from hms_cache_proxy.cache.targets import ALL, Target
-from hms_cache_proxy.ttl_settings import TtlSection
+from hms_cache_proxy.config.ttl import TtlSection
 
 _ENTRY: Final = Struct(">QQB")
 _PLACE: Final = Struct(">BQI")

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.markup import escape
 
-from hms_cache_proxy import paths
-from hms_cache_proxy.config import Config
+from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.doctor.database import look_at_database
 from hms_cache_proxy.doctor.finding import Finding, Level
 from hms_cache_proxy.doctor.machine import look_at_machine

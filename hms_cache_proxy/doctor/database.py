@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from hms_cache_proxy.config import Config, mask_url
 from hms_cache_proxy.doctor.finding import Finding, Level
 from hms_cache_proxy.errors import StoreError
-from hms_cache_proxy.store.schema import READ_TABLES
-from hms_cache_proxy.store.sql import open_database
-from hms_cache_proxy.store.sql_common import Server
-from hms_cache_proxy.store.sql_mysql_pieces import MySQLPieces
-from hms_cache_proxy.store.sql_report import PrivilegesReport, privileges_report
+from hms_cache_proxy.store.sql.common import Server
+from hms_cache_proxy.store.sql.mysql_pieces import MySQLPieces
+from hms_cache_proxy.store.sql.report import PrivilegesReport, privileges_report
+from hms_cache_proxy.store.sql.schema import READ_TABLES
+from hms_cache_proxy.store.sql.store import open_database
 
 READER = "hms_reader"
 _SUBJECT = "database"

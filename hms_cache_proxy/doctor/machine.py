@@ -9,12 +9,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from hms_cache_proxy import paths
-from hms_cache_proxy.cache.datadir import refuse_network_file_system
-from hms_cache_proxy.config import Config
+from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.doctor.finding import Finding, Level
 from hms_cache_proxy.errors import CacheError
-from hms_cache_proxy.supervisor.cores import usable_cores
+from hms_cache_proxy.processes.cores import usable_cores
+from hms_cache_proxy.processes.data_directory import refuse_network_file_system
 
 _SUBJECT = "data directory"
 _MACHINE = "machine"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from hms_cache_proxy.store.marked import MARKS, MOST_ROWS
+from hms_cache_proxy.store.sql.marked import MARKS, MOST_ROWS
 
 _NEW = "randomblob(16)"
 

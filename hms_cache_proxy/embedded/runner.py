@@ -16,8 +16,7 @@ from types import FrameType
 
 import structlog
 
-from hms_cache_proxy import paths
-from hms_cache_proxy.config import Config
+from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.embedded.call import PARTITION_LIMIT, TRANSFORMER_CLASS
 from hms_cache_proxy.embedded.database import Database
 from hms_cache_proxy.embedded.handlers import METHODS
@@ -25,7 +24,6 @@ from hms_cache_proxy.embedded.server import Server
 from hms_cache_proxy.embedded.service import Service
 from hms_cache_proxy.embedded.warehouse import Warehouse
 from hms_cache_proxy.errors import ConfigError
-from hms_cache_proxy.lean import give_back
 from hms_cache_proxy.upstream.serdes import SINCE_4
 
 log = structlog.get_logger()
@@ -86,7 +84,6 @@ def _serve(config: Config, listener: socket.socket) -> bool:
     signal.signal(signal.SIGTERM, signalled)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as a child: Ctrl-C is the supervisor's
         signal.signal(signal.SIGINT, signalled)
-    give_back()
     log.info(
         "metastore started",
         listen="{}:{}".format(*listener.getsockname()[:2]),

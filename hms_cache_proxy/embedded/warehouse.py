@@ -74,12 +74,8 @@ def without_scheme(uri: str) -> str:
     return match[1] if match else text
 
 
-_EXISTS = (
-    "Got exception: org.apache.hadoop.fs.FileAlreadyExistsException Destination exists and is not a directory: {}"
-)
-_NO_PARENT = (
-    "Got exception: org.apache.hadoop.fs.ParentNotDirectoryException Parent path is not a directory: file:{}"
-)
+_EXISTS = "Got exception: org.apache.hadoop.fs.FileAlreadyExistsException Destination exists and is not a directory: {}"
+_NO_PARENT = "Got exception: org.apache.hadoop.fs.ParentNotDirectoryException Parent path is not a directory: file:{}"
 
 
 class Warehouse:

@@ -30,6 +30,7 @@ from hms_cache_proxy.cache.inventory import Inventory
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
+from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.errors import CacheFull
 from hms_cache_proxy.follower import step
 from hms_cache_proxy.follower.affected import NOTHING, Affected
@@ -40,7 +41,6 @@ from hms_cache_proxy.follower.step import Position, Reset, ResetReason, Transact
 from hms_cache_proxy.follower.sweep import Sweep
 from hms_cache_proxy.follower.trailing import TrailingLog
 from hms_cache_proxy.follower.work import FULL, Work
-from hms_cache_proxy.selection import Selection
 from hms_cache_proxy.store.protocol import OF_TRANSACTIONS, RawStore, Snapshot
 
 GARBAGE_ROWS = 5000

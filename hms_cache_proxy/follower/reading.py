@@ -27,13 +27,13 @@ from hms_cache_proxy.cache.changes import Changes, PartitionChange, PartitionChu
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.inventory import Inventory
 from hms_cache_proxy.cache.targets import CATALOGS, DESCRIPTIONS, FUNCTIONS
+from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.consistency.write_ids import equivalent
 from hms_cache_proxy.errors import Unfit
 from hms_cache_proxy.follower.affected import UNKNOWN_WRITE, Affected, DatabaseKey, PartitionNames, TableKey
 from hms_cache_proxy.follower.constraints import cached_form, constraint_names, may_have
 from hms_cache_proxy.follower.work import EXCLUDED, FULL, LOADING, UNFIT, Load, Work
-from hms_cache_proxy.selection import Selection
 from hms_cache_proxy.store.protocol import UNKNOWN_ID, PartitionRecord, Snapshot, TableName, TableRecord
 
 NO_NAMES: frozenset[bytes] = frozenset()

@@ -21,12 +21,11 @@ from types import FrameType
 
 import structlog
 
-from hms_cache_proxy import paths
 from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
-from hms_cache_proxy.config import Config
+from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.errors import LogClosed, ProxyError, SnapshotError, StoreError
 from hms_cache_proxy.follower.bootstrap import Bootstrap, Scope
@@ -35,7 +34,6 @@ from hms_cache_proxy.follower.examiner import Examiner
 from hms_cache_proxy.follower.mode import Mode
 from hms_cache_proxy.follower.pace import Chunks, Pace, Retry
 from hms_cache_proxy.follower.progress import Report
-from hms_cache_proxy.lean import give_back
 from hms_cache_proxy.metrics import FollowerMetrics
 from hms_cache_proxy.store.protocol import RawStore, StoreIdentity
 
@@ -130,7 +128,6 @@ class Runner:
         self._cycle: Cycle | None = None
         self._expired_s = 0.0
         self._to_bootstrap = bool(config.bootstrap)
-        self._settled = False
 
     def run(self) -> None:
         """Until SIGTERM."""
@@ -215,9 +212,6 @@ class Runner:
         assert self._writer is not None, "a cycle has a writer"
         self._report.step(outcome, self._writer, cycle.work, time.monotonic() - began_s)
         garbage = cycle.collect()
-        if not outcome.more and not self._settled:
-            self._settled = True
-            give_back()
         return outcome.more or garbage, outcome.changed
 
     def _bootstrap(self) -> None:
@@ -275,7 +269,9 @@ class Runner:
         config = self._config
         patience_s = config.follower.hung_after_s / 2  # for one answer: who waits for it does not hang
         if config.source == "sql":
-            from hms_cache_proxy.store.sql import open_sql_store  # SQLAlchemy is 12 MB: not where there is no database
+            from hms_cache_proxy.store.sql.store import (
+                open_sql_store,  # SQLAlchemy is 12 MB: not where there is no database
+            )
 
             store = open_sql_store(config.store_url, statement_timeout_s=patience_s, answered=self._report.heartbeat)
             if config.store == "auto" and not store.identity.ordered_log and store.database.under_way() is None:
@@ -284,7 +280,7 @@ class Runner:
             self._mode.replica(store.database.server().is_replica)
             return store
         timeout_s = min(config.upstream_options.request_timeout_s, patience_s)
-        from hms_cache_proxy.store.thrift import open_thrift_store  # nor this where there is one
+        from hms_cache_proxy.store.thrift.store import open_thrift_store  # nor this where there is one
 
         followed = open_thrift_store(config.upstream, timeout_s=timeout_s, answered=self._report.heartbeat)
         if config.store == "auto" and not followed.identity.ordered_log:

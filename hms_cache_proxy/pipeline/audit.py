@@ -21,7 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hms_cache_proxy import paths
 from hms_cache_proxy.cache import environment as files
 from hms_cache_proxy.cache.changes import TableKey
 from hms_cache_proxy.cache.entries import DatabaseEntry, TableEntry
@@ -29,7 +28,7 @@ from hms_cache_proxy.cache.inventory import Inventory
 from hms_cache_proxy.cache.layout import META_KEY, Meta
 from hms_cache_proxy.cache.reader import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
-from hms_cache_proxy.config import Config
+from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.errors import AuditError, CacheError
 from hms_cache_proxy.pipeline.compare import (
     COLUMNS,
@@ -48,7 +47,7 @@ from hms_cache_proxy.pipeline.ranges import Partitioned, TableStretch, partition
 from hms_cache_proxy.pipeline.session import data_frame, phase
 from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, Source
 from hms_cache_proxy.store.protocol import DatabaseKey
-from hms_cache_proxy.store.sql import SqlSnapshot, SqlStore, open_sql_store
+from hms_cache_proxy.store.sql.store import SqlSnapshot, SqlStore, open_sql_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

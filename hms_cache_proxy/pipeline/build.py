@@ -41,7 +41,7 @@ from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, Source, read_par
 from hms_cache_proxy.snapshots import manifest, rows
 from hms_cache_proxy.snapshots.manifest import File, Manifest
 from hms_cache_proxy.store.protocol import DatabaseKey
-from hms_cache_proxy.store.sql import SqlSnapshot, SqlStore, open_sql_store
+from hms_cache_proxy.store.sql.store import SqlSnapshot, SqlStore, open_sql_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

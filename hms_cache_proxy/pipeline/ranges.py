@@ -14,9 +14,9 @@ from typing import Final, Protocol, TypeVar
 
 from sqlalchemy import bindparam, func, literal_column, select
 
-from hms_cache_proxy.selection import Selection
+from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.store.protocol import DatabaseKey, Snapshot
-from hms_cache_proxy.store.sql import SqlStore
+from hms_cache_proxy.store.sql.store import SqlStore
 
 TABLES_PER_STRETCH: Final = 100
 PARTITIONS_PER_STRETCH: Final = 25_000

@@ -19,7 +19,7 @@ from hms_cache_proxy.pipeline.ranges import PARTITIONS_PER_STRETCH, Partitioned,
 from hms_cache_proxy.snapshots import rows
 from hms_cache_proxy.snapshots.rows import TableRow, WriteIds
 from hms_cache_proxy.store.protocol import PartitionRecord, Snapshot, TableRecord, TableWrites
-from hms_cache_proxy.store.sql import open_sql_store
+from hms_cache_proxy.store.sql.store import open_sql_store
 
 STATEMENT_TIMEOUT_S: Final = 3600.0
 BATCH: Final = 5_000

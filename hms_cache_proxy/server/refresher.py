@@ -14,8 +14,8 @@ import structlog
 from hms_cache_proxy.errors import CacheError, UpstreamError, WireError
 from hms_cache_proxy.methods import held
 from hms_cache_proxy.methods.decision import Ask
-from hms_cache_proxy.methods.loading.looking import HOLD_BYTES, Reload
-from hms_cache_proxy.methods.loading.refreshing import Due
+from hms_cache_proxy.methods.ttl.looking import HOLD_BYTES, Reload
+from hms_cache_proxy.methods.ttl.refreshing import Due
 from hms_cache_proxy.metrics import Failure, WorkerMetrics
 from hms_cache_proxy.upstream import replay
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints

@@ -18,20 +18,18 @@ from collections.abc import Callable
 import structlog
 import uvloop
 
-from hms_cache_proxy import paths
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.streams import HOLD_NS
 from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
-from hms_cache_proxy.config import Config
+from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
-from hms_cache_proxy.lean import give_back
 from hms_cache_proxy.methods.decision import Decider
 from hms_cache_proxy.methods.dispatch import Dispatcher
-from hms_cache_proxy.methods.loading.dispatcher import LoadingDispatcher
-from hms_cache_proxy.methods.loading.switch import Switch
 from hms_cache_proxy.methods.relay import RelayDispatcher
+from hms_cache_proxy.methods.ttl.dispatcher import LoadingDispatcher
+from hms_cache_proxy.methods.ttl.switch import Switch
 from hms_cache_proxy.metrics import FLUSH_INTERVAL_S, WorkerMetrics
 from hms_cache_proxy.recording import writer as recording
 from hms_cache_proxy.recording.recorder import Recorder
@@ -211,7 +209,6 @@ async def _serve(
     server = await loop.create_server(lambda: Client(hub), sock=listener, backlog=BACKLOG)
     gc.collect()
     gc.freeze()  # what is there now stays: the collector need not look at it again
-    give_back()
     log.info("worker listens", worker=index, listen=str(config.listen))
     hub.spawn(hub.sweep(_sweep_interval_s(config)), "sweep")
     hub.spawn(_flush(metrics), "flush metrics")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hms_cache_proxy.cache import datadir
-from hms_cache_proxy.cache.datadir import DataDir
 from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.processes import data_directory as datadir
+from hms_cache_proxy.processes.data_directory import DataDir
 
 
 def test_the_holder_is_named_and_its_death_frees_the_directory(tmp_path: Path) -> None:

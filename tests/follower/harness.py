@@ -17,12 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from hms_cache_proxy import paths
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import ABSENT
 from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
-from hms_cache_proxy.config import Config, load, to_json
+from hms_cache_proxy.config import Config, load, paths, to_json
 from hms_cache_proxy.consistency.fences import FenceStore
 from tests.store.oracle import Oracle, Refused, hms
 from tests.testbed import ledger
@@ -49,7 +48,7 @@ class Followed:
     def start(self) -> Followed:
         with ledger.starting(ledger.FOLLOWER), self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "hms_cache_proxy.child", "follower", "0", str(os.getpid())],
+                [sys.executable, "-m", "hms_cache_proxy.processes.child", "follower", "0", str(os.getpid())],
                 stdin=subprocess.PIPE,
                 stderr=log,
                 stdout=log,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hms_cache_proxy import paths
 from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, MODE_SERVE, Slot
+from hms_cache_proxy.config import paths
 from tests.follower.harness import Comparison, Followed
 from tests.store.oracle import Oracle
 from tests.testbed import objects

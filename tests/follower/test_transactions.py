@@ -21,8 +21,8 @@ from hive_metastore.ttypes import (  # type: ignore[import-untyped]  # generated
     OpenTxnRequest,
 )
 
-from hms_cache_proxy import paths
 from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.config import paths
 from tests.follower.harness import CATALOG, Followed
 from tests.testbed import objects
 from tests.testbed.bed import Bed

@@ -10,16 +10,15 @@ import shutil
 import time
 from pathlib import Path
 
-from hms_cache_proxy import paths
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes, PartitionChange, TableWriteIds
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
-from hms_cache_proxy.config import load
+from hms_cache_proxy.config import load, paths
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.store.protocol import Snapshot
-from hms_cache_proxy.store.sql import open_sql_store
+from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.testbed.closing import Closing
 
 HOUR_NS = 3600 * 10**9

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from hms_cache_proxy import paths
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import StatePage
-from hms_cache_proxy.config import Config
+from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.methods.decision import Forward, Serve, Session, Wait, Work
 from hms_cache_proxy.methods.dispatch import Dispatcher

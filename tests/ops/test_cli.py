@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from hms_cache_proxy.cli import main
+from hms_cache_proxy.cli.main import main
 from tests.proxy import Proxy
 from tests.testbed.metastore import Metastore
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.config import Address, Config, from_json, load, mask_url, settings, to_json
+from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.errors import ConfigError
-from hms_cache_proxy.selection import Selection
 
 SHIPPED = Path(__file__).parents[2] / "conf" / "hms-cache-proxy.toml"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hms_cache_proxy.supervisor.cores import usable_cores
+from hms_cache_proxy.processes.cores import usable_cores
 
 CORES = len(os.sched_getaffinity(0))
 

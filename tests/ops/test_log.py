@@ -7,7 +7,7 @@ import sys
 
 SCRIPT = """
 import logging, structlog
-from hms_cache_proxy import log
+from hms_cache_proxy.processes import log
 from hms_cache_proxy.config import Config
 log.setup(Config(), "test")
 for _ in range(3):

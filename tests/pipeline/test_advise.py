@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from hms_cache_proxy.cli import main
+from hms_cache_proxy.cli.main import main
 from hms_cache_proxy.pipeline.session import session
 from tests.pipeline import skewed_log
 from tests.pipeline.conftest import SMALL

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from hms_cache_proxy import paths
 from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.cache.writer import CacheWriter
+from hms_cache_proxy.config import paths
 from hms_cache_proxy.errors import AuditError
 from hms_cache_proxy.pipeline.audit import Audit, Found
 from hms_cache_proxy.pipeline.progress import Lines
 from hms_cache_proxy.store.protocol import Constraints
-from hms_cache_proxy.store.sql import open_sql_store
+from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.follower.harness import Followed
 from tests.pipeline.conftest import World
 

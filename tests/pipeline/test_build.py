@@ -17,7 +17,7 @@ from hms_cache_proxy.pipeline.query import query
 from hms_cache_proxy.snapshots import manifest, rows
 from hms_cache_proxy.snapshots.manifest import Manifest
 from hms_cache_proxy.snapshots.place import Place
-from hms_cache_proxy.store.sql import open_sql_store
+from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.pipeline.conftest import World
 from tests.store import bulk
 from tests.testbed.postgres import Postgres

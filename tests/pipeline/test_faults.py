@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from hms_cache_proxy.cli import main
+from hms_cache_proxy.cli.main import main
 from hms_cache_proxy.snapshots import manifest
 from hms_cache_proxy.snapshots.manifest import Manifest
 from tests.pipeline.conftest import World

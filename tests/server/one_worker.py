@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from hms_cache_proxy import log, metrics, paths
-from hms_cache_proxy.config import from_json
+from hms_cache_proxy import metrics
+from hms_cache_proxy.config import from_json, paths
+from hms_cache_proxy.processes import log
 from hms_cache_proxy.server import worker
 
 if __name__ == "__main__":

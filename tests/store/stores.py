@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hms_cache_proxy.store.protocol import PartitionRecord, RawStore, TableRecord
-from hms_cache_proxy.store.sql import open_sql_store
-from hms_cache_proxy.store.thrift import open_thrift_store
+from hms_cache_proxy.store.sql.store import open_sql_store
+from hms_cache_proxy.store.thrift.store import open_thrift_store
 from tests.testbed.metastore import Metastore
 from tests.testbed.untyped import decode_struct
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hms_cache_proxy.store.sql import open_sql_store
+from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.store.conftest import make_world
 from tests.store.stores import LIST, SINGLE, whole_partition
 from tests.testbed.metastore import Metastore

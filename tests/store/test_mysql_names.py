@@ -8,7 +8,7 @@ import pytest
 
 from hms_cache_proxy.errors import StoreError, Unfit
 from hms_cache_proxy.store.protocol import PartitionRecord, TableRecord
-from hms_cache_proxy.store.sql import SqlStore, open_sql_store
+from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
 from tests.store import bulk
 from tests.store.content import Content, descriptor
 from tests.store.oracle import Oracle, Refused, hms

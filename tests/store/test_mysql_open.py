@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from hms_cache_proxy.errors import StoreError
-from hms_cache_proxy.store.schema import READ_TABLES
-from hms_cache_proxy.store.sql import open_sql_store
-from hms_cache_proxy.store.sql_report import privileges_report
+from hms_cache_proxy.store.sql.report import privileges_report
+from hms_cache_proxy.store.sql.schema import READ_TABLES
+from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.testbed.fault_proxy import FaultProxy
 from tests.testbed.mariadb import LocalMariaDB, MariaDatabase
 

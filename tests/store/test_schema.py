@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hms_cache_proxy.store.protocol import HiveLine
-from hms_cache_proxy.store.schema import Schema
+from hms_cache_proxy.store.sql.schema import Schema
 from tests.testbed.postgres import MetastoreDatabase, Postgres
 from tests.testbed.postgres import Schema as Published
 

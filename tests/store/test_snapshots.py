@@ -16,7 +16,7 @@ import pytest
 
 from hms_cache_proxy.follower.messages import decode, list_field, string_field, thrift
 from hms_cache_proxy.store.protocol import EventRow
-from hms_cache_proxy.store.sql import SqlStore, open_sql_store
+from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
 from tests.store.content import column, descriptor
 from tests.store.oracle import Oracle, hms
 from tests.testbed.bed import Bed

@@ -9,7 +9,7 @@ import pytest
 
 from hms_cache_proxy.embedded.database import Database
 from hms_cache_proxy.store.protocol import PartitionRecord, Snapshot, TableRecord
-from hms_cache_proxy.store.sql import open_sql_store
+from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.store import bulk
 from tests.store.stores import LIST, whole_partition
 from tests.testbed.bed import Bed

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hms_cache_proxy.store.sql import SqlStore, open_sql_store
+from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
 from tests.store.content import column, descriptor
 from tests.store.oracle import Oracle, hms
 from tests.store.statements import StatementProxy

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hms_cache_proxy.store.sql import SqlStore, open_sql_store
+from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
 from tests.store.conftest import World, make_world
 from tests.store.oracle import hms
 from tests.store.stores import FILTER, LIST, SINGLE, whole_partition

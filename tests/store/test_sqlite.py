@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.errors import StoreError
-from hms_cache_proxy.store.marked import MARKS
 from hms_cache_proxy.store.protocol import Marks
-from hms_cache_proxy.store.schema import READ_TABLES
-from hms_cache_proxy.store.sql import SqlStore, open_sql_store
-from hms_cache_proxy.store.sql_report import privileges_report
+from hms_cache_proxy.store.sql.marked import MARKS
+from hms_cache_proxy.store.sql.report import privileges_report
+from hms_cache_proxy.store.sql.schema import READ_TABLES
+from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
 from tests.store.content import descriptor
 from tests.store.oracle import Oracle, hms
 from tests.testbed.bed import Bed

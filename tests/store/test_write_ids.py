@@ -11,8 +11,8 @@ import pytest
 from hms_cache_proxy.consistency.write_ids import compare
 from hms_cache_proxy.follower.messages import decode
 from hms_cache_proxy.store.protocol import UNKNOWN_ID, RawStore, TableWrites, WritesKey
-from hms_cache_proxy.store.sql import open_sql_store
-from hms_cache_proxy.store.thrift_write_ids import OWNERS_ASKED, TABLES_AT_ONCE
+from hms_cache_proxy.store.sql.store import open_sql_store
+from hms_cache_proxy.store.thrift.write_ids import OWNERS_ASKED, TABLES_AT_ONCE
 from hms_cache_proxy.store.txn_list import NONE_OPEN
 from hms_cache_proxy.store.write_ids import ValidWriteIdList
 from tests.store.oracle import Oracle, Refused, hms

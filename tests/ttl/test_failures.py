@@ -15,8 +15,8 @@ from hms_cache_proxy.config import load
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.methods.decision import Ask, Forward, Serve, Session
-from hms_cache_proxy.methods.loading.dispatcher import LoadingDispatcher
-from hms_cache_proxy.methods.loading.looking import Reload
+from hms_cache_proxy.methods.ttl.dispatcher import LoadingDispatcher
+from hms_cache_proxy.methods.ttl.looking import Reload
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.upstream.endpoints import Endpoints

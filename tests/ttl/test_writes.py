@@ -11,7 +11,7 @@ from hive_metastore import ttypes  # type: ignore[import-untyped]  # generated
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.ttl import Kind
-from hms_cache_proxy.methods.loading.kinds import read_targets, write_targets
+from hms_cache_proxy.methods.ttl.kinds import read_targets, write_targets
 from tests.ttl.conftest import Recorded, create_table
 
 

@@ -75,9 +75,7 @@ def insert_descriptors(call: Call, found: Sequence[tuple[Struct, int | None]]) -
     return ids
 
 
-def update_descriptor(
-    call: Call, sd_id: int, sd: Struct, *, columns: bool = True, constraints: bool = False
-) -> None:
+def update_descriptor(call: Call, sd_id: int, sd: Struct, *, columns: bool = True, constraints: bool = False) -> None:
     """Replace what a descriptor says; with `columns` also its columns (a new column descriptor if they differ);
     `constraints`: it is a table's, whose constraints follow their columns."""
     serde_id, cd_id = call.execute(select(T.SDS.c.SERDE_ID, T.SDS.c.CD_ID).where(T.SDS.c.SD_ID == sd_id)).one()

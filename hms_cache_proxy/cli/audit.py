@@ -1,0 +1,83 @@
+"""`hms-cache-proxy audit`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hms_cache_proxy.cli.options import options
+from hms_cache_proxy.cli.spark import SPARK, database_config, explaining_privileges, spark_session, uri_of
+from hms_cache_proxy.config import CONFIG_FILE_VARIABLE
+from hms_cache_proxy.pipeline.progress import reporting
+
+if TYPE_CHECKING:
+    from hms_cache_proxy.pipeline.audit import Found
+
+LISTED = 20
+"""Differences that are printed."""
+
+
+@click.command()
+@click.option("--config", "file", metavar="FILE", envvar=CONFIG_FILE_VARIABLE, help="Settings of the proxy, as TOML.")
+@click.option("--data-dir", metavar="DIR", help="Of the proxy. [./hms-cache-proxy-data]")
+@click.option("--store-url", metavar="URL", help="SQLAlchemy URL of the database (a SELECT-only account).")
+@click.option("--out", metavar="URI", default="", help="A new directory for the differences, as Parquet.")
+@click.option("--connections", metavar="N", type=click.IntRange(1, 1000), default=4, help="Tasks at once. [4]")
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
+@options(SPARK)
+def audit(
+    file: str | None,
+    data_dir: str | None,
+    store_url: str | None,
+    out: str,
+    connections: int,
+    as_json: bool,
+    **spark: Any,
+) -> None:
+    """Compare the cache of a running proxy with the database as of one event, object by object.
+
+    Runs on the proxy's machine. Exit code 1 if they differ.
+    """
+    if not str(spark["master"]).startswith("local"):
+        raise click.UsageError("--master: an audit runs on the proxy's machine, where its cache is")
+    config = database_config(file, store_url, data_dir)
+    from hms_cache_proxy.pipeline.audit import Audit
+
+    with spark_session(**spark, bar=False) as session, reporting() as report, explaining_privileges():
+        found = Audit(session, config, uri_of(out) if out else "", connections, report).run()
+    if as_json:
+        from hms_cache_proxy.pipeline.values import values
+
+        shown = [
+            {
+                **{key: value for key, value in row._asdict().items() if key not in ("cached", "stored")},
+                "values": values(row),
+            }
+            for row in found.shown
+        ]
+        click.echo(json.dumps({**asdict(found), "shown": shown}))
+    else:
+        _tell_audit(found)
+    sys.exit(1 if found.differences else 0)
+
+
+def _tell_audit(found: Found) -> None:
+    from hms_cache_proxy.pipeline.values import values
+
+    compared = ", ".join(f"{number} {kind}" for kind, number in found.compared.items())
+    click.echo(f"compared as of event {found.event_id}: {compared}")
+    for reason, number in sorted(found.not_loaded.items()):
+        click.echo(f"not loaded, so relayed ({reason}): {number}")
+    for what, number in sorted(found.by_field.items()):
+        click.echo(f"{what}: {number}")
+    for row in found.shown[:LISTED]:
+        place = ".".join(part for part in (row.catalog, row.database, row.table) if part)
+        words = row.kind, place, row.partition, row.difference, row.field
+        click.echo("  " + " ".join(word for word in words if word))
+        for value in values(row):
+            click.echo(f"    {value}")
+    click.echo(f"{found.differences} differences" if found.differences else "no difference")

@@ -1,0 +1,45 @@
+"""`hms-cache-proxy flush`."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import click
+
+from hms_cache_proxy.cli import remote
+from hms_cache_proxy.config import ADMIN_URL_VARIABLE, load
+
+DEFAULT_URL = "http://127.0.0.1:9085"
+
+
+@click.command()
+@click.option(
+    "--url",
+    metavar="URL",
+    envvar=ADMIN_URL_VARIABLE,
+    default=DEFAULT_URL,
+    help=f"The proxy's admin address. [{DEFAULT_URL}]",
+)
+@click.option("--all", "everything", is_flag=True, help="Reload everything.")
+@click.option("--catalog", metavar="NAME", help="[hive]")
+@click.option("--db", metavar="NAME", help="Reload this database and all its tables.")
+@click.option("--table", metavar="NAME", help="Reload this table of --db, with its partitions.")
+@click.option("--partition", metavar="NAME", help="Reload this partition (its whole table, but in TTL mode).")
+@click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
+def flush(url: str, everything: bool, as_json: bool, **selection: str | None) -> None:
+    """Have a running proxy read objects anew from the metastore's database, also ones that do not exist.
+
+    Until they are read, calls about them go to the metastore. With a token: HMS_CACHE_PROXY_ADMIN_TOKEN, or
+    HMS_CACHE_PROXY_ADMIN_TOKEN_FILE.
+    """
+    query = {key: value for key, value in selection.items() if value is not None}
+    if everything == bool(query):
+        raise click.UsageError("say what to flush: --all, or --db (and --table, --partition)")
+    token = load(None, {k: v for k, v in os.environ.items() if "ADMIN_TOKEN" in k}).admin.token
+    answer = remote.post_flush(url, query, token)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        done = "reloaded" if answer["done"] else "not reloaded yet; calls about it go to the metastore until then"
+        click.echo(f"{answer['targets']} targets: {done}")

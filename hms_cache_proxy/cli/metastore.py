@@ -1,0 +1,29 @@
+"""`hms-cache-proxy metastore`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from hms_cache_proxy.cli.options import CONFIG_FILE, load_config
+
+
+@click.command()
+@CONFIG_FILE
+@click.option("--listen", metavar="HOST:PORT", help="Where Thrift clients connect. [0.0.0.0:9083]")
+@click.option("--url", "metastore_url", metavar="URL", help="SQLite or PostgreSQL. [SQLite in --data-dir]")
+@click.option("--warehouse", "metastore_warehouse_dir", metavar="URI", help="Of managed tables.")
+@click.option("--external", "metastore_external_dir", metavar="URI", help="Of all other tables.")
+@click.option("--data-dir", metavar="DIR", help="Database and warehouses, by default. [./hms-cache-proxy-data]")
+def metastore(file: str | None, **given: object) -> None:
+    """Run the embedded metastore alone, without a proxy, until SIGTERM or Ctrl-C.
+
+    See docs/metastore.md for what it can do. `serve --embedded` runs it behind the proxy.
+    """
+    config = load_config(file, {key.replace("metastore_", "metastore."): value for key, value in given.items()})
+    from hms_cache_proxy.embedded import runner
+    from hms_cache_proxy.processes import log
+
+    log.setup(config, "metastore")
+    sys.exit(runner.run(config))

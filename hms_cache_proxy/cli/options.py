@@ -1,0 +1,66 @@
+"""Options that several commands share, and the settings that they give.
+
+Job: click options; `load_config` reads what `serve` would read. Must not know: what a command does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from hms_cache_proxy.config import CONFIG_FILE_VARIABLE, Config, load
+from hms_cache_proxy.errors import ConfigError
+
+F = TypeVar("F", bound=Callable[..., Any])
+Options = Sequence[Callable[[F], F]]
+
+NO_UPSTREAM = (
+    "upstream: is not set: give --upstream thrift://HOST:PORT, or the key `upstream` in a --config file, "
+    "or HMS_CACHE_PROXY_UPSTREAM; or --embedded for a metastore of its own, or --replay for a recording"
+)
+
+CONFIG_FILE = click.option("--config", "file", metavar="FILE", envvar=CONFIG_FILE_VARIABLE, help="Settings, as TOML.")
+
+SETTINGS: Options[Any] = (
+    CONFIG_FILE,
+    click.option("--listen", metavar="HOST:PORT", help="Where Thrift clients connect. [0.0.0.0:9083]"),
+    click.option("--http", metavar="HOST:PORT", help="Metrics, health and status. [0.0.0.0:9084]"),
+    click.option("--upstream", metavar="URIS", help="thrift://HOST:PORT[,thrift://HOST:PORT] of the metastore."),
+    click.option(
+        "--embedded", is_flag=True, default=None, help="Start a metastore of this package's own as the upstream."
+    ),
+    click.option("--store-url", metavar="URL", help="SQLAlchemy URL of its database (a SELECT-only account)."),
+    click.option("--bootstrap", metavar="URI", help="Snapshot from which an empty cache is filled (see `snapshot`)."),
+    click.option("--data-dir", metavar="DIR", help="Cache and lock. [./hms-cache-proxy-data]"),
+    click.option("--workers", metavar="N", help="Worker processes. [usable cores]"),
+    click.option("--consistency", metavar="MODE", help="eventual, session, bounded or strict. [session]"),
+    click.option("--max-staleness-ms", metavar="N", help="For bounded: the oldest answer that is served."),
+    click.option("--record", metavar="FILE", help="Keep every read's result, with its request, in this file."),
+    click.option("--record-for", metavar="TIME", help="Such as 30m or 8h. [until it is stopped]"),
+    click.option("--replay", metavar="FILE", help="Answer from this recording alone: no metastore, no writes."),
+)
+
+
+def options(some: Options[F]) -> Callable[[F], F]:
+    """A decorator that adds them to a command, in this order."""
+
+    def add(command: F) -> F:
+        for option in reversed(some):
+            command = option(command)
+        return command
+
+    return add
+
+
+def load_config(file: str | None, given: dict[str, object]) -> Config:
+    """The settings of the file, the environment and the options (dotted key -> value; None: not given)."""
+    return load(file, os.environ, given)
+
+
+def require_source(config: Config) -> None:
+    """Raise ConfigError when there is nothing to answer from: no metastore, no recording."""
+    if not config.upstream and not config.embedded and not config.replay:
+        raise ConfigError(NO_UPSTREAM, key="upstream")

@@ -1,0 +1,73 @@
+"""What the commands that run Spark jobs share: options of Spark and of the database, and errors told with a remedy.
+
+Job: click options and what they mean. Must not know: what a job does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from hms_cache_proxy.cli.options import Options, load_config
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.errors import AuditError, ConfigError, SnapshotError, StoreError
+from hms_cache_proxy.pipeline.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL_SHUFFLES: Final = "8"
+"""Partitions of a shuffle in this process; Spark's own default is made for clusters."""
+
+NO_DATABASE = (
+    "store_url: is not set: give --store-url postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or the key `store_url` in a"
+    " --config file, or HMS_CACHE_PROXY_STORE_URL"
+)
+
+SPARK: Options[Any] = (
+    click.option("--master", metavar="URL", default="local[*]", help="Of Spark. [local[*]: in this process]"),
+    click.option("--conf", "settings", metavar="KEY=VALUE", multiple=True, help="A setting of Spark; repeatable."),
+)
+
+
+def spark_session(master: str, settings: tuple[str, ...], *, bar: bool = True) -> AbstractContextManager[SparkSession]:
+    """The session that the options SPARK ask for; `bar`: Spark's own, on a terminal. Raises UsageError for a setting
+    that is none."""
+    found = {} if bar else {"spark.ui.showConsoleProgress": "false"}
+    if master.startswith("local"):
+        found["spark.sql.shuffle.partitions"] = LOCAL_SHUFFLES
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key.strip():
+            raise click.UsageError(f"--conf {setting}: is not KEY=VALUE")
+        found[key.strip()] = value
+    return session(master, found)
+
+
+@contextmanager
+def explaining_privileges() -> Iterator[None]:
+    """Says what to do where the account may not read something."""
+    try:
+        yield
+    except (StoreError, SnapshotError, AuditError) as error:
+        if "denied" not in str(error) or "database, " not in str(error):
+            raise
+        raise type(error)(f"{error}; `hms-cache-proxy doctor` prints the GRANT script of an account") from error
+
+
+def database_config(file: str | None, store_url: str | None, data_dir: str | None = None) -> Config:
+    """The settings; raises ConfigError where they name no database."""
+    config = load_config(file, {"store_url": store_url, "data_dir": data_dir})
+    if not config.store_url:
+        raise ConfigError(NO_DATABASE, key="store_url")
+    return config
+
+
+def uri_of(place: str) -> str:
+    """The place as a URI; a path of this machine becomes a file: URI."""
+    from hms_cache_proxy.snapshots.place import as_uri
+
+    return as_uri(place)

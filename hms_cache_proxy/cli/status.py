@@ -1,0 +1,32 @@
+"""`hms-cache-proxy status`."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from hms_cache_proxy.cli import remote
+from hms_cache_proxy.config import HTTP_URL_VARIABLE
+
+DEFAULT_URL = "http://127.0.0.1:9084"
+
+
+@click.command()
+@click.option(
+    "--url",
+    metavar="URL",
+    envvar=HTTP_URL_VARIABLE,
+    default=DEFAULT_URL,
+    help=f"The proxy's http address. [{DEFAULT_URL}]",
+)
+@click.option("--json", "as_json", is_flag=True, help="The answer of /status as it is.")
+def status(url: str, as_json: bool) -> None:
+    """Ask a running proxy how it is; exit code 1 if it is not ready or does not answer."""
+    answer = remote.get_status(url)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        remote.print_status(url, answer)
+    sys.exit(0 if answer["ready"] else 1)

@@ -1,0 +1,28 @@
+"""The settings (`sections`, `ttl`), where their values come from (`load`), and what lies where on disk (`paths`)."""
+
+from hms_cache_proxy.config.load import ADMIN_URL_VARIABLE, CONFIG_FILE_VARIABLE, HTTP_URL_VARIABLE, load
+from hms_cache_proxy.config.sections import (
+    Address,
+    Config,
+    Setting,
+    env_name,
+    from_json,
+    mask_url,
+    settings,
+    to_json,
+)
+
+__all__ = [
+    "ADMIN_URL_VARIABLE",
+    "CONFIG_FILE_VARIABLE",
+    "HTTP_URL_VARIABLE",
+    "Address",
+    "Config",
+    "Setting",
+    "env_name",
+    "from_json",
+    "load",
+    "mask_url",
+    "settings",
+    "to_json",
+]

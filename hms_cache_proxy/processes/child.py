@@ -1,0 +1,71 @@
+"""The first lines of every child process: `python -m hms_cache_proxy.processes.child ROLE INDEX PARENT`.
+
+ROLE is `worker`, `follower` or `metastore`, PARENT the supervisor's process id.
+Job: tie the process to its supervisor, set up logging and metrics, and call the child's own `run`. The
+configuration comes as JSON on standard input, so that secrets are neither in the arguments nor in the
+environment.
+
+No orphans: the kernel kills the child when the supervisor ends, however it ends (PR_SET_PDEATHSIG,
+Linux). SIGKILL, because a supervisor that is started anew takes the data directory at once, and two
+followers must not meet there. SIGINT is ignored: Ctrl-C reaches the whole process group, but the
+supervisor alone decides how to stop.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+def end_with_parent(parent: int) -> None:
+    """Ask the kernel to kill this process when `parent` ends; exit at once if it already did."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def main(arguments: list[str]) -> None:
+    """Become the child that `arguments` name: role, index (of the metastore: its socket), parent's process id."""
+    role, index, parent = arguments[0], int(arguments[1]), int(arguments[2])
+    end_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Imported only now: until here the child could be orphaned.
+    import structlog
+
+    from hms_cache_proxy.config import from_json, paths
+    from hms_cache_proxy.errors import ProxyError
+    from hms_cache_proxy.processes import log
+
+    config = from_json(sys.stdin.buffer.read())
+    name = f"{role}-{index}" if role == "worker" else role
+    log.setup(config, name)
+    try:
+        if role != "metastore":  # it counts nothing
+            from hms_cache_proxy import metrics
+
+            metrics.start_process(paths.metrics(config), name)
+        if role == "worker":
+            from hms_cache_proxy.server import worker
+
+            worker.run(config, index)
+        elif role == "metastore":
+            from hms_cache_proxy.embedded import runner as metastore
+
+            metastore.run_child(config, index)
+        else:
+            from hms_cache_proxy.follower import runner
+
+            runner.run(config)
+    except ProxyError as error:  # nothing to be found in a traceback
+        structlog.get_logger().error("cannot run", error=str(error))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

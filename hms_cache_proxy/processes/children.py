@@ -1,0 +1,101 @@
+"""One child process kept alive: start, notice its death, start again after a pause that grows.
+
+Job: processes only; it does not know what a child does. A child is a fresh interpreter (exec, never a
+bare fork) which gets its configuration on standard input and inherits the lock's descriptor. All of it
+runs on the supervisor's loop. Invariant: at most one process per Child at a time, so a role's metrics
+files have one writer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+import structlog
+
+from hms_cache_proxy.config import Config, to_json
+
+log = structlog.get_logger()
+
+BACKOFF_FIRST_S = 0.1  # a worker that was killed is back at once
+BACKOFF_LAST_S = 30.0  # a worker that cannot start does not eat a core
+BACKOFF_FORGET_S = 5.0  # a child that ran longer did start; with
+BACKOFF_FORGET_PAUSES = 10  # times its last pause, too, it is started at once again
+
+
+class Child:
+    """A role (`worker`, `follower`, `metastore`) with an index, and the process that fills it now, if one does."""
+
+    def __init__(
+        self, role: str, index: int, *, lock_fd: int, died: Callable[[str], None], passed: tuple[int, ...] = ()
+    ) -> None:
+        self.role = role
+        self.index = index
+        self.name = f"{role}-{index}" if role == "worker" else role
+        self.restarts = 0
+        self.started_s = 0.0  # time.monotonic() of the last start
+        self._passed = (lock_fd, *passed)  # descriptors it inherits
+        self._died = died
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = asyncio.Event()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that runs now."""
+        return self._process.pid if self._process is not None else None
+
+    async def keep(self, config: Config) -> None:
+        """Run the child, again and again, until `stop`."""
+        pause_s = BACKOFF_FIRST_S
+        while not self._stopping.is_set():
+            try:
+                ended = _how(await self._run_once(config))
+            except OSError as error:  # no process, no memory, no descriptor to be had now
+                ended = f"not started: {error}"
+            if self._stopping.is_set():
+                return
+            if time.monotonic() - self.started_s > max(BACKOFF_FORGET_S, BACKOFF_FORGET_PAUSES * pause_s):
+                pause_s = BACKOFF_FIRST_S
+            self.restarts += 1
+            log.error("child died", child=self.name, ended=ended, restart_in_s=pause_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), pause_s)
+            pause_s = min(pause_s * 2, BACKOFF_LAST_S)
+
+    async def _run_once(self, config: Config) -> int:
+        self.started_s = time.monotonic()
+        process = self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "hms_cache_proxy.processes.child"),
+            *(self.role, str(self.index), str(os.getpid())),
+            stdin=asyncio.subprocess.PIPE,
+            pass_fds=self._passed,
+        )
+        log.info("child started", child=self.name, pid=process.pid)
+        if self._stopping.is_set():  # stop() came while it was being started
+            process.send_signal(signal.SIGTERM)
+        try:
+            await process.communicate(to_json(config))
+            return await process.wait()
+        finally:
+            self._process = None
+            self._died(self.name)
+
+    def stop(self, signal_number: int) -> None:
+        """Tell the process to end (SIGTERM) or end it (SIGKILL); no new one is started."""
+        self._stopping.set()
+        self.send(signal_number)
+
+    def send(self, signal_number: int) -> None:
+        """Signal the process, if one runs."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):  # it ended, and the loop has not heard of it yet
+                self._process.send_signal(signal_number)
+
+
+def _how(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,259 @@
+"""The parent process: starts the children, keeps them alive, ends them in order, and serves HTTP about them.
+
+Job: hold the data directory's lock, reserve the Thrift port, start N workers and the follower (a fresh
+interpreter each, never a bare fork), restart what dies after a growing pause, kill a follower that shows
+no life, drain on SIGTERM or SIGINT. It must not know Thrift or the database: a fault in those is a
+child's, and ends a child at most.
+
+Shutdown is staged and bounded: /readyz says no; SIGTERM to the workers, which stop accepting and finish what
+runs; what is left after `drain_timeout_s` is cut off; then the follower, which until now lifted fences; then
+the embedded metastore, if there is one; then HTTP. A second signal skips the waiting. Children cannot outlive
+this process (see child.py), and they inherit the lock's descriptor, so that the next supervisor waits for the
+last of them. One event loop owns everything here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import os
+import resource
+import signal
+import socket
+import time
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from hms_cache_proxy import __version__
+from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
+from hms_cache_proxy.config import Address, Config, paths
+from hms_cache_proxy.consistency.fences import FenceStore
+from hms_cache_proxy.consistency.processes import started
+from hms_cache_proxy.metrics import SupervisorMetrics
+from hms_cache_proxy.processes import addresses, ports
+from hms_cache_proxy.processes.children import Child
+from hms_cache_proxy.processes.cores import usable_cores
+from hms_cache_proxy.recording import start as recordings
+from hms_cache_proxy.status.flush import Flusher
+from hms_cache_proxy.status.probe import UpstreamProbe
+from hms_cache_proxy.status.view import ProxyView, Stage
+
+log = structlog.get_logger()
+
+FOLLOWER_STOP_S = 10.0  # a step may be in flight; what it has not committed is read again at the next start
+DRAIN_GRACE_S = 2.0  # a worker cuts off what is left at drain_timeout_s; this is for its goodbye
+WATCH_INTERVAL_S = 1.0
+CONNECT_INTERVAL_S = 0.05  # between looks whether a worker accepts yet
+EMBEDDED_LISTEN = Address("127.0.0.1", 0)  # only this proxy needs to reach it
+HTTP_MODULE = "hms_cache_proxy.status.http"
+
+
+def run(config: Config) -> int:
+    """Run until a signal; 0 if everything ended in time, 1 if something had to be killed.
+
+    Raises CacheError when the data directory cannot be had, ConfigError when a port cannot.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:  # the usual soft limit, 1,024, is for programs that call select(2)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with addresses.claimed(config) as directory, ports.reserved(config.listen) as listen:
+        config = replace(config, listen=listen, workers=config.workers or usable_cores())
+        if config.replay:
+            recordings.examine(config.replay)
+            config = config.with_replay()
+        http = ports.bound(config.http, "http")
+        admin = ports.bound(config.admin.listen, "admin.listen")
+        if not config.embedded:
+            return asyncio.run(Supervisor(config, directory.fileno(), http, admin).run())
+        (own,) = ports.bound(EMBEDDED_LISTEN, "embedded")
+        with own:
+            own.listen()  # connections wait until the metastore runs
+            address = Address(EMBEDDED_LISTEN.host, own.getsockname()[1])
+            config = config.with_embedded(address, paths.embedded_database(config))
+            return asyncio.run(Supervisor(config, directory.fileno(), http, admin, own).run())
+
+
+class Supervisor:
+    """All children and the HTTP server of one proxy."""
+
+    def __init__(
+        self,
+        config: Config,
+        lock_fd: int,
+        http: Sequence[socket.socket],
+        admin: Sequence[socket.socket],
+        own: socket.socket | None = None,
+    ) -> None:
+        self._config = config
+        self._lock_fd = lock_fd
+        self._http, self._admin = http, admin
+        self._metrics = SupervisorMetrics(paths.metrics(config), __version__)
+        self._page = StatePage(paths.state(config), create=True)
+        self._fences = self._recover_fences() if config.source != "none" else None
+        self._ttl = self._new_ttl_cache() if config.ttl.enabled else None
+        self._recording = recordings.begin(config) if config.record else None
+        self._workers = [self._child("worker", index) for index in range(config.workers)]
+        self._follower = self._child("follower", 0) if config.source != "none" else None
+        self._metastore = self._embedded(own) if own is not None else None
+        self._children = [child for child in (self._metastore, *self._workers, self._follower) if child is not None]
+        self._probe = UpstreamProbe(config, starting=own is not None)
+        self._view = ProxyView(
+            config,
+            page=self._page,
+            children=self._children,
+            metrics=self._metrics,
+            probe=self._probe,
+            flusher=Flusher(config, self._page, self._fences, self._ttl),
+            ttl=self._ttl,
+            recording=self._recording,
+        )
+        self._stop = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._broken: BaseException | None = None
+
+    def _recover_fences(self) -> FenceStore:
+        """Before any child runs: what a predecessor that was killed left in flight stays fenced."""
+        hold_ns = int(self._config.upstream_options.request_timeout_s * 1e9)
+        return FenceStore.recover(paths.fences(self._config), self._page, hold_ns=hold_ns)
+
+    def _new_ttl_cache(self) -> TtlCache:
+        """What an earlier run has loaded is of a time that nobody knows."""
+        return TtlCache.create(paths.ttl(self._config), bounds_of(self._config.ttl), started)
+
+    def _child(self, role: str, index: int) -> Child:
+        return Child(role, index, lock_fd=self._lock_fd, died=self._metrics.died)
+
+    def _embedded(self, own: socket.socket) -> Child:
+        """The metastore as a child; it gets its listening socket, which outlives it, and its number as the index."""
+        number = own.fileno()
+        return Child("metastore", number, lock_fd=self._lock_fd, died=lambda _: None, passed=(number,))
+
+    async def run(self) -> int:
+        """Serve until a signal, then drain; see `run` of the module."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled, signal.Signals(number).name)
+        keepers = {child: self._spawn(self._keep(child), child.name) for child in self._children}
+        watchers = [
+            self._spawn(self._watch_relay(), "watch relay"),
+            self._spawn(self._watch_follower(), "watch follower"),
+            self._spawn(self._probe.watch(), "watch upstream"),
+        ]
+        http = await asyncio.to_thread(importlib.import_module, HTTP_MODULE)  # takes longer than a child's start
+        async with http.HttpServer(self._config, self._view, http=self._http, admin=self._admin):
+            self._announce()
+            await self._stop.wait()
+            in_time = await self._drain(keepers)
+            for task in watchers:
+                task.cancel()
+            await asyncio.wait([*watchers, *keepers.values()])
+        if self._fences is not None:
+            self._fences.close(clean=True)
+        for opened in (self._ttl, self._recording):
+            if opened is not None:
+                opened.close()
+        if self._broken is not None:
+            raise self._broken
+        log.info("stopped", in_time=in_time)
+        return 0 if in_time else 1
+
+    async def _keep(self, child: Child) -> None:
+        """Keep a child alive; the follower of an embedded metastore begins when that has made its database."""
+        while child is self._follower and self._metastore is not None and not self._stop.is_set():
+            if self._probe.answered:
+                break
+            await asyncio.sleep(CONNECT_INTERVAL_S)
+        await child.keep(self._config)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._task_ended)
+        return task
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        """A task that raised is a bug of the supervisor: drain, then fail with it, rather than limp on unseen."""
+        if not task.cancelled() and task.exception() is not None and self._broken is None:
+            self._broken = task.exception()
+            self._stop.set()
+
+    def _announce(self) -> None:
+        facts: dict[str, object] = {
+            "pid": os.getpid(),
+            "listen": str(self._config.listen),
+            "http": str(_address(self._config.http, self._http)),
+            "admin": str(_address(self._config.admin.listen, self._admin)),
+        }
+        addresses.announce(self._config, facts)
+        upstream = [address.uri for address in self._config.upstream]
+        log.info("started", version=__version__, workers=len(self._workers), upstream=upstream, **facts)
+
+    def _signalled(self, name: str) -> None:
+        if self._stop.is_set():
+            log.warning("stopping at once", signal=name)
+            self._hurry.set()
+        else:
+            log.info("draining", signal=name, timeout_s=self._config.drain_timeout_s)
+            self._view.stage = Stage.DRAINING
+            self._stop.set()
+
+    async def _drain(self, keepers: dict[Child, asyncio.Task[None]]) -> bool:
+        self._view.stage = Stage.DRAINING
+        tasks = [keepers[child] for child in self._workers]
+        in_time = await self._end(tasks, self._workers, self._config.drain_timeout_s + DRAIN_GRACE_S)
+        if self._follower is not None:
+            in_time &= await self._end([keepers[self._follower]], [self._follower], FOLLOWER_STOP_S)
+        if self._metastore is not None:
+            in_time &= await self._end([keepers[self._metastore]], [self._metastore], FOLLOWER_STOP_S)
+        return in_time
+
+    async def _end(self, tasks: list[asyncio.Task[None]], children: list[Child], timeout_s: float) -> bool:
+        """SIGTERM, and SIGKILL after `timeout_s` or at a second signal; True if that was not needed."""
+        for child in children:
+            child.stop(signal.SIGTERM)
+        ended = asyncio.ensure_future(asyncio.wait(tasks))
+        hurry = asyncio.create_task(self._hurry.wait(), name="hurry")
+        await asyncio.wait([ended, hurry], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        in_time = ended.done()
+        hurry.cancel()
+        for child in children:
+            if child.pid is not None:
+                log.warning("killing", child=child.name, pid=child.pid)
+                child.stop(signal.SIGKILL)
+        await ended
+        return in_time
+
+    async def _watch_relay(self) -> None:
+        """Ready as soon as a worker accepts; not ready while none runs."""
+        address = self._config.listen
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.host, address.host)
+        while True:
+            if not any(worker.pid for worker in self._workers):
+                self._view.accepting = False
+            elif not self._view.accepting:
+                with contextlib.suppress(OSError):  # refused: no worker listens yet
+                    _, writer = await asyncio.open_connection(host, address.port)
+                    writer.close()
+                    self._view.accepting = True
+            await asyncio.sleep(CONNECT_INTERVAL_S)
+
+    async def _watch_follower(self) -> None:
+        """Kill a follower whose heartbeat stands still; `Child.keep` starts the next."""
+        limit_s = self._config.follower.hung_after_s
+        while self._follower is not None:
+            beat_s = max(self._page[Slot.HEARTBEAT_NS] / 1e9, self._follower.started_s)
+            silent_s = time.monotonic() - beat_s
+            if self._follower.pid is not None and silent_s > limit_s:
+                log.error("follower hangs, killing it", pid=self._follower.pid, silent_s=round(silent_s, 1))
+                self._follower.send(signal.SIGKILL)
+            await asyncio.sleep(WATCH_INTERVAL_S)
+        await asyncio.Event().wait()
+
+
+def _address(wanted: Address, sockets: Sequence[socket.socket]) -> Address:
+    """As it was asked for, with the port that was had."""
+    return Address(wanted.host, sockets[0].getsockname()[1])

@@ -1,0 +1,100 @@
+"""POST /admin/flush: fence the named objects and have the follower read them anew.
+
+A flush is a fence that is born finite: from the moment it is answered, calls about the objects go to the
+metastore, until a step of the follower that began later has read them. It works on objects that do not
+exist: a table that was created behind the log's back is found by it. Where the log is followed it is as coarse
+as targets are: a partition's flush reads its whole table. In TTL mode it forgets that partition, and what lists
+say of it. Owner: threads of the supervisor; a lock keeps flushes apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.cache.reader import CacheReader
+from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.ttl import TtlCache
+from hms_cache_proxy.config import Config, paths
+from hms_cache_proxy.consistency.fences import FenceStore
+from hms_cache_proxy.consistency.names import write_name
+from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.methods.ttl.members import flushed
+
+WAIT_S = 5.0  # how long the answer waits for the reload; the fence holds however long that takes
+_POLL_S = 0.005
+
+
+class Flusher:
+    """`fences` is None where no log is followed, `ttl` where nothing is cached by time."""
+
+    def __init__(self, config: Config, page: StatePage, fences: FenceStore | None, ttl: TtlCache | None) -> None:
+        self._config = config
+        self._page = page
+        self._fences = fences
+        self._ttl = ttl
+        self._lock = threading.Lock()
+
+    def flush(self, catalog: str, database: str | None, table: str | None, partition: str | None) -> dict[str, object]:
+        """Targets, ticket, and whether the reload is done; CacheError if nothing is cached here at all."""
+        if self._fences is None and self._ttl is None:
+            raise CacheError("nothing is cached: store = none")
+        owner = write_name(catalog.encode()) or b""
+        where = write_name(database.encode()) if database is not None else None
+        which = write_name(table.encode()) if table is not None else None
+        names = self._targets(owner, where, which)
+        if self._ttl is not None:
+            if partition is not None and where is not None and which is not None:
+                self._ttl.invalidate(flushed((owner, where, which), partition.encode()))
+            else:
+                self._ttl.invalidate(names)
+        if self._fences is None:
+            return {"targets": len(set(names)), "ticket": 0, "done": True}
+        with self._lock:
+            self._fences.ticket(names)
+            ticket = self._fences.fence_now(names)  # a later number: lifted when the reload is done too
+        self._wake()
+        deadline = time.monotonic() + WAIT_S
+        while self._page[Slot.DONE_TICKET] < ticket and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        return {"targets": len(set(names)), "ticket": ticket, "done": self._page[Slot.DONE_TICKET] >= ticket}
+
+    def _targets(self, catalog: bytes, database: bytes | None, table: bytes | None) -> list[bytes]:
+        if database is None:
+            return [targets.ALL]
+        if table is not None:
+            return _of_table(catalog, database, table)
+        whole = [targets.databases(catalog), targets.database(catalog, database)]
+        whole += [targets.tables(catalog, database), targets.FUNCTIONS]
+        if self._fences is None:
+            return whole  # in TTL mode what is read of a table depends on its database
+        for name in self._cached(catalog, database):
+            whole += _of_table(catalog, database, name)
+        return whole
+
+    def _cached(self, catalog: bytes, database: bytes) -> list[bytes]:
+        """Tables of the database that the cache has; the others are read when they are asked for."""
+        reader = CacheReader(paths.cache(self._config), self._page)
+        try:
+            with reader.snapshot() as snapshot:
+                return [name for name, *_ in snapshot.table_list(catalog, database) or []]
+        finally:
+            reader.close()
+
+    def _wake(self) -> None:
+        """Any byte means "look now"; one that is lost is made good by the follower's own clock."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as wake, contextlib.suppress(OSError):
+            wake.setblocking(False)
+            wake.sendto(b"\n", str(paths.follower_socket(self._config)))
+
+
+def _of_table(catalog: bytes, database: bytes, table: bytes) -> list[bytes]:
+    """The table, its partitions wholesale, and its place in the list of tables."""
+    return [
+        targets.table(catalog, database, table),
+        targets.partitions(catalog, database, table),
+        targets.tables(catalog, database),
+    ]

@@ -1,0 +1,185 @@
+"""What HTTP tells about the proxy: `ProxyView` reads the state page and the children; a flush writes a
+ticket.
+
+Owner: the supervisor's loop; `metrics` and `flush` run in a thread. `status` must not wait for a child,
+the metastore or the database: the answer to "what is wrong" has to come when everything is.
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+import structlog
+
+from hms_cache_proxy import __version__
+from hms_cache_proxy.cache.mode import BY_TIME, ModeReason
+from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
+from hms_cache_proxy.cache.ttl import TtlCache
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.errors import ConfigError
+from hms_cache_proxy.metrics import SupervisorMetrics
+from hms_cache_proxy.recording.file import RecordingFile
+from hms_cache_proxy.recording.format import FileHeader, State
+from hms_cache_proxy.status.flush import Flusher
+from hms_cache_proxy.status.probe import UpstreamProbe
+
+log = structlog.get_logger()
+
+BY_TIME_TEXT = "TTL mode: answers are given for a time, as no notification log is followed"
+
+
+class Stage(enum.Enum):
+    RUNNING = "running"
+    DRAINING = "draining"
+
+
+class ChildProcess(Protocol):
+    """What is told of a child of the supervisor."""
+
+    role: str
+    restarts: int
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that runs now; None while none does."""
+
+
+class ProxyView:
+    """Implements http.View."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        page: StatePage,
+        children: Sequence[ChildProcess],
+        metrics: SupervisorMetrics,
+        probe: UpstreamProbe,
+        flusher: Flusher,
+        ttl: TtlCache | None,
+        recording: RecordingFile | None,
+    ) -> None:
+        self._config = config
+        self._page = page
+        self._children = children
+        self._metrics = metrics
+        self._probe = probe
+        self._flusher = flusher
+        self._ttl = ttl
+        self._recording = recording
+        self._started_s = time.monotonic()
+        self.stage = Stage.RUNNING
+        self.accepting = False  # a worker listens
+
+    def not_ready(self) -> str | None:
+        if self.stage is Stage.DRAINING:
+            return "draining"
+        if not self.accepting:
+            return "no worker accepts connections yet"
+        if self._config.ready_when == "prewarmed" and not self._page.prewarmed:
+            return "prewarm is not done"
+        return None
+
+    def status(self) -> dict[str, object]:
+        page = self._page
+        not_ready = self.not_ready()
+        return {
+            "version": __version__,
+            "uptime_s": round(time.monotonic() - self._started_s, 1),
+            "ready": not_ready is None,
+            "not_ready": not_ready,
+            "mode": self._mode(),
+            "mode_reason": self._mode_reason().label,
+            "mode_text": BY_TIME_TEXT if self._mode() == "ttl" else self._mode_reason().text,
+            "consistency": self._config.consistency,
+            "cursor_event_id": page[Slot.CURSOR],
+            "upstream_event_id": page[Slot.UPSTREAM_EVENT],
+            "confirmed_ms_ago": _ms_ago(page[Slot.BEGAN_NS]),
+            "prewarm": {
+                "done": page.prewarmed,
+                "tables_done": page[Slot.PREWARM_TABLES_DONE],
+                "tables_total": page[Slot.PREWARM_TABLES_TOTAL],
+                "partitions_done": page[Slot.PREWARM_PARTITIONS_DONE],
+            },
+            "objects": {
+                "databases": page[Slot.DATABASES],
+                "tables": page[Slot.TABLES],
+                "partitions": page[Slot.PARTITIONS],
+                "transactional_tables": page[Slot.TRANSACTIONAL_TABLES],
+                "tables_being_written": page[Slot.TABLES_BEING_WRITTEN],
+            },
+            "cache_bytes": page[Slot.CACHE_BYTES],
+            "ttl": None if self._ttl is None else _sizes(self._ttl),
+            "recording": self._recording_facts(),
+            "upstream": self._probe.facts(),
+            "workers": self._running("worker"),
+            "follower": self._running("follower"),
+        }
+
+    def metrics(self) -> bytes:
+        for role in ("worker", "follower"):
+            running = sum(child.pid is not None for child in self._children if child.role == role)
+            self._metrics.running.labels(role).set(running)
+        return self._metrics.render()
+
+    def flush(self, catalog: str, database: str | None, table: str | None, partition: str | None) -> dict[str, object]:
+        return self._flusher.flush(catalog, database, table, partition)
+
+    def _running(self, role: str) -> dict[str, int]:
+        children = [child for child in self._children if child.role == role]
+        return {
+            "wanted": len(children),
+            "running": sum(child.pid is not None for child in children),
+            "restarts": sum(child.restarts for child in children),
+        }
+
+    def _recording_facts(self) -> dict[str, object] | None:
+        if self._recording is None:
+            return None
+        try:
+            header = self._recording.header()
+        except ConfigError as error:  # somebody has written to it
+            header = FileHeader(0, 1)
+            log.warning("the recording cannot be read", error=str(error))
+        left_s = max(0.0, header.until_ms / 1000 - time.time()) if header.until_ms else None
+        active = header.state is State.OPEN and left_s != 0
+        return {
+            "file": self._recording.path,
+            "active": active,
+            "results": header.records,
+            "bytes": header.end,
+            "left_s": None if left_s is None else round(left_s, 1),
+        }
+
+    def _mode(self) -> str:
+        if self._config.replay:
+            return "replay"
+        if self._page[Slot.SERVE_MODE] == MODE_SERVE and not self._unconfirmed():
+            return "cache"
+        return "ttl" if self._config.ttl.enabled and self._mode_reason() in BY_TIME else "relay"
+
+    def _mode_reason(self) -> ModeReason:
+        if self._config.replay:
+            return ModeReason.REPLAY
+        if self._config.source == "none":
+            return ModeReason.NO_STORE  # there is no follower to say so
+        reason = ModeReason(self._page[Slot.MODE_REASON])
+        return ModeReason.UNCONFIRMED if reason is ModeReason.SERVING and self._unconfirmed() else reason
+
+    def _unconfirmed(self) -> bool:
+        """Whether readers relay as the follower is stuck (gate.Reason.UNCONFIRMED)."""
+        age_ms = _ms_ago(self._page[Slot.BEGAN_NS])
+        stuck = age_ms is not None and age_ms > self._config.max_unconfirmed_ms
+        return stuck and self._config.consistency != "eventual"
+
+
+def _sizes(cache: TtlCache) -> dict[str, dict[str, int]]:
+    """What TTL mode has, by kind."""
+    return {kind.label: {"entries": size.entries, "bytes": size.bytes} for kind, size in cache.sizes().items()}
+
+
+def _ms_ago(then_ns: int) -> int | None:
+    return (time.monotonic_ns() - then_ns) // 1_000_000 if then_ns else None

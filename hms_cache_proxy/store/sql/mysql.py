@@ -1,0 +1,298 @@
+"""MySQL and MariaDB: connecting, read-only repeatable snapshots, rows.
+
+Job: with sql_mysql_pieces everything that is theirs, behind one class with the methods of sql_postgres.Postgres. Must
+not know: the metastore's tables. Text arrives as UTF-8 bytes, never decoded, whatever its column's character set is.
+
+Invariants: only SELECTs; every error of the driver becomes a StoreError with its cause, and drops the connection. A
+snapshot is what InnoDB calls a consistent one: it begins at START TRANSACTION, which only warns where the isolation
+level does not allow that, so a warning is an error here. So is an aggregate that the server cut.
+Owner: the store's one thread. Needs MariaDB 10.6 or MySQL 8.0 (JSON_TABLE).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pymysql
+from pymysql.constants import CLIENT, FIELD_TYPE
+from pymysql.converters import escape_string
+from pymysql.cursors import SSCursor
+from sqlalchemy.engine import URL
+
+from hms_cache_proxy.errors import StoreError, Unfit
+from hms_cache_proxy.store.sql.common import CommonDatabase, Row, Server, TablePrivileges
+from hms_cache_proxy.store.sql.mysql_pieces import EXACT, MySQLPieces, TextColumn
+
+_BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY;"
+_SESSION = (
+    "SET SESSION sql_mode = 'ANSI_QUOTES', group_concat_max_len = 1073741824, max_sort_length = 4096, "
+    "{timeout};"  # a name of 767 characters is 3,068 bytes at most
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+)
+_COLUMNS = """
+SELECT TABLE_NAME, COLUMN_NAME, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA = DATABASE() AND COLLATION_NAME IS NOT NULL"""
+_SERVER = "SELECT VERSION(), CURRENT_USER(), DATABASE()"
+_REPLICA = """
+SHOW GLOBAL VARIABLES WHERE Variable_name IN ('read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on')"""
+_PRIVILEGES = """
+SELECT TABLE_NAME, MIN(FIND_IN_SET('select', PRIVILEGES) > 0),
+  MAX(FIND_IN_SET('insert', PRIVILEGES) > 0 OR FIND_IN_SET('update', PRIVILEGES) > 0)
+FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() GROUP BY TABLE_NAME"""
+_NAMES = (("DBS", "NAME"), ("TBLS", "TBL_NAME"), ("PARTITIONS", "PART_NAME"), ("PARTITION_KEY_VALS", "PART_KEY_VAL"))
+_PARTITION_NAMES = _NAMES[2:]
+_HIGHEST = {"latin1": 0xFF, "utf8mb3": 0x10FFFF, "utf8": 0x10FFFF, "utf8mb4": 0x10FFFF}
+"""Characters up to here are ordered by a _bin collation as their UTF-8 bytes are; ASCII is everywhere."""
+
+_ODD_NAME = re.compile(rb"[^\n]*(?: (?:[/\n]|\Z)|%[01]|=[^/\n]{257}|[^\n]{767})[^\n]*")
+"""A blank at the end of a value, a control character, and what may have been cut: a value has room for 256 characters,
+a name for 767, and a metastore's connection need not be strict."""
+_SHOWN = 100  # characters of a name in a message
+_CONNECT_LEAST_S, _CONNECT_MOST_S = 2, 10
+_DEAD_S = 10.0  # a server that ends statements at their time says so within this
+_STREAMED = 50_000
+_CUT = 1260  # ER_CUT_VALUE_GROUP_CONCAT
+_OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0)}
+_OPTIONS = ("ssl_ca", "ssl_cert", "ssl_key", "ssl_verify_cert", "ssl_verify_identity", "unix_socket")
+_INTEGERS = (FIELD_TYPE.TINY, FIELD_TYPE.SHORT, FIELD_TYPE.LONG, FIELD_TYPE.INT24, FIELD_TYPE.LONGLONG)
+_DECODERS: dict[int, Callable[[bytes], object]] = {
+    **dict.fromkeys(_INTEGERS, int),
+    FIELD_TYPE.BIT: lambda value: int.from_bytes(value, "big"),
+    FIELD_TYPE.FLOAT: float,
+    FIELD_TYPE.DOUBLE: float,
+    FIELD_TYPE.NEWDECIMAL: lambda value: int(value) if value.lstrip(b"-").isdigit() else float(value),
+}
+
+
+class MySQL(MySQLPieces, CommonDatabase):
+    """One connection, made when needed and made anew after an error."""
+
+    def __init__(self, url: URL, *, statement_timeout_s: float, answered: Callable[[], None]) -> None:
+        super().__init__()
+        options = {key: value for key, value in url.query.items() if key != "charset"}
+        unknown = sorted(options.keys() - set(_OPTIONS))
+        if unknown:
+            raise StoreError(f"store_url has {unknown[0]!r} after the ?; understood are {', '.join(_OPTIONS)}")
+        connect_s = max(_CONNECT_LEAST_S, min(_CONNECT_MOST_S, int(statement_timeout_s)))
+        self._arguments: dict[str, Any] = {
+            **options,
+            "host": url.host or "127.0.0.1",
+            "port": url.port or 3306,
+            "user": url.username,
+            "password": url.password or "",
+            "database": url.database,
+            "charset": "utf8mb4",
+            "use_unicode": False,
+            "conv": _DECODERS,
+            "autocommit": True,
+            "client_flag": CLIENT.MULTI_STATEMENTS,
+            "connect_timeout": connect_s,
+            "read_timeout": connect_s,
+            "write_timeout": statement_timeout_s + _DEAD_S,
+            "program_name": "hms-cache-proxy",
+        }
+        self._place = f"{url.database or ''} at {url.host or 'this machine'}:{url.port or 3306}"
+        self._statement_timeout_s = statement_timeout_s
+        self._answered = answered
+        self._connection: Any = None  # PyMySQL's, kept across snapshots
+
+    # -- life of a connection and a snapshot
+
+    def _commit(self) -> None:
+        self._execute("COMMIT")
+
+    def close(self) -> None:
+        """Close the connection; the next use makes a new one."""
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            if connection.open:
+                connection._force_close()  # close() would send a farewell, and wait where the server is gone
+
+    def rows(self, statement: str, **parameters: object) -> list[Row]:
+        """All rows of a compiled statement."""
+        return self._execute(self._with(statement, parameters))
+
+    def stream(self, statement: str, **parameters: object) -> Iterator[list[Row]]:
+        """The rows in batches, without the whole result in memory. To be used up before the next statement."""
+        query = self._with(statement, parameters)
+        try:
+            with self._open().cursor(SSCursor) as cursor:
+                cursor.execute(query)
+                while batch := list(cursor.fetchmany(_STREAMED)):
+                    self._answered()
+                    yield batch
+        except pymysql.Error as error:
+            raise self._failed(error) from error
+
+    def pairs_parameters(self, firsts: Sequence[str], seconds: Sequence[str]) -> dict[str, object]:
+        """The parameters of pairs()."""
+        return {"pairs": json.dumps(list(zip(firsts, seconds, strict=True)), ensure_ascii=False)}
+
+    def _with(self, statement: str, parameters: dict[str, object]) -> str:
+        """The statement with its parameters written into it."""
+        compared = self.compared(statement)
+        literals = {}
+        for name, value in parameters.items():
+            literals[name] = _literal(value, compared.get(name))
+            literals[name + EXACT] = _literal(value, None)
+        return statement % literals
+
+    def _open(self) -> Any:
+        if self._connection is None:
+            if self._in_snapshot:
+                raise StoreError(f"the metastore's database, {self._place}: the snapshot ended with its connection")
+            connection: Any = pymysql.connect(**self._arguments)
+            connection._read_timeout = self._statement_timeout_s + _DEAD_S  # so far it was that of connecting
+            self._answered()
+            self._connection = connection
+            version = str(connection.get_server_info())
+            self._check_version(version)
+            with connection.cursor() as cursor:
+                cursor.execute(_SESSION.format(timeout=self._timeout(version)))
+                while cursor.nextset():
+                    pass
+        return self._connection
+
+    def _timeout(self, version: str) -> str:
+        if "MariaDB" in version:
+            return f"max_statement_time = {self._statement_timeout_s}"
+        return f"max_execution_time = {int(self._statement_timeout_s * 1000)}"
+
+    def _check_version(self, version: str) -> None:
+        product, number = _product(version)
+        if number < _OLDEST[product]:
+            self.close()
+            oldest = ", ".join(f"{name} {major}.{minor}" for name, (major, minor) in _OLDEST.items())
+            raise StoreError(f"the metastore's database, {self._place}, is {product} {version}; needed is {oldest}")
+
+    def _begin(self, first: str) -> list[Row]:
+        try:
+            with self._open().cursor() as cursor:
+                cursor.execute(_BEGIN + first % {})
+                ignored = cursor.warning_count
+                cursor.nextset()
+                rows = list(cursor.fetchall())
+        except pymysql.Error as error:
+            raise self._failed(error) from error
+        if ignored:
+            self.close()
+            raise StoreError(
+                f"the metastore's database, {self._place}, gives no consistent snapshot: isolation level"
+                " REPEATABLE READ and tables in InnoDB are needed"
+            )
+        self._answered()
+        return rows
+
+    def _execute(self, query: str) -> list[Row]:
+        try:
+            with self._open().cursor() as cursor:
+                cursor.execute(query)
+                rows = list(cursor.fetchall())
+                if cursor.warning_count:
+                    cursor.execute("SHOW WARNINGS")
+                    self._refuse_cut({row[1] for row in cursor.fetchall()})
+        except pymysql.Error as error:
+            raise self._failed(error) from error
+        self._answered()
+        return rows
+
+    def _refuse_cut(self, warnings: set[int]) -> None:
+        if _CUT in warnings:
+            raise Unfit(
+                f"the metastore's database, {self._place}, cannot put an object into one row: its parameters or columns"
+                " are longer than the server's max_allowed_packet, which can be raised"
+            )
+
+    def _failed(self, error: pymysql.Error) -> StoreError:
+        self.close()
+        text = " ".join(str(part) for part in error.args) or type(error).__name__
+        return StoreError(f"the metastore's database, {self._place}: {text}")
+
+    # -- what the database is
+
+    @property
+    def isolation(self) -> str:
+        """A statement that tells the isolation level, in PostgreSQL's words."""
+        self._open()
+        product, number = _product(self._connection.get_server_info())
+        old = product == "MariaDB" and number < (11, 1)
+        return f"SELECT REPLACE(LOWER(@@{'tx' if old else 'transaction'}_isolation), '-', ' ')"
+
+    def binary_collation(self) -> bool:
+        """Does the database order and tell apart names by their bytes? To be asked before statements are made."""
+        found = [tuple(part.decode() for part in row) for row in self.rows(_COLUMNS)]
+        self.columns = {(table.upper(), name.upper()): TextColumn(*how) for table, name, *how in found}
+        self.is_binary = all(key in self.columns and self.columns[key].is_binary for key in _NAMES)
+        return self.is_binary
+
+    @staticmethod
+    def under_way() -> tuple[int, int] | None:
+        """Nothing: which transactions run is for accounts with PROCESS to see."""
+        return None
+
+    def incomparable(self, names: Sequence[bytes]) -> str | None:
+        """Why partitions of these names cannot be told apart and ordered by bytes; None if they can.
+
+        Its collations ignore blanks at the end, and take any character below a blank for less than an end. A value
+        that was cut is shown cut by some calls, and filtered by what is left of it.
+        """
+        kinds = [self.columns.get(key, TextColumn("", "")) for key in _PARTITION_NAMES]
+        for kind in kinds:
+            if not kind.is_binary:
+                return f"the database compares partition names by {kind.collation or 'an unknown collation'}"
+        joined = b"\n".join(names)
+        odd = _ODD_NAME.search(joined)
+        if odd is not None:
+            return f"the database does not hold and compare {odd[0].decode(errors='replace')[:_SHOWN]!r} by its bytes"
+        if not joined.isascii():
+            highest = min(_HIGHEST.get(kind.charset, 0x7F) for kind in kinds)
+            for name in names:
+                if max(map(ord, name.decode())) > highest:
+                    return f"the database does not order {name.decode()[:_SHOWN]!r} by its bytes"
+        return None
+
+    def server(self) -> Server:
+        """What server and account this is."""
+        ((version, account, database),) = self.rows(_SERVER)
+        variables = {name.decode(): value for name, value in self.rows(_REPLICA)}
+        replica = any(value not in (b"OFF", b"0") for value in variables.values())
+        version, account, database = ((text or b"").decode() for text in (version, account, database))
+        return Server(version, account, database, database, replica, _product(version)[0])
+
+    def privileges(self, tables: Sequence[str]) -> list[TablePrivileges]:
+        """What the account may do with each of the tables.
+
+        One that it may do nothing with looks like one that is not there: such are called missing only if all are.
+        """
+        folds = self.rows("SELECT @@lower_case_table_names")[0][0] != 0
+        found = {name.decode(): row for name, *row in self.rows(_PRIVILEGES)}
+        known = {name: found.get(name.lower() if folds else name) for name in tables}
+        exists = any(known.values())
+        return [
+            TablePrivileges(name, exists, bool(row and row[0]), bool(row and row[1])) for name, row in known.items()
+        ]
+
+
+def _product(version: str) -> tuple[str, tuple[int, ...]]:
+    """Name of the product, and the first two numbers of its version."""
+    numbers = re.findall(r"\d+\.\d+", version.removeprefix("5.5.5-"))  # what MariaDB says first, for old replicas
+    return (
+        "MariaDB" if "MariaDB" in version else "MySQL",
+        tuple(int(part) for part in numbers[0].split(".")) if numbers else (0, 0),
+    )
+
+
+def _literal(value: object, kind: TextColumn | None) -> str:
+    """A parameter in a statement; `kind`: of the column that it is compared with."""
+    if isinstance(value, str):
+        text = f"'{escape_string(value)}'"
+        if kind is None or value.isascii() or kind.charset == "utf8mb4":
+            return text
+        return f"CONVERT(_utf8mb4{text} USING {kind.charset}) COLLATE {kind.collation}"
+    if isinstance(value, int):
+        return str(int(value))
+    assert isinstance(value, list | tuple), f"a parameter of type {type(value).__name__}"
+    return "(" + ",".join(_literal(item, kind) for item in value) + ")"

@@ -1,0 +1,226 @@
+"""Pieces of MySQL and MariaDB statements: conditions on lists, wire bytes made by the server.
+
+Job: what sql_pieces does for PostgreSQL, with the same methods. Must not know: connections, the metastore's tables.
+
+Text. Hive's script makes latin1 columns with the collation latin1_bin, some tables latin1_swedish_ci, and operators
+change columns to utf8. So a column is compared twice: by its own collation, which its index knows, and by the UTF-8
+bytes, which tell names apart that differ in case, accents or trailing blanks. A text that is not ASCII is converted to
+the column's character set before it is compared: what that set lacks would end the statement (error 1267).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    BindParameter,
+    ClauseElement,
+    ColumnElement,
+    LargeBinary,
+    Subquery,
+    Table,
+    and_,
+    bindparam,
+    case,
+    cast,
+    column,
+    func,
+    literal_column,
+    null,
+    select,
+    text,
+)
+from sqlalchemy import Column as TableColumn
+from sqlalchemy.dialects import mysql
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql import visitors
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.elements import BinaryExpression
+from sqlalchemy.sql.functions import FunctionElement
+
+from hms_cache_proxy.store.sql.common import ByIds, Column, CommonPieces, Server
+
+_DIALECT = mysql.dialect(paramstyle="pyformat")
+_EMPTY: Column = literal_column("_binary''")
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """How a column holds text."""
+
+    charset: str
+    collation: str
+
+    @property
+    def is_binary(self) -> bool:
+        """Does it tell apart and order what differs in more than trailing blanks?"""
+        return self.collation.endswith("_bin") or self.collation == "binary"
+
+
+class MySQLPieces(CommonPieces):
+    """Makes statements and parts of them. `columns`: (table, column) to how it holds text, in upper case."""
+
+    is_binary = False
+    folds_names = False
+    exact_text = False
+
+    def __init__(self) -> None:
+        self.columns: dict[tuple[str, str], TextColumn] = {}
+        self._compared: dict[str, dict[str, TextColumn]] = {}  # statement: parameters compared with a column
+
+    def compile(self, statement: ClauseElement) -> str:
+        """The text of a Core statement for rows() and stream()."""
+        compiled = str(statement.compile(dialect=_DIALECT))
+        compared = {}
+        for part in visitors.iterate(statement):
+            if isinstance(part, BinaryExpression) and isinstance(part.right, BindParameter):
+                kind = self._kind(part.left)
+                if kind is not None:
+                    compared[part.right.key] = kind
+        self._compared[compiled] = compared
+        return compiled
+
+    def compared(self, statement: str) -> dict[str, TextColumn]:
+        """Parameters of a compiled statement that are compared with a column of text."""
+        return self._compared.get(statement, {})
+
+    def among_ids(self, column: Column, name: str) -> ColumnElement[bool]:
+        """As a list."""
+        return _among(column, name)
+
+    @staticmethod
+    def id_list(ids: Iterable[int]) -> object:
+        """As the driver takes it."""
+        return list(ids)
+
+    @staticmethod
+    def among_texts(of: Column, name: str) -> ColumnElement[bool]:
+        """The column is one of the texts of parameter `name`."""
+        return and_(_among(of, name), _among(utf8(of), f"{name}{EXACT}"))
+
+    @staticmethod
+    def is_text(of: Column, name: str) -> ColumnElement[bool]:
+        """The column is the text of parameter `name`."""
+        return and_(of == bindparam(name), utf8(of) == bindparam(f"{name}{EXACT}"))
+
+    def pairs(self, first: Column, second: Column) -> Subquery:
+        """A table of two columns, `first` and `second`: the parameter pairs_parameters(), texts like those columns."""
+        kinds = []
+        for of in (first, second):
+            kind = self._kind(of) or TextColumn("utf8mb4", "utf8mb4_bin")
+            kinds.append(f"VARCHAR(256) CHARACTER SET {kind.charset} COLLATE {kind.collation}")
+        return (
+            text(
+                "SELECT `first`, `second` FROM JSON_TABLE(:pairs, '$[*]' COLUMNS("
+                f"`first` {kinds[0]} PATH '$[0]', `second` {kinds[1]} PATH '$[1]')) AS listed"
+            )
+            .columns(column("first"), column("second"))
+            .subquery("wanted")
+        )
+
+    def bytewise(self, of: Column) -> Column:
+        """The column, compared and ordered by its UTF-8 bytes.
+
+        A _bin collation nearly does so, and its index is used: incomparable() tells which names it takes otherwise.
+        """
+        kind = self._kind(of)
+        return of if kind is not None and kind.is_binary else utf8(of)
+
+    def _kind(self, of: Column) -> TextColumn | None:
+        """How a table's column holds text; None for anything else."""
+        if isinstance(of, TableColumn) and of.table is not None:
+            return self.columns.get((of.table.name.upper(), of.name.upper()))
+        return None
+
+    @staticmethod
+    def digest(of: Column) -> Column:
+        """A hash of a long text, made by the server."""
+        return func.md5(of)
+
+    @staticmethod
+    def mark(table: Table, most: int) -> Column:
+        """NULL: nothing in a row tells that it was changed and changed back."""
+        return null()
+
+    @staticmethod
+    def string(of: Column) -> Column:
+        """Wire bytes of a string: length and bytes; NULL for NULL."""
+        data = utf8(of)
+        return func.concat(_int4(func.length(data)), data)
+
+    @classmethod
+    def struct(cls, fields: dict[int, Column]) -> Column:
+        """Wire bytes of a struct of strings; a NULL is an unset field."""
+        parts: list[Column] = []
+        for number, of in fields.items():
+            head: Column = literal_column(f"x'0b{number:04x}'")
+            parts.append(case((of.is_(None), _EMPTY), else_=func.concat(head, cls.string(of))))
+        return func.concat(*parts, literal_column("x'00'"))
+
+    @classmethod
+    def counted(cls, item: Column, present: Column, order: Column | None = None) -> Column:
+        """Aggregate: the number of rows where `present` is not NULL, then the bytes of the items that are not."""
+        joined = _Joined(item) if order is None else _Joined(item, order)
+        return func.concat(_int4(func.count(present)), func.coalesce(joined, _EMPTY))
+
+    def account_script(self, account: str) -> str:
+        """The statement that makes an account."""
+        return f"CREATE USER {_account(account)} IDENTIFIED BY '...';\n"
+
+    def grant_script(self, server: Server, tables: Sequence[str]) -> str:
+        """Statements for the database's owner that let the account read these tables, and nothing else."""
+        to, database = _account(server.account), quoted(server.database)
+        return "".join(f"GRANT SELECT ON {database}.{quoted(name)} TO {to};\n" for name in tables)
+
+    def maps_by_ids(self, owner: Column, key: Column, value: Column) -> ByIds:
+        """(owner, items of its map<string,string> without the two type bytes), for rows_by_ids().
+
+        Pairs with NULL are left out. The items are in order of their keys, so that equal maps are equal bytes.
+        """
+        item = func.concat(self.string(key), self.string(value))
+        return self.by_ids(
+            lambda among: select(owner, self.counted(item, value, key)).where(among(owner)).group_by(owner)
+        )
+
+
+class _Joined(FunctionElement[bytes]):
+    """Aggregate: the items one after the other, in the order of a second argument."""
+
+    inherit_cache = True
+
+
+@compiles(_Joined, "mysql")
+def _compile_joined(joined: _Joined, compiler: SQLCompiler, **options: Any) -> str:
+    parts = [compiler.process(part, **options) for part in joined.clauses]
+    return f"group_concat({' ORDER BY '.join(parts)} SEPARATOR '')"
+
+
+EXACT = "_exact"
+"""End of the name of a parameter that is compared by bytes: its value is that of the one without."""
+
+
+def quoted(name: str) -> str:
+    """An identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _account(account: str) -> str:
+    name, at, host = account.rpartition("@")
+    parts = (name, host) if at else (account, "%")
+    return "@".join("'" + part.replace("\\", "\\\\").replace("'", "''") + "'" for part in parts)
+
+
+def utf8(of: Column) -> Column:
+    """The UTF-8 bytes of a text."""
+    return cast(func.convert(of.op("USING")(literal_column("utf8mb4"))), LargeBinary)
+
+
+def _among(of: Column, name: str) -> ColumnElement[bool]:
+    found: ColumnElement[bool] = of.op("IN", is_comparison=True)(bindparam(name))
+    return found
+
+
+def _int4(number: Column) -> Column:
+    return func.unhex(func.lpad(func.hex(number), literal_column("8"), literal_column("'0'")))

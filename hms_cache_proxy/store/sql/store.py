@@ -1,0 +1,356 @@
+"""RawStore over the metastore's own database.
+
+Job: open the database, find out what schema and identity it has, and give snapshots of it. Must not know: the
+cache, Thrift connections.
+
+Invariants:
+- VERSION is read first; nothing else is touched before its line is known.
+- A snapshot is one REPEATABLE READ, READ ONLY transaction. Its first statement reads the last event id, with that
+  event's fingerprint, so the state seen is exactly the state of that event id: the metastore raises the id in the
+  transaction of the change itself, under a lock held until its commit. In 2.3 without a lock: there the log is what
+  the snapshot shows of it, whatever the ids (follower/trailing.py).
+- An idle look (snapshot, event_id, its fingerprint, marks) is one statement between BEGIN, sent with it, and COMMIT.
+- Only SELECTs; after an error the connection is dropped and the next snapshot makes a new one.
+
+Owner: one thread of the follower's process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from hms_cache_proxy.config.sections import POSTGRES_URLS, SQLITE_URLS, store_url_problem
+from hms_cache_proxy.errors import StoreError
+from hms_cache_proxy.store.protocol import (
+    OF_TRANSACTIONS,
+    Constraints,
+    DatabaseKey,
+    DatabaseRecord,
+    EventRow,
+    Marks,
+    PartitionRecord,
+    StoreIdentity,
+    TableName,
+    TableRecord,
+    TableWrites,
+    WritesKey,
+    unwatched,
+)
+from hms_cache_proxy.store.sql.common import ByIds, Row
+from hms_cache_proxy.store.sql.databases import Databases, DatabaseStatements
+from hms_cache_proxy.store.sql.descriptors import Descriptors, DescriptorStatements
+from hms_cache_proxy.store.sql.marks import AGAIN_S, COLUMNS, mark_columns, marks_of
+from hms_cache_proxy.store.sql.partitions import Partitions, PartitionStatements
+from hms_cache_proxy.store.sql.schema import Schema, hive_line
+from hms_cache_proxy.store.sql.tables import Tables, TableStatements
+from hms_cache_proxy.store.sql.write_ids import WriteIds, WriteIdStatements
+
+if TYPE_CHECKING:
+    from hms_cache_proxy.store.sql.dialect import Dialect
+
+_VERSION = 'SELECT "SCHEMA_VERSION" FROM "VERSION"'
+_UUID = "guid"  # key of METASTORE_DB_PROPERTIES
+
+
+def open_sql_store(url: str, *, statement_timeout_s: float = 300, answered: Callable[[], None] = unwatched) -> SqlStore:
+    """Connect to the database of a metastore; it must be reachable.
+
+    `url`: SQLAlchemy's form, postgresql://user:password@host:port/database, libpq's parameters after a `?`; or
+    mysql+pymysql://user:password@host:port/database, for MariaDB too; or sqlite:////directory/file, of an embedded
+    metastore. `answered` is called after each statement.
+    Raises StoreError.
+    """
+    database = open_database(url, statement_timeout_s=statement_timeout_s, answered=answered)
+    try:
+        return SqlStore(database)
+    except BaseException:
+        database.close()
+        raise
+
+
+def open_database(url: str, *, statement_timeout_s: float = 300, answered: Callable[[], None] = unwatched) -> Dialect:
+    """The connection that a URL means; it connects at its first use."""
+    problem = store_url_problem(url)
+    if problem:
+        raise StoreError(f"store_url {problem}")
+    try:
+        parsed: URL = make_url(url)
+    except ArgumentError as error:
+        raise StoreError(
+            "store_url is no database URL; postgresql://user:password@host:5432/metastore is one"
+        ) from error
+    if parsed.drivername in POSTGRES_URLS:
+        from hms_cache_proxy.store.sql.postgres import Postgres  # a driver is loaded only where it is used
+
+        return Postgres(parsed, statement_timeout_s=statement_timeout_s, answered=answered)
+    if parsed.drivername in SQLITE_URLS:
+        from hms_cache_proxy.store.sql.sqlite import SQLite
+
+        return SQLite(parsed, statement_timeout_s=statement_timeout_s, answered=answered)
+    try:
+        from hms_cache_proxy.store.sql.mysql import MySQL
+    except ImportError as error:
+        raise StoreError("the driver for MySQL is missing: pip install 'hms-cache-proxy[mysql]'") from error
+    return MySQL(parsed, statement_timeout_s=statement_timeout_s, answered=answered)
+
+
+def schema_version(database: Dialect) -> str:
+    """The one row of VERSION. Raises StoreError."""
+    versions: list[str] = [row[0].decode() for row in database.rows(_VERSION)]
+    if len(versions) != 1:
+        raise StoreError(f"the VERSION table has {len(versions)} rows; a metastore's has one")
+    return versions[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Transactional:
+    """Of write ids, which came with 3.1."""
+
+    tables: ByIds
+    write_ids: WriteIdStatements
+
+
+def _transactional(schema: Schema, database: Dialect) -> _Transactional | None:
+    if "TXN_TO_WRITE_ID" not in schema.tables:
+        return None
+    writes = schema["TXN_TO_WRITE_ID"].c
+    row = (writes.T2W_TXNID, writes.T2W_DATABASE, writes.T2W_TABLE)
+    tables = database.by_ids(lambda among: select(*row).where(among(writes.T2W_TXNID)))
+    return _Transactional(tables, WriteIdStatements(schema, database))
+
+
+@dataclass(frozen=True, slots=True)
+class _Statements:
+    """Everything compiled, once per store."""
+
+    first: str
+    first_without_marks: str
+    event: str
+    events: str
+    transaction_events: str
+    oldest_event: str
+    event_keys: str
+    transactional: _Transactional | None
+    databases: DatabaseStatements
+    tables: TableStatements
+    partitions: PartitionStatements
+    descriptors: DescriptorStatements
+
+    @classmethod
+    def of(cls, schema: Schema, database: Dialect) -> _Statements:
+        log, sequence = schema["NOTIFICATION_LOG"].c, schema["NOTIFICATION_SEQUENCE"]
+        mark = (log.NL_ID, log.EVENT_TIME, database.digest(log.MESSAGE))
+        last = select(func.max(sequence.c.NEXT_EVENT_ID) - literal_column("1")).scalar_subquery()
+        catalog = log.CAT_NAME if "CAT_NAME" in log else literal_column("NULL")
+        newest = select(last.label("id")).subquery()
+        first = (
+            select(newest.c.id, *mark)
+            .select_from(newest.outerjoin(schema["NOTIFICATION_LOG"], log.EVENT_ID == newest.c.id))
+            .order_by(log.NL_ID)
+        )
+        whole = (log.EVENT_ID, log.NL_ID, log.EVENT_TIME, log.EVENT_TYPE, catalog, log.DB_NAME, log.TBL_NAME)
+        events = (
+            select(*whole, log.MESSAGE, log.MESSAGE_FORMAT)
+            .where(log.EVENT_ID > bindparam("after"))
+            .order_by(log.EVENT_ID, log.NL_ID)
+            .limit(bindparam("limit"))
+        )
+        kinds: list[ColumnElement[str]] = [literal_column(f"'{kind}'") for kind in sorted(OF_TRANSACTIONS)]
+        return cls(
+            database.compile(first.add_columns(*mark_columns(schema, database))),
+            database.compile(first),
+            database.compile(select(*mark).where(log.EVENT_ID == bindparam("event_id")).order_by(log.NL_ID)),
+            database.compile(events),
+            database.compile(events.where(log.EVENT_TYPE.in_(kinds))),
+            database.compile(select(func.min(log.EVENT_ID))),
+            database.compile(
+                select(log.EVENT_ID, log.NL_ID).where(log.EVENT_ID > bindparam("after")).order_by(log.EVENT_ID)
+            ),
+            _transactional(schema, database),
+            DatabaseStatements(schema, database),
+            TableStatements(schema, database),
+            PartitionStatements(schema, database),
+            DescriptorStatements(schema, database),
+        )
+
+
+class SqlStore:
+    """RawStore over SQL."""
+
+    def __init__(self, database: Dialect) -> None:
+        self.database = database
+        version = schema_version(database)
+        self.schema = Schema.of(hive_line(version), folds=database.folds_names)
+        binary = database.binary_collation()
+        self._marks_from_s = 0.0
+        self._statements = _Statements.of(self.schema, database)
+        uuid = self._database_uuid()
+        self._identity = StoreIdentity(uuid, version, self.schema.line, binary, True, database.exact_text)
+
+    @property
+    def identity(self) -> StoreIdentity:
+        """As found when the store was opened; the uuid is asked for again while the metastore has made none."""
+        if not self._identity.database_uuid:
+            self._identity = replace(self._identity, database_uuid=self._database_uuid())
+        return self._identity
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SqlSnapshot]:
+        """One consistent state, until the end of the block. One at a time."""
+        now_s = time.monotonic()
+        if now_s < self._marks_from_s:
+            with self.database.snapshot(self._statements.first_without_marks) as rows:
+                yield SqlSnapshot(self.database, self._statements, rows, None)
+            return
+        with self.database.snapshot(self._statements.first) as rows:
+            marks = marks_of(rows[0][-COLUMNS:])
+            if marks is None:
+                self._marks_from_s = now_s + AGAIN_S
+            yield SqlSnapshot(self.database, self._statements, [row[:-COLUMNS] for row in rows], marks)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.database.close()
+
+    def _database_uuid(self) -> str:
+        if "METASTORE_DB_PROPERTIES" not in self.schema.tables:
+            return ""
+        properties = self.schema["METASTORE_DB_PROPERTIES"].c
+        statement = select(properties.PROPERTY_VALUE).where(properties.PROPERTY_KEY == bindparam("key"))
+        rows = self.database.rows(self.database.compile(statement), key=_UUID)
+        return str(rows[0][0], "utf-8") if rows else ""
+
+
+class SqlSnapshot:
+    """Snapshot of an SqlStore."""
+
+    def __init__(self, database: Dialect, statements: _Statements, first: Sequence[Row], marks: Marks | None) -> None:
+        self._database = database
+        self._marks = marks
+        self._statements = statements
+        self._event_id = int(first[0][0] or 0)
+        self._newest = _fingerprint([row[1:] for row in first if row[1] is not None])
+        descriptors = Descriptors(database, statements.descriptors)
+        transactional = self._transactional = statements.transactional
+        self._write_ids = None if transactional is None else WriteIds(database, transactional.write_ids)
+        self._databases = Databases(database, statements.databases)
+        self._tables = Tables(database, statements.tables, descriptors)
+        self._partitions = Partitions(database, statements.partitions, descriptors)
+
+    @property
+    def event_id(self) -> int:
+        """The last event id used."""
+        return self._event_id
+
+    def fingerprint(self, event_id: int) -> bytes | None:
+        """Hash of that log row; of the newest one without another statement."""
+        if event_id == self._event_id:
+            return self._newest
+        return _fingerprint(self._database.rows(self._statements.event, event_id=event_id))
+
+    def events(self, after: int, limit: int) -> list[EventRow]:
+        """Rows with ids over `after`, ascending."""
+        return self._rows(self._statements.events, after, limit)
+
+    def transaction_events(self, after: int, limit: int) -> list[EventRow]:
+        """Those of them that tell what transactions write."""
+        return self._rows(self._statements.transaction_events, after, limit)
+
+    def _rows(self, statement: str, after: int, limit: int) -> list[EventRow]:
+        rows = self._database.rows(statement, after=after, limit=limit)
+        return [
+            EventRow(id_, nl_id, time_s, kind.decode(), catalog, database, table, _text(message), _text(form))
+            for id_, nl_id, time_s, kind, catalog, database, table, message, form in rows
+        ]
+
+    def event_keys(self, after: int) -> list[tuple[int, int]]:
+        """(event id, NL_ID) of the rows with ids over `after`."""
+        return [(event_id, nl_id) for event_id, nl_id in self._database.rows(self._statements.event_keys, after=after)]
+
+    def under_way(self) -> tuple[int, int] | None:
+        """As the database tells."""
+        return self._database.under_way()
+
+    def overtaken(self) -> list[EventRow]:
+        """Nothing: the transaction sees one state."""
+        return []
+
+    def oldest_event_id(self) -> int | None:
+        """The smallest id still in the log."""
+        oldest = self._database.rows(self._statements.oldest_event)[0][0]
+        return None if oldest is None else int(oldest)
+
+    def transaction_tables(self, transaction_ids: Sequence[int]) -> list[tuple[int, bytes, bytes]]:
+        """(transaction, database, table) of the write ids of these transactions."""
+        if self._transactional is None:
+            return []
+        wanted = set(transaction_ids)
+        rows = self._database.rows_by_ids(self._transactional.tables, wanted)
+        return [(id_, database, table) for id_, database, table in rows if id_ in wanted]
+
+    def write_ids(self, tables: Sequence[WritesKey]) -> dict[WritesKey, TableWrites]:
+        """The writes to these tables."""
+        return {} if self._write_ids is None else self._write_ids.named(tables)
+
+    def marks(self) -> Marks | None:
+        """Of functions and catalogs."""
+        return self._marks
+
+    def database_names(self) -> list[DatabaseKey]:
+        """(catalog, name) of every database."""
+        return self._databases.names()
+
+    def databases(self, names: Sequence[DatabaseKey]) -> dict[DatabaseKey, DatabaseRecord]:
+        """The named databases that exist."""
+        return self._databases.named(names)
+
+    def table_names(self, catalog: bytes, database: bytes) -> list[tuple[bytes, bytes, int]]:
+        """(name, type, id) of the tables of a database."""
+        return self._tables.names(catalog, database)
+
+    def tables(self, catalog: bytes, database: bytes, names: Sequence[bytes]) -> dict[bytes, TableRecord]:
+        """The named tables that exist."""
+        return self._tables.named(catalog, database, names)
+
+    def constraints(self, tables: Sequence[TableName]) -> dict[int, Constraints]:
+        """Constraints by table id."""
+        return self._tables.constraints(tables)
+
+    def partition_counts(self, table_ids: Sequence[int]) -> dict[int, int]:
+        """Number of partitions by table id."""
+        return self._tables.counts(table_ids)
+
+    def partitions(
+        self,
+        table: TableRecord,
+        *,
+        names: Sequence[bytes] | None = None,
+        after: bytes | None = None,
+        limit: int | None = None,
+    ) -> list[PartitionRecord]:
+        """The named partitions, or those after `after`, in order of their names."""
+        if names is not None:
+            return self._partitions.named(table, names, limit)
+        return self._partitions.after(table, after, limit)
+
+
+def _fingerprint(rows: Sequence[Row]) -> bytes | None:
+    if not rows:
+        return None
+    digest = hashlib.sha256()
+    for nl_id, time_s, message in rows:  # several only in 2.3, which can give an id twice
+        digest.update(b"%d %d %s\n" % (nl_id, time_s, message or b""))
+    return digest.digest()
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "replace")

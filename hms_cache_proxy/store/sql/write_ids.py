@@ -1,0 +1,121 @@
+"""Lists of valid write ids from the database.
+
+Job: TableWrites of any number of tables in two statements, by the rules of GetValidWriteIdsForTableFunction (Hive
+4.2.0) for a request that brings no ValidTxnList, or of TxnHandler (Hive 3.1.3). Must not know: what is in the tables.
+
+The rules. A transaction is seen if its id is up to the largest of TXNS and it is not open or aborted there; read-only
+ones do not count. The high watermark is the largest write id of a transaction up to there, or, without any, the last
+one that was given out. Rows of unseen transactions up to it are invalid. If none of the table's rows is of a seen
+transaction, all but the first invalid id are left out and the high watermark is that id: over it nothing is valid.
+
+A metastore also takes ids that are missing from TXNS before one that is younger than a second for open, as a row with
+a smaller id may become visible later. Within one snapshot such a transaction has no write ids yet, so that changes no
+list.
+
+In Hive 3.1 the largest transaction is the one before NEXT_TXN_ID, committed ones are not in TXNS, every type counts,
+and no invalid id is left out.
+
+Owner: a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import ColumnElement, and_, exists, func, literal_column, select, union_all
+
+from hms_cache_proxy.store.protocol import TableWrites, WritesKey
+from hms_cache_proxy.store.sql.common import Column, Row
+from hms_cache_proxy.store.sql.schema import Schema
+from hms_cache_proxy.store.write_ids import ValidWriteIdList, full_name
+
+if TYPE_CHECKING:
+    from hms_cache_proxy.store.sql.dialect import Dialect
+
+_ABORTED: Final = b"a"
+_READ_ONLY: Final[Column] = literal_column("2")  # TxnType
+
+
+class WriteIdStatements:
+    """The statements, compiled once per store.
+
+    A table can have many thousand rows of ended transactions, which stay as long as an older one is open or aborted:
+    its largest write id and one row that is seen are looked up, and unseen transactions are begun with. `hides`: what
+    follows the first invalid id of a table without any seen write is left out.
+    """
+
+    def __init__(self, schema: Schema, database: Dialect) -> None:
+        writes, following = schema["TXN_TO_WRITE_ID"].c, schema["NEXT_WRITE_ID"].c
+        wanted = database.pairs(writes.T2W_DATABASE, writes.T2W_TABLE)
+        transactions = schema["TXNS"].c
+        unseen: ColumnElement[bool] = transactions.TXN_STATE.in_((literal_column("'o'"), literal_column("'a'")))
+        self.hides = "NEXT_TXN_ID" not in schema.tables
+        if self.hides:
+            last = select(func.max(schema["TXNS"].alias().c.TXN_ID)).scalar_subquery()
+            unseen = and_(unseen, func.coalesce(transactions.TXN_TYPE, literal_column("0")) != _READ_ONLY)
+        else:
+            next_id = schema["NEXT_TXN_ID"].c.NTXN_NEXT
+            last = select(func.max(next_id) - literal_column("1")).scalar_subquery()
+        its = and_(writes.T2W_DATABASE == wanted.c.first, writes.T2W_TABLE == wanted.c.second)
+        begun = and_(its, writes.T2W_TXNID <= last)
+        numbered = and_(following.NWI_DATABASE == wanted.c.first, following.NWI_TABLE == wanted.c.second)
+        of_unseen = exists().where(and_(transactions.TXN_ID == writes.T2W_TXNID, unseen))
+        self.high = database.compile(
+            select(
+                wanted.c.first,
+                wanted.c.second,
+                select(func.max(writes.T2W_WRITEID)).where(begun).scalar_subquery(),
+                select(func.max(following.NWI_NEXT)).where(numbered).scalar_subquery(),
+                exists().where(and_(begun, ~of_unseen)),
+            )
+        )
+        row = (wanted.c.first, wanted.c.second, writes.T2W_WRITEID, writes.T2W_TXNID)
+        rows = wanted.join(schema["TXN_TO_WRITE_ID"], its)
+        ended = rows.join(schema["TXNS"], transactions.TXN_ID == writes.T2W_TXNID)
+        self.invalid = database.compile(
+            union_all(
+                select(*row, transactions.TXN_STATE).select_from(ended).where(unseen),
+                select(*row, literal_column("'o'")).select_from(rows).where(writes.T2W_TXNID > last),
+            )
+        )
+
+
+class WriteIds:
+    """Write ids of one snapshot."""
+
+    def __init__(self, database: Dialect, statements: WriteIdStatements) -> None:
+        self._database = database
+        self._statements = statements
+
+    def named(self, tables: Sequence[WritesKey]) -> dict[WritesKey, TableWrites]:
+        """The writes to those of the tables of which a list can speak."""
+        names = {key: name for key in dict.fromkeys(tables) if (name := full_name(*key)) is not None}
+        if not names:
+            return {}
+        databases, wanted = ([part.decode() for part in parts] for parts in zip(*names, strict=True))
+        unseen: dict[WritesKey, list[Row]] = {key: [] for key in names}
+        pairs = self._database.pairs_parameters(databases, wanted)
+        for database, table, *row in self._database.rows(self._statements.invalid, **pairs):
+            unseen[database, table].append(tuple(row))
+        return {
+            (database, table): _writes(
+                names[database, table],
+                written or (following or 1) - 1,
+                seen or not self._statements.hides,
+                sorted(unseen[database, table]),
+            )
+            for database, table, written, following, seen in self._database.rows(self._statements.high, **pairs)
+        }
+
+
+def _writes(name: bytes, high: int, seen: bool, rows: Sequence[Row]) -> TableWrites:
+    """`rows`: (write id, transaction, state) of unseen transactions, ascending."""
+    opened = {write_id: transaction for write_id, transaction, state in rows if state != _ABORTED}
+    invalid = [write_id for write_id, _, _ in rows if write_id <= high]
+    low = next((write_id for write_id in invalid if write_id in opened), None)
+    if invalid and not seen:
+        del invalid[1:]
+        high = invalid[0]
+    aborted = [write_id for write_id in invalid if write_id not in opened]
+    return TableWrites(ValidWriteIdList.of(name, high, invalid, aborted, low), opened)

@@ -1,0 +1,374 @@
+"""RawStore over Thrift: what the metastore itself answers, where its database cannot be read.
+
+Job: snapshots made of the metastore's own replies, cut and never encoded again. Must not know: the cache, sockets.
+
+**Which state a snapshot is.** A metastore has no "as of". A snapshot notes the current event id E first; whatever is
+read later shows every change up to E (a metastore raises the id in the transaction of the change itself), and may show
+changes after E, one part of it and not another: a list of names before a drop, an object after it. So the last thing
+that is asked of a snapshot is `overtaken`: the log rows after E. A change that was committed while the snapshot was
+read is among them, for the id of its event is larger than E and was visible with the change. Hence
+
+- what none of these rows names is exactly as of E (and as of every moment of the snapshot), however many calls it took;
+- what one of them names is not to be shown to anybody before a later snapshot, whose E includes the row, has read it
+  again without being overtaken. The follower holds it back (`Changes.held`) and takes that step at once.
+
+Changes that log nothing, and logs that are written only after the change is committed, are outside of this, as they
+are with a store over SQL: a reload request covers those that come through the proxy.
+
+**2.3** gives event ids without a lock: an id may come twice, and a smaller one after a larger. There `event_id` is only
+where to begin, `events` gives whatever the log has after an id, late rows too, and `overtaken` nothing: the follower
+reads a trailing window of the log before and after (follower/trailing.py).
+
+**What is not known over Thrift**: what calls for one partition say where lists say less (StoreIdentity), tables of
+transactions (`transaction_tables` gives none), ids of tables in a listing, the collation (thrift_order.py tries it).
+
+Owner: one thread of the follower's process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from hms_cache_proxy.errors import LogClosed, StoreError
+from hms_cache_proxy.store.protocol import (
+    UNKNOWN_ID,
+    Constraints,
+    DatabaseKey,
+    DatabaseRecord,
+    EventRow,
+    PartitionRecord,
+    StoreIdentity,
+    TableName,
+    TableRecord,
+    TableWrites,
+    WritesKey,
+    unwatched,
+)
+from hms_cache_proxy.store.thrift.order import orders_bytewise
+from hms_cache_proxy.store.thrift.partitions import Partitions
+from hms_cache_proxy.store.thrift.records import database_record, table_record
+from hms_cache_proxy.store.thrift.service import ABSENT, DEFAULT_CATALOG, Metastore, askable
+from hms_cache_proxy.store.thrift.write_ids import WriteIds
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.spans import fields_of, list_spans
+
+TABLES_AT_ONCE: Final = 100
+"""Tables asked for in one call: a metastore takes some milliseconds for each."""
+EVENTS_AT_ONCE: Final = 1000
+VERIFIED_S: Final = 10.0
+"""How long an unchanged last row of the log is not read again: it can be megabytes, and is asked for in every step."""
+
+_REQUEST = spec.struct("NotificationEventRequest")
+_TABLES_REQUEST = spec.struct("GetTablesRequest")
+_CAPABILITIES = spec.struct("ClientCapabilities")(values=[spec.enum("ClientCapability")["INSERT_ONLY_TABLES"]])
+_NO_OBJECT: Final = frozenset({"NoSuchObjectException"})
+_META: Final = frozenset({"MetaException"})
+_NO_DATABASE: Final = frozenset({"UnknownDBException"})
+
+
+def open_thrift_store(
+    addresses: Sequence[tuple[str, int]], *, timeout_s: float = 60, answered: Callable[[], None] = unwatched
+) -> ThriftStore:
+    """Connect to the first of these metastores that answers and lets its log be read.
+
+    `answered` is called after each answer. Raises StoreError; LogClosed if those that answer do not let it be read.
+    """
+    problems: list[StoreError] = []
+    for host, port in addresses:
+        metastore = Metastore(host, port, timeout_s, answered)
+        try:
+            return ThriftStore(metastore)
+        except StoreError as error:
+            metastore.close()
+            problems.append(error)
+    text = "; ".join(map(str, problems)) or "there is no metastore to read from: upstream is empty"
+    raise LogClosed(text) if any(isinstance(problem, LogClosed) for problem in problems) else StoreError(text)
+
+
+class ThriftStore:
+    """RawStore over Thrift."""
+
+    def __init__(self, metastore: Metastore) -> None:
+        self._metastore = metastore
+        metastore.examine()
+        self._partitions = Partitions(metastore, lambda table: _still(self._open(), table))
+        self._newest = Newest()
+        first = self._open()
+        self._identity = StoreIdentity(
+            metastore.database_uuid,
+            metastore.version,
+            metastore.line,
+            orders_bytewise(metastore, first),
+            exact=False,
+        )
+
+    @property
+    def uri(self) -> str:
+        """The metastore that is read."""
+        return self._metastore.uri
+
+    @property
+    def identity(self) -> StoreIdentity:
+        """As found when the store was opened."""
+        return self._identity
+
+    @contextmanager
+    def snapshot(self) -> Iterator[ThriftSnapshot]:
+        """The state of the current event id, but for what `overtaken` tells."""
+        yield self._open()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._metastore.close()
+
+    def _open(self) -> ThriftSnapshot:
+        return ThriftSnapshot(self._metastore, self._partitions, self._newest)
+
+
+def _still(snapshot: ThriftSnapshot, table: TableRecord) -> bool:
+    found = snapshot.tables(table.catalog, table.database, [table.name]).get(table.name)
+    return found is not None and bool(found.partition_keys)
+
+
+class Newest:
+    """The fingerprint of the log's last row, and when it was read."""
+
+    __slots__ = ("_digest", "_event_id", "_read_s")
+
+    def __init__(self) -> None:
+        self._event_id = 0
+        self._digest = b""
+        self._read_s = 0.0
+
+    def get(self, event_id: int) -> bytes | None:
+        """The fingerprint of this row, if it was read lately."""
+        fresh = time.monotonic() - self._read_s < VERIFIED_S
+        return self._digest if fresh and event_id == self._event_id else None
+
+    def note(self, row: EventRow) -> bytes:
+        """This row was read now."""
+        self._event_id, self._digest, self._read_s = row.event_id, _fingerprint(row), time.monotonic()
+        return self._digest
+
+
+class ThriftSnapshot:
+    """Snapshot of a ThriftStore."""
+
+    def __init__(self, metastore: Metastore, partitions: Partitions, newest: Newest) -> None:
+        self._metastore = metastore
+        self._last = newest
+        self._partitions = partitions
+        self._write_ids = WriteIds(metastore)
+        self._event_id = int(metastore.call("get_current_notificationEventId").eventId)
+        self._ordered = metastore.has_catalogs
+        self._ahead: tuple[int, list[EventRow]] | None = None
+        self._tables: dict[int, TableRecord] = {}
+        self._databases: list[DatabaseKey] | None = None
+
+    # --- the log
+
+    @property
+    def event_id(self) -> int:
+        """The last event id used when the snapshot began."""
+        return self._event_id
+
+    def fingerprint(self, event_id: int) -> bytes | None:
+        """Hash of that log row. What comes after it is kept for `events`: the follower asks for that next."""
+        if event_id <= 0:
+            return None
+        known = self._last.get(event_id) if event_id == self._event_id else None
+        if known is not None:
+            return known
+        rows = self._rows(event_id - 1, EVENTS_AT_ONCE + 1)
+        if not rows or rows[0].event_id != event_id:
+            return None
+        self._ahead = (event_id, rows[1:]) if len(rows) <= EVENTS_AT_ONCE else None
+        return self._last.note(rows[0]) if event_id == self._event_id else _fingerprint(rows[0])
+
+    def events(self, after: int, limit: int) -> list[EventRow]:
+        """Rows with ids over `after`, ascending; with an ordered log, those up to `event_id`."""
+        if self._ahead is not None and self._ahead[0] == after:
+            rows = self._ahead[1]
+        else:
+            rows = self._rows(after, limit)
+        if not self._ordered:
+            return rows
+        self._ahead = None
+        mine = [row for row in rows if row.event_id <= self._event_id]
+        if mine and mine[-1].event_id == self._event_id:
+            self._last.note(mine[-1])
+        return mine[:limit]
+
+    def transaction_events(self, after: int, limit: int) -> list[EventRow]:
+        """The same: not every metastore can be asked for some kinds only."""
+        return self.events(after, limit)
+
+    def event_keys(self, after: int) -> list[tuple[int, int]] | None:
+        """Nothing: a row comes as a whole."""
+        return None
+
+    def under_way(self) -> tuple[int, int] | None:
+        """Nothing: a metastore does not tell."""
+        return None
+
+    def overtaken(self) -> list[EventRow]:
+        """Rows over `event_id`, as many as there are by now."""
+        if not self._ordered:
+            return []
+        found: list[EventRow] = []
+        after = self._event_id
+        while True:
+            rows = self._rows(after, EVENTS_AT_ONCE)
+            found += rows
+            if len(rows) < EVENTS_AT_ONCE:
+                return found
+            after = rows[-1].event_id
+
+    def oldest_event_id(self) -> int | None:
+        """The smallest id still in the log."""
+        rows = self._rows(0, 1)
+        return rows[0].event_id if rows else None
+
+    def transaction_tables(self, transaction_ids: Sequence[int]) -> list[tuple[int, bytes, bytes]]:
+        """Nothing: no call tells it."""
+        return []
+
+    def write_ids(self, tables: Sequence[WritesKey]) -> dict[WritesKey, TableWrites]:
+        """The writes to these tables, as of the first time that a table or a partition was read."""
+        return self._write_ids.named(tables)
+
+    def marks(self) -> None:
+        """Nothing: no call tells whether a function was altered."""
+        return None
+
+    def _rows(self, after: int, limit: int) -> list[EventRow]:
+        answer = self._metastore.call("get_next_notification", rqst=_REQUEST(lastEvent=after, maxEvents=limit))
+        return sorted(map(_row, answer.events or ()), key=lambda row: row.event_id)
+
+    # --- objects
+
+    def database_names(self) -> list[DatabaseKey]:
+        """(catalog, name) of every database."""
+        if self._databases is None:
+            self._databases = self._list_databases()
+        return self._databases
+
+    def _list_databases(self) -> list[DatabaseKey]:
+        metastore = self._metastore
+        if not metastore.has_catalogs:
+            return sorted((DEFAULT_CATALOG, name) for name in metastore.call("get_all_databases"))
+        return sorted(
+            (catalog, name)
+            for catalog in metastore.call("get_catalogs").names
+            for name in metastore.call("get_databases", pattern=b"@%b#*" % catalog)
+        )
+
+    def databases(self, names: Sequence[DatabaseKey]) -> dict[DatabaseKey, DatabaseRecord]:
+        """The named databases that exist. Only a list that does not have it says that one does not: Hive 4 also gives
+        NoSuchObjectException while its own database is away."""
+        found: dict[DatabaseKey, DatabaseRecord] = {}
+        known = frozenset(self.database_names())
+        for catalog, name in names:
+            if (catalog, name) not in known:
+                continue
+            spelt = self._metastore.database(catalog, name)
+            answer = self._metastore.reply("get_database", absent=_NO_OBJECT, name=spelt)
+            if answer is ABSENT:
+                self._gone((catalog, name))
+            else:
+                found[catalog, name] = database_record(catalog, *answer)
+        return found
+
+    def _gone(self, database: DatabaseKey) -> None:
+        """A database is said not to exist; StoreError unless it is not listed any more either."""
+        self._databases = None
+        if database in self.database_names():
+            raise StoreError(f"{self._metastore.uri} lists database {database[1]!r} and says that there is none")
+
+    def table_names(self, catalog: bytes, database: bytes) -> list[tuple[bytes, bytes, int]]:
+        """(name, type, UNKNOWN_ID) of the tables of a database; the type is empty where it cannot be told."""
+        if not askable(database):
+            return []
+        spelt = self._metastore.database(catalog, database)
+        rows = self._metastore.call("get_table_meta", absent=_META, db_patterns=spelt, tbl_patterns=b"*", tbl_types=[])
+        if rows is ABSENT:  # one table without a type in the database is enough for that
+            return sorted((name, b"", UNKNOWN_ID) for name in self._metastore.call("get_all_tables", db_name=spelt))
+        return sorted((row.tableName, row.tableType or b"", UNKNOWN_ID) for row in rows if row.dbName == database)
+
+    def tables(self, catalog: bytes, database: bytes, names: Sequence[bytes]) -> dict[bytes, TableRecord]:
+        """The named tables that exist."""
+        self._write_ids.begin()
+        found: dict[bytes, TableRecord] = {}
+        wanted = [name for name in names if askable(database, name)]
+        for start in range(0, len(wanted), TABLES_AT_ONCE):
+            for record in self._some_tables(catalog, database, wanted[start : start + TABLES_AT_ONCE]):
+                found[record.name] = record
+                self._tables[record.table_id] = record
+        return found
+
+    def _some_tables(self, catalog: bytes, database: bytes, names: Sequence[bytes]) -> list[TableRecord]:
+        request = _TABLES_REQUEST(dbName=database, tblNames=list(names), capabilities=_CAPABILITIES)
+        if self._metastore.has_catalogs:
+            request.catName = catalog
+        answer = self._metastore.reply("get_table_objects_by_name_req", absent=_NO_DATABASE, req=request)
+        if answer is ABSENT:
+            self._gone((catalog, database))
+            return []
+        reply, start = answer
+        tables = next((at for number, _, at, _ in fields_of(reply, start) if number == 1), None)
+        if tables is None:
+            raise StoreError(f"{self._metastore.uri}: get_table_objects_by_name_req: an answer without tables")
+        return [table_record(catalog, reply, at) for at, _ in list_spans(reply, tables)]
+
+    def constraints(self, tables: Sequence[TableName]) -> dict[int, Constraints]:
+        """None: they would be a call for each table (a metastore takes up to six statements for it), where a hundred
+        tables themselves are one."""
+        return {}
+
+    def partition_counts(self, table_ids: Sequence[int]) -> dict[int, int]:
+        """Number of partitions of tables that this snapshot has read; 0 of the others."""
+        return {table_id: self._count(self._tables.get(table_id)) for table_id in table_ids}
+
+    def _count(self, table: TableRecord | None) -> int:
+        return 0 if table is None or not table.partition_keys else self._partitions.count(table)
+
+    def partitions(
+        self,
+        table: TableRecord,
+        *,
+        names: Sequence[bytes] | None = None,
+        after: bytes | None = None,
+        limit: int | None = None,
+    ) -> list[PartitionRecord]:
+        """The named partitions, or those after `after`, in order of their names. Raises Unfit."""
+        self._write_ids.begin()
+        if names is not None:
+            return self._partitions.named(table, names, limit)
+        return self._partitions.after(table, after, limit)
+
+
+def _row(event: Any) -> EventRow:
+    return EventRow(
+        event.eventId,
+        0,
+        event.eventTime or 0,
+        _text(event.eventType) or "",
+        event.catName,
+        event.dbName,
+        event.tableName,
+        _text(event.message),
+        _text(event.messageFormat),
+    )
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "replace")
+
+
+def _fingerprint(row: EventRow) -> bytes:
+    text = f"{row.event_id} {row.time_s} {row.type} {row.message or ''}"
+    return hashlib.sha256(text.encode()).digest()
