@@ -100,8 +100,8 @@ def selected(reply: bytes) -> list[tuple[bytes, ...]]:
 @given(worlds(), st.integers(-1, 5))
 def test_as_brute_force_says(world: tuple[Keys, Rows, list[Tree]], limit: int) -> None:
     keys, rows, trees = world
-    # An empty value and the default partition's have one name: a table has but one of them.
-    rows = [row for row in rows if b"" not in row or tuple(v or DEFAULT_PARTITION for v in row) not in rows]
+    # An empty value and the default partition's have one name, and a table has one partition of a name.
+    rows = list({tuple(value or DEFAULT_PARTITION for value in row): row for row in rows}.values())
     with shelf_of(keys, rows) as shelf, pytest.MonkeyPatch.context() as patch:
         patch.setattr(filters, "SMALL", 0)
         patch.setattr(filter_walk, "RUN", 3)

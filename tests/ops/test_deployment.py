@@ -40,7 +40,7 @@ def containers(path: Path) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
 def test_manifests(path: Path) -> None:
-    server = (ROOT / "hms_cache_proxy" / "server" / "http.py").read_text("utf-8")
+    server = (ROOT / "hms_cache_proxy" / "status" / "http.py").read_text("utf-8")
     found = list(containers(path))
     assert len(found) == 1
     ports = {port["name"]: port["containerPort"] for port in found[0]["ports"]}

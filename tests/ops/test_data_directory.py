@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.errors import CacheError
-from hms_cache_proxy.processes import data_directory as datadir
+from hms_cache_proxy.processes import data_directory
 from hms_cache_proxy.processes.data_directory import DataDir
 
 
 def test_the_holder_is_named_and_its_death_frees_the_directory(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"
-        "from hms_cache_proxy.cache.datadir import DataDir\n"
+        "from hms_cache_proxy.processes.data_directory import DataDir\n"
         "held = DataDir(sys.argv[1])\n"
         "print('held', flush=True)\n"
         "time.sleep(60)\n"
@@ -62,10 +62,10 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
     ],
 )
 def test_network_file_systems(magic: int | None, kind: str | None, name: str | None) -> None:
-    assert datadir.network_file_system(magic, lambda: kind) == name
+    assert data_directory.network_file_system(magic, lambda: kind) == name
 
 
 def test_this_file_system_is_asked(tmp_path: Path) -> None:
-    assert datadir._statfs_magic(tmp_path)
-    assert datadir._mounted_type(Path("/proc")) == "proc"
-    datadir.refuse_network_file_system(tmp_path)
+    assert data_directory._statfs_magic(tmp_path)
+    assert data_directory._mounted_type(Path("/proc")) == "proc"
+    data_directory.refuse_network_file_system(tmp_path)
