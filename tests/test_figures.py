@@ -1,0 +1,105 @@
+"""Files of measured figures are written and read, and found stale by the commits that touch what they measure."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests import figures
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """One commit: a package and a page."""
+    root = tmp_path / "repository"
+    (root / "package").mkdir(parents=True)
+    (root / "package" / "code.py").write_text("0\n")
+    (root / "page.md").write_text("text\n")
+    git(root, "init", "-q", "-b", "main")
+    commit(root, "first")
+    return root
+
+
+def git(root: Path, *arguments: str) -> str:
+    who = ("-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", *who, *arguments], cwd=root, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def commit(root: Path, message: str) -> None:
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", message)
+
+
+def change(root: Path, path: str, times: int) -> None:
+    for number in range(times):
+        (root / path).write_text(f"{number}\n" * 2)
+        commit(root, f"{path} {number}")
+
+
+def measured(root: Path) -> figures.Figures:
+    of = figures.origin("package", root=root)
+    figures.write("speed", {"calls_per_s": 7.5}, command="make speed", of=of, root=root)
+    return figures.read("speed", root)
+
+
+def test_what_is_written_is_read(repository: Path) -> None:
+    found = measured(repository)
+    assert found.commit == git(repository, "rev-parse", "--short=8", "HEAD")
+    assert (found.command, found.measures, found.changed) == ("make speed", ("package",), False)
+    assert found.figures == {"calls_per_s": 7.5}
+    assert found.machine["cores"] >= 1 and found.machine["processor"]
+    assert f"at commit {found.commit} on {found.date}" in found.stated and "uncommitted" not in found.stated
+    assert figures.names(repository) == ["speed"] and figures.exists("speed", repository)
+
+
+def test_uncommitted_changes_are_told(repository: Path) -> None:
+    (repository / "page.md").write_text("not measured\n")
+    assert not measured(repository).changed
+    (repository / "package" / "new.py").write_text("1\n")
+    assert measured(repository).changed
+    assert "uncommitted changes" in measured(repository).stated
+    assert "uncommitted changes" in "".join(figures.complaints(repository))
+
+
+def test_a_path_of_the_machine_is_refused(repository: Path) -> None:
+    of = figures.origin("package", root=repository)
+    with pytest.raises(ValueError, match="path of this machine"):
+        figures.write("speed", {"log": "/tmp/run.log"}, command="make speed", of=of, root=repository)
+    with pytest.raises(ValueError, match="elsewhere is not in the repository"):
+        figures.origin("elsewhere", root=repository)
+
+
+def test_stale_after_more_commits_than_fifty_that_touch_it(repository: Path) -> None:
+    found = measured(repository)
+    commit(repository, "figures")
+    change(repository, "package/code.py", figures.MOST_COMMITS)
+    change(repository, "page.md", 3)
+    assert figures.behind(found, repository) == figures.MOST_COMMITS
+    assert list(figures.complaints(repository)) == []
+    change(repository, "package/code.py", 1)
+    (line,) = figures.complaints(repository)
+    assert line.startswith("docs/figures/speed.json is stale: 51 commits") and line.endswith("renew: make speed")
+
+
+def test_without_history_it_says_that_it_cannot_tell(repository: Path, tmp_path: Path) -> None:
+    found = measured(repository)
+    commit(repository, "figures")
+    change(repository, "package/code.py", 2)
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", "shallow")
+    assert figures.behind(found, tmp_path / "shallow") == "the history is shallow"
+    (line,) = figures.complaints(tmp_path / "shallow")
+    assert line == "docs/figures/speed.json: cannot tell whether it is stale: the history is shallow"
+    git(tmp_path, "clone", "-q", f"file://{repository}", "other")
+    git(tmp_path / "other", "checkout", "-q", "--orphan", "apart")
+    commit(tmp_path / "other", "one commit")
+    assert "is not in the history" in str(figures.behind(found, tmp_path / "other"))
+
+
+def test_an_exported_tree_has_no_history(repository: Path, tmp_path: Path) -> None:
+    found = measured(repository)
+    exported = tmp_path / "exported"
+    exported.mkdir()
+    assert figures.behind(found, exported) == "there is no history"
