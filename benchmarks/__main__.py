@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--seconds S] [--vast N] [--no-report]`: measure everything in one run, about ten minutes.
+"""`python -m benchmarks [--seconds S] [--vast N] [--no-report]`: measure everything in one run.
 
 `--only PART[,PART]` measures these parts instead (parts.py), each on servers of its own.
 """
@@ -10,7 +10,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from benchmarks import parts
+from benchmarks import kept, parts
 from benchmarks.report import write
 from benchmarks.run import VAST, Runner
 from benchmarks.servers import stage
@@ -29,13 +29,14 @@ def main() -> None:
         chosen = options.only.split(",")
         if unknown := set(chosen).difference(parts.PARTS):
             parser.error(f"no such part: {', '.join(sorted(unknown))}")
-        return parts.run(chosen, write=not options.no_report)
+        return parts.run(chosen, keep=not options.no_report)
+    of = kept.origin()
     with tempfile.TemporaryDirectory(prefix="hms-bench-") as directory, stage(Path(directory)) as bench:
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode: a start must not
         os.environ["PYTHONPYCACHEPREFIX"] = f"{directory}/bytecode"  # compile it, nor leave any in the source tree
         run = Runner(bench, seconds=options.seconds, vast=options.vast).all()
     if not options.no_report:
-        write(run)
+        write(run, of)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,13 @@ import asyncio
 import gc
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from benchmarks import contents
-from benchmarks.measure import Result, build_load_generator, measure, middle
+from benchmarks import contents, kept
+from benchmarks.measure import Load, Result, build_load_generator, measure, middle
 from benchmarks.servers import server_of, stage
 from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.log_file import LogFile
@@ -69,7 +69,8 @@ def warm(directory: Path) -> Iterator[Bench]:
         yield bench
 
 
-def in_process(directory: Path) -> None:
+def in_process(directory: Path) -> list[list[object]]:
+    """Rows: what, and how long it takes."""
     off: list[float] = []
     on: list[float] = []
     lines: list[tuple[float, float]] = []
@@ -81,15 +82,18 @@ def in_process(directory: Path) -> None:
             off.append(answers(without))
             on.append(answers(with_log))
             lines.append(flush(log))
-    print(f"answer of the short way            {median(off):6.2f} us")
-    print(f"... told to the access log         {median(on):6.2f} us   (+{median(on) - median(off):.2f})")
-    print(f"its line, made and written         {median(one for one, _ in lines):6.2f} us")
-    print(f"longest slice of the loop          {median(slice_ms for _, slice_ms in lines):6.2f} ms")
+    return [
+        ["an answer of the short way, us of CPU", median(off)],
+        ["the same, told to the access log", median(on)],
+        ["its line, made and written, us of CPU", median(one for one, _ in lines)],
+        ["longest slice of the loop, ms", median(slice_ms for _, slice_ms in lines)],
+    ]
 
 
-def under_load(directory: Path) -> None:
+def under_load(directory: Path) -> list[list[object]]:
+    """Rows: setting, calls a second, CPU us of the worker for each, 99th percentile."""
     generator = build_load_generator()
-    message = next(case.message for case in contents.CASES if case.key == "get_table")
+    messages = next(case.messages for case in contents.CASES if case.key == "get_table")
     found: dict[str, list[Result]] = {name: [] for name in LOADS}
     with stage(directory) as bench:
         with MetastoreClient(*bench.metastore.address) as client:
@@ -104,21 +108,32 @@ def under_load(directory: Path) -> None:
                     where = {"ACCESS_LOG_DIRECTORY": str(directory / "log"), "ACCESS_LOG_SAMPLE": str(sample)}
                     proxy.settings = {**proxy.settings, **where}
                 proxy.start(prewarmed=True)
-                found[name].append(measure(generator, server_of(name, proxy), message, connections=16, seconds=3))
+                found[name].append(measure(generator, server_of(name, proxy), messages, Load(16, 3)))
                 proxy.stop()
+    rows: list[list[object]] = []
     for name, results in found.items():
         one = middle(results)
-        print(f"{name:16} {one.rps:9.0f}/s   {one.cpu_us:6.2f} us CPU   p99 {one.p99_ms:.2f} ms")
+        rows.append([f"`{name}`", one.rps, one.cpu_us, one.p99_ms])
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.access_log", description=__doc__)
     parser.add_argument("--load", action="store_true", help="a proxy under load, too (a minute)")
+    kept.option(parser)
     options = parser.parse_args()
+    of = kept.origin()
     with tempfile.TemporaryDirectory(prefix="hms-bench-") as directory:
-        runs: list[Callable[[Path], None]] = [in_process, *([under_load] if options.load else [])]
-        for run in runs:
-            run(Path(directory))
+        tables = [kept.table("In one process:", ["", "measured"], in_process(Path(directory)), text=1)]
+        if options.load:
+            head = ["access log", "calls/s", "CPU us per call", "99 % ms"]
+            tables.append(kept.table("A worker under load:", head, under_load(Path(directory)), text=1))
+    for table in tables:
+        for row in table["rows"]:
+            print(*row, sep="\t")
+    if options.keep:
+        command = "python -m benchmarks.access_log" + " --load" * options.load + " --keep"
+        kept.keep("single/access_log", *tables, command=command, of=of)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.advise [LINES]`: how long `hms-cache-proxy advise` takes over so many lines, in a small heap.
+"""`python -m benchmarks.advise [LINES ...] [--keep]`: how long `hms-cache-proxy advise` takes, in a small heap.
 
 Lines about 10,000 tables, read as often as their rank says (Zipf), by 200 clients, over a day. Must not know: how it
 is done.
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import argparse
 import random
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from itertools import accumulate
 from pathlib import Path
+
+from benchmarks import kept
 
 TABLES, CLIENTS, FILES = 10_000, 200, 4
 MINUTES = 24 * 60
@@ -59,19 +62,32 @@ def write(directory: Path, lines: int) -> int:
     return size
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.advise", description=__doc__)
-    parser.add_argument("lines", nargs="?", type=int, default=2_000_000)
-    arguments = parser.parse_args()
+def timed(lines: int) -> list[float]:
+    """One log: lines, megabytes, seconds, seconds of CPU time."""
     with tempfile.TemporaryDirectory(prefix="hms-bench-") as name:
-        directory = Path(name)
-        size = write(directory, arguments.lines)
+        size = write(Path(name), lines)
         options = ["--out", f"{name}/advice", "--conf", f"spark.driver.memory={HEAP}"]
         command = [sys.executable, "-m", "hms_cache_proxy", "advise", *options, f"{name}/access-*"]
-        began = time.monotonic()
+        began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        seconds = time.monotonic() - began
-    print(f"{arguments.lines:,} lines, {size / 1e6:,.0f} MB: {seconds:.1f} s with a heap of {HEAP}")
+        seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"{lines:,} lines, {size / 1e6:,.0f} MB: {seconds:.1f} s, {cpu_s:.1f} s of CPU", flush=True)
+    return [lines, round(size / 1e6), round(seconds, 1), round(cpu_s, 1)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.advise", description=__doc__)
+    parser.add_argument("lines", nargs="*", type=int, default=[200_000, 2_000_000])
+    kept.option(parser)
+    arguments = parser.parse_args()
+    of = kept.origin()
+    rows = [timed(lines) for lines in arguments.lines]
+    if arguments.keep:
+        head = ["lines", "MB", "seconds", "seconds of CPU time"]
+        title = f"Heap of {HEAP}:"
+        command = "python -m benchmarks.advise --keep"
+        kept.keep("single/advise", kept.table(title, head, rows, text=0), command=command, of=of)
 
 
 if __name__ == "__main__":

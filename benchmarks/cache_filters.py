@@ -19,6 +19,7 @@ from pathlib import Path
 from struct import pack
 from typing import Any
 
+from benchmarks import kept
 from benchmarks.cache_size import SD_TAIL, columns, string
 from hms_cache_proxy.cache.changes import Changes, PartitionChunk
 from hms_cache_proxy.cache.entries import TableEntry
@@ -26,10 +27,12 @@ from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.methods.proof import Proof
-from hms_cache_proxy.methods.readers import Context, Decline, Unfinished, filters
+from hms_cache_proxy.methods.readers import filters
+from hms_cache_proxy.methods.readers.base import Context, Decline, Unfinished
 from hms_cache_proxy.methods.readers.key_index import KeyIndexes
 from hms_cache_proxy.store.protocol import DatabaseRecord, PartitionRecord, StoreIdentity, TableRecord
 from hms_cache_proxy.wire import spec
+from tests.figures import Origin
 
 METHOD = "get_partitions_by_filter"
 CHUNK = 20_000
@@ -169,10 +172,35 @@ def once(reader: CacheReader, table: bytes, text: str, indexes: KeyIndexes | Non
     return slices, int.from_bytes(b"".join(size[:2])[4:8], "big")
 
 
+def keep(rows: list[dict[str, Any]], indexes: list[dict[str, Any]], of: Origin) -> None:
+    """Both tables."""
+    cells = [
+        [row["keys"], f"`{row['filter']}`", "upstream" if row["partitions"] is None else row["partitions"]]
+        + [row["cpu_ms"], row["longest_slice_ms"], row["indexed"]["cpu_ms"], row["indexed"]["longest_slice_ms"]]
+        for row in rows
+    ]
+    head = ["keys", "filter", "partitions", "CPU ms", "longest slice, ms", "indexed: CPU ms", "longest slice, ms"]
+    paid = [[one["table"], one["searches"], one["cpu_ms"], one["longest_slice_ms"], one["bytes"]] for one in indexes]
+    kept.keep(
+        "single/cache_filters",
+        kept.table("", head, cells, text=2),
+        kept.table(
+            "What the indexes cost:",
+            ["table", "searches that paid for it", "CPU ms in all", "longest slice, ms", "bytes"],
+            paid,
+            text=1,
+        ),
+        command="python -m benchmarks.cache_filters --keep",
+        of=of,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", action="store_true")
+    kept.option(parser)
     options = parser.parse_args()
+    of = kept.origin()
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         with StatePage(root / "state", create=True) as page:
@@ -186,6 +214,8 @@ def main() -> None:
                 rows.append({"filter": text, "keys": keys, **measured(reader, table, text, None), "indexed": held})
             reader.close()
             writer.close()
+    if options.keep:
+        keep(rows, [paid for _, paid in filled.values()], of)
     if options.json:
         print(json.dumps({"filters": rows, "indexes": [paid for _, paid in filled.values()]}))
         return

@@ -4,7 +4,7 @@ The shape: 97,863 partitions in 103 tables, 412 distinct storage descriptors (ea
 names by day and country, six statistics parameters each, default locations. Prints bytes per partition of the whole
 file and of the live pages, the rate of filling, and the time of joins and listings.
 
-    python -m benchmarks.cache_size [--json]
+    python -m benchmarks.cache_size [--json] [--keep]
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from struct import pack
 
+from benchmarks import kept
 from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.reader import CacheReader
@@ -204,7 +205,9 @@ def hit_times(reader: CacheReader) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", action="store_true")
+    kept.option(parser)
     options = parser.parse_args()
+    of = kept.origin()
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         page = StatePage(root / "state", create=True)
@@ -223,6 +226,10 @@ def main() -> None:
         found |= read_times(reader) | hit_times(reader)
         reader.close()
         writer.close()
+    if options.keep:
+        rows = [[name.replace("_", " "), value] for name, value in found.items()]
+        command = "python -m benchmarks.cache_size --keep"
+        kept.keep("single/cache_size", kept.table("", ["", "measured"], rows, text=1), command=command, of=of)
     if options.json:
         print(json.dumps(found))
     else:

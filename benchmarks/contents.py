@@ -1,7 +1,7 @@
 """Contents and requests of the benchmark.
 
 One database with 20 tables of 20 columns, of which `wide` has 10,000 partitions, written over Thrift; `huge` (100,000)
-and `vast` (900,000) are written by SQL, as adding them over Thrift takes hours.
+and `vast` (900,000) are written by SQL, as adding them over Thrift takes hours. Another database has 10,000 tables.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from tests.testbed.client import MetastoreClient
 from tests.testbed.postgres import MetastoreDatabase
 from tests.testbed.raw import encode_call
 
-DATABASE = "bench"
+DATABASE, MANY_DATABASE = "bench", "many"
 TABLES = 20
 PARTITIONS = 10_000
+MANY = 10_000  # tables that are asked for in turn
 NAMES = 1000  # partitions that are asked for by name
 
 
@@ -56,15 +57,32 @@ def fill_by_sql(client: MetastoreClient, database: MetastoreDatabase, table: str
         cursor.execute("VACUUM ANALYZE")  # now, and not when the server finds it time to
 
 
+def fill_tables(client: MetastoreClient, database: MetastoreDatabase, name: str, count: int) -> None:
+    """A database with `count` tables of 20 columns: `t` by Thrift, t_000001 and on copied from it by SQL."""
+    objects.create_database(client, name)
+    made = objects.create_table(client, objects.table(name, "t", objects.wide_columns(20)))
+    copy = Path(__file__).with_name("tables.sql").read_text()
+    with database.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")  # the rows are right: no look-up of foreign keys
+        cursor.execute(copy, {"count": count, "table": made.id})
+        cursor.execute("VACUUM ANALYZE")
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row of the tables: a request and with how many connections it is sent."""
+    """A row of the tables for each server: requests that are sent in turn, and over how many connections.
+
+    `warm`: how many of these very calls every server has answered before it is measured. `first`: that pass is a row of
+    its own, as each of its requests is asked for the first time.
+    """
 
     key: str
     label: str
-    message: bytes
+    messages: tuple[bytes, ...]
+    warm: int
     connections: int = 16
     hot: bool = False  # a small reply: every server in turn, several times
+    first: bool = False
 
 
 def filter_huge(number: int) -> bytes:
@@ -80,8 +98,8 @@ def by_names(start: int) -> bytes:
     return encode_call("get_partitions_by_names_req", request)
 
 
-def get_table(table: str) -> bytes:
-    return encode_call("get_table_req", GetTableRequest(dbName=DATABASE, tblName=table))
+def get_table(table: str, database: str = DATABASE) -> bytes:
+    return encode_call("get_table_req", GetTableRequest(dbName=database, tblName=table))
 
 
 def get_partitions(table: str) -> bytes:
@@ -89,22 +107,45 @@ def get_partitions(table: str) -> bytes:
     return encode_call("get_partitions", DATABASE, table, -1)
 
 
+WARM_CALLS, WARM_LARGE = 5000, 100
+
 CASES = [
-    Case("get_database", "get_database", encode_call("get_database", DATABASE), hot=True),
-    Case("get_table", "get_table_req", get_table("t00"), hot=True),
+    Case("get_database", "get_database, the same", (encode_call("get_database", DATABASE),), WARM_CALLS, hot=True),
+    Case("get_table", "get_table_req, the same", (get_table("t00"),), WARM_CALLS, hot=True),
     Case(
         "get_partition_by_name",
-        "get_partition_by_name",
-        encode_call("get_partition_by_name", DATABASE, "wide", name(77)),
+        "get_partition_by_name, the same",
+        (encode_call("get_partition_by_name", DATABASE, "wide", name(77)),),
+        WARM_CALLS,
         hot=True,
     ),
-    Case("by_names_1000", "get_partitions_by_names_req (1,000 of 10,000)", by_names(0), connections=4),
     Case(
-        "names_10000",
-        "get_partition_names (10,000)",
-        encode_call("get_partition_names", DATABASE, "wide", -1),
+        "many_tables",
+        f"get_table_req, {MANY:,} tables in turn",
+        tuple(get_table(f"t_{number:06d}", MANY_DATABASE) for number in range(1, MANY)),
+        MANY - 1,
+        first=True,
+    ),
+    Case(
+        "by_names_1000",
+        "get_partitions_by_names_req (1,000 of 10,000), the same",
+        (by_names(0),),
+        WARM_LARGE,
         connections=4,
     ),
-    Case("partitions_10000", "get_partitions (10,000)", get_partitions("wide"), connections=2),
-    Case("filter_huge", "get_partitions_by_filter (1 of 100,000)", filter_huge(70_007), connections=4),
+    Case(
+        "names_10000",
+        "get_partition_names (10,000), the same",
+        (encode_call("get_partition_names", DATABASE, "wide", -1),),
+        WARM_LARGE,
+        connections=4,
+    ),
+    Case("partitions_10000", "get_partitions (10,000), the same", (get_partitions("wide"),), 20, connections=2),
+    Case(
+        "filter_huge",
+        "get_partitions_by_filter (1 of 100,000), the same",
+        (filter_huge(70_007),),
+        WARM_CALLS // 5,
+        connections=4,
+    ),
 ]

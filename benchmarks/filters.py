@@ -1,13 +1,11 @@
 """Filters on a table of about a million partitions, by its first key, by its last one, and wide: a metastore and the
-proxy's cache, another literal with every call. `python -m benchmarks.filters` measures these alone.
+proxy's cache, another literal with every call. `python -m benchmarks --only filters` measures these alone.
 
 The table (`vast`) has 10,000 days and a hundred values of `n` for each; some values of `n` have one partition only.
 """
 
 from __future__ import annotations
 
-import argparse
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +13,7 @@ from pathlib import Path
 from hive_metastore.ttypes import GetTableRequest
 
 from benchmarks import contents, single
-from benchmarks.measure import Result, Server, build_load_generator
-from benchmarks.servers import HIT, HIVE, server_of, stage
-from tests.proxy import Proxy
+from benchmarks.measure import Result, Server
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
 from tests.testbed.raw import encode_call
@@ -26,7 +22,7 @@ METHOD = "get_partitions_by_filter"
 DAYS = 10_000
 RARE = 1000
 """The first of the values of `n` that one partition has."""
-ASKED_OF_PROXY, ASKED_OF_HIVE = 40, 8
+ASKED = 12
 PREWARM_TIMEOUT_S = 600.0
 
 
@@ -49,77 +45,26 @@ ROWS = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Filtered:
-    """One row on one server; `hits` of `replies` were from the cache (of Hive: None)."""
-
-    result: Result
-    hits: int | None
-
-
 def add_rare(client: MetastoreClient) -> None:
     """The partitions whose value of `n` no other has; to be called before the cache is filled."""
     table = client.get_table_req(GetTableRequest(dbName=contents.DATABASE, tblName="vast")).table
-    rows = ([f"d{97 * at:05d}", str(RARE + at)] for at in range(1, ASKED_OF_PROXY + 1))
+    rows = ([f"d{97 * at:05d}", str(RARE + at)] for at in range(1, 2 * ASKED + 1))
     objects.add_partitions(client, table, rows)
 
 
-def measured(generator: Path, hive: Server, proxy: Proxy) -> dict[str, dict[str, Filtered]]:
-    """By row and server."""
-    found: dict[str, dict[str, Filtered]] = {}
+def measured(generator: Path, hive: Server, proxy: Server) -> dict[str, dict[str, Result]]:
+    """By row and server; both have answered as many calls with other literals before."""
+    found: dict[str, dict[str, Result]] = {}
     for row in ROWS:
-        found[row.label] = {
-            HIVE: Filtered(single.varied(generator, hive, _calls(row, ASKED_OF_HIVE)), None),
-            HIT: _of_proxy(generator, proxy, row),
-        }
-        for server, one in found[row.label].items():
-            result = one.result
-            print(f"{row.label:34} {server:10} p50 {result.p50_ms:9.2f} ms {result.cpu_us:10.0f} us CPU", flush=True)
+        row_of = found[row.label] = {}
+        for server in (hive, proxy):
+            single.varied(generator, server, calls(row, ASKED + 1, 2 * ASKED))
+            result = row_of[server.label] = single.varied(generator, server, calls(row, 1, ASKED))
+            figures = f"p50 {result.p50_ms:9.2f} ms {result.cpu_us:10.0f} us CPU"
+            print(f"{row.label:34} {server.label:10} {figures}", flush=True)
     return found
 
 
-def table_of(found: dict[str, dict[str, Filtered]]) -> Iterator[list[str]]:
-    """Head and rows of the page's table."""
-    yield ["filter", "server", "median ms", "99 % ms", "CPU ms per call", "bytes", "from the cache"]
-    for label, servers in found.items():
-        for server, one in servers.items():
-            hits = "" if one.hits is None else f"{one.hits} of {one.result.replies}"
-            figures = [f"{ms:.2f}" for ms in (one.result.p50_ms, one.result.p99_ms, one.result.cpu_us / 1000)]
-            yield [label, server, *figures, f"{one.result.reply_bytes:,.0f}", hits]
-
-
-def _of_proxy(generator: Path, proxy: Proxy, row: Row) -> Filtered:
-    before = _hits(proxy)
-    result = single.varied(generator, server_of(HIT, proxy), _calls(row, ASKED_OF_PROXY))
-    return Filtered(result, _hits(proxy) - before)
-
-
-def _calls(row: Row, count: int) -> Iterator[bytes]:
-    return (encode_call(METHOD, contents.DATABASE, "vast", row.text(at), -1) for at in range(1, count + 1))
-
-
-def _hits(proxy: Proxy) -> int:
-    counts = proxy.requests().items()
-    return int(sum(count for (method, outcome, _), count in counts if (method, outcome) == (METHOD, "hit")))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.filters", description=__doc__)
-    parser.add_argument("--partitions", type=int, default=1_000_000)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="hms-bench-") as directory, stage(Path(directory)) as bench:
-        database = bench.metastore.database
-        assert database is not None
-        with MetastoreClient(*bench.metastore.address) as client:
-            objects.create_database(client, contents.DATABASE)
-            contents.fill_by_sql(client, database, "vast", options.partitions)
-            add_rare(client)
-        proxy = bench.proxy("filters")
-        proxy.start()
-        proxy.wait_prewarmed(PREWARM_TIMEOUT_S)
-        for cells in table_of(measured(build_load_generator(), bench.hive(), proxy)):
-            print("| " + " | ".join(cells) + " |")
-
-
-if __name__ == "__main__":
-    main()
+def calls(row: Row, first: int, last: int) -> Iterator[bytes]:
+    """With these literals."""
+    return (encode_call(METHOD, contents.DATABASE, "vast", row.text(at), -1) for at in range(first, last + 1))

@@ -9,8 +9,11 @@ import json
 import os
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from struct import pack
 
 SOURCE = Path(__file__).with_name("loadgen") / "loadgen.c"
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -22,16 +25,21 @@ class NoFigure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server under test; `processes` are the ids whose CPU time its answers cost (its database's too)."""
+    """A server under test; `processes` are the ids whose CPU time its answers cost (its database's too); `outcomes`
+    tells how many calls it has answered so far and how, where it counts them.
+    """
 
     label: str
     port: int
     processes: tuple[int, ...] = ()
+    outcomes: Callable[[], dict[str, int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`cpu_us`: server CPU per call; `generator_us`: the load generator's."""
+    """`cpu_us`: server CPU per call; `generator_us`: the load generator's; `counted`: what the server itself
+    counts of its answers meanwhile, by outcome (empty of servers that do not count).
+    """
 
     rps: float
     p50_ms: float
@@ -41,6 +49,7 @@ class Result:
     generator_us: float
     reply_bytes: float
     replies: int
+    counted: dict[str, int] = field(default_factory=dict)
 
 
 def build_load_generator() -> Path:
@@ -81,28 +90,48 @@ def private_bytes(pid: int) -> int:
     raise AssertionError("this kernel tells no RssAnon")
 
 
-def measure(
-    generator: Path,
-    server: Server,
-    message: bytes,
-    *,
-    connections: int,
-    seconds: float,
-    warmup_s: float = 0.5,
-    rate: float = 0,
-    min_replies: int = 0,
-) -> Result:
-    """The same request for some time. Raises NoFigure when a connection fails or a reply is an exception."""
-    options = ["--connections", str(connections), "--warmup", str(warmup_s), "--duration", str(seconds)]
-    options += ["--min-replies", str(min_replies)]
-    if rate:
-        options += ["--rate", str(rate)]
-    return _run(generator, server, "--request", message, options)
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`connections` send for `seconds`, after `warm` calls of the same requests, and until there are `least` replies;
+    `seconds` 0: exactly until then. `rate`: calls a second, 0: as many as are answered.
+    """
+
+    connections: int
+    seconds: float
+    warm: int = 100
+    least: int = 0
+    rate: float = 0
 
 
-def measure_batch(generator: Path, server: Server, batch: bytes) -> Result:
-    """Every message of a batch (each after its length) once, on one connection. Raises NoFigure likewise."""
-    return _run(generator, server, "--batch", batch, [])
+def measure(generator: Path, server: Server, messages: Iterable[bytes], load: Load) -> Result:
+    """These requests in turn for some time. Raises NoFigure when a connection fails or a reply is an exception."""
+    warm = ["--warm-calls", str(load.warm)] if load.warm else ["--warmup", "0"]
+    options = ["--connections", str(load.connections), *warm, "--duration", str(load.seconds)]
+    options += ["--min-replies", str(load.least)]
+    if load.rate:
+        options += ["--rate", str(load.rate)]
+    return _run(generator, server, "--cycle", batch(messages), options)
+
+
+def measure_batch(generator: Path, server: Server, messages: Iterable[bytes]) -> Result:
+    """Each message once, on one connection. Raises NoFigure likewise."""
+    return _run(generator, server, "--batch", batch(messages), [])
+
+
+def batch(messages: Iterable[bytes]) -> bytes:
+    """Each message after its length."""
+    return b"".join(pack(">I", len(one)) + one for one in messages)
+
+
+@contextmanager
+def counting(server: Server) -> Iterator[dict[str, int]]:
+    """What the server counts until the end is in the dictionary then."""
+    found: dict[str, int] = {}
+    before = server.outcomes() if server.outcomes is not None else {}
+    yield found
+    if server.outcomes is not None:
+        grown = {how: count - before.get(how, 0) for how, count in server.outcomes().items()}
+        found.update({how: count for how, count in grown.items() if count})
 
 
 def _run(generator: Path, server: Server, kind: str, content: bytes, options: list[str]) -> Result:

@@ -1,19 +1,19 @@
 """Parts that are measured apart, each on servers of its own: `python -m benchmarks --only listing,constraints`.
 
 What planners ask beside tables and partitions, of a metastore and of the proxy's cache, on one connection: listings of
-50,000 tables, constraints, aggregate statistics, filters on a million partitions. A part gives rows of a table that
-stands in docs/benchmarks.md with the date and the machine's load. Must not know: the run of `make bench`.
+50,000 tables, constraints, aggregate statistics, filters on a million partitions. A part gives the rows of one table,
+kept in docs/figures/parts/. Both servers are warm: they have answered as many calls of the same kind before (of other
+objects, where each call names others). Must not know: the run of `make bench`.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hive_metastore.ttypes import (
     AddDefaultConstraintRequest,
@@ -26,12 +26,11 @@ from hive_metastore.ttypes import (
     SQLPrimaryKey,
 )
 
-from benchmarks import contents, filters, single
+from benchmarks import contents, filters, kept, single
 from benchmarks.filters import PREWARM_TIMEOUT_S
-from benchmarks.measure import Result, Server, build_load_generator
-from benchmarks.servers import HIT, HIVE, Stage, server_of, stage
+from benchmarks.measure import Server, build_load_generator
+from benchmarks.servers import HIT, Stage, called, server_of, stage
 from benchmarks.statistics import add_statistics
-from tests.proxy import Proxy
 from tests.store import bulk
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
@@ -39,12 +38,10 @@ from tests.testbed.postgres import MetastoreDatabase
 from tests.testbed.raw import RawConnection, encode_call
 from tests.testbed.untyped import decode_message
 
-DOCS = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- begin {} -->", "<!-- end {} -->"
 TABLES = 50_000
 CONSTRAINED = 40
 PARTITIONS, COLUMNS = 10_000, 20
-HEAD = ["call", "server", "median ms", "99 % ms", "CPU ms per call", "bytes", "from the cache"]
+HEAD = ["call", "asked", "server", "median ms", "99 % ms", "CPU ms per call", "bytes", "hits", "misses"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +58,14 @@ class Asked:
 def listing(bench: Stage, database: MetastoreDatabase) -> list[Asked]:
     """50,000 tables of one database."""
     with MetastoreClient(*bench.metastore.address) as client:
-        objects.create_database(client, contents.DATABASE)
-        made = objects.create_table(client, objects.table(contents.DATABASE, "t", objects.wide_columns(20)))
-    with database.connect() as connection, connection.cursor() as cursor:
-        cursor.execute("SET session_replication_role = replica")  # the rows are right: no look-up of foreign keys
-        cursor.execute(Path(__file__).with_name("tables.sql").read_text(), {"count": TABLES, "table": made.id})
-        cursor.execute("VACUUM ANALYZE")
+        contents.fill_tables(client, database, contents.DATABASE, TABLES)
     everything = encode_call("get_all_tables", contents.DATABASE)
+    described = encode_call("get_table_meta", contents.DATABASE, "*", None)
     many = f"{TABLES:,} tables"
     return [
-        Asked(f"get_all_tables, {many}", "get_all_tables", lambda _: everything, 100, 10),
-        Asked(
-            f"get_tables, 10 of {many}, others every time",
-            "get_tables",
-            lambda at: encode_call("get_tables", contents.DATABASE, f"t_{at:05d}*"),
-        ),
-        Asked(
-            f"get_table_meta, {many}",
-            "get_table_meta",
-            lambda _: encode_call("get_table_meta", contents.DATABASE, "*", None),
-            50,
-            5,
-        ),
+        Asked(f"get_all_tables, {many}", lambda _: everything, 50, other=False),
+        Asked(f"get_tables, 10 of {many}", lambda at: encode_call("get_tables", contents.DATABASE, f"t_{at:05d}*"), 50),
+        Asked(f"get_table_meta, {many}", lambda _: described, 20, other=False),
     ]
 
 
@@ -108,8 +91,7 @@ def constraints(bench: Stage, database: MetastoreDatabase) -> list[Asked]:
         request = AllTableConstraintsRequest(contents.DATABASE, f"t{number % CONSTRAINED:02d}", "hive")
         return encode_call("get_all_table_constraints", request)
 
-    method = "get_all_table_constraints"
-    return [Asked(f"{method}, {CONSTRAINED} tables in turn", method, asked, 1000, 200)]
+    return [Asked(f"get_all_table_constraints, {CONSTRAINED} tables in turn", asked, 10 * CONSTRAINED, other=False)]
 
 
 def aggregates(bench: Stage, database: MetastoreDatabase) -> list[Asked]:
@@ -132,7 +114,7 @@ def aggregates(bench: Stage, database: MetastoreDatabase) -> list[Asked]:
 
     method = "get_aggr_stats_for"
     return [
-        Asked(f"{method}, {some:,} partitions x {of} columns", method, asked(some, of), 20, 5)
+        Asked(f"{method}, {some:,} partitions x {of} columns", asked(some, of), 10)
         for some, of in ((1000, 5), (PARTITIONS, 5), (PARTITIONS, COLUMNS))
     ]
 
@@ -146,8 +128,8 @@ def _filters(bench: Stage, database: MetastoreDatabase) -> list[Asked]:
     def asked(row: filters.Row) -> Callable[[int], bytes]:
         return lambda at: encode_call(method, contents.DATABASE, "vast", row.text(at), -1)
 
-    method, counts = filters.METHOD, (filters.ASKED_OF_PROXY, filters.ASKED_OF_HIVE)
-    return [Asked(f"{method}, {row.label}", method, asked(row), *counts) for row in filters.ROWS]
+    method = filters.METHOD
+    return [Asked(f"{method}, {row.label}", asked(row), filters.ASKED) for row in filters.ROWS]
 
 
 PARTS: dict[str, Callable[[Stage, MetastoreDatabase], list[Asked]]] = {
@@ -158,7 +140,7 @@ PARTS: dict[str, Callable[[Stage, MetastoreDatabase], list[Asked]]] = {
 }
 
 
-def measured(part: str) -> Iterator[list[str]]:
+def measured(part: str) -> Iterator[list[Any]]:
     """The rows of a part."""
     generator = build_load_generator()
     with tempfile.TemporaryDirectory(prefix="hms-bench-") as directory, stage(Path(directory)) as bench:
@@ -169,47 +151,30 @@ def measured(part: str) -> Iterator[list[str]]:
         proxy.start()
         proxy.wait_prewarmed(PREWARM_TIMEOUT_S)
         for row in rows:
-            yield _cells(row, HIVE, _asked(generator, bench.hive(), row, row.of_hive), "")
-            before = _hits(proxy, row.method)
-            result = _asked(generator, server_of(HIT, proxy), row, row.of_proxy)
-            yield _cells(row, HIT, result, f"{_hits(proxy, row.method) - before} of {result.replies}")
+            for server in (bench.hive(), server_of(HIT, proxy)):
+                yield from _asked(generator, server, row)
         proxy.stop()
 
 
-def _asked(generator: Path, server: Server, row: Asked, count: int) -> Result:
-    return single.varied(generator, server, (row.message(at) for at in range(1, count + 1)))
+def _asked(generator: Path, server: Server, row: Asked) -> Iterator[list[Any]]:
+    """Warm the server, then measure: calls that were never asked before, and the very same again."""
+    warm = range(row.calls + 1, 2 * row.calls + 1) if row.other else range(1, row.calls + 1)
+    single.varied(generator, server, map(row.message, warm))
+    for asked in ("for the first time", "again") if row.other else ("again",):
+        result = single.varied(generator, server, map(row.message, range(1, row.calls + 1)))
+        hits = result.counted.get("hit", 0)
+        counts = [hits, sum(result.counted.values()) - hits] if result.counted else [None, None]
+        figures = [result.p50_ms, result.p99_ms, result.cpu_us / 1000, int(result.reply_bytes)]
+        yield [row.label, asked, called(server.label, result.counted), *figures, *counts]
 
 
-def _cells(row: Asked, server: str, result: Result, hits: str) -> list[str]:
-    figures = [f"{ms:.2f}" for ms in (result.p50_ms, result.p99_ms, result.cpu_us / 1000)]
-    return [row.label, server, *figures, f"{result.reply_bytes:,.0f}", hits]
-
-
-def _hits(proxy: Proxy, asked: str) -> int:
-    counts = proxy.requests().items()
-    return int(sum(count for (method, outcome, _), count in counts if (method, outcome) == (asked, "hit")))
-
-
-def page_with(text: str, part: str, lines: Iterable[str]) -> str:
-    """The page with these lines between the part's marks. Raises ValueError if it has no such marks."""
-    begin, end = BEGIN.format(part), END.format(part)
-    before, found, rest = text.partition(begin + "\n")
-    old, ended, after = rest.partition(end)
-    if not found or not ended:
-        raise ValueError(f"the page has no marks for {part}")
-    return "\n".join([before + begin, "", *lines, "", end]) + after
-
-
-def run(parts: list[str], *, write: bool) -> None:
-    """Measure these parts, print their rows, and `write` them to the page."""
+def run(parts: list[str], *, keep: bool) -> None:
+    """Measure these parts, print their rows, and keep them."""
     for part in parts:
-        began = time.strftime("%Y-%m-%d")
-        rows = []
+        of, rows = kept.origin(), []
         for cells in measured(part):
-            rows.append("| " + " | ".join(cells) + " |")
-            print(rows[-1], flush=True)
-        load = os.getloadavg()[2]
-        lines = [f"Measured on {began}, on {os.cpu_count()} cores with a load of {load:.0f} (15 minutes' mean).", ""]
-        lines += ["| " + " | ".join(HEAD) + " |", "|---|---|" + "---:|" * (len(HEAD) - 2), *rows]
-        if write:
-            DOCS.write_text(page_with(DOCS.read_text(), part, lines))
+            rows.append(cells)
+            print(*cells, sep=" | ", flush=True)
+        if keep:
+            command = f"python -m benchmarks --only {part}"
+            kept.keep(f"parts/{part}", kept.table("", HEAD, rows, text=3), command=command, of=of)

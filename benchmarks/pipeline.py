@@ -23,6 +23,7 @@ from pathlib import Path
 
 from hive_metastore.ttypes import Database
 
+from benchmarks import kept
 from benchmarks.measure import cpu_seconds, family, private_bytes
 from benchmarks.servers import postgres_pid
 from hms_cache_proxy.pipeline.query import newest
@@ -47,9 +48,9 @@ class Phase:
     memory_bytes: int = 0
     result: str = ""
 
-    def row(self) -> str:
-        spent = f"{self.cpu_s:.1f} s | {self.database_cpu_s:.1f} s | {self.memory_bytes / 1e6:,.0f} MB"
-        return f"| {self.name} | {self.seconds:.1f} s | {spent} | {self.result} |"
+    def row(self) -> list[str]:
+        spent = [f"{seconds:.1f} s" for seconds in (self.seconds, self.cpu_s, self.database_cpu_s)]
+        return [self.name, *spent, f"{self.memory_bytes / 1e6:,.0f} MB", self.result]
 
 
 @contextmanager
@@ -147,17 +148,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline", description=__doc__)
     parser.add_argument("--partitions", metavar="N,...", default="100000,1000000")
     parser.add_argument("--connections", metavar="N,...", default="2,4")
+    kept.option(parser)
     options = parser.parse_args()
+    of = kept.origin()
     connections = [int(number) for number in options.connections.split(",")]
-    bed = Bed()
+    bed, tables = Bed(), []
     try:
         for partitions in map(int, options.partitions.split(",")):
             phases = run(bed, partitions, connections)
-            print(f"\n{partitions:,} partitions, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
-            print("| | time | CPU | CPU of PostgreSQL | memory | |\n|---|---|---|---|---|---|")
-            print(*(phase.row() for phase in phases), sep="\n", flush=True)
+            head = ["", "time", "CPU", "CPU of PostgreSQL", "memory", ""]
+            rows = [phase.row() for phase in phases]
+            print(f"\n{partitions:,} partitions", *map(" | ".join, [head, *rows]), sep="\n", flush=True)
+            tables.append(kept.table(f"{partitions:,} partitions:", head, rows, text=1))
     finally:
         bed.close()
+    if options.keep:
+        kept.keep("single/pipeline", *tables, command="python -m benchmarks.pipeline --keep", of=of)
 
 
 if __name__ == "__main__":

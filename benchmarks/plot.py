@@ -15,6 +15,7 @@ SHORT = {
     "get_database": "get_database",
     "get_table": "get_table_req",
     "get_partition_by_name": "get_partition\n_by_name",
+    "many_tables": "get_table_req\nmany tables",
     "by_names_1000": "partitions_by_names\n1,000 of 10,000",
     "names_10000": "partition_names\n10,000",
     "partitions_10000": "get_partitions\n10,000",
@@ -22,7 +23,7 @@ SHORT = {
 }
 
 
-def plot(run: Run, path: Path) -> None:
+def plot(run: Run, path: Path, when: str) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -35,6 +36,7 @@ def plot(run: Run, path: Path) -> None:
     calls.legend(ncols=5, fontsize=8, loc="upper center")
     _freshness(fresh, run)
     _prewarm(memory, run)
+    figure.suptitle(f"One run of `python -m benchmarks` at commit {when}; warm servers", fontsize=11)
     figure.tight_layout()
     figure.savefig(path, dpi=100)
     pyplot.close(figure)

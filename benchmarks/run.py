@@ -9,16 +9,15 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 
 from benchmarks import contents, filters, million, single
 from benchmarks.contents import CASES, Case
-from benchmarks.filters import Filtered
 from benchmarks.freshness import Burst, Freshness, burst, freshness
-from benchmarks.measure import NoFigure, Result, Server, build_load_generator, measure, middle
-from benchmarks.servers import CACHED_STORE, HIT, MISS, Stage, server_of
+from benchmarks.measure import Load, NoFigure, Result, Server, build_load_generator, counting, measure, middle
+from benchmarks.servers import CACHED_STORE, HIT, MISS, Stage, called, server_of
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.postgres import MetastoreDatabase
@@ -27,7 +26,8 @@ from tests.testbed.raw import RawConnection
 HOT_ROUNDS = 3
 FEWEST_REPLIES = 16  # of a large case: a metastore may give one a second
 HUGE, VAST = 100_000, 900_000
-FEW_VARIED, MANY_VARIED = 100, 1000
+VARIED = 200  # questions of which each is another one, to every server
+AGAIN_WARM = 100  # before the later rounds: the server was warm, and others were measured meanwhile
 IDLE_PAUSE_S = (2.0, 3.5)  # longer than the follower's longest pause between two looks
 BUSY_PAUSE_S = (0.02, 0.12)
 LOAD_PER_S = 100.0
@@ -37,12 +37,13 @@ RELAY_CASES = ("get_database", "get_table")
 
 @dataclass
 class Run:
-    """`results[case][server]`, `half[case]`: the proxy's hits at half of its most; `varied[case][server]`: every
-    question another one; `relay[case]`; `beside`: a small call beside large replies; `shape`: what `cache_size` prints;
-    `missing`: why a figure is not there.
+    """`results[case][server]`; `first[case][server]`: each request for the first time; `half[case]`: the proxy
+    at half of its most; `varied[case][server]`: every question another one; `relay[case]`; `beside`: a small call
+    beside large replies; `shape`: what `cache_size` prints; `missing`: why a figure is not there.
     """
 
     results: dict[str, dict[str, Result]] = field(default_factory=dict)
+    first: dict[str, dict[str, Result]] = field(default_factory=dict)
     half: dict[str, Result] = field(default_factory=dict)
     varied: dict[str, dict[str, Result]] = field(default_factory=dict)
     relay: dict[str, single.Relay] = field(default_factory=dict)
@@ -52,7 +53,7 @@ class Run:
     burst: Burst | None = None
     prewarm: million.Prewarm | None = None
     restart: million.Restart | None = None
-    filters: dict[str, dict[str, Filtered]] = field(default_factory=dict)
+    filters: dict[str, dict[str, Result]] = field(default_factory=dict)
     shape: dict[str, float] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -75,6 +76,8 @@ class Runner:
         with MetastoreClient(*self._stage.metastore.address) as client:
             with self._part("fill 20 tables and 10,000 partitions over Thrift"):
                 contents.fill(client)
+            with self._part(f"fill {contents.MANY:,} tables by SQL"):
+                contents.fill_tables(client, self._database, contents.MANY_DATABASE, contents.MANY)
             with self._part("start CachedStore"):
                 cached = self._stage.cached_store()  # before the huge table: it answers when all is in its cache
             with self._part(f"fill {HUGE:,} partitions by SQL"):
@@ -84,9 +87,6 @@ class Runner:
             proxy.start(prewarmed=True)
             relaying.start()
         servers = [self._stage.hive(), cached, server_of(MISS, relaying), server_of(HIT, proxy)]
-        with self._part("warm up"):
-            for server in servers[:2]:
-                self._one(CASES[1], server, seconds=self._seconds)
         for case in CASES:
             with self._part(case.key):
                 self._case(case, servers)
@@ -108,44 +108,51 @@ class Runner:
     def _case(self, case: Case, servers: list[Server]) -> None:
         hit = servers[-1]
         with RawConnection("127.0.0.1", hit.port) as client:
-            reply = client.call(case.message)
-        row = self.run.results[case.key] = {}
+            reply = client.call(case.messages[-1])
         with self._stage.bare(reply) as bare:
-            found: dict[str, list[Result]] = {}
-            for _ in range(HOT_ROUNDS if case.hot else 1):
-                for server in [*servers, bare]:
-                    if case.key == "filter_huge" and server.label == CACHED_STORE:
-                        self.run.missing[f"{case.label}, {server.label}"] = (
-                            "it answers nobody before the huge table is in its cache, which takes minutes"
-                        )
-                        continue
-                    result = self._one(case, server, seconds=self._seconds / (2 if case.hot else 1))
-                    if result is not None:
-                        found.setdefault(server.label, []).append(result)
+            ready = [server for server in [*servers, bare] if self._warmed(case, server)]
+            found: dict[str, list[Result]] = {server.label: [] for server in ready}
+            with ExitStack() as stack:
+                counts = {server.label: stack.enter_context(counting(server)) for server in ready}
+                for _ in range(HOT_ROUNDS if case.hot else 1):
+                    for server in ready:
+                        if result := self._one(case, server, self._load(case)):
+                            found[server.label].append(result)
+        row = self.run.results[case.key] = {}
         for label, results in found.items():
-            row[label] = middle(results)
+            if not results:
+                continue
+            row[label] = replace(middle(results), counted=counts[label])
             _tell(case.key, label, row[label])
-            if abs(row[label].reply_bytes - len(reply)) > len(reply) / 10:  # a declared exception is a short reply
-                raise AssertionError(
-                    f"{label} answers {case.key} with {row[label].reply_bytes} bytes, not {len(reply)}"
-                )
+            _check_size(case, label, row[label], len(reply))
         if case.hot and HIT in row:
-            half = row[HIT].rps / 2
-            self.run.half[case.key] = measure(
-                self._generator, hit, case.message, connections=case.connections, seconds=self._seconds, rate=half
-            )
-            _tell(case.key, "half load", self.run.half[case.key])
+            half = self._one(case, hit, Load(case.connections, self._seconds, rate=row[HIT].rps / 2))
+            assert half is not None, "it has answered at twice the rate"
+            self.run.half[case.key] = half
+            _tell(case.key, "half load", half)
 
-    def _one(self, case: Case, server: Server, *, seconds: float) -> Result | None:
+    def _warmed(self, case: Case, server: Server) -> bool:
+        """The server has answered as many of the very calls that are measured as every other server."""
+        if case.key == "filter_huge" and server.label == CACHED_STORE:
+            why = "it answers nobody before the huge table is in its cache, which takes minutes"
+            self.run.missing[f"{case.label}, {server.label}"] = why
+            return False
+        with counting(server) as counted:
+            result = self._one(case, server, Load(case.connections, 0, 0, case.warm))
+        if result is not None and case.first:
+            row = self.run.first.setdefault(case.key, {})
+            row[server.label] = replace(result, counted=counted)
+            _tell(f"{case.key}, first", server.label, row[server.label])
+        return result is not None
+
+    def _load(self, case: Case) -> Load:
+        if case.hot:
+            return Load(case.connections, self._seconds / 2, warm=AGAIN_WARM)
+        return Load(case.connections, self._seconds, warm=0, least=FEWEST_REPLIES)
+
+    def _one(self, case: Case, server: Server, load: Load) -> Result | None:
         try:
-            return measure(
-                self._generator,
-                server,
-                case.message,
-                connections=case.connections,
-                seconds=seconds,
-                min_replies=0 if case.hot else FEWEST_REPLIES,
-            )
+            return measure(self._generator, server, case.messages, load)
         except NoFigure as error:
             self.run.missing[f"{case.label}, {server.label}"] = str(error)
             print(f"{case.key:24} {server.label:12} no figure: {error}", flush=True)
@@ -153,25 +160,25 @@ class Runner:
 
     def _single(self, hive: Server, miss: Server, hit: Server) -> None:
         run, generator = self.run, self._generator
-        few, many = range(1, FEW_VARIED + 1), range(1, MANY_VARIED + 1)
-        run.varied["by_names_1000"] = {
-            hit.label: single.varied(generator, hit, (contents.by_names(number) for number in few)),
-            hive.label: single.varied(generator, hive, (contents.by_names(number) for number in few[:20])),
+        questions: dict[str, Callable[[int], bytes]] = {
+            "by_names_1000": contents.by_names,
+            "filter_huge": lambda at: contents.filter_huge(97 * at),
         }
-        run.varied["filter_huge"] = {
-            hit.label: single.varied(generator, hit, (contents.filter_huge(97 * number) for number in many)),
-            hive.label: single.varied(generator, hive, (contents.filter_huge(97 * number) for number in few)),
-        }
+        for key, question in questions.items():
+            run.varied[key] = {
+                server.label: single.varied(generator, server, map(question, range(1, VARIED + 1)))
+                for server in (hive, hit)
+            }
         for key, row in run.varied.items():
             for label, result in row.items():
                 _tell(f"{key}, varied", label, result)
         for case in CASES:
             if case.key in RELAY_CASES:
-                relay = single.relay(generator, hive, miss, case.message, seconds=self._seconds / 4)
+                relay = single.relay(generator, hive, miss, case.messages[0], seconds=self._seconds / 4)
                 run.relay[case.key] = relay
                 print(f"{case.key:24} {relay}", flush=True)
         large = contents.get_partitions("wide")
-        run.beside = single.beside_large(generator, hit, large, CASES[0].message, seconds=self._seconds)
+        run.beside = single.beside_large(generator, hit, large, CASES[0].messages[0], seconds=self._seconds)
         _tell("beside get_partitions", hit.label, run.beside)
         run.slow = single.slow_client(hit, contents.get_partitions("huge"))
         print(run.slow, flush=True)
@@ -216,7 +223,7 @@ class Runner:
             self.run.restart = million.restart(proxy)
             print(self.run.restart, flush=True)
         with self._part("filters on these"):
-            self.run.filters = filters.measured(self._generator, self._stage.hive(), proxy)
+            self.run.filters = filters.measured(self._generator, self._stage.hive(), server_of(HIT, proxy))
         proxy.stop()
 
     @contextmanager
@@ -227,9 +234,16 @@ class Runner:
         print(f"--- {what}: {self.run.seconds[what]:.1f} s", flush=True)
 
 
+def _check_size(case: Case, label: str, result: Result, expected: int) -> None:
+    """A declared exception is a short reply."""
+    if abs(result.reply_bytes - expected) > expected / 10:
+        raise AssertionError(f"{label} answers {case.key} with {result.reply_bytes} bytes, not {expected}")
+
+
 def _tell(what: str, label: str, result: Result) -> None:
+    name = called(label, result.counted)
     print(
-        f"{what:24} {label:12} {result.rps:10.1f}/s  p50 {result.p50_ms:8.3f}  p99 {result.p99_ms:8.3f} ms"
+        f"{what:24} {name:12} {result.rps:10.1f}/s  p50 {result.p50_ms:8.3f}  p99 {result.p99_ms:8.3f} ms"
         f" {result.cpu_us:10.1f} us CPU ({result.generator_us:.1f})",
         flush=True,
     )

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +16,15 @@ from pathlib import Path
 from benchmarks.measure import Server
 from tests.proxy import Proxy
 from tests.testbed.bed import Bed
-from tests.testbed.hive import JAVA_OPTIONS
+from tests.testbed.hive import HIVES, JAVA_OPTIONS
 from tests.testbed.metastore import Metastore
 from tests.testbed.processes import free_port
 
 HIVE, CACHED_STORE, MISS, HIT, BARE = "Hive 4.2", "CachedStore", "proxy miss", "proxy hit", "bare uvloop"
 SERVERS = [HIVE, CACHED_STORE, MISS, HIT, BARE]
+CACHED_FLAVOUR = "hive42-cached"
+REFRESH = HIVES[CACHED_FLAVOUR].settings["metastore.cached.rawstore.cache.update.frequency"]
+"""How often CachedStore reads everything again."""
 
 
 @dataclass(slots=True)
@@ -39,7 +43,7 @@ class Stage:
     def cached_store(self) -> Server:
         """Hive's own cache, on the same database; it answers only once it has loaded everything."""
         cached = self.bed.private_metastore(
-            "hive42-cached", database=self.metastore.database, java_options=JAVA_OPTIONS
+            CACHED_FLAVOUR, database=self.metastore.database, java_options=JAVA_OPTIONS
         )
         self.stack.callback(self.bed.release, cached)
         return Server(CACHED_STORE, cached.port, (cached.process.id.pid, self.postgres))
@@ -73,7 +77,24 @@ class Stage:
 
 def server_of(label: str, proxy: Proxy) -> Server:
     """A running proxy's worker; its follower does not answer calls."""
-    return Server(label, proxy.port, tuple(proxy.children()["worker"]))
+
+    def outcomes() -> dict[str, int]:
+        found: Counter[str] = Counter()
+        for (_, outcome, _), count in proxy.requests().items():
+            found[outcome] += int(count)
+        return dict(found)
+
+    return Server(label, proxy.port, tuple(proxy.children()["worker"]), outcomes)
+
+
+def called(server: str, counted: Mapping[str, int]) -> str:
+    """A row's name. Of a proxy: what its counters say of the row's calls, so that no relayed answer is called a hit."""
+    if not counted:
+        return server
+    hits, calls = counted.get("hit", 0), sum(counted.values())
+    if hits == calls:
+        return HIT
+    return f"proxy, {hits:,} of {calls:,} hits" if hits else MISS
 
 
 @contextmanager

@@ -11,12 +11,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from struct import pack
 
-from benchmarks.measure import Result, Server, measure, measure_batch, private_bytes
+from benchmarks.measure import Load, Result, Server, counting, measure, measure_batch, private_bytes
 
 RELAY_ROUNDS = 7
 SLOW_READ_BYTES = 64 << 10
@@ -25,7 +24,9 @@ SLOW_PAUSE_S = 2.0
 
 def varied(generator: Path, server: Server, messages: Iterable[bytes]) -> Result:
     """Each question another one, once, on one connection: nothing that was answered before can be given again."""
-    return measure_batch(generator, server, b"".join(pack(">I", len(one)) + one for one in messages))
+    with counting(server) as counted:
+        result = measure_batch(generator, server, messages)
+    return replace(result, counted=counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def relay(generator: Path, direct: Server, relayed: Server, message: bytes, *, s
     times: dict[str, list[float]] = {direct.label: [], relayed.label: []}
     for _ in range(RELAY_ROUNDS):
         for server in (direct, relayed):
-            result = measure(generator, server, message, connections=1, seconds=seconds, warmup_s=0.1)
+            result = measure(generator, server, [message], Load(1, seconds))
             times[server.label].append(result.p50_ms)
     return Relay(median(times[direct.label]), median(times[relayed.label]))
 
@@ -58,7 +59,7 @@ def beside_large(generator: Path, server: Server, large: bytes, small: bytes, *,
         other = subprocess.Popen([*command, "--duration", str(seconds + 2)], stdout=subprocess.DEVNULL)
         try:
             time.sleep(0.5)
-            return measure(generator, server, small, connections=2, seconds=seconds, rate=200)
+            return measure(generator, server, [small], Load(2, seconds, rate=200))
         finally:
             if other.wait(60):
                 raise AssertionError("the connection with the large reply failed")

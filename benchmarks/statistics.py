@@ -14,11 +14,15 @@ import random
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from hive_metastore.ttypes import PartitionsStatsRequest, TableStatsRequest
 
+from benchmarks import kept
+from benchmarks.measure import Server
+from benchmarks.servers import HIT, HIVE, called, server_of
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes, PartitionChunk
 from hms_cache_proxy.cache.state import StatePage
@@ -62,7 +66,9 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--columns", type=int, default=20, help="with statistics, of each partition")
     parser.add_argument("--calls", type=int, default=200)
+    kept.option(parser)
     options = parser.parse_args()
+    of = kept.origin()
     bed = Bed()
     try:
         metastore = bed.private_metastore("hive42")
@@ -71,13 +77,22 @@ def main() -> None:
         bulk.fill(database, options.partitions)
         store = open_sql_store(database.reader_url)
         gc.freeze()
-        print("without statistics:", _loaded(store))
+        loaded = [["none", *_loaded(store)]]
         add_statistics(database, options.columns)
-        print(f"with those of {options.columns} columns:", _loaded(store))
+        loaded.append([f"those of {options.columns} columns", *_loaded(store)])
         store.close()
-        _served(metastore, options.calls, options.columns)
+        served = _served(metastore, options.calls, options.columns)
     finally:
         bed.close()
+    head = ["statistics", "partitions/s of CPU time", "reading, s", "writing, s", "longest chunk, s", "bytes each"]
+    tables = [
+        kept.table(f"A prewarm of {options.partitions:,} partitions:", head, loaded, text=1),
+        kept.table("Replies:", ["server", "call", "least ms", "median ms", "bytes", "hits", "misses"], served, text=2),
+    ]
+    for row in [*loaded, *served]:
+        print(*row, sep=" | ")
+    if options.keep:
+        kept.keep("single/statistics", *tables, command="python -m benchmarks.statistics --keep", of=of)
 
 
 def add_statistics(database: MetastoreDatabase, columns: int) -> None:
@@ -88,8 +103,8 @@ def add_statistics(database: MetastoreDatabase, columns: int) -> None:
         cursor.execute("ANALYZE")
 
 
-def _loaded(store: SqlStore) -> str:
-    """A prewarm of the table into a new cache."""
+def _loaded(store: SqlStore) -> list[Any]:
+    """A prewarm of the table into a new cache: rate, seconds of reading, of writing, of a chunk at most, bytes each."""
     with tempfile.TemporaryDirectory(prefix="hms-statistics-") as directory:
         page = StatePage(Path(directory) / "state", create=True)
         writer = CacheWriter.open(Path(directory) / "cache", page, store.identity)
@@ -120,15 +135,12 @@ def _loaded(store: SqlStore) -> str:
         size = writer.cache_bytes
         writer.close()
         page.close()
-    rate = count / (read_s + write_s)
-    return (
-        f"{rate:,.0f} partitions/s of this process's CPU ({read_s:.2f} s reading, {write_s:.2f} s writing,"
-        f" {longest_s:.2f} s for a chunk), {size / count:,.0f} bytes each"
-    )
+    return [count / (read_s + write_s), read_s, write_s, longest_s, round(size / count)]
 
 
-def _served(metastore: Metastore, calls: int, analyzed: int) -> None:
+def _served(metastore: Metastore, calls: int, analyzed: int) -> list[list[Any]]:
     assert metastore.database is not None
+    rows = []
     with tempfile.TemporaryDirectory(prefix="hms-statistics-") as directory:
         proxy = Proxy(
             directory=Path(directory),
@@ -139,15 +151,20 @@ def _served(metastore: Metastore, calls: int, analyzed: int) -> None:
         try:
             proxy.start()
             proxy.wait_prewarmed()
-            for label, address in (("metastore", metastore.address), ("proxy", proxy.address)):
-                with RawConnection(*address) as connection:
-                    _times(label, connection, calls, analyzed)
-            print({key: count for key, count in proxy.requests().items() if "stat" in key[0]})
+            for server in (Server(HIVE, metastore.port), server_of(HIT, proxy)):
+                with RawConnection("127.0.0.1", server.port) as connection:
+                    for make, what, count in _cases(connection, calls, analyzed):
+                        rows.append(_timed(server, connection, make, what, count))
+            return rows
         finally:
             proxy.close()
 
 
-def _times(label: str, connection: RawConnection, calls: int, analyzed: int) -> None:
+Case = tuple[Callable[[], tuple[str, Any]], str, int]
+
+
+def _cases(connection: RawConnection, calls: int, analyzed: int) -> list[Case]:
+    """What makes the next call, what it is, how many of them."""
     rng = random.Random(7)
     database, table = bulk.DATABASE.decode(), bulk.TABLE.decode()
     columns = [f"col_{number}" for number in range(WIDE)]
@@ -178,23 +195,40 @@ def _times(label: str, connection: RawConnection, calls: int, analyzed: int) -> 
         request.colNames = [f"col_{number}" for number in range(analyzed)]
         return method, request
 
-    few = max(10, calls // 5)
-    aggregates = ((aggregate_of_some, few), (aggregate_of_all, calls // 20), (aggregate_of_all_columns, calls // 20))
-    cases = ((of_table, calls), (of_partitions, few), *aggregates)
-    for make, count in cases:
-        taken = []
-        for number in range(count + 5):
-            method, request = make()
-            message = encode_call(method, request=request)
-            size = len(connection.call(message))  # finding the end of a message takes Python as long as the server
-            began, left = time.perf_counter(), size
-            connection.send(message)
-            while left:
-                left -= len(connection.socket.recv(left))
-            if number >= 5:
-                taken.append(time.perf_counter() - began)
-        ms = [1000 * each for each in taken]
-        print(f"{label}: {method}: {min(ms):.2f} ms least, {statistics.median(ms):.2f} ms median, {size:,} bytes")
+    few, some_names = max(10, calls // 5), min(ASKED_PARTITIONS, len(names))
+    chosen, every = f"{some_names:,} partitions x {ASKED_COLUMNS} columns", f"{len(names):,} partitions"
+    return [
+        (of_table, f"{WIDE} columns of a table", calls),
+        (of_partitions, chosen, few),
+        (aggregate_of_some, chosen, few),
+        (aggregate_of_all, f"{every} x {ASKED_COLUMNS} columns", calls // 20),
+        (aggregate_of_all_columns, f"{every} x {analyzed} columns", calls // 20),
+    ]
+
+
+def _timed(
+    server: Server, connection: RawConnection, make: Callable[[], tuple[str, Any]], what: str, count: int
+) -> list[Any]:
+    """One row: as many calls again before it, which are not measured, make the server warm."""
+    taken, method, size = [], "", 0
+    for number in range(2 * count):
+        if number == count:
+            before = server.outcomes() if server.outcomes is not None else {}
+        method, request = make()
+        message = encode_call(method, request=request)
+        size = len(connection.call(message))  # finding the end of a message takes Python as long as the server
+        began, left = time.perf_counter(), size
+        connection.send(message)
+        while left:
+            left -= len(connection.socket.recv(left))
+        if number >= count:
+            taken.append(1000 * (time.perf_counter() - began))
+    counts: list[Any] = [None, None]
+    grown: dict[str, int] = {}
+    if server.outcomes is not None:
+        grown = {how: found - before.get(how, 0) for how, found in server.outcomes().items()}
+        counts = [grown.get("hit", 0), sum(grown.values()) - grown.get("hit", 0)]
+    return [called(server.label, grown), f"{method}: {what}", min(taken), statistics.median(taken), size, *counts]
 
 
 def _strings(message: bytes) -> list[str]:

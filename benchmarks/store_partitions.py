@@ -11,6 +11,7 @@ import gc
 import time
 from pathlib import Path
 
+from benchmarks import kept
 from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
 from tests.store import bulk
 from tests.testbed.bed import Bed
@@ -23,21 +24,26 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=100_000)
     parser.add_argument("--chunk", type=int, default=10_000, help="partitions in one snapshot")
     parser.add_argument("--rounds", type=int, default=3)
+    kept.option(parser)
     options = parser.parse_args()
+    of = kept.origin()
     bed = Bed()
     try:
         database = bed.postgres.create_metastore_database("bench")
         bulk.fill(database, options.partitions)
         store = open_sql_store(database.reader_url)
         gc.freeze()
-        for _ in range(options.rounds):
-            _round(store, options.partitions, options.chunk)
+        rows = [_round(store, options.partitions, options.chunk) for _ in range(options.rounds)]
         store.close()
     finally:
         bed.close()
+    if options.keep:
+        head = ["partitions", "a second of this process's CPU time", "of PostgreSQL's", "by the clock"]
+        command = "python -m benchmarks.store_partitions --keep"
+        kept.keep("single/store_partitions", kept.table("", head, rows, text=0), command=command, of=of)
 
 
-def _round(store: SqlStore, partitions: int, chunk: int) -> None:
+def _round(store: SqlStore, partitions: int, chunk: int) -> list[float]:
     server = int(store.database.rows("SELECT pg_backend_pid()")[0][0])
     began, cpu, server_cpu = time.perf_counter(), time.process_time(), _cpu_s(server)
     count, after = 0, None
@@ -51,6 +57,7 @@ def _round(store: SqlStore, partitions: int, chunk: int) -> None:
         f"{count} partitions: {count / cpu:,.0f}/s of our CPU, {count / server_cpu:,.0f}/s of PostgreSQL's,"
         f" {count / wall:,.0f}/s by the clock"
     )
+    return [count, count / cpu, count / server_cpu, count / wall]
 
 
 def _cpu_s(process: int) -> float:

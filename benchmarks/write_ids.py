@@ -14,10 +14,11 @@ import threading
 import time
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from benchmarks import kept
 from tests.proxy import Proxy
 from tests.testbed.bed import Bed
 from tests.write_ids.transactions import Transactions
@@ -121,30 +122,35 @@ def measure(directory: Path, seconds: float) -> tuple[Trace, dict[tuple[str, str
         bed.close()
 
 
-def table(trace: Trace, counts: dict[tuple[str, str], float]) -> Iterable[str]:
-    """Markdown."""
+def table(trace: Trace, counts: dict[tuple[str, str], float]) -> dict[str, Any]:
+    """What was answered from which cache."""
     total = sum(counts.values())
     commits = sum(map(len, trace.commits.values()))
     median_ms = 1000 * sorted(trace.seconds)[len(trace.seconds) // 2]
-    yield f"{total:,.0f} reads of {TABLES} tables, {commits} commits, median {median_ms:.2f} ms a read."
-    yield ""
-    yield "| cache | answered from it | wrong |"
-    yield "|---|---|---|"
-    yield f"| proxy, by write ids | {counts.get(('hit', 'write_id'), 0) / total:.1%} | 0 |"
+    misses = ", ".join(f"{why} {n / total:.2%}" for (how, why), n in sorted(counts.items()) if how == "miss")
+    title = (
+        f"{total:,.0f} reads of {TABLES} tables, {commits} commits, median {median_ms:.2f} ms a read; misses of"
+        f" the proxy: {misses or 'none'}."
+    )
+    rows = [["proxy, by write ids", f"{counts.get(('hit', 'write_id'), 0) / total:.1%}", "not counted here"]]
     for ttl_s in TTLS_S:
         ratio = with_ttl(trace, ttl_s)
-        yield f"| time to live {ttl_s:.0f} s | {ratio.hits:.1%} | {ratio.wrong:.2%} |"
-    yield ""
-    misses = ", ".join(f"{why} {n / total:.2%}" for (how, why), n in sorted(counts.items()) if how == "miss")
-    yield f"Misses of the proxy: {misses or 'none'}."
+        rows.append([f"time to live {ttl_s:.0f} s", f"{ratio.hits:.1%}", f"{ratio.wrong:.2%}"])
+    head = ["cache", "answered from it", "of all reads: older than what the reader may see"]
+    return kept.table(title, head, rows, text=1)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.write_ids", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
+    kept.option(parser)
     options = parser.parse_args()
+    of = kept.origin()
     with tempfile.TemporaryDirectory(prefix="hms-bench-") as directory:
-        print("\n".join(table(*measure(Path(directory), options.seconds))))
+        found = table(*measure(Path(directory), options.seconds))
+    print(found["title"], *map(" | ".join, found["rows"]), sep="\n")
+    if options.keep:
+        kept.keep("single/write_ids", found, command="python -m benchmarks.write_ids --keep", of=of)
 
 
 if __name__ == "__main__":

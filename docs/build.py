@@ -1,4 +1,5 @@
-"""`make docs`: writes the reference tables of docs/*.md anew from the code that they describe.
+"""`make docs`: writes the reference tables of docs/*.md anew from the code that they describe, and figures from
+docs/figures/ (pages.py).
 
 Job: what stands between `<!-- begin NAME -->` and `<!-- end NAME -->` in a page is generated; the rest is written by
 hand. `tests/test_docs.py` fails when a page is not what this would write.
@@ -13,6 +14,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # docs/ and tests/ are not installed
+
+from docs import pages
 from hms_cache_proxy.config import Setting, settings
 from hms_cache_proxy.doctor.database import MYSQL, grant_script
 from hms_cache_proxy.embedded.handlers import FAMILIES
@@ -25,7 +29,6 @@ from hms_cache_proxy.wire import facts
 
 DIRECTORY = Path(__file__).resolve().parent
 ROOT = DIRECTORY.parent
-sys.path.insert(0, str(ROOT))  # tests/ is not installed
 
 
 def settings_table() -> str:
@@ -142,11 +145,14 @@ TABLES: dict[str, Callable[[], str]] = {
     "recorded": recorded_table,
     "grant": grant_block,
     "mysql grant": mysql_grant_block,
+    **pages.PARTS,
 }
 
 
 def built(page: str) -> str:
-    """The page with its generated parts as they have to be."""
+    """The page with its generated parts as they have to be. Raises ValueError if it has one that nobody makes."""
+    if unknown := set(re.findall(r"<!-- begin (.+?) -->", page)) - TABLES.keys():
+        raise ValueError(f"no such generated part: {', '.join(sorted(unknown))}")
     for name, make in TABLES.items():
         pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
         page = pattern.sub(lambda m, make=make: f"{m[1]}\n{make()}\n\n{m[2]}", page)  # type: ignore[misc]
@@ -155,7 +161,7 @@ def built(page: str) -> str:
 
 def main() -> None:
     """Rewrite what changed."""
-    for path in sorted(DIRECTORY.glob("*.md")):
+    for path in [ROOT / "README.md", *sorted(DIRECTORY.glob("*.md"))]:
         page = path.read_text("utf-8")
         new = built(page)
         if new != page:

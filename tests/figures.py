@@ -2,8 +2,9 @@
 
 Job: read and write `docs/figures/NAME.json`, and tell how many commits have since touched what a file measures.
 Must not know: what is measured, how a page shows it.
-Invariants: a file holds the figures of one command, run once, on one commit; a name of a host or a path of a machine is
-never among them (`write` refuses paths). What was measured with uncommitted changes says so, in the file and on the page.
+Invariants: a file holds the figures of one command, run once, on one commit; a name of a host or a path of a machine
+is never among them (`write` refuses paths). What was measured with uncommitted changes says so, in the file and on the
+page.
 
 `python -m tests.figures` lists the files, their commits and what is stale.
 """
@@ -38,7 +39,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One file. `command` renews it; `measures` are paths of the repository; `changed`: they had uncommitted changes."""
+    """One file. `command` renews it; `measures` are paths of the repository; `changed`: not all of it was committed."""
 
     name: str
     command: str
@@ -54,10 +55,8 @@ class Figures:
         """The sentence that every generated part begins with."""
         machine = self.machine
         changed = " with uncommitted changes" if self.changed else ""
-        return (
-            f"Measured by `{self.command}` at commit {self.commit}{changed} on {self.date}, on {machine['cores']} cores of"
-            f" {machine['processor']}, Python {machine['python']}."
-        )
+        where = f"{machine['cores']} cores of {machine['processor']}, Python {machine['python']}"
+        return f"Measured by `{self.command}` at commit {self.commit}{changed} on {self.date}, on {where}."
 
 
 def origin(*measures: str, root: Path = ROOT) -> Origin:
@@ -83,7 +82,7 @@ def machine() -> dict[str, Any]:
 
 
 def write(name: str, figures: Mapping[str, Any], *, command: str, of: Origin, root: Path = ROOT) -> Path:
-    """docs/figures/NAME.json, one line for each figure at the top level. Raises ValueError for a path of this machine."""
+    """docs/figures/NAME.json, a line for each figure at the top level. Raises ValueError for a path of this machine."""
     found = Figures(name, command, of.measures, of.commit, of.changed, of.date, machine(), figures)
     document = asdict(found)
     del document["name"], document["figures"]
@@ -138,7 +137,8 @@ def complaints(root: Path = ROOT) -> Iterator[str]:
         if isinstance(since, str):
             yield f"{file}: cannot tell whether it is stale: {since}"
         elif since > MOST_COMMITS:
-            yield f"{file} is stale: {since} commits since {found.commit} touch what it measures; renew: {found.command}"
+            after = f"{since} commits since {found.commit} touch what it measures"
+            yield f"{file} is stale: {after}; renew: {found.command}"
         elif found.changed:
             yield f"{file} was measured with uncommitted changes; renew: {found.command}"
 

@@ -1,18 +1,21 @@
 /* Load generator for Thrift binary servers: sends the same request bytes over N connections, one in flight on each.
  *
  *   loadgen --port P [--host A] --request FILE... [--setup FILE...] [--framed] [--scan]
- *           [--connections N] [--warmup S] [--duration S] [--min-replies N] [--rate R]
+ *           [--connections N] [--warmup S | --warm-calls N] [--duration S] [--min-replies N] [--rate R]
+ *   loadgen --port P [--host A] --cycle FILE [the same options]
  *   loadgen --port P [--host A] --batch FILE [--framed]
  *
- * FILE holds one message without a frame; several --request files are sent in turn on each connection. --setup files are
+ * FILE holds one message without a frame; several --request files are sent in turn, over all connections together. --setup files are
  * sent once per connection, before the measurement. --framed puts the length before each message. The end of a reply is
  * found by parsing it as it comes, each byte once; when all replies to a file have the same length (the default) only
  * the first ones are parsed, and --scan parses them all. Replies are never kept: 256 KiB serve all connections.
  * --rate sends R requests a second over all connections, and a latency then runs from the time at which a request was
  * due (no coordinated omission); without it each connection sends as soon as it has its reply.
- * --min-replies goes on after the duration until so many replies have come, up to 5 times the duration: for servers that
- * need a second for one. At the end the replies in flight are waited for, so that `all_replies` is what the server did.
- * --batch FILE holds many messages, each after its length (4 bytes, big-endian): each is sent once, on one connection,
+ * The measurement begins after --warmup seconds, or when --warm-calls requests have been answered.
+ * --min-replies goes on after the duration until so many replies have come, up to 5 times the duration (of 0: without a limit):
+ * for servers that need a second for one. At the end the replies in flight are waited for, so that `all_replies` is what the server did.
+ * --cycle FILE holds many messages, each after its length (4 bytes, big-endian): they are sent in turn, again and again.
+ * --batch FILE holds many messages likewise: each is sent once, on one connection,
  * without a warm-up, and every reply is parsed.
  * One thread, epoll. Prints one JSON object; exits 1 after a connection failed. */
 #define _GNU_SOURCE
@@ -32,7 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_REQUESTS 16384
+#define MAX_REQUESTS 65536
 #define MAX_DEPTH 64
 #define CHUNK (256 << 10)
 #define TAIL 16        /* the most that `scan` leaves unread at the end of a chunk is 8 bytes */
@@ -49,7 +52,7 @@ struct scanner {
     struct level levels[MAX_DEPTH];
 };
 struct connection {
-    int fd, request, setups_left, busy, failed;
+    int fd, setups_left, busy, failed;
     uint64_t due_ns;
     size_t sent, received;
     const struct message *current;
@@ -62,8 +65,8 @@ enum outcome { MORE, WHOLE, BROKEN };
 static struct message requests[MAX_REQUESTS], setups[MAX_REQUESTS];
 static int request_count, setup_count, framed, scan_all, connections = 16;
 static double warmup_s = 1, duration_s = 5, rate;
-static uint64_t histogram[BUCKETS], min_replies, replies, all_replies, reply_bytes, exceptions, max_ns, sum_ns;
-static int measuring, in_flight, once;
+static uint64_t histogram[BUCKETS], min_replies, warm_calls, replies, all_replies, reply_bytes, exceptions, max_ns, sum_ns;
+static int measuring, in_flight, once, next_request;
 static uint8_t buffer[TAIL + CHUNK];
 
 static void die(const char *what) { perror(what); exit(1); }
@@ -190,7 +193,10 @@ static void push(struct connection *c, int epoll) {
 
 static void start(struct connection *c, int epoll, uint64_t due) {
     if (c->setups_left) c->current = &setups[setup_count - c->setups_left];
-    else c->current = &requests[c->request];
+    else {
+        c->current = &requests[next_request];
+        next_request = (next_request + 1) % request_count;
+    }
     c->busy = 1;
     c->due_ns = due;
     c->sent = c->received = 0;
@@ -235,7 +241,6 @@ static void finish(struct connection *c, uint64_t now) {
     c->busy = 0;
     in_flight--;
     if (c->setups_left) { c->setups_left--; return; }
-    c->request = (c->request + 1) % request_count;
     all_replies++;
     if (!measuring) return;
     replies++;
@@ -255,7 +260,6 @@ static struct connection *open_all(const char *host, int port, int epoll) {
         setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         fcntl(c->fd, F_SETFL, O_NONBLOCK);
         c->setups_left = setup_count;
-        c->request = i % request_count;
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
         if (epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &event)) die("epoll_ctl");
     }
@@ -304,12 +308,12 @@ static void run(struct connection *all, int epoll) {
     for (int i = 0; i < connections && (!step || setup_count); i++) start(&all[i], epoll, began);
     for (;;) {
         now = now_ns();
-        if (!measuring && now >= measure_at) {
+        if (!measuring && (warm_calls ? all_replies >= warm_calls : now >= measure_at)) {
             measuring = 1;
             exceptions = 0;
             measured_from = now;
             stop_at = now + (uint64_t)(duration_s * NS);
-            latest = now + (uint64_t)(5 * duration_s * NS);
+            latest = duration_s > 0 ? now + (uint64_t)(5 * duration_s * NS) : UINT64_MAX;
             cpu_before = cpu_s();
         }
         if (once && replies == (uint64_t)request_count) break;
@@ -322,7 +326,8 @@ static void run(struct connection *all, int epoll) {
             due += step;
             tried = -1;
         }
-        uint64_t wake = !measuring ? measure_at : now < stop_at ? stop_at : latest;
+        uint64_t wake = !measuring ? (warm_calls ? now + NS : measure_at) : now < stop_at ? stop_at : now + NS;
+        if (measuring && latest < wake) wake = latest;
         turn(epoll, now, step && due > now && due < wake ? due : wake, !step && !once);
         if (once && !in_flight && all_replies < (uint64_t)request_count) start(all, epoll, now_ns());
     }
@@ -346,10 +351,12 @@ int main(int argc, char **argv) {
         if (!strcmp(name, "--host")) host = value;
         else if (!strcmp(name, "--port")) port = atoi(value);
         else if (!strcmp(name, "--request")) add_file(requests, &request_count, value, 0);
+        else if (!strcmp(name, "--cycle")) add_file(requests, &request_count, value, 1);
         else if (!strcmp(name, "--batch")) { add_file(requests, &request_count, value, 1); once = 1; }
         else if (!strcmp(name, "--setup")) add_file(setups, &setup_count, value, 0);
         else if (!strcmp(name, "--connections")) connections = atoi(value);
         else if (!strcmp(name, "--warmup")) warmup_s = atof(value);
+        else if (!strcmp(name, "--warm-calls")) warm_calls = strtoull(value, NULL, 10);
         else if (!strcmp(name, "--duration")) duration_s = atof(value);
         else if (!strcmp(name, "--min-replies")) min_replies = strtoull(value, NULL, 10);
         else if (!strcmp(name, "--rate")) rate = atof(value);

@@ -134,3 +134,31 @@ def test_a_reply_of_15_mb(generator: Path, tmp_path: Path) -> None:
         server.wait(10)
         if server.stdout is not None:
             server.stdout.close()
+
+
+def test_a_cycle_is_sent_in_turn_by_all_connections(generator: Path, tmp_path: Path) -> None:
+    """Each call is another one than the last, whatever connection sends it; warm-up calls come first, uncounted."""
+    seen: list[int] = []
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve(connection: socket.socket) -> None:
+        with connection:
+            while request := connection.recv(65536):
+                seen.append(request[-2])
+                connection.sendall(reply(b"\0"))
+
+    def accept() -> None:
+        for _ in range(2):
+            threading.Thread(target=serve, args=(listener.accept()[0],)).start()
+
+    threading.Thread(target=accept).start()
+    path = tmp_path / "cycle.bin"
+    messages = [REQUEST[:-2] + bytes([number]) + b"\0" for number in range(5)]
+    path.write_bytes(b"".join(pack(">I", len(one)) + one for one in messages))
+    command = [str(generator), "--port", str(listener.getsockname()[1]), "--cycle", str(path), "--connections", "2"]
+    command += ["--warm-calls", "7", "--duration", "0", "--min-replies", "20"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    listener.close()
+    found = json.loads(done.stdout)
+    assert 20 <= found["replies"] <= 21 and 27 <= found["all_replies"] <= 30
+    assert abs(max(map(seen.count, range(5))) - min(map(seen.count, range(5)))) <= 1

@@ -1,24 +1,57 @@
-"""Parts of the benchmark that are measured apart have their place on the page, and keep to it."""
+"""Parts of the benchmark that are measured apart have their place on the page; a row's name is what counters say."""
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 import pytest
 
+import benchmarks
 from benchmarks import parts
+from benchmarks.measure import Result, Server, counting
+from benchmarks.servers import HIT, HIVE, MISS, REFRESH, called
+
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in Path(benchmarks.__file__).parent.glob("[a-z]*.py")))
+def test_every_benchmark_can_be_imported(name: str) -> None:
+    """Each is a command that a page names; no test runs most of them."""
+    importlib.import_module(f"benchmarks.{name}")
 
 
 @pytest.mark.parametrize("part", parts.PARTS)
 def test_a_part_has_a_place_on_the_page(part: str) -> None:
-    page = parts.DOCS.read_text()
-    once = parts.page_with(page, part, ["| one |"])
-    assert once.count("| one |") == 1
-    twice = parts.page_with(once, part, ["| two |"])
-    assert "| one |" not in twice and twice.count("| two |") == 1
-    begin, end = parts.BEGIN.format(part), parts.END.format(part)
-    assert twice.partition(begin)[0] == page.partition(begin)[0]
-    assert twice.partition(end)[2] == page.partition(end)[2]
+    assert f"<!-- begin figures {part} -->" in PAGE.read_text("utf-8")
 
 
-def test_a_page_without_the_place() -> None:
-    with pytest.raises(ValueError, match="no marks for listing"):
-        parts.page_with("text", "listing", [])
+def test_a_relayed_answer_is_never_called_a_hit() -> None:
+    assert called(HIT, {"hit": 7}) == HIT
+    assert called(HIT, {"hit": 6, "miss": 1}) == "proxy, 6 of 7 hits"
+    assert called(HIT, {"relay": 7}) == MISS
+    assert called(MISS, {"hit": 7}) == HIT
+    assert called(HIVE, {}) == HIVE
+
+
+def test_what_was_answered_before_is_not_counted() -> None:
+    answers = iter(({"hit": 5, "miss": 2}, {"hit": 9, "miss": 2, "relay": 1}))
+    with counting(Server(HIT, 1, (), lambda: next(answers))) as counted:
+        pass
+    assert counted == {"hit": 4, "relay": 1}
+    with counting(Server(HIVE, 1)) as counted:
+        pass
+    assert counted == {}
+
+
+def test_the_refresh_of_cached_store_is_its_setting() -> None:
+    assert REFRESH.endswith("s") and int(REFRESH[:-1]) > 0
+
+
+def test_a_goal_of_the_cache_needs_hits() -> None:
+    from benchmarks.goals import all_hits
+
+    result = Result(1, 1, 1, 1, 1, 1, 1, 10, {"hit": 10})
+    assert all_hits(result)
+    result.counted["miss"] = 1
+    assert not all_hits(result)

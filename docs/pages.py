@@ -1,0 +1,137 @@
+"""Generated parts of docs/*.md that are made of measured figures: from docs/figures/*.json (tests/figures.py).
+
+Job: turn one file of figures into text. `PARTS` has the generated parts by the name of their marks.
+Must not know: how anything is measured. Invariants: every part says by which command, at which commit and when its
+figures were measured; a part whose file is not there says which command makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from docs import benchmark_page
+from docs.markdown import number, table
+from tests import figures
+from tests.figures import Figures
+
+Rows = Callable[[Figures], Iterable[str]]
+
+
+def tables(found: Figures) -> Iterator[str]:
+    """A file with tables only: `{"tables": [{"title", "head", "rows", "text"}, ...]}`; `text` columns come first."""
+    for one in found.figures["tables"]:
+        yield from (one["title"], "") if one["title"] else ()
+        rows = [[number(cell) for cell in row] for row in one["rows"]]
+        yield from table([one["head"], *rows], text=one["text"])
+        yield ""
+
+
+def test_runs(tiers: Sequence[Figures]) -> Iterator[str]:
+    """What the tiers took."""
+    head = ["", "wall time", "in tests, all processes", "passed", "failed", "skipped", "servers started"]
+    head += ["commit", "date", "cores"]
+    rows = []
+    for found in tiers:
+        run = found.figures
+        counts = [f"{run['outcomes'].get(how, 0):,}" for how in ("passed", "failed", "skipped")]
+        started = sum(one["starts"] for one in run["started"].values())
+        changed = " with changes" if found.changed else ""
+        times = [_minutes(run["wall_s"]), _minutes(run["tests_s"])]
+        where = [f"{found.commit}{changed}", found.date, str(found.machine["cores"])]
+        rows.append([f"`{found.command}`", *times, *counts, f"{started:,}", *where])
+    yield from table([head, *rows], text=1)
+    for found in tiers:
+        yield ""
+        yield f"Where the time of `{found.command}` goes, in seconds of set-up, call and teardown of all processes:"
+        yield ""
+        folders = sorted(found.figures["folders"].items(), key=lambda row: -row[1]["seconds"])[:12]
+        cells = [[f"`{name}`", f"{one['seconds']:,.0f}", f"{one['items']:,}"] for name, one in folders]
+        yield from table([["folder", "seconds", "items"], *cells], text=1)
+        started = sorted(found.figures["started"].items(), key=lambda row: -row[1]["seconds"])
+        said = ", ".join(f"{kind} {one['starts']:,} ({one['seconds']:,.0f} s)" for kind, one in started)
+        yield ""
+        yield f"Started, with the seconds until they answered: {said or 'nothing'}."
+
+
+def long_runs(runs: Sequence[Figures]) -> Iterator[str]:
+    """One row for each kind of long run."""
+    head = ["Command", "What it does", "Seeds", "Took", "Found", "Commit", "Date"]
+    rows = []
+    for found in runs:
+        run = found.figures
+        seeds = run["seeds"]
+        said = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}" if seeds else ""
+        changed = " with changes" if found.changed else ""
+        rows.append(
+            [f"`{found.command}`", run["what"], said, _minutes(run["seconds"]), run["outcome"]]
+            + [f"{found.commit}{changed}", found.date]
+        )
+    yield from table([head, *rows], text=len(head))
+
+
+def coverage(found: Figures) -> Iterator[str]:
+    """Lines of the package that each tier reaches."""
+    tiers = found.figures["tiers"]
+    rows = [[f"`{tier}`", f"{one['lines']:,}", f"{one['covered']:,}", f"{one['covered'] / one['lines']:.1%}"]
+            for tier, one in tiers.items()]  # fmt: skip
+    yield from table([["tier", "lines", "reached", "share"], *rows], text=1)
+
+
+def planted_faults(found: Figures) -> Iterator[str]:
+    """What each planted fault is, and which test catches it."""
+    rows = [
+        [f"`{one['package']}`", one["fault"], f"`{one['by']}`" if one["caught"] else "**not caught**"]
+        for one in found.figures["faults"]
+    ]
+    yield from table([["package", "fault", "caught by"], *rows], text=3)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f} min" if seconds >= 100 else f"{seconds:.0f} s"
+
+
+def _one(name: str, command: str, rows: Rows = tables) -> Callable[[], str]:
+    """A part that is made of one file."""
+
+    def text() -> str:
+        if not figures.exists(name):
+            return f"No figures are kept here: `{command}` measures them and writes `docs/figures/{name}.json`."
+        found = figures.read(name)
+        return "\n".join([found.stated, "", *rows(found)]).rstrip()
+
+    return text
+
+
+def _several(folder: str, command: str, rows: Callable[[Sequence[Figures]], Iterable[str]]) -> Callable[[], str]:
+    """A part that is made of all files whose names begin so; each row names its commit."""
+
+    def text() -> str:
+        found = [figures.read(name) for name in figures.names() if name.startswith(folder)]
+        if not found:
+            return f"No figures are kept here: `{command}` measures them and writes `docs/figures/{folder}*.json`."
+        return "\n".join(rows(found)).rstrip()
+
+    return text
+
+
+def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
+    for name, rows in benchmark_page.PARTS.items():
+        yield f"figures {name}", _one("benchmarks", "python -m benchmarks", rows)
+    for part in ("listing", "constraints", "aggregates", "filters"):
+        yield f"figures {part}", _one(f"parts/{part}", f"python -m benchmarks --only {part}")
+    for name in ("cache_filters", "cache_size", "statistics", "store_partitions", "write_ids", "access_log", "advise"):
+        yield f"figures {name}", _one(f"single/{name}", f"python -m benchmarks.{name}")
+    yield "figures pipeline", _one("single/pipeline", "python -m benchmarks.pipeline")
+    yield "figures tests", _several("tests-", "make test FIGURES=1", test_runs)
+    yield "figures long runs", _several("long-runs/", "python -m tests.long_runs NAME", long_runs)
+    yield "figures coverage", _one("coverage", "python -m tests.covered", coverage)
+    yield "figures planted faults", _one("planted-faults", "python -m tests.planted_faults", planted_faults)
+
+
+PARTS: Final[dict[str, Callable[[], str]]] = dict(_parts())
+
+
+def figures_of(name: str) -> dict[str, Any]:
+    """For a sentence that is not a table."""
+    return dict(figures.read(name).figures)
