@@ -15,7 +15,8 @@ STORE ?= sql
 # Every test starts Python programs: with their byte code kept, each start takes half a second less.
 unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
-PYTEST = $(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+FIGURES ?=
+PYTEST = $(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(if $(FIGURES),--figures)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,7 +44,7 @@ lint: install ## ruff and mypy (strict on the package)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 
-quick: lint ## Lint, then the tests that start no server: under three minutes
+quick: lint ## Lint, then the tests that start no server: under three minutes (FIGURES=1 keeps its figures in docs/)
 	$(PYTEST) --tier quick $(PYTEST_ARGS)
 
 test: lint ## Lint, then a sample of all kinds of tests: Hive 4.2 on PostgreSQL and the embedded metastore (SEED=)

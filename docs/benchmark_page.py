@@ -56,6 +56,18 @@ def answers(found: Figures) -> Iterator[str]:
     )
 
 
+def summary(found: Figures) -> Iterator[str]:
+    """For the README."""
+    run = found.figures
+    row, many, busy = run["results"]["get_table"], run["results"]["many_tables"], run["freshness"][BUSY]
+    seen = f"{busy['median_ms']:.0f} ms (median; 95 %: {busy['p95_ms']:.0f} ms)"
+    yield (
+        f"One worker answers {_rate(row, HIT)} `get_table_req` a second of one table that is asked for again and again,"
+        f" and {_rate(many, HIT)} of {run['tables']:,} tables in turn; Hive 4.2 on the same machine {_rate(row, HIVE)}"
+        f" and {_rate(many, HIVE)}. A change at the metastore is seen after {seen}."
+    )
+
+
 def goals(found: Figures) -> Iterator[str]:
     """What was aimed at."""
     cells = [
@@ -159,6 +171,7 @@ def _rate(row: Mapping[str, Any], server: str) -> str:
 
 PARTS: Final[dict[str, Callable[[Figures], Iterable[str]]]] = {
     "answers": answers,
+    "summary": summary,
     "goals": goals,
     "calls": calls,
     "first": first,

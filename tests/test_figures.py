@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests import figures
+from tests.long_runs import Found, outcome
+from tests.times_plugin import Times
 
 
 @pytest.fixture
@@ -103,3 +105,24 @@ def test_an_exported_tree_has_no_history(repository: Path, tmp_path: Path) -> No
     exported = tmp_path / "exported"
     exported.mkdir()
     assert figures.behind(found, exported) == "there is no history"
+
+
+def test_what_a_run_of_tests_keeps() -> None:
+    times = Times("quick", 2, None)
+    for number, (when, how) in enumerate((("setup", "skipped"), ("call", "passed"), ("call", "failed"))):
+        report = pytest.TestReport(
+            f"tests/store/test_a.py::test_{number}", ("", 0, ""), {}, how, None, when, duration=1.5
+        )  # type: ignore[arg-type]  # parametrized
+        report.starts = [("server", 4.0)] if when == "call" else []
+        times.pytest_runtest_logreport(report)
+    kept = times.figures(9.0)
+    assert kept["outcomes"] == {"skipped": 1, "passed": 1, "failed": 1}
+    assert kept["folders"] == {"tests/store": {"seconds": 4.5, "items": 3}}
+    assert kept["started"] == {"server": {"starts": 2, "seconds": 8.0}}
+
+
+def test_the_line_of_a_long_run_says_what_was_found() -> None:
+    fine = Found("", False, {"reads": 10, "violations": 0})
+    bad = Found("", True, {"reads": 12, "violations": 1})
+    assert outcome([fine, fine]) == "2 runs, nothing found; reads: 10"
+    assert outcome([fine, bad]) == "2 runs, 1 with findings; reads: 10 to 12; violations: 0 to 1"

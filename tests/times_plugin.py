@@ -1,20 +1,22 @@
 """Where the time of a run goes: a table by folder and module, and one of the servers that were started.
 
 Job: collect from the reports of the tests (also of several worker processes) how long set-up, call and teardown took
-and what they started; print both tables at the end of a run.
+and what they started; print both tables at the end of a run, and keep them in docs/figures/ where `--figures` asks so.
 Invariants: a start is counted at the test during which it happened, so a shared server's at its first user.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from tests import figures
 from tests.testbed import ledger
 
 LONG_RUN_S = 30.0
@@ -38,10 +40,22 @@ class Spent:
         return f"{self.total_s:9.1f}{phases}{self.items:8}  {name}"
 
 
-class Times:
-    """The figures of one run."""
+COMMANDS: Final = {"quick": "make quick FIGURES=1", "test": "make test FIGURES=1", "all": "make test-all FIGURES=1"}
+MEASURES: Final = ("hms_cache_proxy", "tests")
 
-    def __init__(self) -> None:
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--figures", action="store_true", help="keep the run's figures in docs/figures/tests-TIER.json")
+
+
+class Times:
+    """The figures of one run; `origin`: of what, where they are kept."""
+
+    def __init__(self, tier: str, processes: int, origin: figures.Origin | None) -> None:
+        self.tier = tier
+        self.processes = processes
+        self.origin = origin
+        self.outcomes: Counter[str] = Counter()
         self.began_s = time.monotonic()
         self.functions: dict[str, Spent] = defaultdict(Spent)
         self.starts: Counter[str] = Counter()
@@ -59,6 +73,9 @@ class Times:
         spent = self.functions[report.nodeid.partition("[")[0]]
         spent.items += report.when == "call" or (report.when == "setup" and report.outcome == "skipped")
         spent.phases[report.when or ""] += report.duration
+        if report.when == "call" or report.outcome != "passed":
+            how = "xfailed" if hasattr(report, "wasxfail") else report.outcome
+            self.outcomes[how if report.when != "teardown" else "failed at teardown"] += 1
         for kind, took_s in getattr(report, "starts", ()):
             self.starts[kind] += 1
             self.starting_s[kind] += took_s
@@ -66,11 +83,32 @@ class Times:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The tables of a long run."""
         wall_s = time.monotonic() - self.began_s
+        if self.origin is not None:
+            document, command = self.figures(wall_s), COMMANDS[self.tier]
+            kept = figures.write(f"tests-{self.tier}", document, command=command, of=self.origin)
+            terminalreporter.write_line(f"figures: {kept.relative_to(figures.ROOT)}; make docs shows them")
         if wall_s < LONG_RUN_S:
             return
         terminalreporter.section(f"where {wall_s:.0f} s went")
         for line in self.lines():
             terminalreporter.write_line(line)
+
+    def figures(self, wall_s: float) -> dict[str, Any]:
+        """What docs/testing.md shows."""
+        spent = self._by(1)
+        return {
+            "seed": os.environ.get("SEED", ""),
+            "processes": self.processes,
+            "wall_s": round(wall_s, 1),
+            "tests_s": round(sum(one.total_s for one in spent.values()), 1),
+            "items": sum(one.items for one in spent.values()),
+            "outcomes": dict(self.outcomes),
+            "folders": {name: {"seconds": round(one.total_s, 1), "items": one.items} for name, one in spent.items()},
+            "started": {
+                kind: {"starts": number, "seconds": round(self.starting_s[kind], 1)}
+                for kind, number in self.starts.items()
+            },
+        }
 
     def lines(self) -> Iterable[str]:
         """Both tables."""
@@ -96,4 +134,11 @@ class Times:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Times(), "tests-times")
+    origin = None
+    if config.getoption("--figures") and not hasattr(config, "workerinput"):
+        whole = config.args_source == pytest.Config.ArgsSource.TESTPATHS and not config.getoption("keyword")
+        if not whole or config.option.tier not in COMMANDS:
+            raise pytest.UsageError("--figures is for a whole run of the tiers " + ", ".join(COMMANDS))
+        origin = figures.origin(*MEASURES)
+    processes = config.getoption("numprocesses", default=None) or 1
+    config.pluginmanager.register(Times(config.option.tier, int(processes), origin), "tests-times")
