@@ -9,9 +9,11 @@ SOAK_SECONDS ?= 3600
 UPSTREAM ?= hive42
 N ?= 5000
 STORE ?= sql
+TIER ?= test
+PACKAGES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run run-hive lint quick test test-all soak differential bench docs clean
+.PHONY: help install run run-hive lint quick test test-all coverage planted soak differential bench docs clean
 # Every test starts Python programs: with their byte code kept, each start takes half a second less.
 unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
@@ -52,6 +54,12 @@ test: lint ## Lint, then a sample of all kinds of tests: Hive 4.2 on PostgreSQL 
 
 test-all: lint ## Lint, then the tests of every metastore, database and client; repeats are sampled (SEED=)
 	$(PYTEST) --tier all $(PYTEST_ARGS)
+
+coverage: lint ## Run a tier (TIER=test) and keep which lines it reaches; `python -m tests.covered quick test all` compares
+	$(PYTHON) -m tests.covered --run $(TIER) -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
+
+planted: install ## Plant a fault in each package (PACKAGES="cache wire"); make test's tests must see it
+	$(PYTHON) -m tests.planted_faults $(PACKAGES)
 
 soak: install ## One hour (SOAK_SECONDS) of histories: readers checked while everything is written, stopped and killed
 	HISTORY_SECONDS=$$(($(SOAK_SECONDS) / 2)) $(PYTHON) -m pytest $(PYTEST_ARGS) \

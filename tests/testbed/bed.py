@@ -122,7 +122,7 @@ class Bed:
     def release(self, server: Metastore | LocalPostgres | LocalMariaDB) -> None:
         """End a private server and remove its data."""
         self._private.remove(server)
-        server.kill()
+        _end(server)
         owner, name = self._private_databases.pop(id(server), (None, ""))
         if owner is not None and owner in (self._postgres, self._mariadb):  # a private cluster goes as a whole
             owner.drop_database(name)
@@ -131,10 +131,17 @@ class Bed:
     def close(self) -> None:
         """End everything."""
         for server in reversed(self._private):
-            server.kill()
+            _end(server)
         if self._postgres is not None:
             self._postgres.stop()
         shutil.rmtree(self.directory)
+
+
+def _end(server: Metastore | LocalPostgres | LocalMariaDB) -> None:
+    if isinstance(server, Metastore):
+        server.end()
+    else:
+        server.kill()
 
 
 def _new_log_directory() -> Path:

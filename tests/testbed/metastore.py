@@ -136,6 +136,10 @@ class Metastore(ABC):
         """kill -9."""
         self.process.kill()
 
+    def end(self) -> None:
+        """End it for good; what it holds is of no use any more."""
+        self.kill()
+
     def restart(self) -> None:
         """Stop and start on the same port and database."""
         self.stop()
