@@ -3,8 +3,8 @@
     python -m tests.covered --run test [pytest's options]    runs the tier, keeps what it reached in .coverage-data
     python -m tests.covered quick test all                   compares tiers that were run
 
-Job: run pytest under coverage.py, which also measures workers, followers, supervisors and embedded metastores (pyproject.toml
-says how); sum up; write docs/figures/coverage.json. Must not know: what a tier takes.
+Job: run pytest under coverage.py, which also measures workers, followers, supervisors and embedded metastores
+(pyproject.toml says how); sum up; write docs/figures/coverage.json. Must not know: what a tier takes.
 Invariants: tests that fail do not keep the lines of a run from being counted; the result of `--run` is pytest's. A
 process that is killed (SIGKILL) tells nothing: what only such a process has run counts as not reached. Lines of files
 that have changed between the runs are not compared, and are named.
@@ -206,7 +206,7 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) > 1 and arguments[0] == "--run" and arguments[1] in TIERS:
         return measure(arguments[1], arguments[2:])
     if not arguments or not set(arguments) <= TIERS.keys():
-        print(f"python -m tests.covered --run TIER [pytest's options], or TIER ...: {', '.join(TIERS)}", file=sys.stderr)
+        print(f"usage: python -m tests.covered --run TIER [options], or TIER ...: {', '.join(TIERS)}", file=sys.stderr)
         return 2
     try:
         compare(arguments)

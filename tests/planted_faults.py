@@ -1,0 +1,272 @@
+"""A fault in each package, and the test of `make test` that sees it.
+
+    python -m tests.planted_faults [--near] [PACKAGE ...]
+
+Job: plant one fault at a time in a copy of the tree, run the tests of tier `test` until one fails, the likeliest first
+(`near`), then all others (not with --near); write docs/figures/planted-faults.json when every package was tried.
+Must not know: how a test sees it.
+Invariants: the tree itself is never changed. Every run has the same seed, and uses no server that an earlier command
+left running, as that would run without the fault. A test has caught a fault only if it passes without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests import figures
+from tests.testbed.artifacts import cache_directory
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PACKAGE: Final = "hms_cache_proxy"
+TIER: Final = "test"
+FAULTS_SEED: Final = 14
+TEST_TIMEOUT_S: Final = 150
+OWN_TEST: Final = "tests/test_planted_faults.py"
+"""It looks for the text that a fault replaces."""
+_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (tests/\S+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`old`, which the file holds once, becomes `new`; `near`: where it is likeliest seen."""
+
+    file: str
+    old: str
+    new: str
+    breaks: str
+    near: tuple[str, ...]
+
+    @property
+    def package(self) -> str:
+        return self.file.partition("/")[0]
+
+
+FAULTS: Final = (
+    Fault(
+        "cache/sets.py",
+        "seen = [record for record in upserts if record.name <= end]",
+        "seen = [record for record in upserts if record.name < end]",
+        "a change of the last partition that chunks have loaded does not reach the set that is being filled",
+        ("tests/cache",),
+    ),
+    Fault(
+        "consistency/fences.py",
+        "for key, fence in fences_in(txn) if fence.lifted_by <= last_ticket]",
+        "for key, fence in fences_in(txn) if fence.lifted_by <= last_ticket + 1]",
+        "a fence is lifted one step of the follower too early",
+        ("tests/consistency",),
+    ),
+    Fault(
+        "doctor/metastores.py",
+        'level = Level.ERROR if one.level == "refusal" else Level.WARNING',
+        "level = Level.WARNING",
+        "the doctor finds nothing wrong with a metastore that `serve` refuses",
+        ("tests/ops/test_doctor_embedded.py", "tests/ops/test_doctor.py"),
+    ),
+    Fault(
+        "embedded/events.py",
+        "catalog=after.catName, database=after.dbName, table=after.tableName)",
+        "catalog=before.catName, database=before.dbName, table=before.tableName)",
+        "the log's row of a rename carries the old name",
+        ("tests/embedded/test_like_hive.py", "tests/embedded/test_flows.py", "tests/embedded"),
+    ),
+    Fault(
+        "follower/events.py",
+        "partitions=dict.fromkeys(keys), targets=touched | lists, renamed=renamed)",
+        "partitions=dict.fromkeys(keys), targets=touched, renamed=renamed)",
+        "a rename does not raise the version of the lists of tables that it changes",
+        ("tests/follower/test_events.py", "tests/follower"),
+    ),
+    Fault(
+        "methods/dispatch.py",
+        "reason = gate.held_back(depends, floors if isinstance(floors, Floors) else None)",
+        "reason = gate.held_back(depends, None)",
+        "a read may show an older state than an earlier relayed reply of the same connection",
+        ("tests/methods/test_dispatch.py", "tests/consistency", "tests/methods"),
+    ),
+    Fault(
+        "pipeline/ranges.py",
+        "    if some:\n        found.append(PartitionStretch(len(found), tuple(some), PARTITIONS_PER_STRETCH - room))\n"
+        "    return found",
+        "    return found",
+        "the partitions of the last tables are not in a snapshot",
+        ("tests/pipeline",),
+    ),
+    Fault(
+        "recording/replay.py",
+        "if known is None or place.recorded_ms >= known.recorded_ms:",
+        "if known is None or place.recorded_ms < known.recorded_ms:",
+        "a replay gives the first answer to a request, not the last one",
+        ("tests/recording",),
+    ),
+    Fault(
+        "server/driver.py",
+        "deadline = monotonic_ns() + int(timeout_s * 1e9)",
+        "deadline = monotonic_ns() + int(timeout_s * 1e6)",
+        "a drain does not wait for calls that are under way",
+        ("tests/server/test_limits.py", "tests/ops/test_drain.py", "tests/ops/test_supervisor.py"),
+    ),
+    Fault(
+        "snapshots/rows.py",
+        "        record.sd_tail_single,\n        record.sd_tail_filter,\n",
+        "        record.sd_tail_single,\n        None,\n",
+        "a snapshot drops how a partition looks in answers to filters",
+        ("tests/snapshots",),
+    ),
+    Fault(
+        "store/sql_partitions.py",
+        'name > bindparam("after")',
+        'name >= bindparam("after")',
+        "the last partition of a page is read again with the next page",
+        ("tests/store/test_sqlite.py", "tests/store/test_contract.py", "tests/store"),
+    ),
+    Fault(
+        "supervisor/__init__.py",
+        "beat_s = max(self._page[Slot.HEARTBEAT_NS] / 1e9, self._follower.started_s)",
+        "beat_s = min(self._page[Slot.HEARTBEAT_NS] / 1e9, self._follower.started_s)",
+        "a follower that works is killed once it has run for as long as one may hang",
+        ("tests/ops/test_supervisor.py", "tests/ops"),
+    ),
+    Fault(
+        "upstream/replay.py",
+        'return reply[at] == 0 or reply[at + 1 : at + 3] == b"\\0\\0"',
+        "return True",
+        "a session call that the metastore refused is repeated on each new connection",
+        ("tests/server",),
+    ),
+    Fault(
+        "wire/scan.py",
+        "self.rest = piece[len(piece) - (have - wanted) :]",
+        "self.rest = piece[-(have - wanted) :]",
+        "a message is scanned wrongly if a long string ends where a piece of it ends",
+        ("tests/wire",),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`by`: the test that saw it, None if none did; `tried`: what was run."""
+
+    fault: Fault
+    by: str | None
+    seconds: float
+    tried: str
+
+
+def copy_tree(target: Path) -> None:
+    """What git tracks, or would track, as it is here."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+
+
+def environment(tree: Path) -> dict[str, str]:
+    """In which Python imports the package and its tests from `tree`."""
+    state = str(tree / "no-servers.json")
+    own = {"PYTHONPATH": str(tree), "HMS_TESTBED_CACHE": str(cache_directory()), "HMS_TESTBED_STATE": state}
+    return {**os.environ, **own, "SEED": str(FAULTS_SEED), "PYTHONDONTWRITEBYTECODE": ""}
+
+
+def first_failure(tree: Path, *arguments: str) -> str | None:
+    """Run tests until one fails; its id. RuntimeError if pytest itself fails."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    command += [f"--timeout={TEST_TIMEOUT_S}", f"--ignore={OWN_TEST}", "--tier", TIER, *arguments]
+    done = subprocess.run(command, cwd=tree, env=environment(tree), capture_output=True, text=True)
+    if done.returncode in (0, 5):
+        return None
+    failed = _FAILED.search(done.stdout)
+    if failed is None:
+        raise RuntimeError(f"pytest ended with {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return failed[1]
+
+
+def plant(fault: Fault, tree: Path) -> None:
+    """Change the file in `tree`."""
+    path = tree / PACKAGE / fault.file
+    text = path.read_text()
+    assert text.count(fault.old) == 1, f"{fault.file} does not hold once what the fault replaces"
+    path.write_text(text.replace(fault.old, fault.new))
+
+
+def seek(fault: Fault, *, near: bool) -> Outcome:
+    """Which test sees it?"""
+    began_s = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="hms-planted-") as scratch:
+        sound, broken = Path(scratch) / "sound", Path(scratch) / "broken"
+        copy_tree(sound)
+        shutil.copytree(sound, broken)
+        plant(fault, broken)
+        _check_imports(broken)
+        by, tried = first_failure(broken, "-n", "0", *fault.near), "near"
+        if by is None and not near:
+            by, tried = first_failure(broken, "-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder"), "all"
+        seconds = round(time.monotonic() - began_s, 1)
+        if by is not None and first_failure(sound, "-n", "0", by.partition("@")[0]) is not None:
+            raise RuntimeError(f"{by} fails without the fault, too")
+    return Outcome(fault, by, seconds, tried)
+
+
+def _check_imports(tree: Path) -> None:
+    """Children of the proxy are started with -P: they, too, must run what is in the copy."""
+    code = f"import {PACKAGE}; print({PACKAGE}.__file__)"
+    command = [sys.executable, "-P", "-c", code]
+    done = subprocess.run(command, cwd="/", env=environment(tree), capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(str(tree)), f"the package is imported from {done.stdout}"
+
+
+def told(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The figures."""
+    faults = [
+        {
+            "package": one.fault.package,
+            "fault": one.fault.breaks,
+            "caught": one.by is not None,
+            "by": one.by,
+            "seconds": one.seconds,
+        }
+        for one in outcomes
+    ]
+    return {"tier": TIER, "seed": FAULTS_SEED, "caught": sum(one.by is not None for one in outcomes), "faults": faults}
+
+
+def main() -> int:
+    """The command line; 1 if a fault was not caught."""
+    packages = [fault.package for fault in FAULTS]
+    parser = argparse.ArgumentParser(prog="python -m tests.planted_faults", description=__doc__.splitlines()[0])
+    parser.add_argument("--near", action="store_true", help="only the tests that are likeliest to see each fault")
+    parser.add_argument("package", nargs="*", help=", ".join(packages))
+    options = parser.parse_args()
+    if unknown := set(options.package) - set(packages):
+        parser.error(f"no fault is known for {', '.join(sorted(unknown))}")
+    of = figures.origin(PACKAGE, "tests")
+    outcomes: list[Outcome] = []
+    for fault in FAULTS:
+        if options.package and fault.package not in options.package:
+            continue
+        outcome = seek(fault, near=options.near)
+        outcomes.append(outcome)
+        seen = f"caught by {outcome.by}" if outcome.by else f"NOT CAUGHT ({outcome.tried} tests)"
+        print(f"{fault.package:12} {outcome.seconds:6.1f} s  {fault.breaks}: {seen}", flush=True)
+    caught = all(outcome.by for outcome in outcomes)
+    if len(outcomes) == len(FAULTS):
+        figures.write("planted-faults", told(outcomes), command="python -m tests.planted_faults", of=of)
+    return 0 if caught else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
