@@ -126,9 +126,7 @@ def test_any_payload_is_a_record_or_none(rest: bytes, cut: int, data: st.DataObj
     payload = bytes(8) + bytes((data.draw(st.integers(0, 5)), data.draw(st.integers(0, 20)))) + rest
     payload = payload[: len(payload) - cut]
     prefix = struct.pack(">II", len(payload), crc32(payload))
-    if payload_bytes(prefix) is None:
-        return
-    found = decode(prefix, payload)
+    found = None if payload_bytes(prefix) is None else decode(prefix, payload)
     assert found is None or encode(found) == prefix + payload
 
 

@@ -1,0 +1,103 @@
+"""What every test of this suite keeps to, read in its syntax: no test leaves early, none is skipped without a reason,
+none is run a second time."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+REASON_AT = {"skip": 0, "xfail": 0, "skipif": None, "importorskip": None}
+"""Where the reason of a skip stands if it has no name."""
+
+
+def within(function: ast.AST) -> Iterator[ast.AST]:
+    """What lies in a function, but not in functions and classes in it."""
+    for node in ast.iter_child_nodes(function):
+        if not isinstance(node, INNER):
+            yield node
+            yield from within(node)
+
+
+def early_returns(tree: ast.AST) -> Iterator[int]:
+    """Lines on which a test returns: what follows would be left out without a word."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and function.name.startswith("test"):
+            yield from (node.lineno for node in within(function) if isinstance(node, ast.Return))
+
+
+def unexplained(tree: ast.AST) -> Iterator[int]:
+    """Lines of skips and expected failures without a reason."""
+    called = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in REASON_AT and ast.unparse(node.value).startswith("pytest"):
+            if not _reason(node.attr, called.get(id(node))):
+                yield node.lineno
+
+
+def _reason(name: str, call: ast.Call | None) -> bool:
+    if call is None:
+        return False  # a mark without parentheses
+    named = [word.value for word in call.keywords if word.arg in ("reason", "msg")]
+    place = REASON_AT[name]
+    found = [*named, *(call.args[place : place + 1] if place is not None else ())]
+    return bool(found) and not (isinstance(found[0], ast.Constant) and not str(found[0].value or "").strip())
+
+
+def repeated(tree: ast.AST) -> Iterator[int]:
+    """Lines that mark a test to be run again."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in ("flaky", "rerun"):
+            yield node.lineno
+
+
+@pytest.mark.parametrize("rule", [early_returns, unexplained, repeated], ids=lambda rule: rule.__name__)
+def test_no_test_breaks_the_rule(rule: object) -> None:
+    assert callable(rule)
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for line in rule(ast.parse(path.read_text()))
+    ]
+    assert not found, f"{found}: pytest.skip with the reason, or two tests"
+
+
+BROKEN = '''
+@pytest.mark.skip
+def test_a(x):
+    if x: return
+    def inner(): return 1
+    pytest.skip("")
+@pytest.mark.skipif(True)
+def test_b():
+    with x:
+        for y in x:
+            return
+    pytest.skip(reason=" ")
+    pytest.skip(f"{x} is missing")
+@pytest.mark.flaky(reruns=1)
+class TestC:
+    @pytest.mark.skipif(True, reason="why")
+    async def test_d(self): return 3
+def helper(): return 1
+'''
+
+
+@pytest.mark.parametrize(
+    ("rule", "lines"), [(early_returns, [4, 11, 17]), (unexplained, [2, 6, 7, 12]), (repeated, [14])]
+)
+def test_each_rule_sees_what_breaks_it(rule: object, lines: list[int]) -> None:
+    assert callable(rule)
+    assert sorted(rule(ast.parse(BROKEN))) == lines
+
+
+def test_nothing_runs_a_test_again() -> None:
+    """No plugin that does is a dependency, and CI asks for none."""
+    for name in ("pyproject.toml", ".ci/run", "Makefile"):
+        text = (ROOT / name).read_text()
+        assert not [word for word in ("rerun", "flaky", "--again", "--lf", "--last-failed") if word in text], name
