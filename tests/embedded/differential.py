@@ -15,6 +15,7 @@ from typing import Any
 
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.spec import Struct
+from tests.comparison import first_difference, in_any_order
 from tests.methods.oracle import Oracle
 
 Step = tuple[str, dict[str, Any]]
@@ -23,7 +24,12 @@ ELSEWHERE = "file:/ELSEWHERE"
 EXTERNAL, MANAGED = "file:/WH/external", "file:/WH/managed"
 """In arguments: the warehouses, each metastore its own."""
 _TIME = re.compile(rb"\b1[789]\d{8}\b|(?<=_old_)\d{4}(_\d\d){5}")  # seconds; in the names of replaced plans
-UNORDERED = ("get_tables", "get_tables_by_type", "get_all_tables", "get_table_meta")  # as Hive's database likes
+UNORDERED = (
+    "get_tables",
+    "get_tables_by_type",
+    "get_all_tables",
+    "get_table_meta",
+)  # as in tests/comparison.py
 _GRANTS = ("PrivilegeGrantInfo", "HiveObjectPrivilege")  # likewise
 _SETS = ("pools", "mappings", "triggers", "poolTriggers", "resourcePlans", "errors", "schemaVersions")  # in Hive
 _TIMES = ("createTime", "lastAccessTime", "lastAnalyzed", "eventTime")
@@ -54,9 +60,7 @@ class Asked:
         except ConnectionError:
             self._oracle.reconnect()
             return "closed"
-        if method in UNORDERED and "success" in reply[1]:
-            return (reply[0], {"success": sorted(reply[1]["success"], key=repr)})
-        return reply
+        return in_any_order(reply) if method in UNORDERED else reply
 
     def value(self, method: str, arguments: dict[str, Any]) -> Any:
         """What a call gives, as it is: numbers that later calls need."""
@@ -115,20 +119,4 @@ def differences(hive: Asked, ours: Asked, steps: Iterable[Step]) -> Iterator[str
         expected, found = hive.ask(method, arguments), ours.ask(method, arguments)
         where = first_difference(expected, found)
         if where:
-            yield f"{number} {method}{where}"
-
-
-def first_difference(expected: Any, found: Any, path: str = "") -> str:
-    """Where two replies part, and how; empty if they are equal."""
-    if isinstance(expected, dict) and isinstance(found, dict):
-        for key in [*expected, *(key for key in found if key not in expected)]:
-            if key not in expected or key not in found:
-                return f"{path}.{key}: {expected.get(key, 'absent')!r:.300} != {found.get(key, 'absent')!r:.300}"
-            deeper = first_difference(expected[key], found[key], f"{path}.{key}")
-            if deeper:
-                return deeper
-        return ""
-    if type(expected) is type(found) and isinstance(expected, list | tuple) and len(expected) == len(found):
-        pairs = zip(expected, found, strict=True)
-        return next(filter(None, (first_difference(a, b, f"{path}[{n}]") for n, (a, b) in enumerate(pairs))), "")
-    return "" if expected == found else f"{path}: {expected!r:.300} != {found!r:.300}"
+            yield f"{number} {method} {where}"

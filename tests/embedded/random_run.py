@@ -15,7 +15,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 from hms_cache_proxy.wire.spec import Struct
-from tests.embedded.differential import Asked, Step, first_difference, struct
+from tests.comparison import first_difference
+from tests.embedded.differential import Asked, Step, struct
 from tests.embedded.random_files import Files, missing, parted
 from tests.embedded.random_model import EXTERNAL, MANAGED, Model, Noted, name_of
 from tests.embedded.random_parameters import COLUMNS
@@ -168,7 +169,7 @@ class Run:
             hive.renew()
         what = first_difference(expected, found)
         if what:
-            return f"the reply{what}"
+            return f"the reply {what}"
         before, self._tree = self._tree, ours.files.read()
         what = parted(hive.files.read(), self._tree)
         if what and not good and step[0] in HALF_DONE:

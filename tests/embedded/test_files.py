@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.comparison import first_difference
 from tests.embedded.conftest import BACKENDS
-from tests.embedded.differential import Step, first_difference, struct
+from tests.embedded.differential import Step, struct
 from tests.embedded.file_scripts import FILE_SCRIPTS, FILL, KINDS, added, made, several_dropped
 from tests.embedded.file_trees import Tree, parted
 from tests.embedded.move_scripts import MOVE_SCRIPTS
@@ -79,7 +80,7 @@ def compare(hive: Side, ours: Side, steps: list[Step]) -> list[str]:
         what = f"{number} {step[0]}"
         difference = first_difference(expected, answered)
         if difference:
-            found.append(f"{what}{difference}")
+            found.append(f"{what} {difference}")
         if step[0].startswith("get_"):
             continue
         trees = parted(hive.tree.read(), ours.tree.read())
@@ -90,7 +91,7 @@ def compare(hive: Side, ours: Side, steps: list[Step]) -> list[str]:
         logged = hive.logged(), ours.logged()
         kinds = [[(event[0], event[2]) for event in each] for each in logged]
         difference = first_difference(*kinds) or first_difference(*logged)
-        found += [f"log{difference}"] if difference else []
+        found += [f"log {difference}"] if difference else []
     return found
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.comparison import first_difference
 from tests.embedded.acid_scripts import ABLE, FORMATS, FULL
-from tests.embedded.differential import Asked, first_difference, struct
+from tests.embedded.differential import Asked, struct
 from tests.embedded.scheduled_scripts import ALTER, CREATE, DROP, Queries
 from tests.embedded.scripts import descriptor, field, partition, table
 from tests.embedded.test_like_hive import without_ids

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.comparison import first_difference
 from tests.embedded.acid_scripts import ACID_SCRIPTS
-from tests.embedded.differential import Asked, Step, differences, first_difference, struct
+from tests.embedded.differential import Asked, Step, differences, struct
 from tests.embedded.more_scripts import MORE_SCRIPTS
 from tests.embedded.plan_scripts import PLAN_SCRIPTS
 from tests.embedded.registry_scripts import REGISTRY_SCRIPTS

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.embedded.differential import first_difference
+from tests.comparison import first_difference
 from tests.embedded.differential import struct as new
 from tests.embedded.event_flows import FLOWS, Flow
 from tests.embedded.logged import Logged
@@ -86,7 +86,7 @@ def differences(hive: list[Any], ours: list[Any]) -> Iterator[str]:
         for number in range(end - at):
             where = first_difference(hive[at + number][1], ours[our_at + number][1])
             if where:
-                yield f"{at + number} {hive[at + number][0]['eventType'].decode()}{where}"
+                yield f"{at + number} {hive[at + number][0]['eventType'].decode()} {where}"
 
 
 def in_order(events: list[Any]) -> list[Any]:

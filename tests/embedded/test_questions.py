@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.wire.message import MessageType
-from tests.embedded.differential import Asked, first_difference
+from tests.comparison import first_difference
+from tests.embedded.differential import Asked
 from tests.methods.oracle import Reply
 from tests.methods.questions import Question, everything
 from tests.methods.test_readers import UNORDERED, comparable

@@ -21,7 +21,7 @@ from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.server.bell import Bell
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.follower.harness import Followed
-from tests.methods.oracle import Oracle, Reply, request, seqid_of
+from tests.methods.oracle import Oracle, Reply, parsed, request, seqid_of
 from tests.methods.world import World
 
 
@@ -120,6 +120,5 @@ class Local:
         return Asked(self._parsed(method, whole), forward.outcome, forward.reason)
 
     def _parsed(self, method: str, message: bytes) -> Reply:
-        header = parse_header(message)
-        assert isinstance(header, Header) and header.name == method.encode() and seqid_of(message) == self._seqid
-        return Reply(method, header.type, message[header.body :])
+        assert seqid_of(message) == self._seqid
+        return parsed(method, message)

@@ -12,6 +12,8 @@ from typing import Any
 
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import MessageType, message_header, parse_exception, parse_header
+from tests.codecs import agree
+from tests.comparison import settled
 from tests.testbed.raw import RawConnection
 
 
@@ -45,19 +47,22 @@ def plain(value: Any) -> Any:
         return [plain(element) for element in value]
     if isinstance(value, dict):
         return {plain(key): plain(element) for key, element in value.items()}
-    return value
+    return settled(value)
 
 
 def request(method: str, arguments: dict[str, Any], seqid: int = 1) -> bytes:
     """A whole call message."""
     body = spec.encode(spec.args(method)(**arguments))
-    return message_header(method.encode(), MessageType.CALL, seqid) + body
+    message = message_header(method.encode(), MessageType.CALL, seqid) + body
+    agree(message)
+    return message
 
 
 def parsed(method: str, message: bytes) -> Reply:
-    """A reply message of this method."""
+    """A reply message of this method, as all decoders read it."""
+    agree(message)
     header = parse_header(message)
-    assert isinstance(header, tuple)
+    assert isinstance(header, tuple) and header.name == method.encode()
     return Reply(method, header.type, message[header.body :])
 
 

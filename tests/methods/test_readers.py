@@ -9,6 +9,7 @@ import pytest
 
 from hms_cache_proxy.methods.table import METHODS
 from hms_cache_proxy.wire import spec
+from tests.comparison import in_any_order
 from tests.methods.local import Local
 from tests.methods.oracle import Oracle, Reply, plain
 from tests.methods.questions import Question, everything
@@ -36,23 +37,7 @@ UNORDERED_31 = ("get_partitions_ps", "get_partitions_ps_with_auth")
 
 
 def comparable(method: str, value: Any, unordered: tuple[str, ...] = UNORDERED) -> Any:
-    found = plain(value)
-    if method not in unordered:
-        return found
-    fields = found[1]
-    result = fields.get("success")
-    if isinstance(result, list):
-        fields["success"] = sorted(result, key=repr)
-    elif isinstance(result, tuple):
-        for listed in result[1].values():
-            if isinstance(listed, dict):
-                fields["success"] = {key: sorted(rows, key=repr) for key, rows in listed.items()}
-                continue
-            if isinstance(listed, int):
-                continue
-            for rows in [listed] if isinstance(listed, list) else listed[1].values():
-                rows.sort(key=repr)
-    return found
+    return in_any_order(plain(value)) if method in unordered else plain(value)
 
 
 def compare(world: World, local: Local, question: Question, unordered: tuple[str, ...] = UNORDERED) -> None:

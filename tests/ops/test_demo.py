@@ -40,7 +40,7 @@ def run(directory: Path, options: list[str]) -> list[str]:
             start_new_session=True,
         )
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 240
         while "Ctrl-C ends everything" not in out.read_text():
             assert demo.poll() is None and time.monotonic() < deadline, out.read_text()
             time.sleep(0.2)
@@ -52,7 +52,7 @@ def run(directory: Path, options: list[str]) -> list[str]:
             assert client.get_table_objects_by_name("demo", ["events"])[0].sd.location.endswith("/demo.db/events")
     finally:
         demo.send_signal(signal.SIGINT)
-        code = demo.wait(60)
+        code = demo.wait(120)
     assert code == 0, out.read_text()
     assert "Traceback" not in out.read_text()
     left = subprocess.run(["pgrep", "-g", str(demo.pid)], capture_output=True, text=True)

@@ -13,7 +13,7 @@ from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.fault_proxy import Direction, FaultProxy
 from tests.testbed.metastore import Metastore
-from tests.testbed.processes import wait_until
+from tests.testbed.processes import SOON_S, wait_until
 from tests.testbed.raw import RawConnection, encode_call
 from tests.testbed.untyped import decode_message
 
@@ -39,7 +39,7 @@ def test_calls_in_flight_and_behind_them_are_answered(
     unique_name: str,
 ) -> None:
     slow = fault_proxy(*hms42.address)
-    settings = {"STORE": "none", "WORKERS": "2"}
+    settings = {"STORE": "none", "WORKERS": "2", "DRAIN_TIMEOUT_S": "150"}
     proxy = new_proxy(hms42, upstream=f"thrift://127.0.0.1:{slow.port}", settings=settings, prewarmed=False)
     with ExitStack() as stack:
         connections = [
@@ -56,12 +56,12 @@ def test_calls_in_flight_and_behind_them_are_answered(
         with MetastoreClient(*hms42.address) as direct:
             assert direct.get_databases(unique_name + "*") == []
         first = sum(len(messages[0]) for messages in sent)
-        assert wait_until(lambda: slow.bytes_taken[Direction.UP] == taken + first, 30), "one call of each has left"
+        assert wait_until(lambda: slow.bytes_taken[Direction.UP] == taken + first), "one call of each has left"
         assert slow.bytes_passed == before, "none of them has reached the metastore"
         assert proxy.process is not None
         proxy.process.send_signal(signal.SIGTERM)
-        assert wait_until(lambda: proxy.get("/readyz") == (503, "draining\n"), 10)
-        assert wait_until(lambda: refused(proxy), 10)
+        assert wait_until(lambda: proxy.get("/readyz") == (503, "draining\n"))
+        assert wait_until(lambda: refused(proxy))
         slow.restore()
         for connection, messages in zip(connections, sent, strict=True):
             for message in messages:
@@ -69,7 +69,7 @@ def test_calls_in_flight_and_behind_them_are_answered(
                 assert (answered.method, answered.seqid, answered.type) == (asked.method, asked.seqid, 2)
                 assert answered.fields.keys() <= {0}, answered
             assert connection.at_end() and not connection._buffer
-    assert proxy.process.wait(30) == 0, proxy.log_tail()
+    assert proxy.process.wait(SOON_S) == 0, proxy.log_tail()
     with MetastoreClient(*hms42.address) as direct:
         assert direct.get_databases(unique_name + "*") == [f"{unique_name}_{number}" for number in range(WRITERS)]
     assert "cut off" not in proxy.log.read_text()
@@ -78,7 +78,7 @@ def test_calls_in_flight_and_behind_them_are_answered(
 def refused(proxy: Proxy) -> bool:
     """Is a new client turned away?"""
     try:
-        with RawConnection(*proxy.address, timeout_s=5) as connection:
+        with RawConnection(*proxy.address, timeout_s=SOON_S) as connection:
             return connection.at_end()
     except ConnectionError:
         return True

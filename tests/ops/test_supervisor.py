@@ -15,21 +15,18 @@ import pytest
 
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
-from tests.testbed.fault_proxy import FaultProxy
+from tests.testbed.fault_proxy import Direction, FaultProxy
 from tests.testbed.metastore import Metastore
+from tests.testbed.processes import SOON_S, wait_until
 
 pytestmark = pytest.mark.real
 NewProxy = Callable[..., Proxy]
 NewFaultProxy = Callable[..., FaultProxy]
 RELAY = {"STORE": "none"}
-SOON_S = 30.0  # an interpreter's start, on a busy machine
 
 
-def eventually(condition: Callable[[], object], what: str, timeout_s: float = SOON_S) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not {what} within {timeout_s} s"
-        time.sleep(0.05)
+def eventually(condition: Callable[[], object], what: str) -> None:
+    assert wait_until(condition), f"not {what} within {SOON_S} s"
 
 
 def alive(pid: int) -> bool:
@@ -42,7 +39,7 @@ def alive(pid: int) -> bool:
 
 
 def databases(proxy: Proxy) -> list[str]:
-    with MetastoreClient(*proxy.address, timeout_s=10) as client:
+    with MetastoreClient(*proxy.address, timeout_s=SOON_S) as client:
         names: list[str] = client.get_all_databases()
         return names
 
@@ -66,14 +63,18 @@ def test_a_killed_worker_is_replaced_and_counters_go_on(new_proxy: NewProxy, hms
     assert status["workers"] == {"wanted": 1, "running": 1, "restarts": 1}
     metrics = proxy.get("/metrics")[1]
     assert 'hms_proxy_restarts_total{child="worker"} 1.0' in metrics
-    assert "hms_proxy_connections 0.0" in metrics
+    eventually(lambda: "hms_proxy_connections 0.0" in proxy.get("/metrics")[1], "without connections")
 
 
 def test_not_ready_while_no_worker_runs(new_proxy: NewProxy, hms42: Metastore) -> None:
     proxy = new_proxy(hms42, settings=RELAY, prewarmed=False)
-    (worker,) = proxy.children()["worker"]
-    os.kill(worker, signal.SIGKILL)
-    eventually(lambda: proxy.get("/readyz")[0] == 503, "not ready", timeout_s=5)
+
+    def no_worker() -> bool:
+        for worker in proxy.children()["worker"]:  # on a busy machine one is back before anybody asks
+            os.kill(worker, signal.SIGKILL)
+        return proxy.get("/readyz")[0] == 503
+
+    eventually(no_worker, "not ready")
     assert proxy.get("/healthz")[0] == 200
     eventually(proxy.ready, "ready again")
 
@@ -91,12 +92,19 @@ def test_a_killed_follower_is_replaced_and_the_relay_does_not_notice(new_proxy: 
 
 
 def test_a_hung_follower_is_killed(new_proxy: NewProxy, hms42: Metastore) -> None:
-    proxy = new_proxy(hms42, settings={"FOLLOWER_HUNG_AFTER_S": "5", "MAX_UNCONFIRMED_MS": "1000"})
+    proxy = new_proxy(hms42, settings={"FOLLOWER_HUNG_AFTER_S": "8", "MAX_UNCONFIRMED_MS": "1000"})
     eventually(lambda: proxy.status()["mode"] == "cache", "serving from its cache")
     (follower,) = proxy.children()["follower"]
     os.kill(follower, signal.SIGSTOP)
-    eventually(lambda: proxy.status()["mode_reason"] == "unconfirmed", "telling that nothing is served")
-    assert proxy.status()["mode"] == "relay"
+    told: list[tuple[str, str]] = []
+
+    def reason() -> str:
+        status = proxy.status()
+        told.append((status["mode"], status["mode_reason"]))
+        return told[-1][1]
+
+    eventually(lambda: reason() == "unconfirmed", "telling that nothing is served")
+    assert told[-1][0] == "relay"
     eventually(lambda: proxy.children()["follower"] not in ([], [follower]), "a new follower")
     assert not alive(follower)
     assert "follower hangs" in proxy.log.read_text()
@@ -110,7 +118,7 @@ def test_no_orphans_when_the_supervisor_is_killed(new_proxy: NewProxy, hms42: Me
     stopped = proxy.children()["worker"][0]
     os.kill(stopped, signal.SIGSTOP)  # even one that cannot run any code
     proxy.kill()
-    eventually(lambda: not any(alive(pid) for pid in children), "gone", timeout_s=5)
+    eventually(lambda: not any(alive(pid) for pid in children), "gone")
     proxy.start()  # the data directory is free again, and the ports are
     assert "default" in databases(proxy)
 
@@ -120,21 +128,22 @@ def test_a_call_in_flight_ends_before_the_proxy_does(
 ) -> None:
     slow = fault_proxy(hms42.host, hms42.port)
     proxy = new_proxy(hms42, upstream=f"thrift://127.0.0.1:{slow.port}", settings=RELAY, prewarmed=False)
-    with MetastoreClient(*proxy.address, timeout_s=30) as client:
+    with MetastoreClient(*proxy.address, timeout_s=SOON_S) as client:
         client.get_all_databases()
         slow.stall()
+        taken = slow.bytes_taken[Direction.UP]
         answers: list[list[str]] = []
         caller = threading.Thread(target=lambda: answers.append(client.get_all_databases()))
         caller.start()
-        time.sleep(0.3)
+        eventually(lambda: slow.bytes_taken[Direction.UP] > taken, "in flight")
         assert proxy.process is not None
         proxy.process.send_signal(signal.SIGTERM)
-        eventually(lambda: proxy.get("/readyz") == (503, "draining\n"), "draining", timeout_s=5)
-        eventually(lambda: refused(proxy), "closed to new clients", timeout_s=5)
+        eventually(lambda: proxy.get("/readyz") == (503, "draining\n"), "draining")
+        eventually(lambda: refused(proxy), "closed to new clients")
         slow.restore()
-        caller.join(20)
+        caller.join(SOON_S)
     assert answers and "default" in answers[0]
-    assert proxy.process.wait(20) == 0
+    assert proxy.process.wait(SOON_S) == 0
 
 
 def refused(proxy: Proxy) -> bool:
@@ -152,31 +161,31 @@ def test_the_drain_has_a_deadline(new_proxy: NewProxy, hms42: Metastore, fault_p
     with hanging_call(proxy, deaf):
         began = time.monotonic()
         assert proxy.stop() == 0
-        assert 0.9 < time.monotonic() - began < 10
+        assert 0.9 < time.monotonic() - began < 25  # its default is 30
 
 
 def test_a_second_signal_ends_it_at_once(new_proxy: NewProxy, hms42: Metastore, fault_proxy: NewFaultProxy) -> None:
     deaf = fault_proxy(hms42.host, hms42.port)
-    proxy = new_proxy(hms42, upstream=f"thrift://127.0.0.1:{deaf.port}", settings=RELAY, prewarmed=False)
+    settings = {**RELAY, "DRAIN_TIMEOUT_S": "300"}
+    proxy = new_proxy(hms42, upstream=f"thrift://127.0.0.1:{deaf.port}", settings=settings, prewarmed=False)
     children = proxy.children()["worker"]
     with hanging_call(proxy, deaf):
         assert proxy.process is not None
         proxy.process.send_signal(signal.SIGINT)
-        eventually(lambda: proxy.get("/readyz")[1] == "draining\n", "draining", timeout_s=5)
-        began = time.monotonic()
+        eventually(lambda: proxy.get("/readyz")[1] == "draining\n", "draining")
         proxy.process.send_signal(signal.SIGINT)
-        assert proxy.process.wait(10) == 1
-        assert time.monotonic() - began < 5
-    assert not any(alive(pid) for pid in children)
+        assert proxy.process.wait(SOON_S) == 1, "long before the drain's end"
+    eventually(lambda: not any(alive(pid) for pid in children), "gone")
 
 
 class hanging_call:
     """A client that waits for an answer which the metastore does not give."""
 
     def __init__(self, proxy: Proxy, deaf: FaultProxy) -> None:
-        self._client = MetastoreClient(*proxy.address, timeout_s=60)
+        self._client = MetastoreClient(*proxy.address, timeout_s=3 * SOON_S)
         self._client.get_all_databases()
         deaf.stall()
+        self._deaf, self._taken = deaf, deaf.bytes_taken[Direction.UP]
         self._caller = threading.Thread(target=self._call)
 
     def _call(self) -> None:
@@ -185,10 +194,10 @@ class hanging_call:
 
     def __enter__(self) -> None:
         self._caller.start()
-        time.sleep(0.3)
+        eventually(lambda: self._deaf.bytes_taken[Direction.UP] > self._taken, "in flight")
 
     def __exit__(self, *_error: object) -> None:
-        self._caller.join(20)
+        self._caller.join(SOON_S)
         self._client.close()
         assert not self._caller.is_alive()
 
@@ -203,7 +212,7 @@ def serve(proxy: Proxy, **settings: str) -> subprocess.CompletedProcess[str]:
         **{f"HMS_CACHE_PROXY_{key}": value for key, value in settings.items()},
     }
     command = [sys.executable, "-m", "hms_cache_proxy", "serve"]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=2 * SOON_S)
 
 
 def test_one_proxy_per_data_directory_and_port(new_proxy: NewProxy, hms42: Metastore) -> None:

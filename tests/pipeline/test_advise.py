@@ -24,7 +24,7 @@ from tests.pipeline.skewed_log import MIB
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # PySpark's sockets
 
-COMMAND_S = 120
+COMMAND_S = 300
 MAIN = "from hms_cache_proxy.cli import main; main()"
 
 

@@ -23,7 +23,7 @@ from tests.testbed.processes import free_port
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 ASK = "SELECT count(*) FROM partitions WHERE location = 'x'"
 Said = Callable[..., str]
-ENDED_S = 120.0
+ENDED_S = 300.0
 
 
 @pytest.fixture

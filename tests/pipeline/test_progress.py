@@ -20,7 +20,7 @@ with reporting() as report:
 
 
 def test_lines_where_there_is_no_terminal() -> None:
-    ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120, check=True)
+    ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=True)
     assert ended.stderr.splitlines() == ["tables: 1.5 s", "partitions: 5,000 of 20,000", "[over]"]
     assert not ended.stdout
 
@@ -40,7 +40,7 @@ def test_a_bar_on_a_terminal() -> None:
     reader.start()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     try:
-        subprocess.run([sys.executable, "-c", SCRIPT], stderr=theirs, env=environment, timeout=120, check=True)
+        subprocess.run([sys.executable, "-c", SCRIPT], stderr=theirs, env=environment, timeout=300, check=True)
     finally:
         os.close(theirs)
         reader.join()

@@ -162,12 +162,13 @@ def test_a_recording_goes_on(start: Callable[..., Proxy], embedded: Metastore, t
 
     first = start(embedded.uri, STORE="none", RECORD=str(path), WORKERS="2")
     shown = [read(first, 0)]
-    time.sleep(0.5)
+    first.wait(lambda: first.status()["recording"]["results"] >= 1, "recording")
     for pid in first.children()["worker"]:
         subprocess.run(["kill", "-9", str(pid)], check=True)
     first.wait(lambda: first.status()["workers"]["restarts"] == 2 and first.ready() and _answers(first), "back")
+    recorded = first.status()["recording"]["results"]
     shown.append(read(first, 1))
-    time.sleep(0.5)
+    first.wait(lambda: first.status()["recording"]["results"] > recorded, "recording")
     first.kill()
     with path.open("ab") as file:
         file.write(b"\0\0\0\x40 half a record")
@@ -196,16 +197,15 @@ def _answers(proxy: Proxy) -> bool:
 @pytest.mark.timeout(120)
 def test_it_ends_at_its_time(start: Callable[..., Proxy], embedded: Metastore, tmp_path: Path) -> None:
     path = tmp_path / "recording"
-    proxy = start(embedded.uri, STORE="none", RECORD=str(path), RECORD_FOR="4s")
+    proxy = start(embedded.uri, STORE="none", RECORD=str(path), RECORD_FOR="8s")
     with MetastoreClient(*proxy.address) as client:
         client.get_all_databases()
         assert proxy.status()["recording"]["active"]
-        proxy.wait(lambda: not proxy.status()["recording"]["active"], "over", 10)
-        time.sleep(0.5)
-        results = proxy.status()["recording"]["results"]
+        proxy.wait(lambda: not proxy.status()["recording"]["active"], "over")
+        proxy.wait(lambda: proxy.status()["recording"]["results"] == 1, "counted")
         client.get_all_tables("default")
     time.sleep(0.5)
-    assert proxy.status()["recording"]["results"] == results == 1
+    assert proxy.status()["recording"]["results"] == 1
     assert "record_for is over" in proxy.log.read_text()
 
 

@@ -21,8 +21,7 @@ from tests.testbed.metastore import Metastore
 from tests.testbed.processes import Process, free_port, wait_until
 from tests.testbed.raw import RawConnection
 
-READY_TIMEOUT_S = 30
-FLUSH_TIMEOUT_S = 10  # metrics are flushed once a second
+READY_TIMEOUT_S = 60
 
 
 @dataclass
@@ -56,7 +55,7 @@ class Worker:
 
     def logged(self, text: str) -> bool:
         """Has it logged this, or does it soon?"""
-        return wait_until(lambda: text in self.log(), 10)
+        return wait_until(lambda: text in self.log())
 
     def metric(self, name: str, **labels: str) -> float:
         """The value of a metric now, summed over the labels that are not given."""
@@ -71,7 +70,7 @@ class Worker:
 
     def counted(self, number: float, name: str, **labels: str) -> bool:
         """Does the metric reach this value at the next flush?"""
-        return wait_until(lambda: self.metric(name, **labels) >= number, FLUSH_TIMEOUT_S)
+        return wait_until(lambda: self.metric(name, **labels) >= number)
 
     def metrics_text(self) -> str:
         """All of them, for a failed assertion."""

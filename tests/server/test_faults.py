@@ -19,7 +19,8 @@ from tests.testbed.raw import EndOfStream, RawConnection, decode_reply, encode_c
 
 READ = encode_call("get_all_databases", seqid=1)
 WRITE = encode_call("drop_database", "absent", False, False, seqid=2)
-FAST = {"upstream_options": {"connect_timeout_s": 1, "request_timeout_s": 1}}
+REQUEST_S = 4  # a real metastore on a busy machine needs some of it
+FAST = {"upstream_options": {"connect_timeout_s": 1, "request_timeout_s": REQUEST_S}}
 
 
 def error_of(reply: bytes) -> TApplicationException:
@@ -93,7 +94,7 @@ def test_a_deaf_upstream_times_out(
         fault.stall()
         began = time.monotonic()
         assert "did not answer" in error_of(connection.call(READ)).message
-        assert 0.9 < time.monotonic() - began < 20
+        assert REQUEST_S - 0.1 < time.monotonic() - began < REQUEST_S + 30
         fault.restore()
         assert connection.call(READ) == expected
     assert worker.counted(1, "hms_proxy_upstream_failures_total", kind="timeout")
@@ -142,18 +143,18 @@ def test_fails_over_in_order_and_comes_back(
         assert first.accepted == 2
 
 
-def test_a_deaf_first_upstream_costs_the_connect_time_only(
+def test_a_deaf_first_upstream_costs_the_connect_time_once(
     scripted: ScriptedMetastore, new_worker: Callable[..., Worker]
 ) -> None:
     worker = new_worker(("192.0.2.1", 9083), scripted.address, **FAST)  # TEST-NET-1: nobody answers
     with worker.raw() as connection:
-        began = time.monotonic()
         connection.call(encode_call("getVersion"))
-        assert time.monotonic() - began < 20
-        began = time.monotonic()
-        with worker.raw() as other:
-            other.call(encode_call("getVersion"))
-        assert time.monotonic() - began < 0.95  # less than the connect time
+        for _ in range(20):
+            with worker.raw() as other:
+                other.call(encode_call("getVersion"))
+    assert worker.counted(21, "hms_proxy_requests_total", method="getVersion")
+    # It is remembered for two seconds: a busy machine may take longer for some of the connections, not for each.
+    assert 1 <= worker.metric("hms_proxy_upstream_failures_total", kind="connect") <= 10
 
 
 def test_a_read_without_a_byte_of_reply_is_sent_again_once(
@@ -200,9 +201,9 @@ def test_a_write_is_finished_though_its_client_is_gone(
     scripted.answers["drop_database"] = slowly
     with worker.raw() as connection:
         connection.send(WRITE)
-        assert wait_until(lambda: bool(scripted.named("drop_database")), 5)
+        assert wait_until(lambda: bool(scripted.named("drop_database")))
     assert worker.counted(1, "hms_proxy_requests_total", method="drop_database", outcome="relay")
-    assert wait_until(lambda: worker.metric("hms_proxy_upstream_connections") == 0, 5)
+    assert wait_until(lambda: worker.metric("hms_proxy_upstream_connections") == 0)
 
 
 @pytest.mark.parametrize("fault", ["seqid", "name", "type", "garbage"])

@@ -1,7 +1,7 @@
 """What a metastore answers, decoded without any knowledge of types: the oracle of the store's bytes.
 
-Job: call any method of the 4.2 interface by name and give its reply as `untyped` decodes it.
-Must not know: hms_cache_proxy (nothing of what it judges).
+Job: call any method of the 4.2 interface by name and give its reply as `untyped` decodes it; all decoders agree on it.
+Must not know: hms_cache_proxy, but that tests/codecs.py has its codec read every reply, too.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 from thriftpy2.utils import serialize
 
+from tests.codecs import NEWEST, agree
 from tests.testbed.interface import interface
 from tests.testbed.raw import RawConnection
-from tests.testbed.untyped import decode_message
 
 hms = interface("4.2.0")
 
@@ -32,7 +32,8 @@ class Oracle(RawConnection):
     `version` says which methods there are; arguments may be structs of another version.
     """
 
-    def __init__(self, host: str, port: int, version: str = "4.2.0") -> None:
+    def __init__(self, host: str, port: int, version: str = NEWEST) -> None:
+        self._version = version
         self._service = interface(version).ThriftHiveMetastore
         super().__init__(host, port)
 
@@ -44,7 +45,9 @@ class Oracle(RawConnection):
         arguments = getattr(self._service, method + "_args")(*args, **kwargs)
         name = method.encode()
         head = struct.pack(">Ii", _STRICT_CALL, len(name)) + name + struct.pack(">i", _SEQID)
-        reply = decode_message(self.call(head + serialize(arguments)))
+        message = head + bytes(serialize(arguments))
+        agree(message, self._version)
+        reply = agree(self.call(message), self._version)
         if (reply.method, reply.seqid) != (method, _SEQID):
             raise AssertionError(f"a reply to {reply.method} {reply.seqid}")
         if reply.type == _EXCEPTION:

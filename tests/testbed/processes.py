@@ -29,6 +29,8 @@ from tests.testbed.artifacts import BedError
 from tests.testbed.guard import start_ticks
 
 LOG_TAIL_BYTES = 4000
+SOON_S = 60.0
+"""What comes soon on an idle machine may take this long on a busy one; nobody waits longer than it takes."""
 POLL_S = 0.02
 PORTS = range(15000, 32000)
 
@@ -77,7 +79,7 @@ class ProcessId:
                 raise BedError(f"process {self.pid} survives SIGKILL")
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+def wait_until(condition: Callable[[], object], timeout_s: float = SOON_S) -> bool:
     """Poll until the condition holds; False when time is up."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -52,6 +52,11 @@ def decode_struct(data: bytes) -> Fields:
     return fields
 
 
+def end_of_value(kind: int, data: bytes, at: int) -> int:
+    """Where a value of this type ends that begins there."""
+    return _value(kind, data, at)[1]
+
+
 def _struct(data: bytes, at: int) -> tuple[Fields, int]:
     fields: Fields = {}
     while kind := data[at]:
@@ -84,7 +89,7 @@ def _value(kind: int, data: bytes, at: int) -> tuple[Any, int]:
     for _ in range(count):
         item, at = _value(element, data, at)
         items.append(item)
-    return (frozenset(map(_hashable, items)) if kind == SET else items), at
+    return (frozenset(map(hashable, items)) if kind == SET else items), at
 
 
 def _map(data: bytes, at: int) -> tuple[dict[Any, Any], int]:
@@ -93,7 +98,7 @@ def _map(data: bytes, at: int) -> tuple[dict[Any, Any], int]:
     pairs = {}
     for _ in range(count):
         key, at = _value(key_kind, data, at)
-        pairs[_hashable(key)], at = _value(value_kind, data, at)
+        pairs[hashable(key)], at = _value(value_kind, data, at)
     if len(pairs) != count:
         raise ValueError(f"a key twice in a map that ends at offset {at}")
     return dict(sorted(pairs.items())), at
@@ -112,9 +117,9 @@ def _bytes(data: bytes, at: int, length: int) -> tuple[bytes, int]:
     return data[at:end], end
 
 
-def _hashable(value: Any) -> Any:
+def hashable(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(map(_hashable, value))
+        return tuple(map(hashable, value))
     if isinstance(value, dict):
-        return tuple((key, _hashable(item)) for key, item in value.items())
+        return tuple((key, hashable(item)) for key, item in value.items())
     return value

@@ -13,6 +13,7 @@ from thrift.transport.TTransport import TTransportException
 from tests.testbed.client import MetastoreClient
 from tests.testbed.fault_proxy import Direction, FaultProxy
 from tests.testbed.metastore import Metastore
+from tests.testbed.processes import SOON_S
 
 DEAF_S = 0.3
 
@@ -55,7 +56,7 @@ def proxy(echo: tuple[str, int]) -> Iterator[FaultProxy]:
 
 def connect(proxy: FaultProxy) -> socket.socket:
     """A client connection with a time-out."""
-    return socket.create_connection(proxy.address, timeout=5)
+    return socket.create_connection(proxy.address, timeout=SOON_S)
 
 
 def exchange(connection: socket.socket, data: bytes) -> bytes:
@@ -123,7 +124,7 @@ def test_stall_is_silence_until_restored(proxy: FaultProxy) -> None:
                     connection.recv(1)
             proxy.restore()
             for connection in (old, new):
-                connection.settimeout(5)
+                connection.settimeout(SOON_S)
                 assert connection.recv(1) == b"b"
 
 

@@ -23,7 +23,7 @@ def test_missing_maven(tmp_path: Path, ci: str) -> None:
     environment = {**os.environ, "PATH": str(tools), "HMS_TESTBED_CACHE": str(tmp_path / "cache"), "CI": ci}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", TEST_IN_FIXTURE, TEST_IN_BODY]
     command.append(TEST_WITHOUT_SERVER)
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
     assert "Maven is not installed: apt-get install maven" in done.stdout
     outcome = done.stdout.splitlines()[-1]
     if ci:

@@ -202,7 +202,7 @@ def test_outlives_its_database(
         server.start()
         assert client.get_database(unique_name).name == unique_name  # Hive tries again by itself
         proxy.stall()
-    with MetastoreClient(*metastore.address, timeout_s=1) as client:
+    with MetastoreClient(*metastore.address, timeout_s=3) as client:
         with pytest.raises(TTransportException, match="read timeout"):
             client.get_database(unique_name)
     proxy.restore()

@@ -13,7 +13,7 @@ import pytest
 
 from tests.testbed.artifacts import BedError
 from tests.testbed.guard import start_ticks
-from tests.testbed.processes import Process, ProcessId, free_port, wait_until
+from tests.testbed.processes import SOON_S, Process, ProcessId, free_port, wait_until
 
 SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
 STUBBORN = [
@@ -56,9 +56,9 @@ def test_children_end_with_their_owner(tmp_path: Path, end: signal.Signals | Non
         if end is not None:
             assert child.alive() and directory.is_dir()
             owner.send_signal(end)
-        owner.wait(20)
-    assert child.wait_gone(20)
-    assert wait_until(lambda: not directory.exists(), 20)
+        owner.wait(SOON_S)
+    assert child.wait_gone(SOON_S)
+    assert wait_until(lambda: not directory.exists())
 
 
 def test_stop_asks_then_kills(tmp_path: Path) -> None:
@@ -66,9 +66,9 @@ def test_stop_asks_then_kills(tmp_path: Path) -> None:
         log = tmp_path / f"{signalled.name}.log"
         process = Process("sleeper", command, log)
         process.start()
-        process.wait_ready(lambda log=log: log.read_bytes() == b"up\n", 20)  # type: ignore[misc]
+        process.wait_ready(lambda log=log: log.read_bytes() == b"up\n", SOON_S)  # type: ignore[misc]
         seen = process.id
-        process.stop(timeout_s=0.5)
+        process.stop(timeout_s=2)
         assert not seen.alive() and not process.alive()
 
 
@@ -76,7 +76,7 @@ def test_a_process_restarts_into_the_same_log(tmp_path: Path) -> None:
     process = Process("sleeper", SLEEPER, tmp_path / "log")
     for start in (1, 2):
         process.start()
-        process.wait_ready(lambda start=start: process.log.read_bytes() == b"up\n" * start, 20)  # type: ignore[misc]
+        process.wait_ready(lambda start=start: process.log.read_bytes() == b"up\n" * start, SOON_S)  # type: ignore[misc]
         assert process.log_tail().count("up") == 1
         process.kill()
 
@@ -85,7 +85,7 @@ def test_failure_to_start_shows_the_log(tmp_path: Path) -> None:
     process = Process("doomed", [sys.executable, "-c", "raise SystemExit('no such database')"], tmp_path / "log")
     process.start()
     with pytest.raises(BedError, match=r"doomed ended while starting:\n(.|\n)*no such database"):
-        process.wait_ready(lambda: False, 20)
+        process.wait_ready(lambda: False, SOON_S)
     process.stop()
     slow = Process("slow", SLEEPER, tmp_path / "slow.log")
     slow.start()
@@ -102,9 +102,9 @@ def test_pause_and_resume(tmp_path: Path) -> None:
         return Path(f"/proc/{process.id.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
     process.pause()
-    assert wait_until(lambda: state() == "T", 5)
+    assert wait_until(lambda: state() == "T")
     process.resume()
-    assert wait_until(lambda: state() != "T", 5)
+    assert wait_until(lambda: state() != "T")
     process.stop()
 
 

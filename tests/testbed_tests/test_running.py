@@ -22,7 +22,7 @@ def test_a_run_takes_them_and_leaves_them_running(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv(running.STATE, str(file))
     assert running.attached("embedded") is None
     command = [sys.executable, "-m", "tests.testbed", "up", "--flavour", "embedded"]
-    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True, timeout=120)
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True, timeout=300)
     try:
         os.utime(file, (0, 0))
         bed = Bed()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.differential.compare import answer, decoded, first_difference
+from tests.differential.compare import compare
 from tests.lengths import by_tier
 from tests.proxy import Proxy
 from tests.testbed.metastore import Metastore
@@ -46,12 +46,8 @@ def test_reads_are_equal(new_metastore: Callable[..., Metastore], new_proxy: Cal
             if not number:
                 proxy.wait_prewarmed()
             with RawConnection(*proxy.address) as proxied:
-                for seqid, (method, arguments) in enumerate(world.reads(READS // ROUNDS), start=1):
-                    message = encode(method, arguments, seqid)
-                    replies = [answer(connection, message) for connection in (raw, proxied)]
-                    difference = first_difference(*(decoded(reply, method) for reply in replies))
-                    if difference:
-                        differences.append(f"{method}({arguments}): {difference}")
+                report = compare(raw, proxied, world.reads(READS // ROUNDS), encoded=encode)
+                differences += report.differences
     assert not differences, "\n".join([f"{len(differences)} differences", *differences[:5]])
     counts: Counter[tuple[str, str]] = Counter()
     for (_, outcome, reason), count in proxy.requests().items():
