@@ -2,8 +2,11 @@
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
-STAMP := $(VENV)/.installed
 PROGRAM := $(VENV)/.program
+TEST := $(VENV)/.test
+TEST_ALL := $(VENV)/.test-all
+CONSTRAINTS ?= constraints.txt
+PIP = $(PYTHON) -m pip install -q $(addprefix -c ,$(CONSTRAINTS))
 PYTEST_ARGS ?=
 SOAK_SECONDS ?= 3600
 UPSTREAM ?= hive42
@@ -11,9 +14,11 @@ N ?= 5000
 STORE ?= sql
 TIER ?= test
 PACKAGES ?=
+NEWEST ?= tests/store tests/follower tests/clients tests/server/test_bridge.py tests/ops/test_supervisor.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install run run-hive lint quick test test-all coverage planted soak differential bench docs clean
+.PHONY: help install install-all servers servers-all run run-hive lint quick test test-all newest constraints coverage \
+  planted soak differential bench docs clean
 # Every test starts Python programs: with their byte code kept, each start takes half a second less.
 unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
@@ -23,18 +28,38 @@ PYTEST = $(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reord
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml
-	.ci/prepare $(VENV)
-	$(PYTHON) -m pip install -q --upgrade pip
-	$(PYTHON) -m pip install -q -e '.[test,bench,mysql]'
-	touch $(PROGRAM) $@
-
-$(PROGRAM): pyproject.toml
+# What is installed: the program; with what make quick and make test need; with what make test-all and the rest need.
+$(PROGRAM): pyproject.toml $(CONSTRAINTS)
 	.ci/prepare $(VENV) program
-	$(PYTHON) -m pip install -q -e .
+	$(PIP) -e .
 	touch $@
 
-install: $(STAMP) ## Create .venv with the package and what its tests need, Debian packages too
+$(TEST): pyproject.toml $(CONSTRAINTS)
+	.ci/prepare $(VENV) quick
+	$(PIP) -e '.[test]'
+	touch $(PROGRAM) $@
+
+$(TEST_ALL): pyproject.toml $(CONSTRAINTS)
+	.ci/prepare $(VENV) quick
+	$(PIP) -e '.[test-all]'
+	touch $(PROGRAM) $(TEST) $@
+
+servers:
+	@.ci/prepare $(VENV) test
+
+servers-all:
+	@.ci/prepare $(VENV) all
+
+install: $(TEST) servers ## Create .venv with the package and what make test needs, Debian packages too
+
+install-all: $(TEST_ALL) servers-all ## The same for make test-all
+
+constraints: ## Write constraints.txt anew: the newest versions that pyproject.toml allows
+	rm -rf .venv-constraints
+	.ci/prepare .venv-constraints program
+	.venv-constraints/bin/python -m pip install -q -e '.[test-all]'
+	.venv-constraints/bin/python -m pip freeze --exclude-editable > constraints.txt
+	rm -rf .venv-constraints
 
 run: $(PROGRAM) ## Start the proxy with an embedded metastore (no JVM, no server) and a little data; Ctrl-C ends it
 	@exec $(PYTHON) -m tests.demo
@@ -42,17 +67,17 @@ run: $(PROGRAM) ## Start the proxy with an embedded metastore (no JVM, no server
 run-hive: install ## The same before a Hive 4 metastore on PostgreSQL
 	@exec $(PYTHON) -m tests.demo --hive
 
-lint: install ## ruff and mypy (strict on the package)
+lint: $(TEST) ## ruff and mypy (strict on the package)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 
 quick: lint ## Lint, then the tests that start no server: under three minutes (FIGURES=1 keeps its figures in docs/)
 	$(PYTEST) --tier quick $(PYTEST_ARGS)
 
-test: lint ## Lint, then a sample of all kinds of tests: Hive 4.2 on PostgreSQL and the embedded metastore (SEED=)
+test: install lint ## Lint, then a sample of all kinds of tests: Hive 4.2 on PostgreSQL and the embedded metastore (SEED=)
 	$(PYTEST) --tier test $(PYTEST_ARGS)
 
-test-all: lint ## Lint, then the tests of every metastore, database and client; repeats are sampled (SEED=)
+test-all: install-all lint ## Lint, then the tests of every metastore, database and client; repeats are sampled (SEED=)
 	$(PYTEST) --tier all $(PYTEST_ARGS)
 
 coverage: lint ## Run a tier (TIER=test) and keep which lines it reaches; `python -m tests.covered quick test all` compares
@@ -65,16 +90,21 @@ soak: install ## One hour (SOAK_SECONDS) of histories: readers checked while eve
 	HISTORY_SECONDS=$$(($(SOAK_SECONDS) / 2)) $(PYTHON) -m pytest $(PYTEST_ARGS) \
 	  tests/history/test_history.py::test_no_violation tests/write_ids/test_history.py::test_no_violation
 
-differential: install ## Compare N=5000 replies with UPSTREAM=hive42|hive31|hive23|hive23-postgresql|hive42-mariadb|hive40 (SEED=1 STORE=sql|thrift|ttl)
+differential: install-all ## Compare N=5000 replies with UPSTREAM=hive42|hive31|hive23|hive23-postgresql|hive42-mariadb|hive40 (SEED=1 STORE=sql|thrift|ttl)
 	$(PYTHON) -m tests.differential --upstream $(UPSTREAM) --seed $(or $(SEED),1) --reads $(N) --store $(STORE)
 
-bench: install ## Measure proxy, metastore and CachedStore side by side (docs/benchmarks.md)
+bench: install-all ## Measure proxy, metastore and CachedStore side by side (docs/benchmarks.md)
 	$(PYTHON) -m benchmarks
 
-docs: install ## Write the reference tables of docs/ anew from the code
+newest: ## The newest versions of everything, in .venv-newest: quick, and tests of the wire, the store, the cache and clients
+	rm -rf .venv-newest
+	$(MAKE) VENV=.venv-newest CONSTRAINTS= install quick
+	.venv-newest/bin/python -m pytest --tier test $(PYTEST_ARGS) $(NEWEST)
+
+docs: $(TEST) ## Write the reference tables of docs/ anew from the code
 	$(PYTHON) docs/build.py
 
 clean: ## Remove what was built or installed here, the test bed's downloads too
-	rm -rf $(VENV) .testbed .mypy_cache .ruff_cache .pytest_cache *.egg-info
+	rm -rf $(VENV) .venv-newest .testbed .mypy_cache .ruff_cache .pytest_cache *.egg-info
 
 -include idl/Makefile.inc

@@ -43,6 +43,8 @@ STARTS: Final[dict[str, tuple[str, ...]]] = {
     "SparkSession": (ledger.SPARK,),
     "run_job": (ledger.SPARK,),
     "spark": (ledger.SPARK,),
+    "lowest_environment": (ledger.ENVIRONMENT, ledger.PROXY),
+    "pipeline_extra": (ledger.SPARK,),
     "run_suite": (ledger.PYICEBERG_TESTS,),
     "HiveLists": (ledger.JAVA,),
     "which": (ledger.JAVA,),

@@ -15,7 +15,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ class Proxy:
     upstream: str
     store_url: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+    command: Sequence[str] = (sys.executable, "-c", "from hms_cache_proxy.cli import main; main()", "serve")
     planted: str | None = None  # name of a bug of tests/history/planted, in every process of this proxy
     port: int = field(default_factory=free_port)
     http_port: int = field(default_factory=free_port)
@@ -79,7 +80,7 @@ class Proxy:
         }
         with ledger.starting(ledger.PROXY), self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", "from hms_cache_proxy.cli import main; main()", "serve"],
+                self.command,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

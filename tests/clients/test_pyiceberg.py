@@ -22,6 +22,7 @@ from tests.proxy import Proxy
 from tests.testbed.artifacts import cache_directory
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
+from tests.testbed.packages import required
 
 SUITE_S = 300
 APPENDS = int(os.environ.get("LOST_COMMITS_APPENDS", by_tier(test=40, all=150, every=1000)))
@@ -34,6 +35,7 @@ def pyiceberg_sources() -> Path:
 
     They name databases and tables with hyphens, which Hive 2.3 refuses: here with underscores.
     """
+    required("moto", "boto3", "fastavro", "pytest_lazy_fixtures", "pytest_mock")
     name = f"pyiceberg-{version('pyiceberg')}"
     directory = cache_directory() / "sdist"
     if not (directory / name).is_dir():

@@ -15,12 +15,14 @@ import pytest
 from tests.proxy import Proxy
 from tests.testbed import ledger
 from tests.testbed.metastore import Metastore
+from tests.testbed.packages import required
 
 ROOT = Path(__file__).parents[2]
 JOB_S = 400
 
 
 def run_job(uri: str, directory: Path) -> dict[str, str]:
+    required("pyspark")
     directory.mkdir(parents=True, exist_ok=True)
     ledger.note(ledger.SPARK)
     finished = subprocess.run(

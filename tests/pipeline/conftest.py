@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
 
 from hms_cache_proxy.config import Config, load
 from hms_cache_proxy.pipeline.build import Build
@@ -25,6 +25,10 @@ from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.mariadb import MariaDatabase
 from tests.testbed.metastore import Metastore
+from tests.testbed.packages import required
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["Follow", "follow"]
 
@@ -104,7 +108,13 @@ def mariadb_world(bed: Bed) -> Iterator[World]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def pipeline_extra() -> None:
+    """What the extra `pipeline` installs."""
+    required("pyspark", "matplotlib")
+
+
+@pytest.fixture(scope="session")
+def spark(pipeline_extra: None) -> Iterator[SparkSession]:
     """Local Spark on two cores."""
     with session("local[2]", SMALL) as started:
         yield started

@@ -54,7 +54,7 @@ def command(*arguments: str, before: str = "", **environment: str) -> subprocess
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[None]:
+def spark(pipeline_extra: None) -> Iterator[None]:
     """One Spark for all runs, which are done in this process: a start takes longer than the rest."""
     with session("local[2]", SMALL):
         yield
@@ -204,6 +204,7 @@ def test_a_file_that_was_cut_off_is_named(spark: None, tmp_path: Path) -> None:
     assert f"{file}: java.io.EOFException" in made.err
 
 
+@pytest.mark.usefixtures("pipeline_extra")
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -221,6 +222,7 @@ def test_wrong_arguments(tmp_path: Path, arguments: tuple[str, ...], code: int, 
     assert done.returncode == code and words in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 
+@pytest.mark.usefixtures("pipeline_extra")
 def test_what_is_missing(tmp_path: Path) -> None:
     out = ("advise", "--out", str(tmp_path), "log")
     for module in ("pyspark", "matplotlib"):

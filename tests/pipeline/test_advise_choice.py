@@ -146,6 +146,7 @@ def test_a_log_without_reads_leaves_nothing_out() -> None:
     assert silent.patterns.include == silent.patterns.exclude == ()
 
 
+@pytest.mark.usefixtures("pipeline_extra")
 def test_names_that_would_be_obeyed(tmp_path: Path) -> None:
     """By a terminal, or as a formula of a plot; and two that are too long to be told apart."""
     assert wording.printable("Jürgen\x1b[2J\u202e") == "Jürgen\\u001b[2J\\u202e"

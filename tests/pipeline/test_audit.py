@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
 
 from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.cache.writer import CacheWriter
@@ -24,6 +24,9 @@ from hms_cache_proxy.store.protocol import Constraints
 from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.follower.harness import Followed
 from tests.pipeline.conftest import World
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 Follow = Callable[..., Followed]

@@ -9,10 +9,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.errors import AuditError
@@ -25,6 +24,9 @@ from tests.pipeline.conftest import World
 from tests.pipeline.dump import differences, dump
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 Follow = Callable[..., Followed]

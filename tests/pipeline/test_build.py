@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from hms_cache_proxy.config import load
 from hms_cache_proxy.errors import SnapshotError
@@ -21,6 +20,9 @@ from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.pipeline.conftest import World
 from tests.store import bulk
 from tests.testbed.postgres import Postgres
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 

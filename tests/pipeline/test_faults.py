@@ -10,15 +10,18 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
 
 from hms_cache_proxy.cli.main import main
 from hms_cache_proxy.snapshots import manifest
 from hms_cache_proxy.snapshots.manifest import Manifest
 from tests.pipeline.conftest import World
 from tests.testbed.processes import free_port
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 ASK = "SELECT count(*) FROM partitions WHERE location = 'x'"
@@ -161,6 +164,7 @@ def test_a_jvm_that_is_killed(world: World, tmp_path: Path) -> None:
     assert not (tmp_path / "out" / manifest.NAME).exists()
 
 
+@pytest.mark.usefixtures("pipeline_extra")
 @pytest.mark.parametrize(
     ("java", "words"),
     [

@@ -9,10 +9,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.pipeline.ranges import Named, Partitioned, PartitionStretch, TableStretch
@@ -21,6 +20,9 @@ from hms_cache_proxy.snapshots import manifest, rows
 from hms_cache_proxy.snapshots.place import Place
 from tests.pipeline.conftest import Follow, World
 from tests.pipeline.test_bootstrap import bootstrapped, equal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TIMEOUT_S = 300.0
 SCRIPT = """

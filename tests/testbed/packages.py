@@ -1,11 +1,12 @@
-"""Servers of the distribution, installed where they are missing and may be.
+"""What a machine may lack: servers of the distribution, installed where they may be, and Python packages of an extra.
 
-Job: find a server, else have apt-get install its package (as root).
-Must not know: what the server is for.
+Job: find a server, else have apt-get install its package (as root); say which Python packages are missing.
+Must not know: what they are for.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -39,3 +40,10 @@ def provided(package: str, find: Callable[[], Path | None]) -> Path:
     if found is None:
         raise BedError(f"{package} was installed, but its server is not where it belongs")
     return found
+
+
+def required(*modules: str) -> None:
+    """Raises MissingPrerequisite where one of these is not installed: the extra `test` is without them."""
+    missing = [module for module in modules if importlib.util.find_spec(module) is None]
+    if missing:
+        raise MissingPrerequisite(f"not installed: {', '.join(missing)} of the extra test-all (make install-all)")

@@ -1,0 +1,1 @@
+"""What the package requires: constraints.txt, the lowest versions."""
