@@ -42,9 +42,7 @@ class Stage:
 
     def cached_store(self) -> Server:
         """Hive's own cache, on the same database; it answers only once it has loaded everything."""
-        cached = self.bed.private_metastore(
-            CACHED_FLAVOUR, database=self.metastore.database, java_options=JAVA_OPTIONS
-        )
+        cached = self.bed.private_metastore(CACHED_FLAVOUR, database=self.metastore.database, java_options=JAVA_OPTIONS)
         self.stack.callback(self.bed.release, cached)
         return Server(CACHED_STORE, cached.port, (cached.process.id.pid, self.postgres))
 

@@ -135,9 +135,11 @@ def missing(found: Figures) -> Iterator[str]:
     yield from (f"- {what}: {why}." for what, why in found.figures["missing"].items())
     seconds = found.figures["seconds"]
     yield ""
-    yield f"The run took {sum(seconds.values()) / 60:.1f} minutes: " + "; ".join(
-        f"{what} {took:.0f} s" for what, took in seconds.items()
-    ) + "."
+    yield (
+        f"The run took {sum(seconds.values()) / 60:.1f} minutes: "
+        + "; ".join(f"{what} {took:.0f} s" for what, took in seconds.items())
+        + "."
+    )
 
 
 def _rows(run: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

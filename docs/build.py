@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # docs/ and tests/ are not installed
 
-from docs import pages
+from docs import pages, structure
 from hms_cache_proxy.config import Setting, settings
 from hms_cache_proxy.doctor.database import MYSQL, grant_script
 from hms_cache_proxy.embedded.handlers import FAMILIES
@@ -145,6 +145,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "recorded": recorded_table,
     "grant": grant_block,
     "mysql grant": mysql_grant_block,
+    "structure": lambda: structure.mermaid(ROOT),
     **pages.PARTS,
 }
 

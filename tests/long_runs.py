@@ -104,9 +104,7 @@ RUNS: Final = {
         "random calls on Hive 4.2 and the embedded metastore: replies, parameters, statistics, files",
         partial(random_calls, "embedded", False),
     ),
-    "random-calls-overlapping": LongRun(
-        "the same on locations that overlap", partial(random_calls, "embedded", True)
-    ),
+    "random-calls-overlapping": LongRun("the same on locations that overlap", partial(random_calls, "embedded", True)),
     "random-calls-postgresql": LongRun(
         "the same, the embedded metastore on PostgreSQL", partial(random_calls, "embedded-postgresql", True)
     ),

@@ -18,6 +18,7 @@ from hms_cache_proxy.metrics import TABLE
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PACKAGES = sorted((ROOT / "hms_cache_proxy").glob("*/README.md"))
 
 
 def page(name: str) -> str:
@@ -47,7 +48,7 @@ def test_every_setting() -> None:
 
 def test_every_setting_is_read_somewhere() -> None:
     """No option that does nothing."""
-    sources = [p for p in (ROOT / "hms_cache_proxy").rglob("*.py") if p.name != "settings.py"]
+    sources = [p for p in (ROOT / "hms_cache_proxy").rglob("*.py") if p.name not in ("sections.py", "ttl.py")]
     code = "\n".join(p.read_text("utf-8") for p in sources)
     for setting in settings():
         name = setting.key.rsplit(".", 1)[-1]
@@ -114,3 +115,27 @@ def test_files_that_are_named_exist() -> None:
             r"`((?:conf|docker|docs|tests|hms_cache_proxy|idl|benchmarks)/[\w./-]*)`", path.read_text()
         ):
             assert (ROOT / name).exists(), f"{path.name}: {name}"
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.parent.name)
+def test_a_package_says_what_its_files_are(path: Path) -> None:
+    """Files that a package's README names exist, in the package or below the whole one."""
+    for name in re.findall(r"`([\w/]+\.(?:py|html|md))`", path.read_text("utf-8")):
+        places = (path.parent / name, path.parents[1] / name, ROOT / name, *path.parent.rglob(name))
+        assert any(place.exists() for place in places), f"{path.parent.name}: {name}"
+
+
+def test_every_package_has_a_readme() -> None:
+    packages = {path.parent for path in (ROOT / "hms_cache_proxy").glob("*/__init__.py")}
+    assert packages == {path.parent for path in PACKAGES}
+    named = page("docs/architecture.md")
+    for package in packages:
+        assert f"(../hms_cache_proxy/{package.name}/README.md)" in named, package.name
+
+
+def test_every_task_of_the_architecture_names_files() -> None:
+    section = page("docs/architecture.md").partition("## Where to change what")[2]
+    rows = [row for row in section.splitlines() if row.startswith("| ")][1:]
+    assert len(rows) >= 10
+    for row in rows:
+        assert re.search(r"`(?:hms_cache_proxy|tests)/", row), row

@@ -67,7 +67,7 @@ def test_no_test_breaks_the_rule(rule: object) -> None:
     assert not found, f"{found}: pytest.skip with the reason, or two tests"
 
 
-BROKEN = '''
+BROKEN = """
 @pytest.mark.skip
 def test_a(x):
     if x: return
@@ -85,7 +85,7 @@ class TestC:
     @pytest.mark.skipif(True, reason="why")
     async def test_d(self): return 3
 def helper(): return 1
-'''
+"""
 
 
 @pytest.mark.parametrize(
