@@ -24,15 +24,32 @@ from typing import Final
 
 from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
 from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.metrics import Slot
 
 ENTRY_OVERHEAD_BYTES: Final = 600  # objects around an entry, its place in the dictionary and its targets, roughly
+
+
+class Stamp:
+    """Marks a state of cache and page; nothing is equal to it but itself."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HitLabel:
+    """How a kept reply is served: the beginning of its message, where it is counted, and as what."""
+
+    head: bytes
+    counts: Slot
+    method: str
+    reason: str
 
 
 @dataclass(slots=True)
 class ReplyEntry:
     """One reply. Only `seq` changes after it was put, and what is the dispatcher's own.
 
-    `extra` is its label and metrics; `token` and `proof` tell in what state it was found good (methods/hot.py).
+    `label` says how it is served; `approved` and `valid` in which states it was found good (methods/hot.py).
     """
 
     body: bytes
@@ -40,9 +57,9 @@ class ReplyEntry:
     versions: tuple[int, ...]
     learned_ns: int = 0  # when the reply arrived, time.monotonic_ns(); 0: assembled from a snapshot
     seq: int = 0  # the last sequence number of the cache for which it is known to be valid; 0: none yet
-    extra: object = None
-    token: object = None
-    proof: object = None
+    label: HitLabel | None = None
+    approved: Stamp | None = None
+    valid: Stamp | None = None
 
 
 def versions_of(snapshot: CacheSnapshot, depends: tuple[Target, ...]) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ class Slot(IntEnum):
     DONE_TICKET = 4  # every ticket up to this one has been done
     BEGAN_NS = 5  # when the last committed step began: time.monotonic_ns() before its snapshot's first statement
     CACHE_FILE = 6  # inode of the cache's data file; 0: there is none yet
-    FENCE_SEQ = 7  # any process, after each commit to the fences: that commit's transaction id
+    FENCE_SEQ = 7  # any process, after each commit to the fences: that commit's own number (consistency/fences.py)
     FLOOR_EVENT = 8  # workers, through FenceStore.raise_floor: the largest event id that was handed to a client
     UPSTREAM_EVENT = 9  # the last event id seen at the upstream
     SERVE_MODE = 10  # MODE_RELAY_ONLY or MODE_SERVE

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.metrics import Outcome
 from hms_cache_proxy.wire.message import Header
 
@@ -27,7 +28,7 @@ class Session:
     peer: str = ""
     identity: bytes | None = None  # who the session calls say the client is
     relay_for_good: bool = False  # the client called setMetaConf or the like
-    floors: object = None  # the dispatcher's own, per connection
+    floors: Floors | None = None  # what its relayed reads have shown; None: nothing yet
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,15 +18,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
-from hms_cache_proxy.cache.replies import ReplyCache, ReplyEntry, versions_of
+from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry, versions_of
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.fences import FenceMirror, FenceStore
-from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.consistency.gate import Authorization, Gate, Reason, Rules
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.errors import CacheError, WireError
@@ -36,7 +35,7 @@ from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from . import effects
 from .decision import Forward, Serve, Session, Wait, Work
-from .hot import HotPath, Known, Told
+from .hot import HotPath, Told
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
 from .plan import EVERYTHING, Plan, may_write, plan
 from .proof import UNPROVED, Proof, Rejected
@@ -62,8 +61,11 @@ _SEQID = 4
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A read, the key of its reply, and what it brings for transactional tables. `declined`: why its reader has given
-    up on it already."""
+    """A read, the key of its reply, and what it brings for transactional tables.
+
+    `complete` False: `message` is only its beginning. `patient`: it may wait for a step of the follower. `declined`:
+    why its reader has given up on it already.
+    """
 
     session: Session
     arrived_ns: int
@@ -72,7 +74,9 @@ class _Call:
     message: bytes
     key: bytes
     proof: Proof
-    declined: Reason | None
+    complete: bool
+    patient: bool
+    declined: Reason | None = None
 
     def proved(self) -> Proof:
         """The proof, read from the request if nobody has done so yet."""
@@ -161,7 +165,8 @@ class Dispatcher:
             return self._write(OTHER_LABEL, EVERYTHING, "unknown_method")
         method, label = found.method, found.method.name
         if method.kind is Kind.READ:
-            return self._read(session, found, header, message, now_ns, complete, patient)
+            key = self._hot.key(session, message, header.body - _SEQID) if complete else b""
+            return self._read(_Call(session, now_ns, found, header, message, key, self._proof(), complete, patient))
         if method.kind is Kind.WRITE or method.kind is Kind.TRANSACTION:
             targets = self._targets(found, header, message, complete)
             if method.kind is Kind.TRANSACTION and not targets:
@@ -219,28 +224,19 @@ class Dispatcher:
 
     # Reads
 
-    def _read(
-        self,
-        session: Session,
-        found: Plan,
-        header: Header,
-        message: bytes,
-        now_ns: int,
-        complete: bool,
-        patient: bool,
-        declined: Reason | None = None,
-    ) -> Serve | Forward | Wait | Work:
-        key = self._hot.key(session, message, header.body - _SEQID) if complete else b""
-        proof = Proof(self._transactional_reads, exact=self._exact)
-        call = _Call(session, now_ns, found, header, message, key, proof, declined)
+    def _proof(self) -> Proof:
+        return Proof(self._transactional_reads, exact=self._exact)
+
+    def _read(self, call: _Call) -> Serve | Forward | Wait | Work:
+        session, found, header, complete = call.session, call.plan, call.header, call.complete
         kept = self._replies.peek(call.key) if found.method.learn else None
-        depends = kept.depends if kept is not None else self._targets(found, header, message, complete) or EVERYTHING
+        named = () if kept is not None else self._targets(found, header, call.message, complete)
+        depends = kept.depends if kept is not None else named or EVERYTHING
         gate = self._gate
         seen = self.moved()
-        reason = gate.standing(session.relay_for_good, now_ns)
+        reason = gate.standing(session.relay_for_good, call.arrived_ns)
         if reason is None:
-            floors = session.floors
-            reason = gate.held_back(depends, floors if isinstance(floors, Floors) else None)
+            reason = gate.held_back(depends, session.floors)
         if reason is None and (not complete or header.type is not MessageType.CALL):
             reason = Reason.ARGUMENTS
         # What is only ever learned may be learned under a floor: it is used after a later step anyway.
@@ -260,9 +256,9 @@ class Dispatcher:
                 reason = Reason.CACHE
         answerable = found.reader is not None or kept is not None
         if answerable and gate.ends_with_next_step(reason, depends):
-            if patient and seen != self._slow_since_ns:
+            if call.patient and seen != self._slow_since_ns:
                 self._shared.wake()
-                return Wait(seen, now_ns + PATIENCE_NS)
+                return Wait(seen, call.arrived_ns + PATIENCE_NS)
             self._slow_since_ns = seen
         return self._missed(found, depends, reason)
 
@@ -279,8 +275,8 @@ class Dispatcher:
         kept = self._replies.revalidate(call.key, snapshot, began_ns)
         if kept is not None:
             head = message_header(call.header.name, MessageType.REPLY, call.header.seqid)
-            known: Known = kept.extra  # type: ignore[assignment]  # nothing else is put there
-            return Serve(head + kept.body, call.plan.method.name, reason=known.reason)
+            assert kept.label is not None, "every reply that is kept here has one"
+            return Serve(head + kept.body, call.plan.method.name, reason=kept.label.reason)
         return self._learn(call, depends, snapshot, reason)
 
     def _learn(self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot, reason: Reason) -> Forward:
@@ -301,8 +297,8 @@ class Dispatcher:
         depends = tuple(dict.fromkeys(depends + more))
         proved = Reason.WRITE_ID.value if call.proof.used else ""
         versions = versions_of(snapshot, depends)
-        known = self._known(method.name, call.header, proved)
-        pending = effects.Read(depends, (), call.key, versions, method.name, known)
+        served = self._label(method.name, call.header, proved)
+        pending = effects.Read(depends, (), call.key, versions, method.name, served)
         return Forward(method.name, "miss", reason.value, self._max_learned_bytes, retry=True, pending=pending)
 
     def _answer(self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot) -> Serve | Work:
@@ -344,9 +340,7 @@ class Dispatcher:
             reason = declined.reason
         except CacheError:
             reason = Reason.CACHE
-        decision = self._read(
-            call.session, call.plan, call.header, call.message, call.arrived_ns, True, False, declined=reason
-        )
+        decision = self._read(replace(call, proof=self._proof(), patient=False, declined=reason))
         assert isinstance(decision, Serve | Forward), "nothing to wait for without patience or reader"
         return decision
 
@@ -356,8 +350,8 @@ class Dispatcher:
         reason = Reason.WRITE_ID.value if call.proof.used else ""
         if isinstance(body, Slices):
             return Serve(_chunks(head, body), label, reason=reason)
-        known = self._known(label, header, reason)
-        self._replies.put(call.key, ReplyEntry(body, depends, versions, seq=seq, extra=known))
+        served = self._label(label, header, reason)
+        self._replies.put(call.key, ReplyEntry(body, depends, versions, seq=seq, label=served))
         return Serve(head + body, label, reason=reason)
 
     def _reject(self, call: _Call, rejected: Rejected, snapshot: CacheSnapshot) -> Serve | Forward:
@@ -371,9 +365,9 @@ class Dispatcher:
         head = message_header(header.name, MessageType.REPLY, header.seqid)
         return Serve(head + body, label, "error", Reason.NO_WRITE_ID.value)
 
-    def _known(self, label: str, header: Header, reason: str) -> Known:
+    def _label(self, label: str, header: Header, reason: str) -> HitLabel:
         head = message_header(header.name, MessageType.REPLY, 0)[:-_SEQID]
-        return Known(head, self._metrics.slot(label, "hit", reason), label, reason)
+        return HitLabel(head, self._metrics.slot(label, "hit", reason), label, reason)
 
     def _missed(self, found: Plan, depends: tuple[bytes, ...], reason: Reason) -> Forward:
         method = found.method

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hms_cache_proxy.cache import targets as target
-from hms_cache_proxy.cache.replies import ReplyCache, ReplyEntry
+from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.floors import Floors
@@ -85,17 +85,16 @@ class Read(Effect):
     key: bytes = b""
     versions: tuple[int, ...] = ()
     method: str = ""
-    extra: object = None
+    label: HitLabel | None = None
 
     def began(self, shared: Shared, session: Session, now_ns: int) -> None:
         if self.ticket:
             shared.fences.ticket(self.ticket)
             shared.wake()
             now_ns = time.monotonic_ns()  # a step that began after this has taken the ticket
-        floors = session.floors
-        if not isinstance(floors, Floors):
-            floors = session.floors = Floors()
-        floors.lift(self.depends, now_ns)
+        if session.floors is None:
+            session.floors = Floors()
+        session.floors.lift(self.depends, now_ns)
 
     def done(self, shared: Shared, session: Session, reply: bytes | None, now_ns: int) -> None:
         if not self.key or reply is None:
@@ -105,7 +104,7 @@ class Read(Effect):
             return  # an equal answer that came earlier can be used earlier
         body = kept_part(self.method, reply, not_found=shared.answers_absent)
         if body is not None:
-            entry = ReplyEntry(body, self.depends, self.versions, learned_ns=now_ns, extra=self.extra)
+            entry = ReplyEntry(body, self.depends, self.versions, learned_ns=now_ns, label=self.label)
             shared.replies.put(self.key, entry)
 
 

@@ -8,9 +8,10 @@ page (commits, tickets done, fences, floors of event ids, serve or relay), or is
 opened itself (`reader.seen_seq`). So the page's words are copied in one go and compared with those for which the gate
 was found open (`_state`). If they are equal, only the age of the confirmation and the connection's floors are left.
 
-- A reply passes as it is while its `token` is the present one: then it has been looked at in this very state.
-- After a step of the follower that committed nothing the words differ, but a reply whose `proof` is the present one
-  is still valid and unfenced: versions, fences and tickets are the same. Only its place in the LRU order is renewed.
+- A reply passes as it is while `approved` is the present stamp: then it has been looked at in this very state.
+- After a step of the follower that committed nothing the words differ, but a reply whose `valid` is the present
+  stamp is still valid and unfenced: versions, fences and tickets are the same. Only its place in the LRU order is
+  renewed.
 - Else the gate, the fences and the versions are asked, between two equal copies of the words.
 
 Why comparing is enough, though words are written one by one while they are copied: each word compared equal, so it had
@@ -24,20 +25,18 @@ Owner: one per worker, on its loop.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from mmap import mmap
 from struct import Struct
 from time import monotonic_ns
 from typing import Final
 
 from hms_cache_proxy.cache.reader import CacheReader
-from hms_cache_proxy.cache.replies import ReplyCache, ReplyEntry
+from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry, Stamp
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.consistency.gate import Gate
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import BOUNDS
-from hms_cache_proxy.metrics import Slot as MetricsSlot
 
 from .decision import Session
 
@@ -49,17 +48,7 @@ _SEQID = 4
 _QUICK_NS: Final = int(BOUNDS[0] * 1e9)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Known:
-    """What is needed of a kept reply besides its bytes: its beginning, where it is counted, what it is counted as."""
-
-    head: bytes
-    metrics: MetricsSlot
-    label: str
-    reason: str
-
-
-Told = Callable[[int, int, int, Session, bytes, Known], None]
+Told = Callable[[int, int, int, Session, bytes, HitLabel], None]
 """Is told of each answer: when its request arrived and how long it took (ns), bytes of the reply, who asked, the
 request, what it is."""
 
@@ -68,20 +57,20 @@ class HotPath:
     """Kept replies, given again."""
 
     __slots__ = (
+        "_approved",
         "_began_ns",
         "_gate",
         "_lookup",
         "_per_user",
-        "_proof",
         "_raw",
         "_reader",
         "_replies",
         "_seen_seq",
         "_state",
         "_tell",
-        "_token",
         "_unchanging",
         "_until_ns",
+        "_valid",
     )
 
     def __init__(self, page: StatePage, reader: CacheReader, replies: ReplyCache, gate: Gate) -> None:
@@ -105,7 +94,7 @@ class HotPath:
         self._state = b""
         self._unchanging: tuple[int, ...] = ()
         self._seen_seq = -1
-        self._token = self._proof = object()
+        self._approved = self._valid = Stamp()
         self._began_ns = 0
         self._until_ns = 0
 
@@ -130,7 +119,7 @@ class HotPath:
         if entry is None:
             return None
         if (
-            entry.token is not self._token
+            entry.approved is not self._approved
             or self._raw[_WINDOW] != self._state
             or self._reader.seen_seq > self._seen_seq
             or now_ns > self._until_ns
@@ -138,21 +127,21 @@ class HotPath:
             return None
         if session.relay_for_good or (session.floors is not None and self._below_floor(session.floors, entry)):
             return None
-        known: Known = entry.extra  # type: ignore[assignment]  # the dispatcher puts nothing else there
-        reply = known.head + data[seqid:after] + entry.body
-        slot = known.metrics
+        label = entry.label
+        assert label is not None, "every reply that the dispatcher keeps has one"
+        reply = label.head + data[seqid:after] + entry.body
+        counts = label.counts
         took_ns = monotonic_ns() - now_ns
         if took_ns < _QUICK_NS:
-            slot.quick += 1
-            slot.quick_ns += took_ns
+            counts.quick += 1
+            counts.quick_ns += took_ns
         else:
-            slot.observe(took_ns * 1e-9)
+            counts.observe(took_ns * 1e-9)
         if self._tell is not None:
-            self._tell(now_ns, took_ns, len(reply), session, data, known)
+            self._tell(now_ns, took_ns, len(reply), session, data, label)
         return reply
 
-    def _below_floor(self, floors: object, entry: ReplyEntry) -> bool:
-        assert isinstance(floors, Floors)
+    def _below_floor(self, floors: Floors, entry: ReplyEntry) -> bool:
         return bool(floors.highest_ns) and not self._gate.eventual and floors.block(entry.depends, self._began_ns)
 
     def _approve(self, key: bytes, entry: ReplyEntry, now_ns: int) -> bool:
@@ -162,11 +151,11 @@ class HotPath:
             not self._renew(state, now_ns)
         ):
             return False
-        if entry.proof is self._proof:
+        if entry.valid is self._valid:
             self._replies.touch(key)
-        elif not self._proved(key, entry, state):
+        elif not self._still_valid(key, entry, state):
             return False
-        entry.token = self._token
+        entry.approved = self._approved
         return True
 
     def _renew(self, state: bytes, now_ns: int) -> bool:
@@ -180,14 +169,14 @@ class HotPath:
         if self._raw[_WINDOW] != state:
             return False  # a step is being published; the long way knows the order
         if unchanging != self._unchanging or seen_seq != self._seen_seq:
-            self._proof = object()
-        self._token = object()
+            self._valid = Stamp()
+        self._approved = Stamp()
         self._state, self._unchanging, self._seen_seq = state, unchanging, seen_seq
         self._began_ns = words[Slot.BEGAN_NS - _FIRST]
         self._until_ns = gate.open_until(self._began_ns)
         return True
 
-    def _proved(self, key: bytes, entry: ReplyEntry, state: bytes) -> bool:
+    def _still_valid(self, key: bytes, entry: ReplyEntry, state: bytes) -> bool:
         """Is the entry unfenced and valid in this state?"""
         if self._gate.held_back(entry.depends, None) is not None:
             return False
@@ -195,7 +184,7 @@ class HotPath:
             return False
         if self._raw[_WINDOW] != state or self._reader.seen_seq > self._seen_seq:
             return False  # it may be of another state
-        entry.proof = self._proof
+        entry.valid = self._valid
         return True
 
     def _revalidated(self, key: bytes) -> bool:

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from time import gmtime, monotonic_ns, strftime, time_ns
 from typing import NamedTuple
 
+from hms_cache_proxy.cache.replies import HitLabel
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.methods.hot import Known
 from hms_cache_proxy.methods.plan import plan
 from hms_cache_proxy.wire import spec
 
@@ -56,7 +56,7 @@ class Waiting(NamedTuple):
     head: bytes
     """The first HEAD_BYTES of the request."""
 
-    what: Known | Call
+    what: HitLabel | Call
 
 
 class Lines:
@@ -64,7 +64,7 @@ class Lines:
 
     def __init__(self, sample: float) -> None:
         self._end = "}\n" if sample == 1 else f',"sample":{sample:g}}}\n'
-        self._whats: dict[Known, str] = {}
+        self._whats: dict[HitLabel, str] = {}
         self._whos: dict[tuple[str, bytes | None], str] = {}
         self._offset_ns = 0
         self._ms = -1
@@ -83,16 +83,16 @@ class Lines:
         ms = (arrived_ns + self._offset_ns) // 1_000_000
         if ms != self._ms:
             self._ms, self._when = ms, _say_when(ms)
-        if isinstance(what, Known):
-            said = self._whats.get(what) or self._say_known(what, head, size)
+        if isinstance(what, HitLabel):
+            said = self._whats.get(what) or self._say_hit(what, head, size)
         else:
             said = _say(what, head, size)
         who = self._whos.get((peer, identity)) or self._say_who(peer, identity)
         return f"{self._when}{said}{took_ns // 1000}{who}"
 
-    def _say_known(self, known: Known, head: bytes, size: int) -> str:
-        call = Call(known.label, "hit", known.reason, _FIXED + head[7] + 4, len(head) < HEAD_BYTES)
-        said = self._whats[known] = _say(call, head, size)
+    def _say_hit(self, hit: HitLabel, head: bytes, size: int) -> str:
+        call = Call(hit.method, "hit", hit.reason, _FIXED + head[7] + 4, len(head) < HEAD_BYTES)
+        said = self._whats[hit] = _say(call, head, size)
         return said
 
     def _say_who(self, peer: str, identity: bytes | None) -> str:

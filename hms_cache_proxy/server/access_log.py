@@ -19,8 +19,8 @@ from time import monotonic, monotonic_ns
 
 import structlog
 
+from hms_cache_proxy.cache.replies import HitLabel
 from hms_cache_proxy.methods.decision import Session
-from hms_cache_proxy.methods.hot import Known
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.server.access_lines import HEAD_BYTES, Call, Lines, Waiting
 from hms_cache_proxy.server.commands import Observe
@@ -51,7 +51,7 @@ class AccessLog:
         self._said_s = -SAY_INTERVAL_S
 
     def hit(
-        self, arrived_ns: int, took_ns: int, reply_bytes: int, session: Session, message: bytes, known: Known
+        self, arrived_ns: int, took_ns: int, reply_bytes: int, session: Session, message: bytes, label: HitLabel
     ) -> None:
         """A call that the short way answered."""
         if self._sample < 1.0 and random() >= self._sample:
@@ -59,7 +59,7 @@ class AccessLog:
         if len(self._waiting) >= self._most:
             self._overflow += 1
             return
-        call = (arrived_ns, took_ns, reply_bytes, session.peer, session.identity, message[:HEAD_BYTES], known)
+        call = (arrived_ns, took_ns, reply_bytes, session.peer, session.identity, message[:HEAD_BYTES], label)
         self._waiting.append(call)  # type: ignore[arg-type]  # a Waiting, without the 0.3 us of making one
 
     def observed(self, session: Session, took_ns: int, observed: Observe) -> None:

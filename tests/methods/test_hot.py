@@ -11,10 +11,10 @@ import pytest
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes
+from hms_cache_proxy.cache.replies import HitLabel
 from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, Slot
 from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.methods.decision import Serve, Session
-from hms_cache_proxy.methods.hot import Known
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import TABLE
 from tests.methods.warm import TARGET, Bench, opened, request
@@ -175,8 +175,8 @@ def test_answers_are_told_and_counted_all_the_same(warm: Bench) -> None:
     expected = warm.hot()
     assert expected is not None and warm.hot(request()[:-1]) is None
     assert warm.metrics.slot("get_table", "hit").count == before + 1
-    ((arrived_ns, took_ns, size, session, message, known),) = told
-    assert isinstance(arrived_ns, int) and isinstance(took_ns, int) and isinstance(known, Known)
+    ((arrived_ns, took_ns, size, session, message, label),) = told
+    assert isinstance(arrived_ns, int) and isinstance(took_ns, int) and isinstance(label, HitLabel)
     assert 0 < took_ns < time.monotonic_ns() - arrived_ns + 1
     assert (size, session, message) == (len(expected), warm.session, request())
-    assert (known.label, known.reason) == ("get_table", "")
+    assert (label.method, label.reason) == ("get_table", "")

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from hms_cache_proxy.cache.replies import HitLabel
 from hms_cache_proxy.methods.decision import Session
-from hms_cache_proxy.methods.hot import Known
 from hms_cache_proxy.methods.table import METHODS
 from hms_cache_proxy.metrics import Outcome, Slot, WorkerMetrics
 from hms_cache_proxy.server.access_lines import HEAD_BYTES, object_of, user_of
@@ -62,8 +62,8 @@ class Bench:
         observed = Observe(label, outcome, reason, time.monotonic_ns(), more.get("reply_bytes", 100), request)
         self.log.observed(self.session, more.get("took_ns", 1_500_000), observed)
 
-    def hit(self, message: bytes, known: Known, *, took_ns: int = 4_321) -> None:
-        self.log.hit(time.monotonic_ns(), took_ns, 2931, self.session, message, known)
+    def hit(self, message: bytes, label: HitLabel, *, took_ns: int = 4_321) -> None:
+        self.log.hit(time.monotonic_ns(), took_ns, 2931, self.session, message, label)
 
     def lines(self) -> list[dict[str, Any]]:
         asyncio.run(self.log.flush())
@@ -74,8 +74,8 @@ class Bench:
         return self.metrics.registry.get_sample_value("hms_proxy_access_log_lines_total", {"result": result}) or 0
 
 
-def known(label: str, reason: str = "") -> Known:
-    return Known(b"", Slot(), label, reason)
+def known(label: str, reason: str = "") -> HitLabel:
+    return HitLabel(b"", Slot(), label, reason)
 
 
 def test_what_a_line_says(tmp_path: Path) -> None:
