@@ -74,10 +74,10 @@ lint: $(TEST) ## ruff and mypy (strict on the package)
 quick: lint ## Lint, then the tests that start no server: under three minutes (FIGURES=1 keeps its figures in docs/)
 	$(PYTEST) --tier quick $(PYTEST_ARGS)
 
-test: install lint ## Lint, then a sample of all kinds of tests: Hive 4.2 on PostgreSQL and the embedded metastore (SEED=)
+test: install lint ## Lint, then a sample of all kinds of tests: Hive 4.2 on PostgreSQL and the embedded metastore (SEED=, FIGURES=1)
 	$(PYTEST) --tier test $(PYTEST_ARGS)
 
-test-all: install-all lint ## Lint, then the tests of every metastore, database and client; repeats are sampled (SEED=)
+test-all: install-all lint ## Lint, then the tests of every metastore, database and client; repeats are sampled (SEED=, FIGURES=1)
 	$(PYTEST) --tier all $(PYTEST_ARGS)
 
 coverage: lint ## Run a tier (TIER=test) and keep which lines it reaches; `python -m tests.covered quick test all` compares
@@ -101,7 +101,7 @@ newest: ## The newest versions of everything, in .venv-newest: quick, and tests 
 	$(MAKE) VENV=.venv-newest CONSTRAINTS= install quick
 	.venv-newest/bin/python -m pytest --tier test $(PYTEST_ARGS) $(NEWEST)
 
-docs: $(TEST) ## Write the reference tables of docs/ anew from the code
+docs: $(TEST) ## Write the generated parts of docs/ anew, from the code and from docs/figures/
 	$(PYTHON) docs/build.py
 
 clean: ## Remove what was built or installed here, the test bed's downloads too

@@ -8,7 +8,7 @@ figures were measured; a part whose file is not there says which command makes i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from docs import benchmark_page
 from docs.markdown import number, table
@@ -96,7 +96,7 @@ def _one(name: str, command: str, rows: Rows = tables) -> Callable[[], str]:
 
     def text() -> str:
         if not figures.exists(name):
-            return f"No figures are kept here: `{command}` measures them and writes `docs/figures/{name}.json`."
+            return f"No figures are kept here: `{command}` measures them."
         found = figures.read(name)
         return "\n".join([found.stated, "", *rows(found)]).rstrip()
 
@@ -109,7 +109,7 @@ def _several(folder: str, command: str, rows: Callable[[Sequence[Figures]], Iter
     def text() -> str:
         found = [figures.read(name) for name in figures.names() if name.startswith(folder)]
         if not found:
-            return f"No figures are kept here: `{command}` measures them and writes `docs/figures/{folder}*.json`."
+            return f"No figures are kept here: `{command}` measures them."
         return "\n".join(rows(found)).rstrip()
 
     return text
@@ -121,8 +121,8 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
     for part in ("listing", "constraints", "aggregates", "filters"):
         yield f"figures {part}", _one(f"parts/{part}", f"python -m benchmarks --only {part}")
     for name in ("cache_filters", "cache_size", "statistics", "store_partitions", "write_ids", "access_log", "advise"):
-        yield f"figures {name}", _one(f"single/{name}", f"python -m benchmarks.{name}")
-    yield "figures pipeline", _one("single/pipeline", "python -m benchmarks.pipeline")
+        yield f"figures {name}", _one(f"single/{name}", f"python -m benchmarks.{name} --keep")
+    yield "figures pipeline", _one("single/pipeline", "python -m benchmarks.pipeline --keep")
     yield "figures tests", _several("tests-", "make test FIGURES=1", test_runs)
     yield "figures long runs", _several("long-runs/", "python -m tests.long_runs NAME", long_runs)
     yield "figures coverage", _one("coverage", "python -m tests.covered", coverage)
@@ -131,7 +131,3 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
 
 PARTS: Final[dict[str, Callable[[], str]]] = dict(_parts())
 
-
-def figures_of(name: str) -> dict[str, Any]:
-    """For a sentence that is not a table."""
-    return dict(figures.read(name).figures)

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 MOST_COMMITS: Final = 50  # behind: more is stale
-_PRIVATE: Final = re.compile(r"(?<![\w./-])/(?:home|root|tmp|work|usr|var|Users)/")
+_PRIVATE: Final = re.compile(r"(?<![\w./:<-])/[\w.-]+/[\w.-]")
 
 
 @dataclass(frozen=True, slots=True)

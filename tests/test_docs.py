@@ -15,6 +15,8 @@ from hms_cache_proxy.config import settings
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.methods.table import METHODS
 from hms_cache_proxy.metrics import TABLE
+from tests import figures
+from tests.written_figures import MAY_STAND, written_figures
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -139,3 +141,47 @@ def test_every_task_of_the_architecture_names_files() -> None:
     assert len(rows) >= 10
     for row in rows:
         assert re.search(r"`(?:hms_cache_proxy|tests)/", row), row
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_measured_figures_are_generated(path: Path) -> None:
+    """A figure that somebody wrote into a page has no commit, and nobody knows when it stops being true."""
+    may_stand = MAY_STAND.get(path.name, {})
+    for figure, line in written_figures(path.read_text("utf-8")):
+        assert any(part in line for part in may_stand), (
+            f"{figure!r} in: {line}\n"
+            "Generate it (docs/pages.py), leave the number out, or, where it is a setting or a fact, add it to"
+            " MAY_STAND in tests/written_figures.py"
+        )
+
+
+def test_what_may_stand_is_there() -> None:
+    for name, parts in MAY_STAND.items():
+        (path,) = (path for path in PAGES if path.name == name)
+        lines = [line for _, line in written_figures(path.read_text("utf-8"))]
+        for part in parts:
+            assert any(part in line for line in lines), f"{name} has no figure in {part!r} any more"
+
+
+def test_written_figures_are_found() -> None:
+    text = "It takes 5 ms.\n\n```\n7 ms\n```\n`8 ms` and 99.9 % of 3 of 4, 12,000/s\n\n"
+    text += "<!-- begin x -->\n9 ms\n<!-- end x -->\n2026-01-02, Hive 4.2, 3 tables, 1.5 MB, 445 times, v2s\n"
+    found = [figure for figure, _ in written_figures(text)]
+    assert found == ["5 ms", "99.9 %", "12,000/s", "3 of 4", "2026-01-02", "1.5 MB", "445 times"]
+
+
+def test_a_generated_part_that_nobody_makes_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no such generated part: nothing"):
+        build().built("<!-- begin nothing -->\n<!-- end nothing -->")
+
+
+def test_generated_figures_come_from_their_file() -> None:
+    """Each page of figures names its commit; a part without a file says what makes one."""
+    from docs import pages
+
+    shown = set(re.findall(r"<!-- begin (figures .+?) -->", "".join(path.read_text("utf-8") for path in PAGES)))
+    assert shown == pages.PARTS.keys()
+    for name, part in pages.PARTS.items():
+        text = part()
+        commits = {figures.read(kept).commit for kept in figures.names()}
+        assert any(commit in text for commit in commits) or text.startswith("No figures are kept here: `"), name
