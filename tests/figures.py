@@ -129,18 +129,20 @@ def behind(found: Figures, root: Path = ROOT) -> int | str:
 
 
 def complaints(root: Path = ROOT) -> Iterator[str]:
-    """A line for each file that is stale, or of which that cannot be told."""
+    """A line for each file that is stale, and one for those of which that cannot be told for the same reason."""
+    untold: dict[str, list[str]] = {}
     for name in names(root):
         found = read(name, root)
         since = behind(found, root)
-        file = f"docs/figures/{name}.json"
         if isinstance(since, str):
-            yield f"{file}: cannot tell whether it is stale: {since}"
+            untold.setdefault(since, []).append(name)
         elif since > MOST_COMMITS:
             after = f"{since} commits since {found.commit} touch what it measures"
-            yield f"{file} is stale: {after}; renew: {found.command}"
+            yield f"docs/figures/{name}.json is stale: {after}; renew: {found.command}"
         elif found.changed:
-            yield f"{file} was measured with uncommitted changes; renew: {found.command}"
+            yield f"docs/figures/{name}.json was measured with uncommitted changes; renew: {found.command}"
+    for why, those in untold.items():
+        yield f"docs/figures: cannot tell whether these are stale, as {why}: {', '.join(those)}"
 
 
 def _path(name: str, root: Path) -> Path:

@@ -10,8 +10,8 @@ import pytest
 from tests import figures
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    lines = list(figures.complaints())
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    lines = list(figures.complaints(config.rootpath))
     if lines:
         terminalreporter.section("figures in docs/")
         for line in lines:

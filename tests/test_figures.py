@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,7 +95,7 @@ def test_without_history_it_says_that_it_cannot_tell(repository: Path, tmp_path:
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", "shallow")
     assert figures.behind(found, tmp_path / "shallow") == "the history is shallow"
     (line,) = figures.complaints(tmp_path / "shallow")
-    assert line == "docs/figures/speed.json: cannot tell whether it is stale: the history is shallow"
+    assert line == "docs/figures: cannot tell whether these are stale, as the history is shallow: speed"
     git(tmp_path, "clone", "-q", f"file://{repository}", "other")
     git(tmp_path / "other", "checkout", "-q", "--orphan", "apart")
     commit(tmp_path / "other", "one commit")
@@ -126,3 +128,17 @@ def test_the_line_of_a_long_run_says_what_was_found() -> None:
     bad = Found("", True, {"reads": 12, "violations": 1})
     assert outcome([fine, fine]) == "2 runs, nothing found; reads: 10"
     assert outcome([fine, bad]) == "2 runs, 1 with findings; reads: 10 to 12; violations: 0 to 1"
+
+
+def test_the_end_of_a_run_says_what_is_stale(repository: Path) -> None:
+    """A warning: the run's exit status stays what it was."""
+    (repository / "test_it.py").write_text("def test_it(): pass\n")
+    (repository / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    measured(repository)
+    commit(repository, "figures")
+    change(repository, "package/code.py", 51)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.figures_plugin", "-p", "no:randomly", "test_it.py"]
+    environment = {**os.environ, "PYTHONPATH": str(figures.ROOT)}
+    done = subprocess.run(command, cwd=repository, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "docs/figures/speed.json is stale: 51 commits" in done.stdout
