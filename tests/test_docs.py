@@ -16,7 +16,7 @@ from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.methods.table import METHODS
 from hms_cache_proxy.metrics import TABLE
 from tests import figures
-from tests.written_figures import MAY_STAND, written_figures
+from tests.written_figures import MAY_STAND, key_of, written_figures
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -143,10 +143,10 @@ def test_every_task_of_the_architecture_names_files() -> None:
         assert re.search(r"`(?:hms_cache_proxy|tests)/", row), row
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*PAGES, *PACKAGES], ids=key_of)
 def test_measured_figures_are_generated(path: Path) -> None:
     """A figure that somebody wrote into a page has no commit, and nobody knows when it stops being true."""
-    may_stand = MAY_STAND.get(path.name, {})
+    may_stand = MAY_STAND.get(key_of(path), {})
     for figure, line in written_figures(path.read_text("utf-8")):
         assert any(part in line for part in may_stand), (
             f"{figure!r} in: {line}\n"
@@ -157,7 +157,7 @@ def test_measured_figures_are_generated(path: Path) -> None:
 
 def test_what_may_stand_is_there() -> None:
     for name, parts in MAY_STAND.items():
-        (path,) = (path for path in PAGES if path.name == name)
+        (path,) = (path for path in (*PAGES, *PACKAGES) if key_of(path) == name)
         lines = [line for _, line in written_figures(path.read_text("utf-8"))]
         for part in parts:
             assert any(part in line for line in lines), f"{name} has no figure in {part!r} any more"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 _NUMBER: Final = r"(?<![\w.,`/-])\d+(?:,\d{3})*(?:\.\d+)?"
@@ -48,18 +49,6 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
         "600 times or more within a minute": SETTING,
         "more than 256 KiB, more": SETTING,
     },
-    "architecture.md": {
-        "also of a 100 MB message": SETTING,
-        "511 bytes": SETTING,
-        "keeps its transaction for at most 1 s": SETTING,
-        "in stored form (64 MiB at most)": SETTING,
-        "the page, a 4 KiB mmap": SETTING,
-        "beyond 100,000 moves or 1 s": SETTING,
-        "(100 ms at most)": SETTING,
-        "up to 8 MiB in memory": SETTING,
-        "sees the first 64 KiB only": SETTING,
-        "asked of every metastore every 30 s": SETTING,
-    },
     "benchmarks.md": {"busy one every 20 ms": SETTING},
     "compatibility.md": {
         "may be old for up to 10 s": SETTING,
@@ -93,5 +82,21 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
         "of more than 60 seconds": SHAPE,
     },
     "ttl.md": {"Rates over 1, 5 and 15 minutes": HIVE},
+    "cache/README.md": {
+        "511 bytes": SETTING,
+        "keeps its transaction for at most 1 s": SETTING,
+        "in stored form (64 MiB at most)": SETTING,
+        "the page, a 4 KiB mmap": SETTING,
+    },
+    "follower/README.md": {"asked of every metastore every 30 s": SETTING},
+    "methods/README.md": {"beyond 100,000 moves or 1 s": SETTING, "(100 ms at most)": SETTING},
+    "server/README.md": {"up to 8 MiB in memory": SETTING, "sees the first 64 KiB only": SETTING},
+    "wire/README.md": {"also of a 100 MB message": SETTING},
 }
-"""By page, parts of lines whose numbers are no measured figures, and why."""
+"""By page (`PACKAGE/README.md` of a package), parts of lines whose numbers are no measured figures, and why."""
+
+
+def key_of(path: Path) -> str:
+    """Of a page in MAY_STAND."""
+    inside = path.name == "README.md" and (path.parent / "__init__.py").exists()
+    return f"{path.parent.name}/{path.name}" if inside else path.name
