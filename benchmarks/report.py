@@ -30,6 +30,13 @@ VARIED_CASES = {
 
 def write(run: Run, of: Origin) -> None:
     """All of them."""
+    figures.write("benchmarks", document_of(run), command=COMMAND, of=of)
+    plot(run, DOCS / "benchmarks.png", f"{of.commit}, {of.date}")
+    pages()
+
+
+def document_of(run: Run) -> dict[str, Any]:
+    """The figures as they are kept."""
     document = asdict(run) | {
         "goals": [asdict(row) for row in verdicts(run)],
         "cases": {case.key: {"label": case.label, "connections": case.connections} for case in CASES},
@@ -43,9 +50,7 @@ def write(run: Run, of: Origin) -> None:
             case: {server: row_of(server, one) for server, one in row.items()}
             for case, row in getattr(run, part).items()
         }
-    figures.write("benchmarks", document, command=COMMAND, of=of)
-    plot(run, DOCS / "benchmarks.png", f"{of.commit}, {of.date}")
-    pages()
+    return document
 
 
 def row_of(server: str, result: Result) -> dict[str, Any]:
