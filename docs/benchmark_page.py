@@ -80,7 +80,7 @@ def goals(found: Figures) -> Iterator[str]:
 def calls(found: Figures) -> Iterator[str]:
     """Warm."""
     run = found.figures
-    warmed = ", ".join(f"{run['cases'][case]['label']}: {count:,}" for case, count in run["warmed"].items())
+    warmed = "; ".join(f"{run['cases'][case]['label']}: {count:,}" for case, count in run["warmed"].items())
     yield f"CachedStore reads everything again every {run['cached_store_refresh']}."
     yield f"Calls that each server has answered before the first that counts: {warmed}."
     yield ""
@@ -168,7 +168,10 @@ def _counted(one: Mapping[str, Any]) -> list[str]:
 
 
 def _rate(row: Mapping[str, Any], server: str) -> str:
-    return f"{row[server]['rps']:,.0f}" if server in row else "(no figure)"
+    if server not in row:
+        return "(no figure)"
+    called = _called(server, row[server])
+    return f"{row[server]['rps']:,.0f}" + (f" ({called})" if called != server else "")
 
 
 PARTS: Final[dict[str, Callable[[Figures], Iterable[str]]]] = {

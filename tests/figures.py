@@ -56,7 +56,8 @@ class Figures:
         machine = self.machine
         changed = " with uncommitted changes" if self.changed else ""
         where = f"{machine['cores']} cores of {machine['processor']}, Python {machine['python']}"
-        return f"Measured by `{self.command}` at commit {self.commit}{changed} on {self.date}, on {where}."
+        load = f"{machine['load']:.0f} processes wanted to run (mean of 15 minutes)"
+        return f"Measured by `{self.command}` at commit {self.commit}{changed} on {self.date}, on {where}; {load}."
 
 
 def origin(*measures: str, root: Path = ROOT) -> Origin:

@@ -56,6 +56,7 @@ def test_what_is_written_is_read(repository: Path) -> None:
     assert found.figures == {"calls_per_s": 7.5}
     assert found.machine["cores"] >= 1 and found.machine["processor"]
     assert f"at commit {found.commit} on {found.date}" in found.stated and "uncommitted" not in found.stated
+    assert "processes wanted to run" in found.stated
     assert figures.names(repository) == ["speed"] and figures.exists("speed", repository)
 
 
