@@ -305,6 +305,27 @@ def test_changes_during_a_load_reach_the_old_and_the_new_set(shelf: Shelf) -> No
     assert len(names_of(shelf)) == 57
 
 
+@pytest.mark.parametrize("at", [0, 18, 19, 20, 39])
+def test_a_change_around_the_end_of_what_is_loaded_is_not_lost(shelf: Shelf, at: int) -> None:
+    """The chunks before it have loaded 20 partitions; later ones read what they load in a newer snapshot."""
+    parts = days(40)
+    shelf.fill(parts)
+    first, second = chunks(parts, 20)
+    shelf.writer.commit(Changes(cursor=11, chunks=[first]))
+    changed = Part(parts[at].name, parts[at].values, parameters=((b"numFiles", b"9"),)).record()
+    shelf.writer.commit(Changes(cursor=12, partitions=[PartitionChange(TABLE_ID, [changed])]))
+    newer = [changed if record.name == changed.name else record for record in second.records]
+    shelf.writer.commit(Changes(cursor=13, chunks=[PartitionChunk(TABLE_ID, newer, last=True)]))
+    found = struct_of(shelf, changed.name)
+    assert found is not None and found.parameters == {b"numFiles": b"9"}  # type: ignore[attr-defined]
+    gone = [part.name for part in parts if part.name != changed.name]
+    shelf.writer.commit(Changes(cursor=14, chunks=[first]))
+    shelf.writer.commit(Changes(cursor=15, partitions=[PartitionChange(TABLE_ID, deletes=[changed.name])]))
+    left = [record for record in second.records if record.name != changed.name]
+    shelf.writer.commit(Changes(cursor=16, chunks=[PartitionChunk(TABLE_ID, left, last=True)]))
+    assert names_of(shelf) == gone and shelf.writer.counts()["partitions"] == 39
+
+
 def test_a_load_that_is_not_finished_begins_anew(shelf: Shelf) -> None:
     parts = days(40)
     shelf.fill(parts)
