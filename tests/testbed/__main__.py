@@ -36,7 +36,9 @@ ROOT = Path(__file__).resolve().parents[2]
 def up(state_file: Path, flavours: list[str], collation: Collation) -> dict[str, Any]:
     """Start what was asked, detached; a part that fails takes the others down. Returns the state."""
     if state_file.exists():
-        raise BedError(f"{state_file} exists: a test bed is up, or `down` it first")
+        if any(_alive(json.loads(state_file.read_text()))):
+            raise BedError(f"it is up already ({state_file}); `status` says what runs, `down` ends it")
+        down(state_file)  # the machine was restarted
     directory = Path(tempfile.mkdtemp(prefix="hms-testbed-"))
     directory.chmod(0o755)  # the postgres account passes through
     state: dict[str, Any] = {"directory": str(directory), "processes": [], "metastores": {}}
@@ -61,7 +63,10 @@ def up(state_file: Path, flavours: list[str], collation: Collation) -> dict[str,
                 if postgres is None:
                     postgres = LocalPostgres(directory / "pg", directory / "postgresql.log", detached=True)
                     state["processes"].append(_entry(postgres.process.id, signal.SIGINT))
-                    state["postgres"] = {"host": postgres.host, "port": postgres.port}
+                    state["postgres"] = {
+                        **{"host": postgres.host, "port": postgres.port, "locales": str(postgres.locales)},
+                        **asdict(postgres.process.id),
+                    }
                     record()
                 database = flavour.new_database(postgres, name.replace("-", "_"), collation)
             log = directory / f"{name}.log"
@@ -107,8 +112,12 @@ def down(state_file: Path) -> None:
         if process.pid == os.getpid():
             continue  # the watch ends by itself
         process.stop(signal.Signals(entry["signal"]), STOP_TIMEOUT_S)
-    shutil.rmtree(state["directory"])
+    shutil.rmtree(state["directory"], ignore_errors=True)  # a restart of the machine may have emptied it
     state_file.unlink()
+
+
+def _alive(state: dict[str, Any]) -> list[bool]:
+    return [ProcessId(entry["pid"], entry["ticks"]).alive() for entry in state["processes"]]
 
 
 def main() -> int:
@@ -135,10 +144,15 @@ def main() -> int:
             running.end_when_idle(options.state, down)
         else:
             state = json.loads(options.state.read_text())
-            alive = [ProcessId(e["pid"], e["ticks"]).alive() for e in state["processes"]]
+            alive = _alive(state)
             print(json.dumps({**state, "alive": alive}, indent=2))
             return 0 if all(alive) else 1
-    except (BedError, FileNotFoundError) as error:
+    except FileNotFoundError as error:
+        if error.filename != str(options.state):
+            raise
+        print(f"test bed: nothing is up ({options.state} does not exist)", file=sys.stderr)
+        return 1
+    except BedError as error:
         print(f"test bed: {error}", file=sys.stderr)
         return 1
     return 0

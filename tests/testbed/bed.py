@@ -45,13 +45,13 @@ class Bed:
 
     @property
     def postgres(self) -> Postgres:
-        """The shared server: a cluster of our own, or a container where that is asked for and possible."""
+        """The shared server: one that `up` left running, or a cluster of our own, or a container."""
         ledger.uses(ledger.POSTGRESQL)
         if self._postgres is None:
             if container.wanted():
                 self._postgres = container.ContainerPostgres()
             else:
-                self._postgres = self.private_postgres()
+                self._postgres = running.attached_postgres() or self.private_postgres()
         return self._postgres
 
     @property

@@ -149,8 +149,8 @@ class HiveFlavour(Flavour):
             metastore = self.metastore(directory, log, database, {}, java_options=(*QUICK_START, option))
             metastore.start()
             metastore.stop()
-            if server is not None:
-                server.drop_database(name)
+            if server is not None and database is not None:
+                server.drop_database(database.name)
 
         class_archive.provide(self.archived_jars, JAVA_OPTIONS, run)
 

@@ -221,13 +221,13 @@ class LocalPostgres(Postgres):
         self._binaries = postgres_binaries()
         self._account = _account()
         self._data = directory / "data"
-        self._locales = directory / "locale"
+        self.locales = directory / "locale"
         self._initialise()
         self.process = Process(
             "PostgreSQL",
             self._command(),
             log,
-            env={} if locales.system_has_it() else {"LOCPATH": str(self._locales)},
+            env={} if locales.system_has_it() else {"LOCPATH": str(self.locales)},
             cwd=directory,
             stop_signal=signal.SIGINT,  # "fast": sessions are cut
             detached=detached,
@@ -256,7 +256,7 @@ class LocalPostgres(Postgres):
     def _initialise(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._data.mkdir(mode=0o700)
-        self._locales.mkdir()
+        self.locales.mkdir()
         if self._account is not None:
             user = pwd.getpwnam(self._account)
             os.chown(self._data, user.pw_uid, user.pw_gid)
@@ -283,7 +283,7 @@ class LocalPostgres(Postgres):
 
     def _provide_locale(self) -> None:
         if not locales.system_has_it():
-            locales.compile_into(self._locales)
+            locales.compile_into(self.locales)
 
 
 def postgres_binaries() -> Path:
