@@ -93,7 +93,7 @@ FAULTS: Final = (
         "catalog=after.catName, database=after.dbName, table=after.tableName)",
         "catalog=before.catName, database=before.dbName, table=before.tableName)",
         "the log's row of a rename carries the old name",
-        ("tests/embedded/test_like_hive.py", "tests/embedded/test_flows.py", "tests/embedded"),
+        ("tests/embedded/test_rename_rows.py", "tests/embedded"),
     ),
     Fault(
         "follower/events.py",
@@ -285,7 +285,8 @@ def main() -> int:
         print(f"{fault.package:12} {outcome.seconds:6.1f} s  {fault.breaks}: {seen}", flush=True)
     caught = all(outcome.by for outcome in outcomes)
     if len(outcomes) == len(FAULTS):
-        figures.write("planted-faults", told(outcomes), command="python -m tests.planted_faults", of=of)
+        command = "python -m tests.planted_faults" + " --near" * options.near
+        figures.write("planted-faults", told(outcomes), command=command, of=of)
     return 0 if caught else 1
 
 
