@@ -1,10 +1,12 @@
-"""What every test of this suite keeps to, read in its syntax: no test leaves early, none is skipped without a reason,
-none is run a second time."""
+"""What every test of this suite keeps to, read in its syntax: no test leaves early, none is skipped without a
+reason, none is run a second time, none draws the same in each run."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,11 @@ ROOT = TESTS.parent
 INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 REASON_AT = {"skip": 0, "xfail": 0, "skipif": None, "importorskip": None}
 """Where the reason of a skip stands if it has no name."""
+
+
+@cache
+def trees() -> list[tuple[Path, ast.AST]]:
+    return [(path, ast.parse(path.read_text())) for path in sorted(TESTS.rglob("*.py"))]
 
 
 def within(function: ast.AST) -> Iterator[ast.AST]:
@@ -56,15 +63,23 @@ def repeated(tree: ast.AST) -> Iterator[int]:
             yield node.lineno
 
 
-@pytest.mark.parametrize("rule", [early_returns, unexplained, repeated], ids=lambda rule: rule.__name__)
+def unseeded(tree: ast.AST) -> Iterator[int]:
+    """Lines of generators with a seed that is always the same, and of others than the run's SEED."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("random.Random", "Random", "random.seed", "seed"):
+            if not node.args or isinstance(node.args[0], ast.Constant):
+                yield node.lineno
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"[A-Z]+_SEED", node.value):
+            yield node.lineno
+        if isinstance(node, ast.keyword) and node.arg == "derandomize" and ast.unparse(node.value) != "False":
+            yield node.value.lineno
+
+
+@pytest.mark.parametrize("rule", [early_returns, unexplained, repeated, unseeded], ids=lambda rule: rule.__name__)
 def test_no_test_breaks_the_rule(rule: object) -> None:
     assert callable(rule)
-    found = [
-        f"{path.relative_to(ROOT)}:{line}"
-        for path in sorted(TESTS.rglob("*.py"))
-        for line in rule(ast.parse(path.read_text()))
-    ]
-    assert not found, f"{found}: pytest.skip with the reason, or two tests"
+    found = [f"{path.relative_to(ROOT)}:{line}" for path, tree in trees() for line in rule(tree)]
+    assert not found, found
 
 
 BROKEN = """
@@ -84,12 +99,20 @@ def test_b():
 class TestC:
     @pytest.mark.skipif(True, reason="why")
     async def test_d(self): return 3
-def helper(): return 1
+def helper():
+    random.Random(5)
+    random.Random()
+    random.Random(seed)
+    int(os.environ["FUZZ_SEED"])
+@settings(derandomize=True)
+def test_e(): pass
 """
 
 
 @pytest.mark.parametrize(
-    ("rule", "lines"), [(early_returns, [4, 11, 17]), (unexplained, [2, 6, 7, 12]), (repeated, [14])]
+    ("rule", "lines"),
+    [(early_returns, [4, 11, 17]), (unexplained, [2, 6, 7, 12]), (repeated, [14]), (unseeded, [19, 20, 22, 23])],
+    ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_each_rule_sees_what_breaks_it(rule: object, lines: list[int]) -> None:
     assert callable(rule)

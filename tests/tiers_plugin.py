@@ -5,8 +5,8 @@ nothing but what tests/needs.py finds in it.
 Must not know: how a need is found, how a server starts.
 Invariants: no mark chooses a tier. A test that is named by its id is taken in any tier. Of the items of one function
 that differ in a number only (17-get_table, 18-get_table), one at least is taken, so no kind of question falls out.
-The seed is SEED, or new for each run; it is printed, and is pytest-randomly's, too. `random` in a test depends on it
-and on the test's id alone, in a fixture on it and on the fixture's name. Worker processes of pytest-xdist inherit it by
+The seed is SEED, or new for each run; it is printed, and is pytest-randomly's and hypothesis's, too. `random` in a test
+depends on it and on the test's id alone, in a fixture on it and on the fixture's name. Worker processes of pytest-xdist inherit it by
 the environment.
 """
 
@@ -22,6 +22,7 @@ from typing import Final
 
 import pytest
 
+from tests.chance import for_hypothesis
 from tests.needs import needs
 from tests.testbed import ledger
 
@@ -83,6 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if getattr(config.option, "randomly_seed", None) == "default":
         config.option.randomly_seed = int(seed)
     os.environ[ledger.TIER] = config.option.tier
+    for_hypothesis(config)
 
 
 def pytest_report_header() -> str:

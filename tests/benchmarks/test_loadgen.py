@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import socket
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from benchmarks.measure import build_load_generator
+from tests.chance import chance
 from tests.testbed.processes import free_port
 
 BARE_SERVER = Path(__file__).parents[2] / "benchmarks" / "bare_server.py"
@@ -74,7 +74,7 @@ def cutting_server() -> Iterator[tuple[int, list[bytes]]]:
     def serve() -> None:
         connection, _ = listener.accept()
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        numbers = random.Random(1)
+        numbers = chance("pieces")
         with connection:
             for at in range(10**9):
                 if not connection.recv(65536):

@@ -13,6 +13,7 @@ from hms_cache_proxy.consistency.write_ids import compare
 from hms_cache_proxy.errors import WriteIdsError
 from hms_cache_proxy.store.txn_list import NONE_OPEN, ValidTxnList
 from hms_cache_proxy.store.write_ids import ValidWriteIdList
+from tests.chance import chance as drawn
 from tests.consistency.hive_lists import HiveLists, compiled
 from tests.consistency.test_write_ids import MALFORMED, SHORT_FORMS, TEXTS, TXN_TEXTS
 
@@ -62,7 +63,7 @@ def described(one: ValidWriteIdList | ValidTxnList, invalid: tuple[int, ...]) ->
 
 
 def test_which_is_newer(hive: HiveLists) -> None:
-    chance = random.Random(7)
+    chance = drawn(7)
     pairs = [(one := some_list(chance), later(one, chance)) for _ in range(PAIRS)]
     pairs += [(some_list(chance), some_list(chance)) for _ in range(PAIRS)]
     answers = hive.ask([("compare", a.text().decode(), b.text().decode()) for a, b in pairs])
@@ -72,7 +73,7 @@ def test_which_is_newer(hive: HiveLists) -> None:
 
 
 def test_what_is_valid(hive: HiveLists) -> None:
-    chance = random.Random(8)
+    chance = drawn(8)
     asked = [(some_list(chance), chance.randint(1, 16)) for _ in range(PAIRS)]
     for word, ours in (("valid", ValidWriteIdList.is_valid), ("aborted", ValidWriteIdList.is_aborted)):
         answers = hive.ask([(word, one.text().decode(), str(id_)) for one, id_ in asked])
@@ -101,7 +102,7 @@ def texts(chance: random.Random) -> Iterator[bytes]:
 
 def test_reading(hive: HiveLists) -> None:
     """What we read, Hive reads as the same; what Hive cannot read we do not either."""
-    asked = [text for text, _ in (*TEXTS, *SHORT_FORMS)] + [*texts(random.Random(9))]
+    asked = [text for text, _ in (*TEXTS, *SHORT_FORMS)] + [*texts(drawn(9))]
     asked += [text for text in MALFORMED if text.isascii() and b"\n" not in text]
     answers = hive.ask([("list", text.decode()) for text in asked])
     read = stricter = 0
@@ -118,7 +119,7 @@ def test_reading(hive: HiveLists) -> None:
 
 
 def test_reading_transactions(hive: HiveLists) -> None:
-    chance = random.Random(10)
+    chance = drawn(10)
     asked = [text for text, _ in TXN_TEXTS] + [b"", b"5:9", b"5:3:3", b"5:9:2-:", b"5:9:1,,2:", b"5"]
     for _ in range(TEXTS_OF_ANY_KIND):
         named = sorted(chance.sample(range(1, 40), chance.randint(0, 30)))
@@ -148,7 +149,7 @@ def test_several_tables(hive: HiveLists) -> None:
 
 def test_of_a_server(hive: HiveLists) -> None:
     """A reader's and the compactor's list from the same answer of get_valid_write_ids."""
-    chance = random.Random(11)
+    chance = drawn(11)
     made = [
         one for one in (some_list(chance) for _ in range(PAIRS)) if max(one.invalid, default=0) <= one.high_watermark
     ]

@@ -24,6 +24,7 @@ from tests.differential.reads import Request
 from tests.proxy import Proxy
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
+from tests.testbed.flavours import FLAVOURS
 from tests.testbed.mariadb import MariaDatabase
 from tests.testbed.raw import RawConnection
 
@@ -107,7 +108,7 @@ def summaries(reports: list[Report]) -> Iterator[str]:
 
 def run(options: argparse.Namespace, direct_at: Address, proxy: Proxy | None) -> bool:
     """All rounds; True if nothing differed."""
-    upstream = UPSTREAMS[options.upstream]
+    upstream, version = UPSTREAMS[options.upstream], FLAVOURS[options.upstream].version
     equal = True
     with ExitStack() as stack:
         client = stack.enter_context(MetastoreClient(*direct_at))
@@ -130,11 +131,12 @@ def run(options: argparse.Namespace, direct_at: Address, proxy: Proxy | None) ->
             in_all = options.reads // options.rounds
             with RawConnection(*proxy_at) as proxied:
                 at_once = in_all // 4 if number else 0
-                reports = [compare(direct, proxied, itertools.islice(reads, in_all - at_once))]
+                some = itertools.islice(reads, in_all - at_once)
+                reports = [compare(direct, proxied, some, version=version)]
                 for begin in range(0, at_once, READS_PER_CHANGE):
                     changes.one(through=True)
                     some = itertools.islice(reads, min(READS_PER_CHANGE, at_once - begin))
-                    reports.append(compare(direct, proxied, some))
+                    reports.append(compare(direct, proxied, some, version=version))
             for text in summaries(reports):
                 print(f"round {number}: {text}, {time.monotonic() - began:.1f} s", flush=True)
             equal = equal and not any(report.differences for report in reports)

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.chance import run_seed
 from tests.embedded.conftest import BACKENDS
 from tests.embedded.random_calls import AS_HIVE, compared
 from tests.embedded.random_guard import Guarded
 from tests.testbed.bed import Bed
 from tests.testbed.metastore import Metastore
 
-SEED = int(os.environ.get("SEED", "1"))
+SEED = run_seed()
 STEPS = int(os.environ.get("STEPS", "60"))
 
 

@@ -15,6 +15,7 @@ from hms_cache_proxy.cache.entries import ABSENT, TableEntry
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.consistency.fences import FenceMirror
 from hms_cache_proxy.follower import messages
+from tests.chance import chance
 from tests.differential import contents
 from tests.differential.changes import Changes
 from tests.follower.harness import CATALOG, Comparison, Followed
@@ -102,7 +103,7 @@ def test_large_table_is_loaded_in_chunks_while_it_changes(
     objects.add_partitions(client42, table, [(f"{n:05d}",) for n in range(3000)])
     followed = follow(hms42, follower__prewarm_chunk=150)
     followed.until(lambda: followed.page[Slot.BEGAN_NS] > 0)
-    rng, steps = random.Random(5), 0
+    rng, steps = chance("a load"), 0
     while not followed.page[Slot.PREWARM_DONE] or steps < 20:
         steps += 1
         changed = client42.get_partition(name, "t", [f"{rng.randrange(0, 1000):05d}"])
@@ -157,7 +158,7 @@ def test_killed_at_any_time(
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        rng, reached, generation = random.Random(3), 0, 0
+        rng, reached, generation = chance("kills"), 0, 0
         for _ in range(8):
             followed.until(lambda: followed.page[Slot.BEGAN_NS] > 0)
             time.sleep(rng.random())

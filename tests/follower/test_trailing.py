@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -11,6 +10,7 @@ from hms_cache_proxy.follower.log import Followed
 from hms_cache_proxy.follower.step import Position, Reset, ResetReason
 from hms_cache_proxy.follower.trailing import FIRST_SLACK, SLACK, WINDOW_S, TrailingLog
 from hms_cache_proxy.store.protocol import EventRow
+from tests.chance import chance
 from tests.follower import rows
 from tests.lengths import by_tier
 
@@ -295,7 +295,7 @@ def test_purged() -> None:
 
 def test_concurrent_writers_without_a_lock() -> None:
     """Writers read the counter, work for a while, and commit their row and counter + 1, in any order."""
-    rng, source = random.Random(7), OldLog()
+    rng, source = chance("writers"), OldLog()
     steps = Stepped(source)
     steps.begin()
     under_way: list[tuple[float, int, str]] = []

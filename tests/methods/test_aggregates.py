@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from hms_cache_proxy.methods.readers.aggregates import ROW, SLICE
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
+from tests.chance import chance
 from tests.follower.harness import Followed
 from tests.methods.analyzed import TYPES, Analyzed, column, decimal, every_type
 from tests.methods.filled import Filled
@@ -42,7 +42,7 @@ class Statistics:
     """Random ones, with what is rare in them often enough to matter: ties, gaps, extremes, nothing at all."""
 
     def __init__(self, seed: int) -> None:
-        self.rng = random.Random(seed)
+        self.rng = chance("statistics", seed)
 
     def column(self, name: bytes) -> Any:
         """Of one column of one partition."""

@@ -15,6 +15,7 @@ from hms_cache_proxy.methods.readers.aggregation import Total
 from hms_cache_proxy.methods.readers.extremes import Unsettled
 from hms_cache_proxy.store.protocol import StatisticsHead
 from hms_cache_proxy.wire import spec
+from tests.chance import chance
 from tests.methods.structs import struct
 
 LONG, DOUBLE, STRING, DECIMAL, DATE = 2, 3, 4, 6, 7
@@ -136,7 +137,7 @@ def _row(rng: random.Random, number: int) -> dict[str, object]:
 
 @pytest.mark.parametrize("number", [LONG, DOUBLE, DECIMAL, DATE])
 def test_some_at_a_time_or_all_at_once(number: int) -> None:
-    rng = random.Random(number)
+    rng = chance("aggregation", number)
     for _ in range(150):
         rows = [statistics_data.write(number, _row(rng, number)) for _ in range(rng.randint(2, 12))]
         named = len(rows) + rng.choice((0, 0, 2))

@@ -26,6 +26,7 @@ from hms_cache_proxy.store.protocol import ColumnStatistics, StatisticsHead
 from hms_cache_proxy.wire import spec
 from tests.cache.conftest import Shelf
 from tests.cache.records import IDENTITY, TABLE, TABLE_ID, Part, table
+from tests.chance import chance
 from tests.methods.test_filter_spans import finished
 
 NAMES = [b"dt=%03d" % number for number in range(120)]
@@ -112,7 +113,7 @@ def from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_same_as_out_of_rows(from_memory: None, seed: int) -> None:
-    rng = random.Random(seed)
+    rng = chance(seed)
     memory = Memory(1 << 20)
     answered = held = 0
     with shelf_of(rng) as shelf:
@@ -134,13 +135,13 @@ def test_the_same_as_out_of_rows(from_memory: None, seed: int) -> None:
 
 
 def test_a_change_of_the_table_is_seen(from_memory: None) -> None:
-    rng = random.Random(1)
+    rng = chance(1)
     memory = Memory(1 << 20)
     with shelf_of(rng) as shelf:
         for _ in range(3):
             before = asked(shelf, memory, ANALYZED[:20], [b"lo"], b"hive")
         shelf.writer.commit(
-            Changes(cursor=12, partitions=[PartitionChange(TABLE_ID, [record(random.Random(99), ANALYZED[5], True)])])
+            Changes(cursor=12, partitions=[PartitionChange(TABLE_ID, [record(chance(99), ANALYZED[5], True)])])
         )
         for _ in range(3):
             after = asked(shelf, memory, ANALYZED[:20], [b"lo"], b"hive")
@@ -149,7 +150,7 @@ def test_a_change_of_the_table_is_seen(from_memory: None) -> None:
 
 def test_what_is_held_is_bounded(from_memory: None) -> None:
     memory = Memory(30_000)
-    with shelf_of(random.Random(2)) as shelf:
+    with shelf_of(chance(2)) as shelf:
         for _ in range(3):
             assert asked(shelf, memory, ANALYZED, [b"lo", b"do"], b"hive") is not None
             assert asked(shelf, memory, ANALYZED, [b"lo", b"do"], b"impala") is not None
@@ -163,7 +164,7 @@ def test_a_client_that_leaves_while_columns_are_read(from_memory: None) -> None:
     request = spec.struct("PartitionsStatsRequest")(
         dbName=b"sales", tblName=b"orders", partNames=ANALYZED, colNames=[b"lo"], engine=b"hive"
     )
-    with shelf_of(random.Random(3)) as shelf:
+    with shelf_of(chance(3)) as shelf:
         expected = asked(shelf, memory, ANALYZED, [b"lo"], b"hive")
         with shelf.reader.snapshot() as snapshot:
             proof = Proof("passthrough", exact=False)

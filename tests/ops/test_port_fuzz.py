@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 from hive_metastore.ttypes import GetTableRequest
 
+from tests.chance import chance
 from tests.proxy import Proxy
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
@@ -21,7 +22,6 @@ from tests.testbed.raw import RawConnection, encode_call
 from tests.wire.golden import RECORDED
 
 ATTACKS = int(os.environ.get("FUZZ_ATTACKS", "1500"))
-SEED = int(os.environ.get("FUZZ_SEED", "20240607"))
 CALLS = [message.data for message in RECORDED if message.kind == "call"]
 REPLIES = [message.data for message in RECORDED if message.kind == "reply"]
 TELLING = bytes([0, 1, 2, 3, 8, 10, 11, 12, 13, 14, 15, 16, 0x7F, 0x80, 0xFF])
@@ -110,7 +110,7 @@ def test_no_worker_dies_and_no_neighbour_notices(
         encode_call("get_partition_names", "calm", "t", -1, seqid=12),
         encode_call("get_config_value", "metastore.no.such", "relayed", seqid=13),
     ]
-    rng = random.Random(SEED)
+    rng = chance("attacks")
     with neighbours(proxy, requests) as watching:
         for number in range(ATTACKS):
             with RawConnection(*proxy.address, timeout_s=30) as connection:

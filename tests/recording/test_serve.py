@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from pyiceberg.catalog.hive import HiveCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
+from tests.chance import chance, run_seed
 from tests.differential.compare import BROKEN_OFF, answer
 from tests.differential.contents import fill
 from tests.differential.reads import Reads
@@ -63,11 +63,12 @@ def test_reads_are_equal(
     followed = {"store_url": hms42.database.reader_url, "INCLUDE": f"{unique_name}*.*"} if store == "sql" else {}
     proxy = start(hms42.uri, STORE=store, RECORD=str(path), WORKERS="2", **followed)
     with MetastoreClient(*hms42.address) as client:
-        world = fill(client, unique_name, 11, databases=1, tables=8, partitions=5)
-    requests = [encode_call(method, **arguments) for method, arguments in itertools.islice(Reads(world, 12), READS)]
+        world = fill(client, unique_name, run_seed(), databases=1, tables=8, partitions=5)
+    reads = itertools.islice(Reads(world, run_seed()), READS)
+    requests = [encode_call(method, **arguments) for method, arguments in reads]
     requests += [encode_call("get_partitions", database, table, -1) for database, table in list(_tables(world))[:3]]
     shown: dict[bytes, bytes] = {}
-    chosen = random.Random(13)
+    chosen = chance("connections")
     with ExitStack() as stack:
         several = [stack.enter_context(RawConnection(*proxy.address, framed=number > 3)) for number in range(6)]
         for request in [*requests, *requests]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 import time
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header, parse_header
+from tests.chance import chance
 from tests.testbed.raw import encode_call
 
 SECOND = 1_000_000_000
@@ -138,13 +138,13 @@ def test_the_beginning_of_a_long_request_is_enough() -> None:
 
 def test_no_request_breaks_a_line(tmp_path: Path) -> None:
     """Whatever the bytes are, and wherever they end: a line, and never more than the names."""
-    chance = random.Random(7)
+    drawn = chance("requests")
     bench = Bench(tmp_path, max_bytes=1 << 30)
     for name in METHODS:
         head = message_header(name.encode(), MessageType.CALL, 0)
         for _ in range(6):
             arguments = bytes(
-                chance.choice(b"\0\1\2\3\x0a\x0b\x0c\x0f\x80\xffab") for _ in range(chance.randrange(600))
+                drawn.choice(b"\0\1\2\3\x0a\x0b\x0c\x0f\x80\xffab") for _ in range(drawn.randrange(600))
             )
             bench.observed(head + arguments)
     whole = encode_call("alter_table", "d", "t", struct("Table", dbName="d", tableName="t"))

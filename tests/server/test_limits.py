@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import socket
 import struct
 import threading
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.chance import chance
 from tests.server.conftest import Worker
 from tests.server.scripted import STOP, Call, ScriptedMetastore, string_field
 from tests.testbed.processes import SOON_S, wait_until
@@ -224,7 +224,7 @@ def test_pipelined_requests_without_end_do_not_grow_the_worker(
 
 def garbage(seed: int) -> bytes:
     """Random bytes, or a valid call with some of its bytes changed."""
-    rng = random.Random(seed)
+    rng = chance("garbage", seed)
     if rng.random() < 0.3:
         return rng.randbytes(rng.randint(1, 200))
     request = encode_call("get_partitions_by_names", "db", "table", ["a=1", "b=2"], seqid=seed)

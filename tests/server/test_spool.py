@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
 
 from hms_cache_proxy.errors import LimitError
 from hms_cache_proxy.server.spool import Spool
+from tests.chance import chance
 
 
 @pytest.mark.parametrize("memory_bytes", [0, 100, 10_000])
 def test_what_was_written_is_read(memory_bytes: int, tmp_path: Path) -> None:
-    rng = random.Random(memory_bytes)
+    rng = chance("spool", memory_bytes)
     parts = [rng.randbytes(rng.randint(0, 700)) for _ in range(10)]
     spool = Spool(limit=10_000, limit_name="reply", directory=str(tmp_path), memory_bytes=memory_bytes)
     for part in parts:

@@ -6,7 +6,6 @@ Job: read the log and the rows in one snapshot after another, and make from the 
 from __future__ import annotations
 
 import itertools
-import random
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ import pytest
 from hms_cache_proxy.follower.messages import decode, list_field, string_field, thrift
 from hms_cache_proxy.store.protocol import EventRow
 from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
+from tests.chance import chance
 from tests.store.content import column, descriptor
 from tests.store.oracle import Oracle, hms
 from tests.testbed.bed import Bed
@@ -137,7 +137,7 @@ class _Changes:
     def __init__(self, oracle: Oracle, database: str) -> None:
         self.oracle = oracle
         self.database = database
-        self.random = random.Random(database)
+        self.random = chance("client", database.rpartition("_")[2])
         self.numbers = itertools.count()
         self.tables: dict[str, list[str]] = {}
         oracle.create_database(hms.Database(name=database))

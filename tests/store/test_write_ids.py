@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterator
 
@@ -15,6 +14,7 @@ from hms_cache_proxy.store.sql.store import open_sql_store
 from hms_cache_proxy.store.thrift.write_ids import OWNERS_ASKED, TABLES_AT_ONCE
 from hms_cache_proxy.store.txn_list import NONE_OPEN
 from hms_cache_proxy.store.write_ids import ValidWriteIdList
+from tests.chance import chance
 from tests.store.oracle import Oracle, Refused, hms
 from tests.store.statements import StatementProxy
 from tests.store.stores import FACTORIES
@@ -191,17 +191,17 @@ def test_dropped_and_made_again(both: Both, delete_data: bool) -> None:
 
 def test_a_history(both: Both) -> None:
     """Any order of things: the stores say what the metastore says, and what is visible only grows."""
-    chance = random.Random(3)
+    drawn = chance("history")
     writing, tables = both.writing, ["a", "b", "c"]
     writing.create(*tables)
     written: dict[tuple[str, int], int] = {}  # (table, transaction): write id
     before = both.writes(*tables)
     for _ in range(STEPS):
-        transaction = chance.choice(writing.opened) if writing.opened else 0
-        table = chance.choice(tables)
-        match chance.randrange(8):
+        transaction = drawn.choice(writing.opened) if writing.opened else 0
+        table = drawn.choice(tables)
+        match drawn.randrange(8):
             case 0 | 1 if len(writing.opened) < 6:
-                writing.begin(chance.randint(1, 2))
+                writing.begin(drawn.randint(1, 2))
             case 2 | 3 | 4 if transaction:
                 (written[table, transaction],) = writing.write(table, transaction)
             case 5 | 6 if transaction:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.chance import run_seed, told
 from tests.differential.compare import compare
 from tests.lengths import by_tier
 from tests.proxy import Proxy
@@ -17,7 +18,7 @@ from tests.write_ids.reads import World, encode
 from tests.write_ids.transactions import Transactions
 
 READS = int(os.environ.get("WRITE_ID_READS", by_tier(test=300, all=500, every=1500)))
-SEED = int(os.environ.get("DIFFERENTIAL_SEED", "20240607"))
+SEED = run_seed()
 ROUNDS = 5
 SETTINGS = {
     "session, sql": {},
@@ -48,7 +49,7 @@ def test_reads_are_equal(new_metastore: Callable[..., Metastore], new_proxy: Cal
             with RawConnection(*proxy.address) as proxied:
                 report = compare(raw, proxied, world.reads(READS // ROUNDS), encoded=encode)
                 differences += report.differences
-    assert not differences, "\n".join([f"{len(differences)} differences", *differences[:5]])
+    assert not differences, told("\n".join([f"{len(differences)} differences", *differences[:5]]))
     counts: Counter[tuple[str, str]] = Counter()
     for (_, outcome, reason), count in proxy.requests().items():
         counts[outcome, reason] += int(count)
