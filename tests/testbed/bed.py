@@ -3,7 +3,9 @@
 Job: directories, names and life cycles; hive, embedded, postgres and processes do the work.
 Must not know: pytest.
 Invariants: data lives in a temporary directory that is removed; logs live in the cache's logs/ directory,
-one subdirectory a run, the newest few kept; one shared metastore per flavour.
+one subdirectory a run, the newest few kept; one shared metastore per flavour. A private metastore that is released
+in good order may be lent again to the next who wants one like it: emptied, its warehouses and its database as they
+were when it had just started (emptying), its process the same.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from typing import Any
 
 from tests.testbed import container, ledger, running
 from tests.testbed.artifacts import cache_directory
+from tests.testbed.client import answers
+from tests.testbed.emptying import Kept
 from tests.testbed.flavours import FLAVOURS
 from tests.testbed.mariadb import LocalMariaDB
 from tests.testbed.metastore import Metastore, Server
@@ -26,6 +30,7 @@ from tests.testbed.postgres import Collation, LocalPostgres, MetastoreDatabase, 
 from tests.testbed.processes import guard
 
 KEPT_LOG_DIRECTORIES = 20  # runs may overlap
+MOST_IDLE = 2  # metastores that wait to be lent again: each holds half a gigabyte
 
 
 class Bed:
@@ -42,6 +47,8 @@ class Bed:
         self._shared: dict[str, Metastore] = {}
         self._private: list[Metastore | LocalPostgres | LocalMariaDB] = []
         self._private_databases: dict[int, tuple[Postgres | LocalMariaDB, str]] = {}  # id of a metastore: its own
+        self._kept: dict[int, Kept] = {}  # id of a metastore that may be lent again: its database when it was new
+        self._idle: list[Metastore] = []
 
     @property
     def postgres(self) -> Postgres:
@@ -97,6 +104,9 @@ class Bed:
         the flavour's class.
         """
         kind = FLAVOURS[flavour]
+        usual = (collation, postgres, database, via, options) == (Collation.C, None, None, None, {})
+        if usual and kind.lendable and (lent := self._lent(flavour, settings or {})) is not None:
+            return lent
         name = f"{flavour}-{next(self._numbers)}"
         server = postgres or self.server_for(flavour)
         kind.prepare(server, self.directory / f"{name}-prepared", self.logs / f"{name}-prepared.log")
@@ -110,7 +120,20 @@ class Bed:
             self._private_databases[id(metastore)] = (server, database.name)
         self._private.append(metastore)
         metastore.start()
+        if usual and kind.lendable and isinstance(database, MetastoreDatabase):
+            self._kept[id(metastore)] = Kept(database)
         return metastore
+
+    def _lent(self, flavour: str, settings: Mapping[str, str]) -> Metastore | None:
+        """One that waits."""
+        ledger.uses(flavour)
+        for metastore in self._idle:
+            if (metastore.flavour.name, metastore.settings) == (flavour, settings):
+                self._idle.remove(metastore)
+                self._private.append(metastore)
+                ledger.note(f"{flavour}: lent again")
+                return metastore
+        return None
 
     def private_postgres(self) -> LocalPostgres:
         """A started cluster of its own; end it with release()."""
@@ -120,9 +143,19 @@ class Bed:
         return server
 
     def release(self, server: Metastore | LocalPostgres | LocalMariaDB) -> None:
-        """End a private server and remove its data."""
+        """End a private server and remove its data, or keep it to be lent again, emptied."""
         self._private.remove(server)
-        _end(server)
+        kept = self._kept.get(id(server))
+        if kept is not None and isinstance(server, Metastore) and _emptied(server, kept):
+            self._idle.append(server)
+            if len(self._idle) > MOST_IDLE:
+                self._end(self._idle.pop(0))
+        else:
+            self._end(server)
+
+    def _end(self, server: Metastore | LocalPostgres | LocalMariaDB) -> None:
+        self._kept.pop(id(server), None)
+        _ended(server)
         owner, name = self._private_databases.pop(id(server), (None, ""))
         if owner is not None and owner in (self._postgres, self._mariadb):  # a private cluster goes as a whole
             owner.drop_database(name)
@@ -130,18 +163,30 @@ class Bed:
 
     def close(self) -> None:
         """End everything."""
-        for server in reversed(self._private):
-            _end(server)
+        for server in reversed([*self._idle, *self._private]):
+            _ended(server)
         if self._postgres is not None:
             self._postgres.stop()
         shutil.rmtree(self.directory)
 
 
-def _end(server: Metastore | LocalPostgres | LocalMariaDB) -> None:
+def _ended(server: Metastore | LocalPostgres | LocalMariaDB) -> None:
     if isinstance(server, Metastore):
         server.end()
     else:
         server.kill()
+
+
+def _emptied(metastore: Metastore, kept: Kept) -> bool:
+    """Is it as it was when it was new?"""
+    if not metastore.process.alive() or not answers(metastore.host, metastore.port, framed=metastore.framed):
+        return False
+    if not kept.put_back():
+        return False
+    for warehouse in (metastore.warehouse, metastore.external):
+        for inside in warehouse.iterdir() if warehouse.exists() else ():
+            shutil.rmtree(inside) if inside.is_dir() and not inside.is_symlink() else inside.unlink()
+    return True
 
 
 def _new_log_directory() -> Path:

@@ -100,6 +100,11 @@ class HiveFlavour(Flavour):
     archived: bool = False  # are its classes worth an archive? It pays from about eight starts on
 
     @property
+    def lendable(self) -> bool:
+        """Only of the one that most tests use, on PostgreSQL: its memory holds nothing of its database."""
+        return self.archived
+
+    @property
     def prefix(self) -> str:
         """How the names of its settings begin."""
         return "hive." if self.version.startswith("2.") else ""

@@ -45,6 +45,11 @@ class Flavour(ABC):
     def server(self) -> Server:
         """What its database needs."""
 
+    @property
+    def lendable(self) -> bool:
+        """May one that was released be emptied and used again? Worth it where a start costs seconds."""
+        return False
+
     @abstractmethod
     def new_database(self, server: Postgres | LocalMariaDB, name: str, collation: Collation) -> MetastoreDatabase:
         """A database that it can start on."""
