@@ -60,13 +60,19 @@ DEFAULT_FLAVOUR: Final = "hive42"
 
 _DESCRIBED: Final = ("tests.conftest", "tests.proxy", "tests.proxy_plugin", "tests.needs")
 """With tests.testbed, modules whose code is not read: STARTS says what their names start."""
+_FOUND: Final = pytest.StashKey[frozenset[str]]()
 _SERVERS: Final = {Server.NONE: (), Server.POSTGRESQL: (ledger.POSTGRESQL,), Server.MARIADB: (ledger.MARIADB,)}
 
 
 def needs(item: pytest.Item) -> frozenset[str]:
     """Flavours, databases and programs."""
-    if not isinstance(item, pytest.Function):
-        return frozenset()
+    found = item.stash.get(_FOUND, None)
+    if found is None:
+        found = item.stash[_FOUND] = _needs(item) if isinstance(item, pytest.Function) else frozenset()
+    return found
+
+
+def _needs(item: pytest.Function) -> frozenset[str]:
     found, names = set[str](), set(item.fixturenames)
     callspec = getattr(item, "callspec", None)
     for value in callspec.params.values() if callspec is not None else ():

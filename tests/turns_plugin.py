@@ -1,7 +1,7 @@
 """Two worker processes of pytest-xdist: which tests belong to one of them, and which have the machine to themselves.
 
 Job: a group for each test (those of a group run in one worker, so a shared server or world is made once), and turns:
-a test that measures time, or that loads the machine on purpose, runs while the other workers wait.
+a test that measures time runs while the other workers wait.
 Must not know: what a tier is.
 Invariants: without pytest-xdist there is nothing to do. The order of the locks (gate, then machine) is the same in
 every process, and both end with their process; whoever wants the machine alone holds the gate while it waits, so
@@ -25,18 +25,8 @@ import pytest
 from tests.needs import needs
 from tests.testbed import ledger
 
-ALONE: Final = (
-    "tests/benchmarks/",
-    "tests/follower/test_following.py::test_latency_under_steady_changes",
-    "tests/follower/test_following_thrift.py::test_concurrent_changes_are_never_shown_torn",
-    "tests/history/",
-    "tests/ops/test_slow_database.py",
-    "tests/server/test_large.py",
-    "tests/ttl/test_refreshes.py",
-    "tests/ttl/test_times.py",
-    "tests/write_ids/test_history.py",
-)
-"""What has bounds in seconds, what counts how much was done in a time, what is measured in memory under load."""
+ALONE: Final = ("tests/ttl/test_refreshes.py", "tests/ttl/test_times.py")
+"""What has narrow bounds in seconds. What must have done so much goes on until it has (tests.lengths.lasting)."""
 FAMILIES: Final = (ledger.SPARK, ledger.MARIADB, "hive23", "hive31", "hive40")
 """Servers that are made once: a test belongs to the first family of which it uses something. The slowest come first."""
 SHARING: Final = ("tests/methods", "tests/store", "tests/pipeline")

@@ -25,7 +25,7 @@ from tests.testbed.metastore import Metastore
 from tests.testbed.packages import required
 
 SUITE_S = 300
-APPENDS = int(os.environ.get("LOST_COMMITS_APPENDS", by_tier(test=40, all=150, every=1000)))
+APPENDS = int(os.environ.get("LOST_COMMITS_APPENDS", by_tier(test=24, all=150, every=1000)))
 TABLES = 4
 
 

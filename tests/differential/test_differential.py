@@ -27,7 +27,9 @@ from tests.testbed.postgres import Collation
 from tests.testbed.raw import RawConnection
 
 READS = int(os.environ.get("DIFFERENTIAL_READS", "20000"))
-LENGTH = by_tier(test=0.1, all=0.3, every=1)
+LENGTH = by_tier(test=0.06, all=0.3, every=1)
+CHANGES = int(by_tier(test=40, all=100, every=100))
+"""Between two rounds."""
 SEED = run_seed()
 ROUNDS = 6
 TRAILING_S = 3.0  # the window of Hive 2.3's log that is read again
@@ -96,7 +98,7 @@ def test_reads_are_equal(
             if number == 1:
                 proxy.wait_prewarmed()
             if number > 1:
-                for _ in range(100):
+                for _ in range(CHANGES):
                     changes.one()
                 proxy.wait_event(current_event(client))
             with RawConnection(*proxy.address) as proxied:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.history.chaos import Chaos
@@ -10,6 +11,7 @@ from tests.history.checker import Checker
 from tests.history.registers import ABSENT, Register, TableParameter, build
 from tests.history.threads import LOST
 from tests.history.workload import Workload
+from tests.lengths import lasting
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 
@@ -43,8 +45,10 @@ def run_history(
     settle_s: float = 15.0,
     until_violation: bool = False,
     version: str = "4.2.0",
+    enough: Callable[[int], bool] = lambda _reads: True,
 ) -> Outcome:
-    """`bound_s`: the proxies' max_unconfirmed_ms, and some slack, in seconds; `version`: of Hive."""
+    """`bound_s`: the proxies' max_unconfirmed_ms, and some slack, in seconds; `version`: of Hive; `enough` is asked
+    with the number of reads after `seconds`: the history goes on until it says so."""
     with MetastoreClient(*metastore) as client:
         registers = build(client, prefix, version=version)
         counter = TableParameter(f"{prefix}_db", "counter")
@@ -56,8 +60,8 @@ def run_history(
     workload.start(counter=counter)
     if chaos:
         disturb.start()
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not (until_violation and checker.violations):
+    going_on = lasting(seconds, lambda: enough(checker.reads) and (disturb.done.total() > 0 or not chaos))
+    while going_on() and not (until_violation and checker.violations):
         time.sleep(0.2)
     if chaos:
         disturb.stop()

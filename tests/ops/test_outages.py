@@ -22,6 +22,7 @@ import pytest
 from hive_metastore.ttypes import MetaException, NoSuchObjectException
 from thrift.Thrift import TException
 
+from tests.lengths import by_tier
 from tests.proxy import Proxy
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
@@ -32,6 +33,7 @@ from tests.testbed.processes import wait_until
 BACK_S = 90.0  # a metastore's start on a busy machine, its tries of a database call, and the follower's pauses
 SETTLE_S = 1.5  # a write whose client was lost has been carried out by then, or never will be
 QUIET = 7  # of a table that is not written, so that hits do not wait for the fence of a write that was lost
+PAUSE_S = by_tier(test=0.01, all=0.002, every=0.002)
 LOST = (TException, OSError, EOFError)
 
 
@@ -111,7 +113,7 @@ class Register:
 
     def _read_on(self, client: MetastoreClient) -> None:
         seen = 0
-        while not self.stop.wait(0.002):
+        while not self.stop.wait(PAUSE_S):
             least = max(self.acknowledged, seen)
             outage = self.outage
             try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tests.history.chaos import Chaos
 from tests.history.registers import PartitionParameter, PartitionSet, Register, TableParameter
 from tests.history.run import Outcome
 from tests.history.threads import LOST
+from tests.lengths import lasting
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.objects import create_database
@@ -53,8 +55,10 @@ def run_history(
     kill: bool = True,
     settle_s: float = 20.0,
     until_violation: bool = False,
+    enough: Callable[[int], bool] = lambda _reads: True,
 ) -> Outcome:
-    """`bound_s`: the proxies' max_unconfirmed_ms, and some slack, in seconds."""
+    """`bound_s`: the proxies' max_unconfirmed_ms, and some slack, in seconds; `enough` is asked with the number of
+    reads after `seconds`: the history goes on until it says so."""
     with MetastoreClient(*metastore) as client:
         tables = build(client, f"{prefix}_db")
         external: list[Register] = [
@@ -68,8 +72,8 @@ def run_history(
     workload.begin()
     if proxies:
         disturb.start()
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not (until_violation and checker.violations):
+    going_on = lasting(seconds, lambda: enough(checker.reads) and (disturb.done.total() > 0 or not proxies))
+    while going_on() and not (until_violation and checker.violations):
         time.sleep(0.2)
     if proxies:
         disturb.stop()

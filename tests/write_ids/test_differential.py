@@ -20,6 +20,7 @@ from tests.write_ids.transactions import Transactions
 READS = int(os.environ.get("WRITE_ID_READS", by_tier(test=300, all=500, every=1500)))
 SEED = run_seed()
 ROUNDS = 5
+CHANGES = int(by_tier(test=30, all=60, every=60))
 SETTINGS = {
     "session, sql": {},
     "strict, sql": {"CONSISTENCY": "strict"},
@@ -41,7 +42,7 @@ def test_reads_are_equal(new_metastore: Callable[..., Metastore], new_proxy: Cal
         world = World(direct, "acid", SEED)
         proxy = new_proxy(metastore, settings=settings, store="STORE" not in settings, prewarmed=False)
         for number in range(ROUNDS):
-            for _ in range(60 if number else 20):
+            for _ in range(CHANGES if number else 20):
                 world.change()
             proxy.wait_event(direct.event_id())
             if not number:
