@@ -162,7 +162,7 @@ class Proxy:
         assert self.process is not None
         found: dict[str, list[int]] = {"follower": [], "worker": []}
         listing = subprocess.run(
-            ["ps", "-o", "pid=", "-o", "args=", "--ppid", str(self.process.pid)], capture_output=True, text=True
+            ["ps", "-ww", "-o", "pid=", "-o", "args=", "--ppid", str(self.process.pid)], capture_output=True, text=True
         )
         for line in listing.stdout.splitlines():
             pid, _, command = line.strip().partition(" ")
