@@ -6,8 +6,8 @@ Must not know: how a need is found, how a server starts.
 Invariants: no mark chooses a tier. A test that is named by its id is taken in any tier. Of the items of one function
 that differ in a number only (17-get_table, 18-get_table), one at least is taken, so no kind of question falls out.
 The seed is SEED, or new for each run; it is printed, and is pytest-randomly's and hypothesis's, too. `random` in a test
-depends on it and on the test's id alone, in a fixture on it and on the fixture's name. Worker processes of pytest-xdist inherit it by
-the environment.
+depends on it and on the test's id alone, in a fixture on it and on the fixture's name. Worker processes of pytest-xdist
+inherit it by the environment.
 """
 
 from __future__ import annotations
