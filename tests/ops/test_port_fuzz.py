@@ -13,6 +13,7 @@ import pytest
 from hive_metastore.ttypes import GetTableRequest
 
 from tests.chance import chance
+from tests.lengths import by_tier
 from tests.proxy import Proxy
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
@@ -21,7 +22,7 @@ from tests.testbed.processes import wait_until
 from tests.testbed.raw import RawConnection, encode_call
 from tests.wire.golden import RECORDED
 
-ATTACKS = int(os.environ.get("FUZZ_ATTACKS", "1500"))
+ATTACKS = int(os.environ.get("FUZZ_ATTACKS", by_tier(test=500, all=1500, every=1500)))
 CALLS = [message.data for message in RECORDED if message.kind == "call"]
 REPLIES = [message.data for message in RECORDED if message.kind == "reply"]
 TELLING = bytes([0, 1, 2, 3, 8, 10, 11, 12, 13, 14, 15, 16, 0x7F, 0x80, 0xFF])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests import needs, tiers_plugin, turns_plugin
+from tests.lengths import MOST, lasting
 from tests.testbed import ledger
 
 
@@ -73,3 +74,17 @@ def test_who_is_alone_waits_for_the_others(tmp_path: Path) -> None:
         turns_plugin._take_turn(gate, machine, alone=True)
         with pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def test_a_length_that_ends_with_enough_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, work = 100.0, 0
+    monkeypatch.setattr("tests.lengths.time.monotonic", lambda: now_s)
+    going_on = lasting(2, lambda: work > 5)
+    work = 9
+    assert going_on(), "not long enough"
+    now_s = 102.0
+    assert not going_on()
+    work = 5
+    assert going_on(), "not enough yet"
+    now_s = 100 + 2 * MOST
+    assert not going_on(), "it never ends"
