@@ -67,6 +67,9 @@ SCENARIOS: Final = frozenset(
 )
 """Long tests that do the same in several settings."""
 
+SELDOM_CAUGHT: Final = frozenset(("tag_before_objects",))
+"""Planted bugs that a busy machine may not show in their time: where one of each kind is taken, it is another."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -132,7 +135,15 @@ def _taken(tier: Tier, items: list[pytest.Item]) -> Iterator[pytest.Item]:
             functions[item.nodeid.partition("[")[0]].append(item)
     for name, found in functions.items():
         limit = _limit(tier, found)
+        if tier.by_parameter:
+            found = [item for item in found if not SELDOM_CAUGHT & _texts(item)]
         yield from found if limit is None or len(found) <= limit else _sample(name, found, limit)
+
+
+def _texts(item: pytest.Item) -> set[object]:
+    """Of its parameters, those that are text."""
+    callspec = getattr(item, "callspec", None)
+    return {value for value in callspec.params.values() if isinstance(value, str)} if callspec is not None else set()
 
 
 def _limit(tier: Tier, items: list[pytest.Item]) -> int | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,8 @@ from tests.store.oracle import Oracle, hms
 from tests.testbed.bed import Bed
 from tests.testbed.metastore import Metastore
 
-CLIENTS, CHANGES = 5, 24  # of each
+CLIENTS, CHANGES = 5, 24  # of each, and further ones until enough was seen, on a busy machine
+MOST_CHANGES, STATES = 400, 20
 KINDS = "CREATE_TABLE DROP_TABLE ALTER_TABLE ADD_PARTITION DROP_PARTITION ALTER_PARTITION".split()
 
 
@@ -86,10 +87,14 @@ def test_each_snapshot_is_one_state(metastore: Metastore, store: SqlStore, uniqu
     with store.snapshot() as snapshot:
         start = snapshot.event_id
     failures: list[BaseException] = []
-    clients = [threading.Thread(target=_client, args=(metastore, name, failures)) for name in names]
+    told, cursor, ids = Told(), start, set[int]()
+
+    def enough() -> bool:
+        return len(ids) > STATES
+
+    clients = [threading.Thread(target=_client, args=(metastore, name, failures, enough)) for name in names]
     for client in clients:
         client.start()
-    told, cursor, ids = Told(), start, set[int]()
     while any(client.is_alive() for client in clients):
         cursor = _look(store, told, cursor, names)
         ids.add(cursor)
@@ -98,7 +103,7 @@ def test_each_snapshot_is_one_state(metastore: Metastore, store: SqlStore, uniqu
     assert not failures, failures
     cursor = _look(store, told, cursor, names)
     assert told.kinds == set(KINDS)
-    assert len(ids) > 20 and cursor - start >= CLIENTS * (CHANGES // 2), (
+    assert enough() and cursor - start >= CLIENTS * (CHANGES // 2), (
         f"{len(ids)} states, {cursor - start} events: too little was seen"
     )
 
@@ -123,10 +128,10 @@ def _look(store: SqlStore, told: Told, cursor: int, names: list[str]) -> int:
         return last
 
 
-def _client(metastore: Metastore, database: str, failures: list[BaseException]) -> None:
+def _client(metastore: Metastore, database: str, failures: list[BaseException], enough: Callable[[], bool]) -> None:
     try:
         with Oracle(*metastore.address) as oracle:
-            _Changes(oracle, database).run()
+            _Changes(oracle, database).run(enough)
     except BaseException as failure:
         failures.append(failure)
 
@@ -142,12 +147,14 @@ class _Changes:
         self.tables: dict[str, list[str]] = {}
         oracle.create_database(hms.Database(name=database))
 
-    def run(self) -> None:
-        """Every kind of change, then any."""
+    def run(self, enough: Callable[[], bool]) -> None:
+        """Every kind of change, then any: CHANGES of them, and further ones until it is enough."""
         steps = [self.create, self.add, self.rename_partition, self.rename, self.drop_partition, self.create, self.drop]
         for step in steps:
             step()
-        for _ in range(CHANGES - len(steps)):
+        for number in range(len(steps), MOST_CHANGES):
+            if number >= CHANGES and enough():
+                return
             self.random.choice([self.create, self.add, self.add, *steps])()
 
     def some(self) -> str:
