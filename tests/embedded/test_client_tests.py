@@ -44,7 +44,10 @@ def client_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientTes
 def test_class(client_tests: ClientTests, bed: Bed, name: str) -> None:
     with embedded_target(bed, name, client_tests.trash) as target:
         told = client_tests.run(name, target)
-    failed = {test: trace for test, trace in told.items() if trace and f"{name}.{test}" not in KNOWN}
+    known = {test for test in told if f"{name}.{test}" in KNOWN}
+    assert len(known) == sum(test.startswith(f"{name}.") for test in KNOWN), "a test of a KNOWN name is no more there"
+    assert not [test for test in known if not told[test]], "no longer needed in KNOWN"
+    failed = {test: trace for test, trace in told.items() if trace and test not in known}
     assert not failed, "\n".join(f"{test}: {trace}" for test, trace in failed.items())
     assert len([trace for trace in told.values() if not trace]) == PASSES[name]
 

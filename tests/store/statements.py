@@ -16,7 +16,8 @@ _HEADER = struct.Struct(">cI")
 
 
 class StatementProxy(Closing):
-    """Listens on `port`; `statements` are the texts of the simple queries since the last clear()."""
+    """Listens on `port`; `statements` are the texts of the queries since the last clear(); of prepared ones,
+    those that were sent to be parsed."""
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
@@ -51,6 +52,8 @@ class StatementProxy(Closing):
                 body = stream.read(length - 4)
                 if kind == b"Q":
                     self.statements.append(body.rstrip(b"\0").decode())
+                elif kind == b"P":
+                    self.statements.append(body.split(b"\0")[1].decode())
                 server.sendall(head + body)
 
 
