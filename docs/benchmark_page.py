@@ -68,6 +68,11 @@ def summary(found: Figures) -> Iterator[str]:
     )
 
 
+def picture(found: Figures) -> Iterator[str]:
+    """Drawn by the run itself."""
+    yield "![calls a second, server CPU, freshness, prewarm](benchmarks.png)"
+
+
 def goals(found: Figures) -> Iterator[str]:
     """What was aimed at."""
     cells = [
@@ -177,6 +182,7 @@ def _rate(row: Mapping[str, Any], server: str) -> str:
 PARTS: Final[dict[str, Callable[[Figures], Iterable[str]]]] = {
     "answers": answers,
     "summary": summary,
+    "picture": picture,
     "goals": goals,
     "calls": calls,
     "first": first,
