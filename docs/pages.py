@@ -71,11 +71,22 @@ def long_runs(runs: Sequence[Figures]) -> Iterator[str]:
 
 
 def coverage(found: Figures) -> Iterator[str]:
-    """Lines of the package that each tier reaches."""
-    tiers = found.figures["tiers"]
-    rows = [[f"`{tier}`", f"{one['lines']:,}", f"{one['covered']:,}", f"{one['covered'] / one['lines']:.1%}"]
-            for tier, one in tiers.items()]  # fmt: skip
-    yield from table([["tier", "lines", "reached", "share"], *rows], text=1)
+    """Lines of the package that each tier reaches, in all and by package."""
+    told = found.figures
+    tiers, of_all = told["tiers"], told.get("share_of_all", {})
+    rows = [
+        [f"`{tier}`", f"{one['lines']:,}", f"{one['covered']:,}", f"{one['covered'] / one['lines']:.1%}"]
+        + [f"{of_all[tier]:.1%}" if tier in of_all else "", told.get("commits", {}).get(tier, found.commit)]
+        for tier, one in tiers.items()
+    ]
+    head = ["tier", "lines", "reached", "share", "of what `all` reaches", "commit"]
+    yield from table([head, *rows], text=1)
+    yield ""
+    by_package = [
+        [f"`{name}`", *(f"{one[tier]:.1%}" if tier in one else "" for tier in tiers)]
+        for name, one in told.get("packages", {}).items()
+    ]
+    yield from table([["package", *(f"`{tier}`" for tier in tiers)], *by_package], text=1)
 
 
 def planted_faults(found: Figures) -> Iterator[str]:

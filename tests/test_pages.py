@@ -1,0 +1,64 @@
+"""Tables of docs/testing.md are made of what the runs keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docs import pages
+from tests.figures import Figures
+
+MACHINE = {"cores": 2, "processor": "one", "python": "3.11", "load": 1.0}
+
+
+def kept(name: str, command: str, figures: dict[str, Any], *, changed: bool = False) -> Figures:
+    return Figures(name, command, ("tests",), "abcdef01", changed, "2030-01-01", MACHINE, figures)
+
+
+def test_a_run_of_the_tests() -> None:
+    run = {
+        "wall_s": 200.0,
+        "tests_s": 350.0,
+        "outcomes": {"passed": 4000, "skipped": 2},
+        "folders": {"tests/store": {"seconds": 300.0, "items": 12}, "tests/wire": {"seconds": 50.0, "items": 3}},
+        "started": {"hive42": {"starts": 7, "seconds": 30.0}, "PostgreSQL": {"starts": 2, "seconds": 1.0}},
+    }
+    lines = list(pages.test_runs([kept("tests-test", "make test FIGURES=1", run, changed=True)]))
+    assert (
+        "| `make test FIGURES=1` | 3.3 min | 5.8 min | 4,000 | 0 | 2 | 9 | abcdef01 with changes | 2030-01-01 | 2 |"
+    ) in lines
+    assert "| `tests/store` | 300 | 12 |" in lines
+    assert lines[-1] == "Started, with the seconds until they answered: hive42 7 (30 s), PostgreSQL 2 (1 s)."
+
+
+def test_long_runs() -> None:
+    run = {"what": "histories", "seeds": [5, 6, 7], "seconds": 60.0, "outcome": "3 runs, nothing found"}
+    lines = list(pages.long_runs([kept("long-runs/history", "python -m tests.long_runs history", run)]))
+    assert lines[-1] == (
+        "| `python -m tests.long_runs history` | histories | 5 to 7 | 60 s | 3 runs, nothing found"
+        " | abcdef01 | 2030-01-01 |"
+    )
+
+
+def test_coverage_by_tier_and_package() -> None:
+    told = {
+        "tiers": {"test": {"lines": 200, "covered": 180}, "all": {"lines": 200, "covered": 190}},
+        "share_of_all": {"test": 0.947},
+        "packages": {"cache": {"test": 0.98, "all": 0.99}},
+        "commits": {"test": "11111111", "all": "22222222"},
+    }
+    lines = list(pages.coverage(kept("coverage", "python -m tests.covered test all", told)))
+    assert "| `test` | 200 | 180 | 90.0% | 94.7% | 11111111 |" in lines
+    assert "| `all` | 200 | 190 | 95.0% |  | 22222222 |" in lines
+    assert lines[-1] == "| `cache` | 98.0% | 99.0% |"
+
+
+def test_planted_faults() -> None:
+    faults = [
+        {"package": "cache", "fault": "a row is lost", "caught": True, "by": "tests/cache/test_x.py::test_y"},
+        {"package": "wire", "fault": "a byte is lost", "caught": False, "by": None},
+    ]
+    lines = list(pages.planted_faults(kept("planted-faults", "python -m tests.planted_faults", {"faults": faults})))
+    assert lines[-2:] == [
+        "| `cache` | a row is lost | `tests/cache/test_x.py::test_y` |",
+        "| `wire` | a byte is lost | **not caught** |",
+    ]
