@@ -20,14 +20,14 @@ def test_a_run_of_the_tests() -> None:
         "tests_s": 350.0,
         "outcomes": {"passed": 4000, "skipped": 2},
         "folders": {"tests/store": {"seconds": 300.0, "items": 12}, "tests/wire": {"seconds": 50.0, "items": 3}},
-        "started": {"hive42": {"starts": 7, "seconds": 30.0}, "PostgreSQL": {"starts": 2, "seconds": 1.0}},
+        "started": {"metastore": {"starts": 7, "seconds": 30.0}, "PostgreSQL": {"starts": 2, "seconds": 1.0}},
     }
     lines = list(pages.test_runs([kept("tests-test", "make test FIGURES=1", run, changed=True)]))
     assert (
         "| `make test FIGURES=1` | 3.3 min | 5.8 min | 4,000 | 0 | 2 | 9 | abcdef01 with changes | 2030-01-01 | 2 |"
     ) in lines
     assert "| `tests/store` | 300 | 12 |" in lines
-    assert lines[-1] == "Started, with the seconds until they answered: hive42 7 (30 s), PostgreSQL 2 (1 s)."
+    assert lines[-1] == "Started, with the seconds until they answered: metastore 7 (30 s), PostgreSQL 2 (1 s)."
 
 
 def test_long_runs() -> None:
