@@ -1,4 +1,4 @@
-"""docs/benchmarks.png: four panels of one run."""
+"""docs/benchmarks.png: four panels of one run; a bar is drawn only where the counters agree with its name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.contents import CASES
 from benchmarks.measure import Result
 from benchmarks.run import Run
-from benchmarks.servers import BARE, CACHED_STORE, HIT, HIVE, MISS, SERVERS
+from benchmarks.servers import BARE, CACHED_STORE, HIT, HIVE, MISS, SERVERS, called
 
 COLOURS = {HIVE: "#8c564b", CACHED_STORE: "#ff9f40", MISS: "#9db7d5", HIT: "#1f77b4", BARE: "#b0b0b0"}
 SHORT = {
@@ -48,7 +48,7 @@ def _bars(axes: Any, run: Run, title: str, value: Any) -> None:
         found: list[tuple[float, Result]] = [
             (number + (index - len(SERVERS) / 2 + 0.5) * width, run.results[case.key][server])
             for number, case in enumerate(CASES)
-            if server in run.results[case.key]
+            if (one := run.results[case.key].get(server)) is not None and called(server, one.counted) == server
         ]
         axes.bar([x for x, _ in found], [value(one) for _, one in found], width, label=server, color=COLOURS[server])
     axes.set_yscale("log")
