@@ -237,10 +237,9 @@ class FenceStore:
         """An event id is about to be handed to a client: no hit anywhere before the cursor has reached it."""
         if self._page[Slot.FLOOR_EVENT] >= event_id:
             return
-        with self._env.begin(write=True) as txn:  # only to exclude the other processes: read, compare, store
+        with self._env.begin(write=True):  # only to exclude the other processes: read, compare, store
             if self._page[Slot.FLOOR_EVENT] < event_id:
                 self._page[Slot.FLOOR_EVENT] = event_id
-            txn.abort()
 
     def remember_lock(self, lock_id: int, targets: Sequence[Target]) -> None:
         """A lock was asked for on these targets; `check_lock` and `unlock` name only its id."""

@@ -51,7 +51,12 @@ def setup(config: Config, process: str) -> None:
         renderers = [
             structlog.processors.format_exc_info,
             _mask,
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0, sort_keys=False),
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(),
+                pad_event_to=0,
+                sort_keys=False,
+                exception_formatter=structlog.dev.plain_traceback,  # another one is warned of: they are text already
+            ),
         ]
     structlog.configure(
         processors=[

@@ -1,0 +1,142 @@
+"""The program with the lowest versions that pyproject.toml allows, in an environment without the tests' packages.
+
+What these require themselves is left to pip.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from packaging.utils import canonicalize_name
+
+from tests.packaging.requirements import ROOT, extra, lowest, runtime
+from tests.proxy import Proxy
+from tests.testbed import ledger, objects
+from tests.testbed.client import MetastoreClient
+from tests.testbed.metastore import Metastore
+
+EXTRAS = ("mysql", "bootstrap")
+INSTALL_S = 400
+COMMAND_S = 60
+READ = """\
+import sys
+from hms_cache_proxy.store.sql.store import open_sql_store
+database = sys.argv[2].encode()
+with open_sql_store(sys.argv[1]).snapshot() as snapshot:
+    print(snapshot.databases([(b"hive", database)]))
+    (table,) = snapshot.tables(b"hive", database, [b"t"]).values()
+    print(table, snapshot.partitions(table))
+"""
+
+pytestmark = [
+    pytest.mark.timeout(INSTALL_S + 400),
+    pytest.mark.skipif(sys.version_info >= (3, 13), reason="the lowest versions have no wheels for Python 3.13"),
+]
+
+
+@pytest.fixture(scope="session")
+def lowest_environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its directory of programs."""
+    directory = tmp_path_factory.mktemp("lowest")
+    sources = directory / "sources"
+    sources.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, sources)
+    shutil.copytree(ROOT / "hms_cache_proxy", sources / "hms_cache_proxy")
+    requirements = [*runtime(), *(one for name in EXTRAS for one in extra(name))]
+    programs = directory / "venv" / "bin"
+    with ledger.starting(ledger.ENVIRONMENT):
+        run(sys.executable, "-m", "venv", str(directory / "venv"))
+        wanted = [*map(lowest, requirements), f"{sources}[{','.join(EXTRAS)}]"]
+        run(str(programs / "python"), "-m", "pip", "install", "-q", "--prefer-binary", *wanted)
+    return programs
+
+
+def run(*command: str, timeout_s: float = INSTALL_S, **environment: str) -> str:
+    """What it prints; AssertionError if it fails."""
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout_s, cwd="/", env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture
+def program(lowest_environment: Path) -> str:
+    return str(lowest_environment / "hms-cache-proxy")
+
+
+def test_each_lowest_version_is_installed(lowest_environment: Path) -> None:
+    listed = json.loads(run(str(lowest_environment / "python"), "-m", "pip", "list", "--format=json"))
+    found = {canonicalize_name(one["name"]): one["version"] for one in listed}
+    for requirement in [*runtime(), *(one for name in EXTRAS for one in extra(name))]:
+        wanted = lowest(requirement).partition("==")[2]
+        assert requirement.specifier.contains(found[canonicalize_name(requirement.name)])
+        assert found[canonicalize_name(requirement.name)].startswith(wanted), requirement
+    assert found["hms-cache-proxy"] == version("hms-cache-proxy")
+    assert not found.keys() & {"pytest", "pyspark", "pyiceberg"}
+
+
+def test_commands_without_a_server(program: str, tmp_path: Path) -> None:
+    assert "check-config" in run(program, "--help")
+    shown = json.loads(run(program, "check-config", "--json", "--embedded", "--data-dir", str(tmp_path)))
+    assert shown["data_dir"] == str(tmp_path), shown
+
+
+@pytest.fixture
+def proxy(program: str, tmp_path: Path) -> Iterator[Proxy]:
+    started = Proxy(tmp_path, upstream="", settings={"EMBEDDED": "true"}, command=(program, "serve"))
+    yield started.start()
+    started.close()
+
+
+def test_serve(program: str, proxy: Proxy) -> None:
+    """Tables are made, read and changed through it, with hits; commands ask it; it ends in order, without complaint."""
+    proxy.wait_prewarmed()
+    with MetastoreClient(*proxy.address) as client:
+        objects.create_database(client, "lowest")
+        made = objects.create_table(client, objects.table("lowest", "t", partition_keys=[("dt", "string")]))
+        objects.add_partitions(client, made, [[f"2024-01-0{day}"] for day in range(1, 9)])
+        proxy.wait_event(client.get_current_notificationEventId().eventId)
+        for _ in range(3):
+            assert client.get_table("lowest", "t").parameters == made.parameters
+            assert len(client.get_partitions_by_filter("lowest", "t", "dt >= '2024-01-05'", -1)) == 4
+    hits = {method for (method, outcome, _), count in proxy.requests().items() if outcome == "hit" and count}
+    assert {"get_table", "get_partitions_by_filter"} <= hits, proxy.requests()
+    told = json.loads(run(program, "status", "--json", "--url", f"http://127.0.0.1:{proxy.http_port}"))
+    assert told["ready"] and told["objects"]["partitions"] == 8, told
+    assert run(program, "status", "--url", f"http://127.0.0.1:{proxy.http_port}")
+    assert proxy.stop() == 0
+    assert "Traceback" not in proxy.log_tail(1000) and "Warning" not in proxy.log_tail(1000), proxy.log_tail()
+    found = json.loads(run(program, "doctor", "--json", "--embedded", "--data-dir", str(proxy.directory / "data")))
+    assert found, found
+
+
+def reads_the_same(programs: Path, metastore: Metastore, database: str) -> None:
+    """A database with a table and its partition, as the newest versions read them."""
+    assert metastore.database is not None
+    with MetastoreClient(*metastore.address) as client:
+        objects.create_database(client, database)
+        made = objects.create_table(client, objects.table(database, "t", partition_keys=[("dt", "string")]))
+        objects.add_partitions(client, made, [["2024-01-01"]])
+    newest, told = (
+        run(python, "-c", READ, metastore.database.reader_url, database, PYTHONPATH=path)
+        for python, path in ((sys.executable, str(ROOT)), (str(programs / "python"), ""))
+    )
+    assert "2024-01-01" in newest and told == newest
+
+
+def test_store_on_postgresql(lowest_environment: Path, hms42: Metastore, unique_name: str) -> None:
+    reads_the_same(lowest_environment, hms42, unique_name)
+
+
+def test_store_on_mariadb(lowest_environment: Path, hms42_mariadb: Metastore, unique_name: str) -> None:
+    reads_the_same(lowest_environment, hms42_mariadb, unique_name)
