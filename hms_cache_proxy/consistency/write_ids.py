@@ -1,13 +1,12 @@
-"""Which of two lists of valid writes is newer, and whether a request's list sees the same writes as a cached one.
+"""Whether the list of valid writes that a request brings sees the same writes as a cached one.
 
-Job: compare lists exactly as TxnIdUtils.compare (Hive 4.2.0) does. Must not know: the cache, methods, sockets. Texts
-and values: store/write_ids.py.
+Job: find equivalent the lists for which TxnIdUtils.compare (Hive 4.2.0) gives 0. Must not know: the cache, methods,
+sockets. Texts and values: store/write_ids.py.
 
 Invariants:
-- Two lists are equivalent, `compare` = 0, if and only if the same writes are valid in both (where no invalid id is over
-  its high watermark, as in every list that a metastore makes). Open and aborted writes are not told apart.
-- "Newer" is the order of the first difference. Two lists can each have a write that the other lacks, and still one is
-  the newer: only equivalence is a proof.
+- Two lists are equivalent if and only if the same writes are valid in both (where no invalid id is over its high
+  watermark, as in every list that a metastore makes). Open and aborted writes are not told apart. Which of two lists is
+  newer is not asked: that proves nothing, as each can have a write that the other lacks.
 - What is no list proves nothing. Cost: linear in the length of the texts, and bounded.
 
 Owner: any process; a worker remembers short lists that it has read.
@@ -16,10 +15,10 @@ Owner: any process; a worker remembers short lists that it has read.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Final
 
 from hms_cache_proxy.errors import WriteIdsError
-from hms_cache_proxy.store.write_ids import NO_NAME, ValidWriteIdList, read_list
+from hms_cache_proxy.store.write_ids import NO_NAME, read_list
 
 COMPARED_BYTES: Final = 32_768
 """A longer list of a request is only proof if it is the cached list byte for byte: to read and compare two of this
@@ -28,23 +27,7 @@ SHORT_BYTES: Final = 512
 REMEMBERED: Final = 1024
 """Lists of up to SHORT_BYTES that a worker does not read again: between two commits all readers bring the same ones.
 Together at most 10 MB."""
-_Ids = TypeVar("_Ids", list[int], tuple[int, ...])
 _remembered: Final = lru_cache(maxsize=REMEMBERED)(read_list)
-
-
-def compare(a: ValidWriteIdList, b: ValidWriteIdList) -> int:
-    """What TxnIdUtils.compare says: over 0 if `a` is newer, under 0 if `b` is, 0 if they are equivalent.
-
-    Lists of different tables: the order of the names, as String.compareTo gives it. Raises WriteIdsError where one has
-    no table.
-    """
-    if a.table is None or b.table is None:
-        raise WriteIdsError("a list of write ids without a table is not to be compared")
-    first, second = a.table.lower(), b.table.lower()
-    if first != second:
-        differ = next((x - y for x, y in zip(first, second, strict=False) if x != y), 0)
-        return differ or len(first) - len(second)
-    return _order(a.high_watermark, a.invalid, b.high_watermark, b.invalid)
 
 
 def equivalent(request: bytes, cached: bytes) -> bool:
@@ -63,26 +46,17 @@ def equivalent(request: bytes, cached: bytes) -> bool:
         return False
     if name != mine or name == NO_NAME or (invalid and invalid[-1] > high):
         return False
-    return _order(high, invalid, our_high, ours) == 0
+    return _same(high, invalid, our_high, ours)
 
 
-def _order(high: int, invalid: _Ids, other_high: int, other: _Ids) -> int:
-    count, other_count = len(invalid), len(other)
-    common = min(count, other_count)
-    head, other_head = invalid[:common], other[:common]
-    if head != other_head:
-        return 1 if head > other_head else -1
-    if count == other_count:
-        return (high > other_high) - (high < other_high)
-    if count < other_count:
-        return _order_of_longer(high, other, common, other_high)
-    return -_order_of_longer(other_high, invalid, common, high)
-
-
-def _order_of_longer(high: int, longer: _Ids, common: int, longer_high: int) -> int:
-    """The order of a list whose invalid ids are the first `common` ones of a longer list."""
-    last_valid = longer[common] - 1  # of the longer list before its next invalid id
-    if high != last_valid:
-        return 1 if high > last_valid else -1
-    all_invalid = longer[-1] == longer_high and longer[-1] - longer[common] == len(longer) - common - 1
-    return 0 if all_invalid else -1
+def _same(high: int, invalid: list[int], other_high: int, other: list[int]) -> bool:
+    """Are the same writes valid? What the longer list has more must be all that is over the other's high watermark."""
+    if len(invalid) > len(other):
+        high, invalid, other_high, other = other_high, other, high, invalid
+    common = len(invalid)
+    if invalid != other[:common]:
+        return False
+    if common == len(other):
+        return high == other_high
+    first, last = other[common], other[-1]
+    return high == first - 1 and last == other_high and last - first == len(other) - common - 1

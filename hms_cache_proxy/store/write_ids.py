@@ -1,7 +1,7 @@
 """ValidWriteIdList: which writes to a transactional table a reader sees, as a value and as Hive's text.
 
-Job: parse and print `db.table:hwm:minOpen:open:aborted`, and change a list as transactions begin and end. Must not
-know: stores, the cache, what a table is. Which of two lists is newer: consistency/write_ids.py.
+Job: parse and print `db.table:hwm:minOpen:open:aborted`, and parse the lists of several tables that one transaction
+reads. Must not know: stores, the cache, what a table is. Whether two lists are equivalent: consistency/write_ids.py.
 
 Invariants:
 - `invalid` ascends and holds each id once; `aborted` is part of it.
@@ -23,10 +23,9 @@ from typing import Final
 from hms_cache_proxy.errors import WriteIdsError
 from hms_cache_proxy.store.txn_list import MAX_ID, NONE_OPEN, malformed
 
-FILLED_AT_MOST: Final = 100_000
-"""Ids that a change may add to a list at once; a larger gap means that the list is of another time."""
 NO_NAME: Final = "null"
 """What Hive prints in place of a table."""
+_DIGITS: Final = 19  # of MAX_ID
 _NAME: Final = re.compile(rb"(?!(?i:null)\Z)[ -9;-~]+")
 _text_matches: Final = re.compile(r"([ -9;-~]+):([0-9]{1,19}):([0-9]{1,19})(?::([0-9,]*))?(?::([0-9,]*))?:*").fullmatch
 
@@ -97,56 +96,23 @@ class ValidWriteIdList:
         """Does the reader see this write?"""
         return write_id <= self.high_watermark and not self._has(write_id)
 
-    def is_aborted(self, write_id: int) -> bool:
-        """Is it known that this write never happened?"""
-        return write_id in self.aborted
-
-    def allocated(self, *write_ids: int) -> ValidWriteIdList:
-        """These writes have begun. The same writes are valid as before."""
-        return self._changed(max(write_ids), self.aborted) if write_ids else self
-
-    def committed(self, write_id: int) -> ValidWriteIdList:
-        """This write is valid now, and nothing else has changed; ids below it that were not known stay open."""
-        grown = self._changed(write_id, self.aborted - {write_id})
-        at = bisect_left(grown.invalid, write_id)
-        if at == len(grown.invalid) or grown.invalid[at] != write_id:
-            return grown
-        left = grown.invalid[:at] + grown.invalid[at + 1 :]
-        return self._with(grown.high_watermark, left, grown.aborted)
-
-    def abort(self, write_id: int) -> ValidWriteIdList:
-        """This write will never be valid. The same writes are valid as before, unless this one was."""
-        grown = self._changed(write_id, self.aborted | {write_id})
-        if grown._has(write_id):
-            return grown
-        return self._with(grown.high_watermark, tuple(sorted((*grown.invalid, write_id))), grown.aborted)
-
-    def for_compaction(self) -> ValidWriteIdList:
-        """What TxnUtils.createValidCompactWriteIdList makes of the same answer of a server: nothing from the first open
-        write on, and whatever is left counts as aborted."""
-        opened = self.open
-        end = bisect_left(self.invalid, opened[0]) if opened else len(self.invalid)
-        high = self.high_watermark if self.min_open == NONE_OPEN else self.min_open - 1
-        left = tuple(id_ for id_ in self.invalid[:end] if id_ <= high)
-        return ValidWriteIdList(self.table, high, left, frozenset(left), self.min_open if left else NONE_OPEN)
-
     def _has(self, write_id: int) -> bool:
         at = bisect_left(self.invalid, write_id)
         return at < len(self.invalid) and self.invalid[at] == write_id
 
-    def _changed(self, write_id: int, aborted: frozenset[int]) -> ValidWriteIdList:
-        """With a high watermark of at least `write_id`: what lies between was invalid and stays so."""
-        old = self.high_watermark
-        if not 0 < write_id <= MAX_ID or write_id - old > FILLED_AT_MOST:
-            raise WriteIdsError(f"write id {write_id} after {old}: the list of {self.table!r} has to be read anew")
-        between = range(old + 1, write_id + 1)
-        known = self.invalid[-1] if self.invalid else 0
-        invalid = self.invalid + tuple(between) if known <= old else tuple(sorted({*self.invalid, *between}))
-        return self._with(max(old, write_id), invalid, aborted)
 
-    def _with(self, high: int, invalid: tuple[int, ...], aborted: frozenset[int]) -> ValidWriteIdList:
-        low = next((id_ for id_ in invalid if id_ not in aborted), NONE_OPEN)
-        return ValidWriteIdList(self.table, high, invalid, aborted, low)
+def lists_by_table(text: bytes) -> dict[bytes | None, ValidWriteIdList]:
+    """The lists of a ValidTxnWriteIdList, `txn$list$list...`, by the exact names of their tables.
+
+    HiveServer2 keeps such texts for the tables that a transaction reads, and a materialized view keeps the one that it
+    was made from. Of two lists of one table the later one counts, as in Hive 4.2.0. Raises WriteIdsError.
+    """
+    if not text:
+        return {}
+    number, *texts = text.rstrip(b"$").split(b"$")
+    if not number.isdigit() or len(number) > _DIGITS or int(number) > MAX_ID or not all(texts):
+        raise malformed(text, "it begins with no transaction, or has an empty list")
+    return {one.table: one for one in map(ValidWriteIdList.parse, texts)}
 
 
 def full_name(database: bytes, table: bytes) -> bytes | None:

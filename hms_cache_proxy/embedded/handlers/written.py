@@ -21,6 +21,8 @@ from hms_cache_proxy.embedded.handlers.partitions import one
 from hms_cache_proxy.embedded.handlers.tables import found
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.values import as_json, new
+from hms_cache_proxy.errors import WriteIdsError
+from hms_cache_proxy.store.write_ids import ValidWriteIdList, lists_by_table
 from hms_cache_proxy.wire.spec import Struct
 
 SEPARATOR = "]"  # of files
@@ -114,33 +116,28 @@ def get_materialization_invalidation_info(call: Call, args: Struct) -> Struct | 
         return None
     changed = compacted = False
     for full_name in metadata.tablesUsed:
-        if full_name not in lists:
+        seen = lists.get(full_name.encode())
+        if seen is None:
             return None
-        high, invalid = lists[full_name]
         place = names.fold(full_name).partition(".")[::2]
-        changed |= _written(call, T.COMPLETED_TXN_COMPONENTS, "CTC", place, high, invalid)
-        compacted |= _written(call, T.COMPLETED_COMPACTIONS, "CC", place, high, invalid)
+        changed |= _written(call, T.COMPLETED_TXN_COMPONENTS, "CTC", place, seen)
+        compacted |= _written(call, T.COMPLETED_COMPACTIONS, "CC", place, seen)
         compacted |= _exists(call, T.COMPACTION_QUEUE, "CQ", place)
     return new("Materialization", sourceTablesUpdateDeleteModified=changed, sourceTablesCompacted=compacted)
 
 
-def _lists(snapshot: str | None) -> dict[str, tuple[int, list[int]]] | None:
-    """(high water mark, write ids that are not valid) by table; None for a snapshot of other tables' versions.
+def _lists(snapshot: str | None) -> dict[bytes | None, ValidWriteIdList] | None:
+    """The lists that a view was made from, by table; None for a snapshot of other tables' versions.
 
-    A snapshot is JSON with a ValidTxnWriteIdList in it, `transactions$db.table:high:minOpen:open:aborted$...`.
+    A snapshot is JSON with a ValidTxnWriteIdList in it.
     """
     try:
         decoded = json.loads(snapshot or "")
         if decoded.get("tableSnapshots"):
             return None
-        listed = [part.split(":") for part in (decoded["validTxnList"] or "").split("$")[1:]]
-        return {each[0]: (int(each[1]), _ids(each[3:5])) for each in listed}
-    except (ValueError, KeyError, AttributeError, IndexError) as error:
+        return lists_by_table((decoded["validTxnList"] or "").encode())
+    except (ValueError, KeyError, AttributeError, WriteIdsError) as error:
         raise internal(f"no snapshot: {error}") from error
-
-
-def _ids(parts: list[str]) -> list[int]:
-    return [int(each) for part in parts for each in part.split(",") if each]
 
 
 def _exists(call: Call, table: Any, prefix: str, place: tuple[str, str], *where: Any) -> bool:
@@ -148,10 +145,10 @@ def _exists(call: Call, table: Any, prefix: str, place: tuple[str, str], *where:
     return call.execute(select(table.c[f"{prefix}_TABLE"]).where(mine, *where).limit(1)).first() is not None
 
 
-def _written(call: Call, table: Any, prefix: str, place: tuple[str, str], high: int, invalid: list[int]) -> bool:
+def _written(call: Call, table: Any, prefix: str, place: tuple[str, str], seen: ValidWriteIdList) -> bool:
     """Rows of write ids that a snapshot does not see."""
     column = table.c.CTC_WRITEID if prefix == "CTC" else table.c.CC_HIGHEST_WRITE_ID
-    unseen = (column > high) | column.in_(invalid)
+    unseen = (column > seen.high_watermark) | column.in_(seen.invalid)
     only = [table.c.CTC_UPDATE_DELETE == "Y"] if prefix == "CTC" else []
     return _exists(call, table, prefix, place, unseen, *only)
 
