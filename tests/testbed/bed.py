@@ -19,12 +19,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.testbed import container, ledger, running
+from tests.testbed import container, ledger, mariadb, postgres, running
 from tests.testbed.artifacts import cache_directory
 from tests.testbed.client import answers
+from tests.testbed.container import Place
 from tests.testbed.emptying import Kept
 from tests.testbed.flavours import FLAVOURS
-from tests.testbed.mariadb import LocalMariaDB
+from tests.testbed.mariadb import LocalMariaDB, MariaDB
 from tests.testbed.metastore import Metastore, Server
 from tests.testbed.postgres import Collation, LocalPostgres, MetastoreDatabase, Postgres
 from tests.testbed.processes import guard
@@ -43,33 +44,36 @@ class Bed:
         self.logs = _new_log_directory()
         self._numbers = itertools.count(1)
         self._postgres: Postgres | None = None
-        self._mariadb: LocalMariaDB | None = None
+        self._mariadb: MariaDB | None = None
         self._shared: dict[str, Metastore] = {}
         self._private: list[Metastore | LocalPostgres | LocalMariaDB] = []
-        self._private_databases: dict[int, tuple[Postgres | LocalMariaDB, str]] = {}  # id of a metastore: its own
+        self._private_databases: dict[int, tuple[Postgres | MariaDB, str]] = {}  # id of a metastore: its own
         self._kept: dict[int, Kept] = {}  # id of a metastore that may be lent again: its database when it was new
         self._idle: list[Metastore] = []
 
     @property
     def postgres(self) -> Postgres:
-        """The shared server: one that `up` left running, or a cluster of our own, or a container."""
+        """The shared server: one that `up` left running, our own, or a container where no program is."""
         ledger.uses(ledger.POSTGRESQL)
         if self._postgres is None:
-            if container.wanted():
-                self._postgres = container.ContainerPostgres()
-            else:
-                self._postgres = running.attached_postgres() or self.private_postgres()
+            self._postgres = running.attached_postgres()
+        if self._postgres is None:
+            there = container.place_here("postgresql", postgres.installed) is Place.CONTAINER
+            self._postgres = container.ContainerPostgres() if there else self.private_postgres()
         return self._postgres
 
     @property
-    def mariadb(self) -> LocalMariaDB:
-        """The shared MariaDB server."""
+    def mariadb(self) -> MariaDB:
+        """The shared MariaDB server: our own, or a container where no program is."""
         ledger.uses(ledger.MARIADB)
         if self._mariadb is None:
-            number = next(self._numbers)
-            self._mariadb = LocalMariaDB(self.directory / f"mariadb-{number}", self.logs / f"mariadb-{number}.log")
-            self._private.append(self._mariadb)
+            there = container.place_here("mariadb-server-core", mariadb.installed) is Place.CONTAINER
+            self._mariadb = container.ContainerMariaDB() if there else self._local_mariadb()
         return self._mariadb
+
+    def _local_mariadb(self) -> LocalMariaDB:
+        number = next(self._numbers)
+        return LocalMariaDB(self.directory / f"mariadb-{number}", self.logs / f"mariadb-{number}.log")
 
     def shared(self, flavour: str) -> Metastore:
         """The run's metastore of a flavour: one that `up` left running, or our own; a dead one is replaced."""
@@ -79,7 +83,7 @@ class Bed:
             metastore = self._shared[flavour] = running.attached(flavour) or self.private_metastore(flavour)
         return metastore
 
-    def server_for(self, flavour: str) -> Postgres | LocalMariaDB | None:
+    def server_for(self, flavour: str) -> Postgres | MariaDB | None:
         """The shared server, or None for a flavour that needs none."""
         wanted = FLAVOURS[flavour].server
         if wanted is Server.NONE:
@@ -165,8 +169,9 @@ class Bed:
         """End everything."""
         for server in reversed([*self._idle, *self._private]):
             _ended(server)
-        if self._postgres is not None:
-            self._postgres.stop()
+        for server in (self._postgres, self._mariadb):
+            if server is not None:
+                server.stop()
         shutil.rmtree(self.directory)
 
 

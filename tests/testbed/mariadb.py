@@ -49,6 +49,7 @@ WIDENED = (
     "DBS DESC varchar(4000)",
 )
 UPGRADE_TO_42 = Path(__file__).with_name("upgrade-4.0.0-to-4.2.0.mysql.sql")
+ACCOUNTS = "".join(f"CREATE USER {account}@'%' IDENTIFIED BY '{account}';\n" for account in (OWNER, READER))
 SYSTEM_TABLES = Path("/usr/share/mysql")
 SYSTEM_SCRIPTS = ("system_tables", "performance_tables", "system_tables_data")
 
@@ -111,33 +112,13 @@ def connected(host: str, port: int, database: str | None, role: str = ROOT) -> I
             connection.close()
 
 
-class LocalMariaDB:
-    """A server of our own under `directory`, as an ordinary process. Ready when the constructor returns."""
+class MariaDB:
+    """A server at an address: makes metastore databases. Subclasses know how it is run."""
 
-    def __init__(self, directory: Path, log: Path, *, detached: bool = False) -> None:
-        self.host = "127.0.0.1"
-        self.port = free_port()
-        self.directory = directory
-        self._server = mariadb_server()
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
         self._mutex = threading.Lock()
-        self._data = directory / "data"
-        self._initialise()
-        self.process = Process("MariaDB", self._command(), log, cwd=directory, detached=detached)
-        self.start()
-
-    def start(self) -> None:
-        """Start it (again) on its port and data; returns when it answers."""
-        with ledger.starting(ledger.MARIADB):
-            self.process.start()
-            self.process.wait_ready(self.is_ready, START_TIMEOUT_S)
-
-    def stop(self) -> None:
-        """Stop it; start() continues with the same data."""
-        self.process.stop()
-
-    def kill(self) -> None:
-        """kill -9; the newest commits may be lost."""
-        self.process.kill()
 
     def is_ready(self) -> bool:
         """Does it answer a query?"""
@@ -171,13 +152,39 @@ class LocalMariaDB:
         """Drop it."""
         self.execute(f'DROP DATABASE "{name}"')
 
+
+class LocalMariaDB(MariaDB):
+    """A server of our own under `directory`, as an ordinary process. Ready when the constructor returns."""
+
+    def __init__(self, directory: Path, log: Path, *, detached: bool = False) -> None:
+        super().__init__("127.0.0.1", free_port())
+        self.directory = directory
+        self._server = mariadb_server()
+        self._data = directory / "data"
+        self._initialise()
+        self.process = Process("MariaDB", self._command(), log, cwd=directory, detached=detached)
+        self.start()
+
+    def start(self) -> None:
+        """Start it (again) on its port and data; returns when it answers."""
+        with ledger.starting(ledger.MARIADB):
+            self.process.start()
+            self.process.wait_ready(self.is_ready, START_TIMEOUT_S)
+
+    def stop(self) -> None:
+        """Stop it; start() continues with the same data."""
+        self.process.stop()
+
+    def kill(self) -> None:
+        """kill -9; the newest commits may be lost."""
+        self.process.kill()
+
     def _initialise(self) -> None:
         self._data.mkdir(parents=True)
         script = "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\nSET @skip_auth_anonymous = 1;\n"
         script += "".join(_system_script(name).read_text() for name in SYSTEM_SCRIPTS)
         script += "FLUSH PRIVILEGES;\n"
-        for account in (OWNER, READER):
-            script += f"CREATE USER {account}@'%' IDENTIFIED BY '{account}';\n"
+        script += ACCOUNTS
         script += f"CREATE USER {ROOT}@'%' IDENTIFIED BY '{ROOT}';\nGRANT ALL ON *.* TO {ROOT}@'%' WITH GRANT OPTION;\n"
         script += f"DROP USER IF EXISTS {ROOT}@'127.0.0.1', {ROOT}@'::1', {ROOT}@localhost;\n"
         done = subprocess.run(
@@ -196,10 +203,10 @@ class LocalMariaDB:
 
 def mariadb_server() -> Path:
     """The MariaDB server of this machine, installed from the distribution if root."""
-    return provided("mariadb-server-core", _installed)
+    return provided("mariadb-server-core", installed)
 
 
-def _installed() -> Path | None:
+def installed() -> Path | None:
     found = shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
     return Path(found) if found else None
 

@@ -288,10 +288,10 @@ class LocalPostgres(Postgres):
 
 def postgres_binaries() -> Path:
     """Directory of the newest PostgreSQL server on this machine, installed from the distribution if root."""
-    return provided("postgresql", _installed)
+    return provided("postgresql", installed)
 
 
-def _installed() -> Path | None:
+def installed() -> Path | None:
     servers = list(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
     if servers:
         return max(servers, key=lambda path: int(path.parts[-3])).parent
