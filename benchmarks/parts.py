@@ -46,13 +46,12 @@ HEAD = ["call", "asked", "server", "median ms", "99 % ms", "CPU ms per call", "b
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One row: `message` gives a call for each number; so many calls of the proxy, and of Hive."""
+    """One row; `message` gives a call for each number, which is another one for each, or (`other` False) seldom is."""
 
     label: str
-    method: str
     message: Callable[[int], bytes]
-    of_proxy: int = 200
-    of_hive: int = 20
+    calls: int
+    other: bool = True
 
 
 def listing(bench: Stage, database: MetastoreDatabase) -> list[Asked]:

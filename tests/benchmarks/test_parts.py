@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,23 @@ def test_a_goal_of_the_cache_needs_hits() -> None:
     assert all_hits(result)
     result.counted["miss"] = 1
     assert not all_hits(result)
+
+
+def test_a_part_is_asked_warm_then_for_the_first_time_then_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = parts.Asked("call", lambda number: b"%d" % number, 3)
+    same = parts.Asked("call", lambda _: b"0", 3, other=False)
+    sent: list[list[bytes]] = []
+
+    def varied(generator: Path, server: Server, messages: Iterable[bytes]) -> Result:
+        sent.append(list(messages))
+        return Result(1, 1, 1, 1, 1, 1, 1, 3, {"hit": 2, "miss": 1})
+
+    monkeypatch.setattr(parts.single, "varied", varied)
+    rows = list(parts._asked(Path(), Server(HIT, 1), row))
+    assert sent == [[b"4", b"5", b"6"], [b"1", b"2", b"3"], [b"1", b"2", b"3"]]
+    assert [cells[1:3] for cells in rows] == [
+        ["for the first time", "proxy, 2 of 3 hits"],
+        ["again", "proxy, 2 of 3 hits"],
+    ]
+    assert all(len(cells) == len(parts.HEAD) and cells[-2:] == [2, 1] for cells in rows)
+    assert [cells[1] for cells in parts._asked(Path(), Server(HIT, 1), same)] == ["again"]
