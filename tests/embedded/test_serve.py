@@ -113,7 +113,7 @@ def test_its_database_is_read_by_sql(bed: Bed, tmp_path: Path, backend: str) -> 
                 assert client.get_partition_by_name("d", "t", "p=1").values == ["1"]
                 assert client.get_functions("d", "*") == []
                 wanted = {"get_partitions", "get_partition_by_name", "get_functions"}
-                return wanted <= {method for method, outcome, _ in proxy.requests() if outcome == "hit"}
+                return wanted <= {method for method, outcome, _ in proxy.told_requests() if outcome == "hit"}
 
             proxy.wait(answered_from_the_cache, "answered from the cache")
         assert proxy.status()["mode"] == "cache"

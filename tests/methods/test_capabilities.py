@@ -100,7 +100,7 @@ def test_another_transformer(new_metastore: Callable[..., Metastore], new_proxy:
     with Oracle(":".join(map(str, proxy.address))) as client:
         assert client.ask("get_table_req", req=question).plain == direct.plain
     assert direct.value.success.table.accessType is None
-    proxy.wait(lambda: ("get_table_req", "miss", "settings") in proxy.requests(), "counted")
+    proxy.wait(lambda: ("get_table_req", "miss", "settings") in proxy.told_requests(), "counted")
 
 
 def asked(request: pytest.FixtureRequest, flavour: str) -> tuple[World, Local]:
