@@ -153,7 +153,9 @@ class Bed:
         if kept is not None and isinstance(server, Metastore) and _emptied(server, kept):
             self._idle.append(server)
             if len(self._idle) > MOST_IDLE:
-                self._end(self._idle.pop(0))
+                least = min(self._idle, key=lambda metastore: not metastore.settings)  # special ones are seldom wanted
+                self._idle.remove(least)
+                self._end(least)
         else:
             self._end(server)
 
