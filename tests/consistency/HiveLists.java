@@ -45,12 +45,8 @@ public final class HiveLists {
           return String.valueOf(comparison().invoke(null, list(words[1]), list(words[2])));
         case "valid":
           return String.valueOf(call(list(words[1]), "isWriteIdValid", Long.parseLong(words[2])));
-        case "aborted":
-          return String.valueOf(call(list(words[1]), "isWriteIdAborted", Long.parseLong(words[2])));
         case "reader":
           return fromServer("createValidReaderWriteIdList", words);
-        case "compactor":
-          return fromServer("createValidCompactWriteIdList", words);
         default:
           throw new IllegalArgumentException(words[0]);
       }

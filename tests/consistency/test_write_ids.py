@@ -1,4 +1,4 @@
-"""Lists of write ids: texts, which of two is newer, what changes them, and what it costs."""
+"""Lists of write ids: texts, which of them are equivalent, and what it costs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hms_cache_proxy.consistency.txn_write_ids import ValidTxnWriteIdList
-from hms_cache_proxy.consistency.write_ids import COMPARED_BYTES, compare, equivalent
+from hms_cache_proxy.consistency.write_ids import COMPARED_BYTES, equivalent
 from hms_cache_proxy.errors import WriteIdsError
 from hms_cache_proxy.store.txn_list import IDS_AT_MOST, MAX_ID, NONE_OPEN, ValidTxnList
-from hms_cache_proxy.store.write_ids import FILLED_AT_MOST, ValidWriteIdList
+from hms_cache_proxy.store.write_ids import ValidWriteIdList, lists_by_table
 
 NAME = b"db.t"
 NOTHING_OPEN = b"9223372036854775807"
@@ -63,15 +62,15 @@ MALFORMED = [
     b"db.t\n:5:9::",
     b"db.t:5:9::\n",
 ]
-# hwm, open, aborted of two lists, and which is newer: run against Hive's TxnIdUtils
+# hwm, open, aborted of two lists, and whether Hive's TxnIdUtils finds them equivalent
 VECTORS = [
-    ("11:7:7,8:", "12:7:7,8,12:", 0),
-    ("12:7:7,8,12:", "12:7:7,12:", -1),
-    ("5:9::", "6:9::", -1),
-    ("5:9::", "7:6:6,7:", 0),
-    ("5:9::", "7:6:6:", -1),
-    ("4:9::", "9:6:6:", -1),
-    ("10:3:3:5", "10:9::3,5", 0),
+    ("11:7:7,8:", "12:7:7,8,12:", True),
+    ("12:7:7,8,12:", "12:7:7,12:", False),
+    ("5:9::", "6:9::", False),
+    ("5:9::", "7:6:6,7:", True),
+    ("5:9::", "7:6:6:", False),
+    ("4:9::", "9:6:6:", False),
+    ("10:3:3:5", "10:9::3,5", True),
 ]
 
 
@@ -93,24 +92,19 @@ def test_what_is_no_list_proves_nothing(text: bytes) -> None:
     assert not equivalent(text, b"db.t:5:9223372036854775807::")
 
 
-@pytest.mark.parametrize(("first", "second", "order"), VECTORS)
-def test_verified_orders(first: str, second: str, order: int) -> None:
+@pytest.mark.parametrize(("first", "second", "same"), VECTORS)
+def test_verified_pairs(first: str, second: str, same: bool) -> None:
     a, b = f"DB.T:{first}".encode(), f"db.t:{second}".encode()
-    assert compare(ValidWriteIdList.parse(a), ValidWriteIdList.parse(b)) == order
-    assert compare(ValidWriteIdList.parse(b), ValidWriteIdList.parse(a)) == -order
-    assert equivalent(a, b) == equivalent(b, a) == (order == 0)
+    assert equivalent(a, b) == equivalent(b, a) == same
 
 
-def test_other_tables_compare_by_name() -> None:
-    lists = [ValidWriteIdList(name, 5) for name in (b"db.a", b"db.B", b"db.abc")]
-    assert [compare(a, b) for a in lists for b in lists] == [0, -1, -2, 1, 0, 1, 2, -1, 0]
-    assert not equivalent(lists[0].text(), lists[1].text())
+def test_lists_of_other_tables_are_not_equivalent() -> None:
+    assert not equivalent(b"db.a:5:9::", b"db.b:5:9::")
+    assert equivalent(b"db.a:5:9::", b"DB.A:5:9::")
 
 
 def test_no_table_is_no_proof() -> None:
     nameless = ValidWriteIdList(None, 5)
-    with pytest.raises(WriteIdsError):
-        compare(nameless, nameless)
     assert not equivalent(b"NULL:5:9223372036854775807::", nameless.text())
     assert not equivalent(b"", b"")
     assert not equivalent(b"", b"db.t:5:9::")
@@ -118,8 +112,7 @@ def test_no_table_is_no_proof() -> None:
 
 
 def test_an_id_over_the_high_watermark_proves_nothing() -> None:
-    """compare follows Hive and takes such an id for one below: no server makes such lists."""
-    assert compare(ValidWriteIdList.parse(b"t:5:9:3,9:"), ValidWriteIdList.parse(b"t:5:3:3,9:")) == 0
+    """Hive takes such an id for one below: no server makes such lists."""
     assert not equivalent(b"t:5:9:3,9:", b"t:5:3:3,9:")
 
 
@@ -139,8 +132,6 @@ def test_of_a_server() -> None:
 
 
 # --- what every list promises
-
-ids = st.integers(1, 12)
 
 
 @st.composite
@@ -162,78 +153,21 @@ def test_print_and_parse(one: ValidWriteIdList) -> None:
     assert ValidWriteIdList.parse(one.text()) == one
     assert one.min_open == min(one.open, default=NONE_OPEN)
     assert set(one.open) | one.aborted == set(one.invalid)
-    assert all(one.is_aborted(id_) == (id_ in one.aborted) for id_ in range(20))
 
 
 @given(lists(), lists())
 def test_equivalent_is_the_same_valid_writes(a: ValidWriteIdList, b: ValidWriteIdList) -> None:
-    assert (compare(a, b) == 0) == (valid(a) == valid(b)) == equivalent(a.text(), b.text())
+    assert equivalent(a.text(), b.text()) == equivalent(b.text(), a.text()) == (valid(a) == valid(b))
 
 
-@given(lists(), lists(), lists())
-def test_an_order(a: ValidWriteIdList, b: ValidWriteIdList, c: ValidWriteIdList) -> None:
-    assert compare(a, b) == -compare(b, a)
-    assert compare(a, a) == 0
-    if compare(a, b) <= 0 and compare(b, c) <= 0:
-        assert compare(a, c) <= 0
-        assert (compare(a, c) == 0) == (compare(a, b) == compare(b, c) == 0)
-
-
-@given(lists(), lists())
-def test_more_valid_writes_are_newer(a: ValidWriteIdList, b: ValidWriteIdList) -> None:
-    if valid(a) > valid(b):
-        assert compare(a, b) == 1
-
-
-@given(lists(), st.lists(ids, min_size=1))
-def test_allocated(one: ValidWriteIdList, new: list[int]) -> None:
-    grown = one.allocated(*new)
-    assert grown.high_watermark == max(one.high_watermark, *new)
-    assert valid(grown) == valid(one) and compare(grown, one) == 0
-    assert grown.aborted == one.aborted and set(grown.open) >= set(one.open)
-    assert grown.allocated(*new) == grown
-    assert one.allocated() is one
-
-
-@given(lists(), ids)
-def test_committed(one: ValidWriteIdList, id_: int) -> None:
-    done = one.committed(id_)
-    assert valid(done) == valid(one) | {id_}
-    assert compare(done, one) == (0 if one.is_valid(id_) else 1)
-    assert done.committed(id_) == done
-    assert one.allocated(id_).committed(id_) == done
-    assert ValidWriteIdList.parse(done.text()) == done
-
-
-@given(lists(), ids)
-def test_aborted(one: ValidWriteIdList, id_: int) -> None:
-    done = one.abort(id_)
-    assert valid(done) == valid(one) - {id_}
-    assert done.is_aborted(id_) and done.abort(id_) == done
-    assert ValidWriteIdList.parse(done.text()) == done
-
-
-@given(lists(), st.lists(st.tuples(st.sampled_from("ACX"), ids)))
-def test_a_history(one: ValidWriteIdList, changes: list[tuple[str, int]]) -> None:
-    """What is valid after a history is what it says, and what is printed is in order."""
-    expected = valid(one)
-    for kind, id_ in changes:
-        if kind == "A":
-            one = one.allocated(id_)
-        elif kind == "C":
-            one, expected = one.committed(id_), expected | {id_}
-        else:
-            one, expected = one.abort(id_), expected - {id_}
-    assert valid(one) == expected
-    assert list(one.invalid) == sorted(set(one.invalid)) and one.aborted <= set(one.invalid)
-
-
-def test_a_gap_that_no_metastore_makes() -> None:
-    for change in (ValidWriteIdList.allocated, ValidWriteIdList.committed, ValidWriteIdList.abort):
-        with pytest.raises(WriteIdsError):
-            change(ValidWriteIdList(NAME, 5), 6 + FILLED_AT_MOST)
-        with pytest.raises(WriteIdsError):
-            change(ValidWriteIdList(NAME, 5), 0)
+@given(lists(), st.integers(0, 20))
+def test_equivalent_where_all_that_follows_is_invalid(one: ValidWriteIdList, more: int) -> None:
+    """Writes that began later, and the same with the first of them committed."""
+    high = one.high_watermark
+    later = ValidWriteIdList.of(NAME, high + more, {*one.invalid, *range(high + 1, high + more + 1)}, one.aborted)
+    assert equivalent(one.text(), later.text())
+    shown = ValidWriteIdList.of(NAME, high + more, {*one.invalid, *range(high + 2, high + more + 1)}, one.aborted)
+    assert equivalent(one.text(), shown.text()) == (more == 0)
 
 
 # --- lists of transactions, and of several tables
@@ -303,19 +237,15 @@ def test_transactions_print_and_parse(opened: set[int], aborted: set[int], high:
 
 
 def test_lists_of_several_tables() -> None:
-    text = b"7$db.t:5:9223372036854775807::$db.u:4:4:4:2"
-    several = ValidTxnWriteIdList.parse(text)
-    assert several.transaction == 7 and several.text() == text
-    assert several.of(b"db.u") == ValidWriteIdList(b"db.u", 4, (2, 4), frozenset({2}), 4)
-    assert several.of(b"db.x") is None
-    assert ValidTxnWriteIdList.parse(b"7") == ValidTxnWriteIdList.parse(b"7$") == ValidTxnWriteIdList(7)
-    assert ValidTxnWriteIdList.parse(b"7$db.t:5:9::$db.t:6:9::").of(NAME) == ValidWriteIdList(NAME, 6, min_open=9)
-    assert ValidTxnWriteIdList.parse(b"") == ValidTxnWriteIdList(None)
-    with pytest.raises(WriteIdsError):
-        ValidTxnWriteIdList(None).text()
+    assert lists_by_table(b"7$db.t:5:9223372036854775807::$db.u:4:4:4:2") == {
+        NAME: ValidWriteIdList(NAME, 5),
+        b"db.u": ValidWriteIdList(b"db.u", 4, (2, 4), frozenset({2}), 4),
+    }
+    assert lists_by_table(b"7") == lists_by_table(b"7$") == lists_by_table(b"") == {}
+    assert lists_by_table(b"7$db.t:5:9::$db.t:6:9::") == {NAME: ValidWriteIdList(NAME, 6, min_open=9)}
     for bad in (b"$db.t:5:9::", b"x$db.t:5:9::", b"7$$db.t:5:9::", b"7$db.t", b"9223372036854775808"):
         with pytest.raises(WriteIdsError):
-            ValidTxnWriteIdList.parse(bad)
+            lists_by_table(bad)
 
 
 # --- what it costs

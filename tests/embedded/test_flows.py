@@ -232,6 +232,13 @@ def replays(asked: Asked, db: str) -> Iterator[Any]:
     yield asked.ask(
         "get_materialization_invalidation_info", {"creation_metadata": empty, "validTxnList": f"1:{NONE_OPEN}::"}
     )
+    some, none = f"{db}.some:5:4:1,3:2", f"{db}.none:7:{NONE_OPEN}::"
+    for lists in (f"7${some}${none}", f"7${none}$", f"7${some}", "7", "", None, "x", f"7$${some}", f"7${db}.some"):
+        snapshot = json.dumps({"validTxnList": lists})
+        made = struct("CreationMetadata", catName="hive", dbName=db, tblName="v", validTxnList=snapshot)
+        made.tablesUsed = {f"{db}.none"}
+        arguments = {"creation_metadata": made, "validTxnList": f"1:{NONE_OPEN}::"}
+        yield (lists, asked.ask("get_materialization_invalidation_info", arguments))
 
 
 Flow = Callable[[Asked, str], Iterator[Any]]
