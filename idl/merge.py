@@ -4,7 +4,7 @@ usage: python idl/merge.py [--check]
 
 Writes hms_cache_proxy/wire/facts_generated.py; --check compares instead, and exits 1 on a difference.
 The rows of a struct are those of every version: one per (id, name, wire type), with the versions that have
-it. Where versions disagree on the wire type of an id the struct keeps a row for each ("conflicts" below).
+it. Where versions disagree on the wire type of an id the struct keeps a row for each.
 """
 
 import sys
@@ -15,7 +15,6 @@ from thrift_text import Field, Idl, Method, Struct, read
 
 HERE = Path(__file__).resolve().parent
 TARGET = HERE.parent / "hms_cache_proxy" / "wire" / "facts_generated.py"
-BASE_TYPES = {"bool", "i8", "i16", "i32", "i64", "double", "string", "binary", "void"}
 REQUIREMENT = {"required": "r", "optional": "o", "default": "d"}
 
 HEADER = '''"""Wire facts of the Hive versions below, merged. Written by idl/merge.py (make idl): do not edit.
@@ -61,14 +60,6 @@ def merge_fields(rows: list[tuple[int, tuple[Field, ...]]], enums: Iterable[str]
             newest, mask = merged.get(key, (field, 0))
             merged[key] = (newest, mask | bit)
     return sorted(merged.values(), key=lambda row: row[0].id)  # stable: newest first within an id
-
-
-def conflicts(merged: list[tuple[Field, int]], enums: Iterable[str]) -> list[int]:
-    """The ids whose wire type differs between versions."""
-    shapes: dict[int, set[str]] = {}
-    for field, _ in merged:
-        shapes.setdefault(field.id, set()).add(wire_shape(field.type, enums))
-    return [field_id for field_id, found in shapes.items() if len(found) > 1]
 
 
 def field_text(merged: list[tuple[Field, int]]) -> str:

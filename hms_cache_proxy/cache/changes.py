@@ -74,11 +74,11 @@ class Changes:
     same step keeps its partitions (a rename). `write_ids`: by table id, as of `cursor` or older. `not_loaded`: table id
     to the reason why its partitions must not be used.
     `held`: targets that may have been read newer than `cursor`, or torn: not to be used until the next commit.
-    `touched`: targets whose versions rise beyond those of what changes here. `complete` and `incomplete`: lists
-    (`targets.databases`, `targets.tables`) that now have, or no longer have, all their names. `marks`: what a target of
-    `targets.MARKED` is known by from now on; None = its changes are not noticed. `reset`: all entries
-    lose their validity before anything here is applied; the only way in which the cursor may go back. `transactions`:
-    the follower's notes of open transactions, as it wants them back after a restart; None = as they are.
+    `touched`: targets whose versions rise beyond those of what changes here. `complete`: lists
+    (`targets.databases`, `targets.tables`) that now have all their names. `marks`: what a target of `targets.MARKED` is
+    known by from now on; None = its changes are not noticed. `reset`: all entries lose their validity before anything
+    here is applied; the only way in which the cursor may go back. `transactions`: the follower's notes of open
+    transactions, as it wants them back after a restart; None = as they are.
     """
 
     cursor: int
@@ -93,7 +93,6 @@ class Changes:
     partitions: list[PartitionChange] = field(default_factory=list)
     chunks: list[PartitionChunk] = field(default_factory=list)
     complete: set[Target] = field(default_factory=set)
-    incomplete: set[Target] = field(default_factory=set)
     marks: dict[Target, bytes | None] = field(default_factory=dict)
     touched: set[Target] = field(default_factory=set)
     held: frozenset[Target] = frozenset()

@@ -46,7 +46,6 @@ from hms_cache_proxy.errors import CacheError
 FORMAT: Final = 5
 KEY_BYTES: Final = 511
 
-U24_MAX: Final = (1 << 24) - 1
 GENERATION: Final = Struct(">I")
 SET: Final = Struct(">I")
 SEQ: Final = Struct(">Q")

@@ -334,10 +334,6 @@ class CacheSnapshot:
         self._reader.streams.add(stream)
         return stream
 
-    def partition_count(self, entry: TableEntry) -> int:
-        """How many partitions the table has."""
-        return entry.partition_count
-
     def _lent(self) -> Lease:
         if self._lease is None:
             self._lease = Lease(self._txn)

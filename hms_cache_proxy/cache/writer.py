@@ -147,20 +147,6 @@ class CacheWriter:
         pages: int = sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
         return pages * int(stats[0]["psize"])
 
-    def set_row(self, table_id: int) -> SetRow | None:
-        """How a table's partitions are held; None if the table is not loaded or has no partition keys."""
-        with self._environment.env.begin() as txn:
-            sets = PartitionSets(self._environment, txn, self.meta.generation, 0, {}, {})
-            return sets.get(table_id)
-
-    def table_keys(self) -> list[TableKey]:
-        """Every loaded table."""
-        prefix = layout.objects_prefix(self.meta.generation, b"t")
-        with self._environment.env.begin() as txn:
-            rows = layout.names_under(txn, self._environment.objects, prefix, b"")
-        keys = (name.split(targets.SEPARATOR) for name, _ in rows)
-        return [(catalog, database, table) for catalog, database, table in keys]
-
     def close(self) -> None:
         """Sync everything to disk, vouch for it, close."""
         files.mark_clean(self._environment.env, self._environment.path)
@@ -361,10 +347,6 @@ class _Step:
         for target in changes.complete:
             self._set_complete(target, True)
             self._touched.add(target)
-        for target in changes.incomplete:
-            self._set_complete(target, False)
-            self._touched.add(target)
-
         for target, mark in changes.marks.items():
             self._set_complete(target, mark is not None, mark or b"")
             self._touched.add(target)

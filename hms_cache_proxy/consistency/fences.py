@@ -278,11 +278,6 @@ class FenceStore:
         """The page whose FENCE_SEQ speaks of these records."""
         return self._page
 
-    def counts(self) -> dict[str, int]:
-        """For /status: fences and tickets that wait."""
-        with self._env.begin() as txn:
-            return {"fences": sum(1 for _ in fences_in(txn)), "tickets": sum(1 for _ in rows(txn, b"t"))}
-
     def close(self, *, clean: bool = False) -> None:
         """Close; `clean` (the last process of an orderly stop) syncs and vouches for the records."""
         if clean:
@@ -369,11 +364,6 @@ class FenceMirror:
         tickets = self._tickets
         named = tickets.values() if ALL in targets else [tickets.get(target, 0) for target in (ALL, *targets)]
         return INFINITE not in named
-
-    @property
-    def seq(self) -> int:
-        """FENCE_SEQ as of the last refresh."""
-        return self._seen
 
     def _refresh(self) -> None:
         """Rule: the slot before the records (see FENCE_SEQ in the module's docstring)."""

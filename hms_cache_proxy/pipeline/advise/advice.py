@@ -18,7 +18,7 @@ from typing import Any, Final
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.pipeline.advise.lines import Read
 from hms_cache_proxy.pipeline.advise.patterns import Name, Patterns, patterns
-from hms_cache_proxy.pipeline.advise.questions import NO_CACHE, Answers, Client, Item, Relayed
+from hms_cache_proxy.pipeline.advise.questions import NO_CACHE, Answers, Client, Item
 
 HEADROOM: Final = 1.25
 LEAST_CACHE_BYTES: Final = 64 << 20
@@ -90,7 +90,6 @@ class Advice:
     hot: tuple[Item, ...]
     never: NeverRead
     hammering: tuple[Client, ...]
-    always_relayed: tuple[Relayed, ...]
 
     def summary(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -165,7 +164,6 @@ def advise(
         tuple(by_reads[:50]),
         NeverRead(None if catalogue is None else len(catalogue), never),
         tuple(one for one in answers.clients if one.hammers),
-        tuple(one for one in answers.relayed if one.always),
     )
 
 

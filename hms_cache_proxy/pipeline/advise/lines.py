@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 VIEW: Final = "calls"
 EXAMPLE_CHARACTERS: Final = 80
-FILES_NAMED: Final = 20
 
 _CORRUPT: Final = "not_json"
 _SCHEMA: Final = (
