@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest, multiprocess
+from prometheus_client import CollectorRegistry, multiprocess
 
 from hms_cache_proxy.config import load, to_json
 from tests.server.scripted import ScriptedMetastore
@@ -71,12 +71,6 @@ class Worker:
     def counted(self, number: float, name: str, **labels: str) -> bool:
         """Does the metric reach this value at the next flush?"""
         return wait_until(lambda: self.metric(name, **labels) >= number)
-
-    def metrics_text(self) -> str:
-        """All of them, for a failed assertion."""
-        registry = CollectorRegistry()
-        multiprocess.MultiProcessCollector(registry, str(self.directory / "metrics"))  # type: ignore[no-untyped-call]
-        return generate_latest(registry).decode()
 
 
 def accepts(port: int) -> bool:
