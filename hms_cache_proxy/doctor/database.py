@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from hms_cache_proxy.config import Config, mask_url
 from hms_cache_proxy.doctor.finding import Finding, Level
 from hms_cache_proxy.errors import StoreError
-from hms_cache_proxy.store.sql.common import Server
+from hms_cache_proxy.store.sql.dialect import Server
 from hms_cache_proxy.store.sql.mysql_pieces import MySQLPieces
+from hms_cache_proxy.store.sql.postgres_pieces import PostgresPieces
 from hms_cache_proxy.store.sql.report import PrivilegesReport, privileges_report
 from hms_cache_proxy.store.sql.schema import READ_TABLES
-from hms_cache_proxy.store.sql.store import open_database
 
 READER = "hms_reader"
 _SUBJECT = "database"
@@ -79,7 +79,7 @@ def grant_script(server: Server | None = None, tables: Sequence[str] = READ_TABL
         schema=server.schema if server else "public",
         is_replica=False,
     )
-    writer = MySQLPieces() if product != POSTGRES else open_database("postgresql://localhost/")  # does not connect
+    writer = PostgresPieces() if product == POSTGRES else MySQLPieces()
     return writer.account_script(READER) + writer.grant_script(server, tables)
 
 

@@ -13,18 +13,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, literal_column, null, or_, select
 from sqlalchemy.sql.elements import ClauseElement
 
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import NO_CONSTRAINTS, ConstraintKind, Constraints, TableName
-from hms_cache_proxy.store.sql.common import Column
+from hms_cache_proxy.store.sql.dialect import Column, Dialect
 from hms_cache_proxy.store.sql.schema import Schema
-
-if TYPE_CHECKING:
-    from hms_cache_proxy.store.sql.dialect import Dialect
 
 _FOREIGN: Final = 1
 _KINDS: Final = {

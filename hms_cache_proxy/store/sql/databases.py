@@ -10,19 +10,15 @@ Owner: a snapshot.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from sqlalchemy import and_, null, select
 
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import DatabaseKey, DatabaseRecord
-from hms_cache_proxy.store.sql.common import Row
 from hms_cache_proxy.store.sql.descriptors import MAP_TYPES
+from hms_cache_proxy.store.sql.dialect import Dialect, Row
 from hms_cache_proxy.store.sql.schema import Schema
 from hms_cache_proxy.store.sql.tables import OWNER_TYPES, catalog_column
-
-if TYPE_CHECKING:
-    from hms_cache_proxy.store.sql.dialect import Dialect
 
 _NATIVE, _REMOTE = 1, 2
 _NO_PARAMETERS = encode.EMPTY_MAP[2:]

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -41,11 +41,8 @@ from sqlalchemy import (
 )
 
 from hms_cache_proxy.store import encode
-from hms_cache_proxy.store.sql.common import Column, Row
+from hms_cache_proxy.store.sql.dialect import Column, Dialect, Row
 from hms_cache_proxy.store.sql.schema import Schema
-
-if TYPE_CHECKING:
-    from hms_cache_proxy.store.sql.dialect import Dialect
 
 MAP_TYPES = encode.EMPTY_MAP[:2]
 _NO_ITEMS = encode.EMPTY_MAP[2:]

@@ -10,17 +10,14 @@ Owner: a snapshot.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlalchemy import literal_column
 
 from hms_cache_proxy.store.protocol import Marks
-from hms_cache_proxy.store.sql.common import Column, Row
+from hms_cache_proxy.store.sql.dialect import Column, Dialect, Row
 from hms_cache_proxy.store.sql.marked import MOST_ROWS
 from hms_cache_proxy.store.sql.schema import Schema
-
-if TYPE_CHECKING:
-    from hms_cache_proxy.store.sql.dialect import Dialect
 
 AGAIN_S: Final = 60.0
 """How long tables without a mark are left alone."""

@@ -1,17 +1,15 @@
 """MySQL and MariaDB: connecting, read-only repeatable snapshots, rows.
 
-Job: with sql_mysql_pieces everything that is theirs, behind one class with the methods of sql_postgres.Postgres. Must
-not know: the metastore's tables. Text arrives as UTF-8 bytes, never decoded, whatever its column's character set is.
+Job: with mysql_pieces all that is theirs. Must not know: the metastore's tables.
 
-Invariants: only SELECTs; every error of the driver becomes a StoreError with its cause, and drops the connection. A
-snapshot is what InnoDB calls a consistent one: it begins at START TRANSACTION, which only warns where the isolation
-level does not allow that, so a warning is an error here. So is an aggregate that the server cut.
+Invariants: those of dialect.py; text arrives as UTF-8 bytes whatever its column's character set is. A snapshot is what
+InnoDB calls a consistent one: it begins at START TRANSACTION, which only warns where the isolation level does not allow
+that, so a warning is an error here. So is an aggregate that the server cut.
 Owner: the store's one thread. Needs MariaDB 10.6 or MySQL 8.0 (JSON_TABLE).
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -23,7 +21,8 @@ from pymysql.cursors import SSCursor
 from sqlalchemy.engine import URL
 
 from hms_cache_proxy.errors import StoreError, Unfit
-from hms_cache_proxy.store.sql.common import CommonDatabase, Row, Server, TablePrivileges
+from hms_cache_proxy.store.sql.common import CommonDatabase, connect_timeout_s, decoded, server_place
+from hms_cache_proxy.store.sql.dialect import Row, Server, TablePrivileges
 from hms_cache_proxy.store.sql.mysql_pieces import EXACT, MySQLPieces, TextColumn
 
 _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY;"
@@ -51,7 +50,6 @@ _ODD_NAME = re.compile(rb"[^\n]*(?: (?:[/\n]|\Z)|%[01]|=[^/\n]{257}|[^\n]{767})[
 """A blank at the end of a value, a control character, and what may have been cut: a value has room for 256 characters,
 a name for 767, and a metastore's connection need not be strict."""
 _SHOWN = 100  # characters of a name in a message
-_CONNECT_LEAST_S, _CONNECT_MOST_S = 2, 10
 _DEAD_S = 10.0  # a server that ends statements at their time says so within this
 _STREAMED = 50_000
 _CUT = 1260  # ER_CUT_VALUE_GROUP_CONCAT
@@ -67,16 +65,18 @@ _DECODERS: dict[int, Callable[[bytes], object]] = {
 }
 
 
-class MySQL(MySQLPieces, CommonDatabase):
-    """One connection, made when needed and made anew after an error."""
+class MySQL(CommonDatabase, MySQLPieces):
+    """A connection by PyMySQL."""
+
+    errors = pymysql.Error
 
     def __init__(self, url: URL, *, statement_timeout_s: float, answered: Callable[[], None]) -> None:
-        super().__init__()
+        super().__init__(server_place(url, 3306), statement_timeout_s, answered)
         options = {key: value for key, value in url.query.items() if key != "charset"}
         unknown = sorted(options.keys() - set(_OPTIONS))
         if unknown:
             raise StoreError(f"store_url has {unknown[0]!r} after the ?; understood are {', '.join(_OPTIONS)}")
-        connect_s = max(_CONNECT_LEAST_S, min(_CONNECT_MOST_S, int(statement_timeout_s)))
+        connect_s = connect_timeout_s(statement_timeout_s)
         self._arguments: dict[str, Any] = {
             **options,
             "host": url.host or "127.0.0.1",
@@ -94,42 +94,75 @@ class MySQL(MySQLPieces, CommonDatabase):
             "write_timeout": statement_timeout_s + _DEAD_S,
             "program_name": "hms-cache-proxy",
         }
-        self._place = f"{url.database or ''} at {url.host or 'this machine'}:{url.port or 3306}"
-        self._statement_timeout_s = statement_timeout_s
-        self._answered = answered
-        self._connection: Any = None  # PyMySQL's, kept across snapshots
 
     # -- life of a connection and a snapshot
 
-    def _commit(self) -> None:
-        self._execute("COMMIT")
+    def _connect(self) -> Any:
+        connection: Any = pymysql.connect(**self._arguments)
+        connection._read_timeout = self._statement_timeout_s + _DEAD_S  # so far it was that of connecting
+        return connection
 
-    def close(self) -> None:
-        """Close the connection; the next use makes a new one."""
-        if self._connection is not None:
-            connection, self._connection = self._connection, None
-            if connection.open:
-                connection._force_close()  # close() would send a farewell, and wait where the server is gone
+    def _prepare(self, connection: Any) -> None:
+        version = str(connection.get_server_info())
+        product, number = _product(version)
+        if number < _OLDEST[product]:
+            oldest = ", ".join(f"{name} {major}.{minor}" for name, (major, minor) in _OLDEST.items())
+            raise StoreError(f"{self._place}, is {product} {version}; needed is {oldest}")
+        with connection.cursor() as cursor:
+            cursor.execute(_SESSION.format(timeout=self._timeout(product)))
+            while cursor.nextset():
+                pass
 
-    def rows(self, statement: str, **parameters: object) -> list[Row]:
-        """All rows of a compiled statement."""
-        return self._execute(self._with(statement, parameters))
+    def _timeout(self, product: str) -> str:
+        if product == "MariaDB":
+            return f"max_statement_time = {self._statement_timeout_s}"
+        return f"max_execution_time = {int(self._statement_timeout_s * 1000)}"
+
+    def _end(self, connection: Any) -> None:
+        if connection.open:
+            connection._force_close()  # close() would send a farewell, and wait where the server is gone
+
+    def _told(self, error: Exception) -> str:
+        return " ".join(str(part) for part in error.args) or type(error).__name__
+
+    def _begin(self, first: str) -> list[Row]:
+        with self._asked(), self._open().cursor() as cursor:
+            cursor.execute(_BEGIN + first % {})
+            ignored = cursor.warning_count
+            cursor.nextset()
+            rows = list(cursor.fetchall())
+        if ignored:
+            self.close()
+            raise StoreError(
+                f"{self._place}, gives no consistent snapshot: isolation level REPEATABLE READ and tables in InnoDB are"
+                " needed"
+            )
+        return rows
+
+    def _run(self, statement: str, parameters: dict[str, object] | None) -> list[Row]:
+        query = self._with(statement, parameters or {})
+        with self._open().cursor() as cursor:
+            cursor.execute(query)
+            rows = list(cursor.fetchall())
+            if cursor.warning_count:
+                cursor.execute("SHOW WARNINGS")
+                self._refuse_cut({row[1] for row in cursor.fetchall()})
+        return rows
+
+    def _refuse_cut(self, warnings: set[int]) -> None:
+        if _CUT in warnings:
+            raise Unfit(
+                f"{self._place}, cannot put an object into one row: its parameters or columns are longer than the"
+                " server's max_allowed_packet, which can be raised"
+            )
 
     def stream(self, statement: str, **parameters: object) -> Iterator[list[Row]]:
-        """The rows in batches, without the whole result in memory. To be used up before the next statement."""
         query = self._with(statement, parameters)
-        try:
-            with self._open().cursor(SSCursor) as cursor:
-                cursor.execute(query)
-                while batch := list(cursor.fetchmany(_STREAMED)):
-                    self._answered()
-                    yield batch
-        except pymysql.Error as error:
-            raise self._failed(error) from error
-
-    def pairs_parameters(self, firsts: Sequence[str], seconds: Sequence[str]) -> dict[str, object]:
-        """The parameters of pairs()."""
-        return {"pairs": json.dumps(list(zip(firsts, seconds, strict=True)), ensure_ascii=False)}
+        with self._asked(), self._open().cursor(SSCursor) as cursor:
+            cursor.execute(query)
+            while batch := list(cursor.fetchmany(_STREAMED)):
+                self._answered()
+                yield batch
 
     def _with(self, statement: str, parameters: dict[str, object]) -> str:
         """The statement with its parameters written into it."""
@@ -140,105 +173,28 @@ class MySQL(MySQLPieces, CommonDatabase):
             literals[name + EXACT] = _literal(value, None)
         return statement % literals
 
-    def _open(self) -> Any:
-        if self._connection is None:
-            if self._in_snapshot:
-                raise StoreError(f"the metastore's database, {self._place}: the snapshot ended with its connection")
-            connection: Any = pymysql.connect(**self._arguments)
-            connection._read_timeout = self._statement_timeout_s + _DEAD_S  # so far it was that of connecting
-            self._answered()
-            self._connection = connection
-            version = str(connection.get_server_info())
-            self._check_version(version)
-            with connection.cursor() as cursor:
-                cursor.execute(_SESSION.format(timeout=self._timeout(version)))
-                while cursor.nextset():
-                    pass
-        return self._connection
-
-    def _timeout(self, version: str) -> str:
-        if "MariaDB" in version:
-            return f"max_statement_time = {self._statement_timeout_s}"
-        return f"max_execution_time = {int(self._statement_timeout_s * 1000)}"
-
-    def _check_version(self, version: str) -> None:
-        product, number = _product(version)
-        if number < _OLDEST[product]:
-            self.close()
-            oldest = ", ".join(f"{name} {major}.{minor}" for name, (major, minor) in _OLDEST.items())
-            raise StoreError(f"the metastore's database, {self._place}, is {product} {version}; needed is {oldest}")
-
-    def _begin(self, first: str) -> list[Row]:
-        try:
-            with self._open().cursor() as cursor:
-                cursor.execute(_BEGIN + first % {})
-                ignored = cursor.warning_count
-                cursor.nextset()
-                rows = list(cursor.fetchall())
-        except pymysql.Error as error:
-            raise self._failed(error) from error
-        if ignored:
-            self.close()
-            raise StoreError(
-                f"the metastore's database, {self._place}, gives no consistent snapshot: isolation level"
-                " REPEATABLE READ and tables in InnoDB are needed"
-            )
-        self._answered()
-        return rows
-
-    def _execute(self, query: str) -> list[Row]:
-        try:
-            with self._open().cursor() as cursor:
-                cursor.execute(query)
-                rows = list(cursor.fetchall())
-                if cursor.warning_count:
-                    cursor.execute("SHOW WARNINGS")
-                    self._refuse_cut({row[1] for row in cursor.fetchall()})
-        except pymysql.Error as error:
-            raise self._failed(error) from error
-        self._answered()
-        return rows
-
-    def _refuse_cut(self, warnings: set[int]) -> None:
-        if _CUT in warnings:
-            raise Unfit(
-                f"the metastore's database, {self._place}, cannot put an object into one row: its parameters or columns"
-                " are longer than the server's max_allowed_packet, which can be raised"
-            )
-
-    def _failed(self, error: pymysql.Error) -> StoreError:
-        self.close()
-        text = " ".join(str(part) for part in error.args) or type(error).__name__
-        return StoreError(f"the metastore's database, {self._place}: {text}")
-
     # -- what the database is
 
     @property
     def isolation(self) -> str:
-        """A statement that tells the isolation level, in PostgreSQL's words."""
-        self._open()
-        product, number = _product(self._connection.get_server_info())
+        with self._asked():
+            product, number = _product(self._open().get_server_info())
         old = product == "MariaDB" and number < (11, 1)
         return f"SELECT REPLACE(LOWER(@@{'tx' if old else 'transaction'}_isolation), '-', ' ')"
 
     def binary_collation(self) -> bool:
-        """Does the database order and tell apart names by their bytes? To be asked before statements are made."""
         found = [tuple(part.decode() for part in row) for row in self.rows(_COLUMNS)]
         self.columns = {(table.upper(), name.upper()): TextColumn(*how) for table, name, *how in found}
         self.is_binary = all(key in self.columns and self.columns[key].is_binary for key in _NAMES)
         return self.is_binary
 
-    @staticmethod
-    def under_way() -> tuple[int, int] | None:
-        """Nothing: which transactions run is for accounts with PROCESS to see."""
+    def under_way(self) -> tuple[int, int] | None:
+        """None: which transactions run is for accounts with PROCESS to see."""
         return None
 
     def incomparable(self, names: Sequence[bytes]) -> str | None:
-        """Why partitions of these names cannot be told apart and ordered by bytes; None if they can.
-
-        Its collations ignore blanks at the end, and take any character below a blank for less than an end. A value
-        that was cut is shown cut by some calls, and filtered by what is left of it.
-        """
+        """Its collations ignore blanks at the end, and take any character below a blank for less than an end. A value
+        that was cut is shown cut by some calls, and filtered by what is left of it."""
         kinds = [self.columns.get(key, TextColumn("", "")) for key in _PARTITION_NAMES]
         for kind in kinds:
             if not kind.is_binary:
@@ -255,18 +211,15 @@ class MySQL(MySQLPieces, CommonDatabase):
         return None
 
     def server(self) -> Server:
-        """What server and account this is."""
-        ((version, account, database),) = self.rows(_SERVER)
+        ((*texts,),) = self.rows(_SERVER)
         variables = {name.decode(): value for name, value in self.rows(_REPLICA)}
         replica = any(value not in (b"OFF", b"0") for value in variables.values())
-        version, account, database = ((text or b"").decode() for text in (version, account, database))
+        version, account, database = decoded(texts)
         return Server(version, account, database, database, replica, _product(version)[0])
 
     def privileges(self, tables: Sequence[str]) -> list[TablePrivileges]:
-        """What the account may do with each of the tables.
-
-        One that it may do nothing with looks like one that is not there: such are called missing only if all are.
-        """
+        """A table that it may do nothing with looks like one that is not there: such are called missing only if all
+        are."""
         folds = self.rows("SELECT @@lower_case_table_names")[0][0] != 0
         found = {name.decode(): row for name, *row in self.rows(_PRIVILEGES)}
         known = {name: found.get(name.lower() if folds else name) for name in tables}

@@ -1,6 +1,6 @@
 """Pieces of MySQL and MariaDB statements: conditions on lists, wire bytes made by the server.
 
-Job: what sql_pieces does for PostgreSQL, with the same methods. Must not know: connections, the metastore's tables.
+Job: what SQLAlchemy has no word for. Must not know: connections, the metastore's tables.
 
 Text. Hive's script makes latin1 columns with the collation latin1_bin, some tables latin1_swedish_ci, and operators
 change columns to utf8. So a column is compared twice: by its own collation, which its index knows, and by the UTF-8
@@ -17,10 +17,8 @@ from typing import Any
 from sqlalchemy import (
     BindParameter,
     ClauseElement,
-    ColumnElement,
     LargeBinary,
     Subquery,
-    Table,
     and_,
     bindparam,
     case,
@@ -28,7 +26,6 @@ from sqlalchemy import (
     column,
     func,
     literal_column,
-    null,
     select,
     text,
 )
@@ -40,9 +37,9 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import BinaryExpression
 from sqlalchemy.sql.functions import FunctionElement
 
-from hms_cache_proxy.store.sql.common import ByIds, Column, CommonPieces, Server
+from hms_cache_proxy.store.sql.common import CommonPieces
+from hms_cache_proxy.store.sql.dialect import ByIds, Column, Condition, Server
 
-_DIALECT = mysql.dialect(paramstyle="pyformat")
 _EMPTY: Column = literal_column("_binary''")
 
 
@@ -62,8 +59,7 @@ class TextColumn:
 class MySQLPieces(CommonPieces):
     """Makes statements and parts of them. `columns`: (table, column) to how it holds text, in upper case."""
 
-    is_binary = False
-    folds_names = False
+    compiler = mysql.dialect(paramstyle="pyformat")
     exact_text = False
 
     def __init__(self) -> None:
@@ -71,8 +67,8 @@ class MySQLPieces(CommonPieces):
         self._compared: dict[str, dict[str, TextColumn]] = {}  # statement: parameters compared with a column
 
     def compile(self, statement: ClauseElement) -> str:
-        """The text of a Core statement for rows() and stream()."""
-        compiled = str(statement.compile(dialect=_DIALECT))
+        """Notes which parameters are compared with a column of text."""
+        compiled = super().compile(statement)
         compared = {}
         for part in visitors.iterate(statement):
             if isinstance(part, BinaryExpression) and isinstance(part.right, BindParameter):
@@ -86,27 +82,21 @@ class MySQLPieces(CommonPieces):
         """Parameters of a compiled statement that are compared with a column of text."""
         return self._compared.get(statement, {})
 
-    def among_ids(self, column: Column, name: str) -> ColumnElement[bool]:
+    def among_ids(self, of: Column, name: str) -> Condition:
         """As a list."""
-        return _among(column, name)
+        return _among(of, name)
 
-    @staticmethod
-    def id_list(ids: Iterable[int]) -> object:
-        """As the driver takes it."""
+    def id_list(self, ids: Iterable[int]) -> object:
+        """As a list."""
         return list(ids)
 
-    @staticmethod
-    def among_texts(of: Column, name: str) -> ColumnElement[bool]:
-        """The column is one of the texts of parameter `name`."""
+    def among_texts(self, of: Column, name: str) -> Condition:
         return and_(_among(of, name), _among(utf8(of), f"{name}{EXACT}"))
 
-    @staticmethod
-    def is_text(of: Column, name: str) -> ColumnElement[bool]:
-        """The column is the text of parameter `name`."""
+    def is_text(self, of: Column, name: str) -> Condition:
         return and_(of == bindparam(name), utf8(of) == bindparam(f"{name}{EXACT}"))
 
     def pairs(self, first: Column, second: Column) -> Subquery:
-        """A table of two columns, `first` and `second`: the parameter pairs_parameters(), texts like those columns."""
         kinds = []
         for of in (first, second):
             kind = self._kind(of) or TextColumn("utf8mb4", "utf8mb4_bin")
@@ -121,10 +111,8 @@ class MySQLPieces(CommonPieces):
         )
 
     def bytewise(self, of: Column) -> Column:
-        """The column, compared and ordered by its UTF-8 bytes.
-
-        A _bin collation nearly does so, and its index is used: incomparable() tells which names it takes otherwise.
-        """
+        """A _bin collation nearly does so, and its index is used: incomparable() tells which names it takes
+        otherwise."""
         kind = self._kind(of)
         return of if kind is not None and kind.is_binary else utf8(of)
 
@@ -134,51 +122,29 @@ class MySQLPieces(CommonPieces):
             return self.columns.get((of.table.name.upper(), of.name.upper()))
         return None
 
-    @staticmethod
-    def digest(of: Column) -> Column:
-        """A hash of a long text, made by the server."""
-        return func.md5(of)
-
-    @staticmethod
-    def mark(table: Table, most: int) -> Column:
-        """NULL: nothing in a row tells that it was changed and changed back."""
-        return null()
-
-    @staticmethod
-    def string(of: Column) -> Column:
-        """Wire bytes of a string: length and bytes; NULL for NULL."""
+    def string(self, of: Column) -> Column:
         data = utf8(of)
         return func.concat(_int4(func.length(data)), data)
 
-    @classmethod
-    def struct(cls, fields: dict[int, Column]) -> Column:
-        """Wire bytes of a struct of strings; a NULL is an unset field."""
+    def struct(self, fields: dict[int, Column]) -> Column:
         parts: list[Column] = []
         for number, of in fields.items():
             head: Column = literal_column(f"x'0b{number:04x}'")
-            parts.append(case((of.is_(None), _EMPTY), else_=func.concat(head, cls.string(of))))
+            parts.append(case((of.is_(None), _EMPTY), else_=func.concat(head, self.string(of))))
         return func.concat(*parts, literal_column("x'00'"))
 
-    @classmethod
-    def counted(cls, item: Column, present: Column, order: Column | None = None) -> Column:
-        """Aggregate: the number of rows where `present` is not NULL, then the bytes of the items that are not."""
+    def counted(self, item: Column, present: Column, order: Column | None = None) -> Column:
         joined = _Joined(item) if order is None else _Joined(item, order)
         return func.concat(_int4(func.count(present)), func.coalesce(joined, _EMPTY))
 
     def account_script(self, account: str) -> str:
-        """The statement that makes an account."""
         return f"CREATE USER {_account(account)} IDENTIFIED BY '...';\n"
 
     def grant_script(self, server: Server, tables: Sequence[str]) -> str:
-        """Statements for the database's owner that let the account read these tables, and nothing else."""
         to, database = _account(server.account), quoted(server.database)
         return "".join(f"GRANT SELECT ON {database}.{quoted(name)} TO {to};\n" for name in tables)
 
     def maps_by_ids(self, owner: Column, key: Column, value: Column) -> ByIds:
-        """(owner, items of its map<string,string> without the two type bytes), for rows_by_ids().
-
-        Pairs with NULL are left out. The items are in order of their keys, so that equal maps are equal bytes.
-        """
         item = func.concat(self.string(key), self.string(value))
         return self.by_ids(
             lambda among: select(owner, self.counted(item, value, key)).where(among(owner)).group_by(owner)
@@ -217,8 +183,8 @@ def utf8(of: Column) -> Column:
     return cast(func.convert(of.op("USING")(literal_column("utf8mb4"))), LargeBinary)
 
 
-def _among(of: Column, name: str) -> ColumnElement[bool]:
-    found: ColumnElement[bool] = of.op("IN", is_comparison=True)(bindparam(name))
+def _among(of: Column, name: str) -> Condition:
+    found: Condition = of.op("IN", is_comparison=True)(bindparam(name))
     return found
 
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING
 
 from sqlalchemy import bindparam, null, select
 
@@ -29,11 +28,9 @@ from hms_cache_proxy.errors import Unfit
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import SKEWED, PartitionRecord, TableName, TableRecord
 from hms_cache_proxy.store.sql.descriptors import MAP_TYPES, Descriptors, descriptor_columns
+from hms_cache_proxy.store.sql.dialect import Dialect
 from hms_cache_proxy.store.sql.schema import Schema
 from hms_cache_proxy.store.sql.statistics import StatisticsReader, StatisticsStatements
-
-if TYPE_CHECKING:
-    from hms_cache_proxy.store.sql.dialect import Dialect
 
 _VALUES_HEAD = encode.header(encode.LIST, 1) + encode.EMPTY_STRINGS[:1]
 _NO_VALUES = encode.EMPTY_STRINGS[1:]

@@ -9,16 +9,12 @@ Owner: whoever calls; the connection lives for one call.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.protocol import StoreIdentity
-from hms_cache_proxy.store.sql.common import Server
+from hms_cache_proxy.store.sql.dialect import Dialect, Server
 from hms_cache_proxy.store.sql.schema import READ_TABLES, Schema, hive_line
 from hms_cache_proxy.store.sql.store import SqlStore, open_database, schema_version
-
-if TYPE_CHECKING:
-    from hms_cache_proxy.store.sql.dialect import Dialect
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,13 @@
 """SQLite: the database of an embedded metastore, read from its file while the metastore writes to it.
 
-Job: with sql_sqlite_pieces everything that is SQLite's, behind one class with the methods of sql_postgres.Postgres.
-Must not know: the metastore's tables. Text arrives as UTF-8 bytes, never decoded.
+Job: with sqlite_pieces all that is SQLite's own. Must not know: the metastore's tables.
 
-Invariants:
+Invariants, beside those of dialect.py:
 - The file is opened read-only (mode=ro), and only with a write-ahead log: there a read transaction sees one state and
   holds up no writer, and no writer holds it up. The log cannot begin anew while a transaction lasts; ours are as long
   as a step, and between two of them it can.
 - A snapshot is of the file that is there now. Was it replaced since it was opened, or its log taken away, the next
   snapshot is a StoreError, and whoever opens the store again finds out whose database it is.
-- Every error of the driver becomes a StoreError with its cause, and drops the connection.
 
 Owner: the store's one thread.
 """
@@ -27,7 +25,8 @@ from typing import Any, Final
 from sqlalchemy.engine import URL
 
 from hms_cache_proxy.errors import StoreError
-from hms_cache_proxy.store.sql.common import CommonDatabase, Row, Server, TablePrivileges
+from hms_cache_proxy.store.sql.common import CommonDatabase
+from hms_cache_proxy.store.sql.dialect import Row, Server, TablePrivileges
 from hms_cache_proxy.store.sql.marked import MARKS
 from hms_cache_proxy.store.sql.sqlite_pieces import AGGREGATES, FUNCTIONS, SQLitePieces
 
@@ -42,98 +41,66 @@ _COLLATED = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND sql LIK
 _File = tuple[int, int]  # device and inode
 
 
-class SQLite(SQLitePieces, CommonDatabase):
-    """One connection, made when needed and made anew after an error."""
+class SQLite(CommonDatabase, SQLitePieces):
+    """A connection by sqlite3."""
 
+    errors = sqlite3.Error
     isolation = "SELECT 'repeatable read'"  # with a write-ahead log, which _connect() insists on
 
     def __init__(self, url: URL, *, statement_timeout_s: float, answered: Callable[[], None]) -> None:
         assert url.database, "settings.store_url_problem lets no other URL pass"
         self._path = Path(url.database).absolute()
-        self._place = f"the metastore's database, {self._path}"
-        self._statement_timeout_s = statement_timeout_s
-        self._answered = answered
-        self._connection: sqlite3.Connection | None = None  # kept across snapshots
+        super().__init__(str(self._path), statement_timeout_s, answered)
+        self._opened: _File = (0, 0)
         self._files: tuple[_File, _File] | None = None  # the database and its log, as they were opened
         self._deadline_s = 0.0
 
     # -- life of a connection and a snapshot
 
     def _begin(self, first: str) -> list[Row]:
-        self._open()
+        with self._asked():
+            self._open()
         if self._found() != self._files:
             self.close()
             raise StoreError(f"{self._place}: the file, or its log, is not the one that was opened")
-        self._execute("BEGIN", {})
-        return self._execute(first, {})
-
-    def _commit(self) -> None:
-        self._execute("COMMIT", {})
-
-    def close(self) -> None:
-        """Close the connection; the next use makes a new one."""
-        if self._connection is not None:
-            connection, self._connection = self._connection, None
-            connection.close()
-
-    def rows(self, statement: str, **parameters: object) -> list[Row]:
-        """All rows of a compiled statement."""
-        return self._execute(statement, parameters)
+        self._execute("BEGIN")
+        return self._execute(first)
 
     def stream(self, statement: str, **parameters: object) -> Iterator[list[Row]]:
-        """The rows in batches, without the whole result in memory. To be used up before the next statement."""
-        try:
+        with self._asked():
             cursor = self._open().execute(statement, _bound(parameters))
             while batch := cursor.fetchmany(_STREAMED):
                 self._answered()
                 yield batch
                 self._deadline_s = time.monotonic() + self._statement_timeout_s
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
 
-    def _execute(self, statement: str, parameters: dict[str, object]) -> list[Row]:
-        try:
-            rows = self._open().execute(statement, _bound(parameters)).fetchall()
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-        self._answered()
-        return rows
+    def _run(self, statement: str, parameters: dict[str, object] | None) -> list[Row]:
+        return list(self._open().execute(statement, _bound(parameters or {})).fetchall())
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self) -> Any:
         self._deadline_s = time.monotonic() + self._statement_timeout_s
-        if self._connection is None:
-            if self._in_snapshot:
-                raise StoreError(f"{self._place}: the snapshot ended with its connection")
-            try:
-                self._connection = self._connect()
-            except sqlite3.Error as error:
-                raise self._failed(error) from error
-            self._answered()
-        return self._connection
+        return super()._open()
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> Any:
         if not self._path.exists():
             raise StoreError(f"{self._place}: there is no such file; the metastore makes it at its first start")
-        opened = _file(self._path)
+        self._opened = _file(self._path)
         busy_s = min(_BUSY_S, self._statement_timeout_s)
-        connection = sqlite3.connect(
+        return sqlite3.connect(
             f"{self._path.as_uri()}?mode=ro", uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False
         )
-        try:
-            connection.text_factory = bytes
-            for name, (count, function) in FUNCTIONS.items():
-                connection.create_function(name, count, function, deterministic=True)
-            for name, (count, kind) in AGGREGATES.items():
-                connection.create_aggregate(name, count, kind)
-            connection.set_progress_handler(self._late, _INSTRUCTIONS)
-            self._check(connection)
-        except BaseException:
-            connection.close()
-            raise
-        self._files = (opened, _file(self._log))  # it is there once something was read
-        return connection
 
-    def _check(self, connection: sqlite3.Connection) -> None:
+    def _prepare(self, connection: Any) -> None:
+        connection.text_factory = bytes
+        for name, (count, function) in FUNCTIONS.items():
+            connection.create_function(name, count, function, deterministic=True)
+        for name, (count, kind) in AGGREGATES.items():
+            connection.create_aggregate(name, count, kind)
+        connection.set_progress_handler(self._late, _INSTRUCTIONS)
+        self._check(connection)
+        self._files = (self._opened, _file(self._log))  # the log is there once something was read
+
+    def _check(self, connection: Any) -> None:
         """Can snapshots of it be had?"""
         told = {pragma: connection.execute(f"PRAGMA {pragma}").fetchone()[0] for pragma in ("journal_mode", "encoding")}
         if not connection.execute(_TABLES).fetchall():
@@ -159,32 +126,19 @@ class SQLite(SQLitePieces, CommonDatabase):
     def _late(self) -> bool:
         return time.monotonic() > self._deadline_s
 
-    def _failed(self, error: sqlite3.Error) -> StoreError:
-        self.close()
+    def _told(self, error: Exception) -> str:
         text = str(error)
         if text == "interrupted":
-            text = f"no answer within {self._statement_timeout_s:g} s"
-        elif text.startswith("no such"):
-            text += ": it is no metastore's"
-        return StoreError(f"{self._place}: {text}")
+            return f"no answer within {self._statement_timeout_s:g} s"
+        return text + ": it is no metastore's" if text.startswith("no such") else text
 
     # -- what the database is
 
     def binary_collation(self) -> bool:
-        """Does the database order text by bytes? To be asked before statements are made."""
         ((collated,),) = self.rows(_COLLATED)
         self.is_binary = collated == 0
         self.marked = MARKS.encode() in {name for (name,) in self.rows(_TABLES)}
         return self.is_binary
-
-    def under_way(self) -> tuple[int, int] | None:
-        """None, and nothing is: there is one writer, so every id is given out by a transaction that has ended."""
-        return None
-
-    @staticmethod
-    def incomparable(names: Sequence[bytes]) -> str | None:
-        """Why partitions of these names cannot be told apart by bytes: they always can."""
-        return None
 
     def server(self) -> Server:
         """The library, and the file."""

@@ -1,7 +1,7 @@
 """Pieces of SQLite statements: conditions on lists, wire bytes made by functions of this process.
 
-Job: what sql_pieces does for PostgreSQL, with the same methods; lists are parameters in JSON. Must not know:
-connections, the metastore's tables. Functions and aggregates get and give bytes: FUNCTIONS and AGGREGATES, which the
+Job: what SQLAlchemy has no word for; lists are parameters in JSON. Must not know: connections, the metastore's
+tables. Functions and aggregates get and give bytes: FUNCTIONS and AGGREGATES, which the
 connection has to know by these names.
 
 Marks. Nothing in a row of SQLite tells that it was written. So the metastore that makes such a database keeps the marks
@@ -12,13 +12,11 @@ transaction of the change (embedded/marks.py).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Any, Final
 
 from sqlalchemy import (
-    ClauseElement,
-    ColumnElement,
     LargeBinary,
     Subquery,
     Table,
@@ -35,7 +33,8 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 
 from hms_cache_proxy.store import encode
-from hms_cache_proxy.store.sql.common import ByIds, Column, CommonPieces, Server
+from hms_cache_proxy.store.sql.common import CommonPieces
+from hms_cache_proxy.store.sql.dialect import ByIds, Column, Condition
 from hms_cache_proxy.store.sql.marked import MARKS
 
 
@@ -45,8 +44,8 @@ class _Compiler(SQLiteCompiler):
         return "\n LIMIT " + self.process(select._limit_clause, **options)
 
 
-_DIALECT = sqlite.dialect(paramstyle="named")
-_DIALECT.statement_compiler = _Compiler
+_NAMED = sqlite.dialect(paramstyle="named")
+_NAMED.statement_compiler = _Compiler
 _COUNT = Struct(">i")
 _MARKS = table(MARKS, column("MARKED"), column("MARK"))
 
@@ -110,37 +109,21 @@ AGGREGATES: Final[dict[str, tuple[int, type]]] = {"wire_counted": (3, _Counted),
 class SQLitePieces(CommonPieces):
     """Makes statements and parts of them. `marked`: the database keeps marks."""
 
+    compiler = _NAMED
     is_binary = True
-    folds_names = False
-    exact_text = True
     marked = False
 
-    def compile(self, statement: ClauseElement) -> str:
-        """The text of a Core statement for rows() and stream()."""
-        return str(statement.compile(dialect=_DIALECT))
-
-    def among_ids(self, of: Column, name: str) -> ColumnElement[bool]:
-        """As a list in JSON."""
+    def among_ids(self, of: Column, name: str) -> Condition:
         return _among(of, name)
 
-    @staticmethod
-    def id_list(ids: Iterable[int]) -> object:
-        """As JSON."""
+    def id_list(self, ids: Iterable[int]) -> object:
+        """In JSON."""
         return json.dumps(list(ids))
 
-    @staticmethod
-    def among_texts(of: Column, name: str) -> ColumnElement[bool]:
-        """The column is one of the texts of parameter `name`."""
+    def among_texts(self, of: Column, name: str) -> Condition:
         return _among(of, name)
 
-    @staticmethod
-    def is_text(of: Column, name: str) -> ColumnElement[bool]:
-        """The column is the text of parameter `name`."""
-        return of == bindparam(name)
-
-    @staticmethod
-    def pairs(first: Column, second: Column) -> Subquery:
-        """A table of two columns, `first` and `second`: the parameter pairs_parameters(), texts like those columns."""
+    def pairs(self, first: Column, second: Column) -> Subquery:
         pair = func.json_each(bindparam("pairs")).table_valued("value").c.value
         parts = (
             func.json_extract(pair, literal_column("'$[0]'")).label("first"),
@@ -148,65 +131,37 @@ class SQLitePieces(CommonPieces):
         )
         return select(*parts).subquery("wanted")
 
-    @staticmethod
-    def bytewise(of: Column) -> Column:
-        """The column, compared and ordered by bytes, as it is anyway."""
+    def bytewise(self, of: Column) -> Column:
         return of
 
-    @staticmethod
-    def digest(of: Column) -> Column:
+    def digest(self, of: Column) -> Column:
         """The text itself: it does not travel."""
         return of
 
     def mark(self, of: Table, most: int) -> Column:
-        """The mark of a table, however many rows it has; NULL where the database keeps none."""
+        """However many rows the table has; NULL where the database keeps no marks."""
         if not self.marked:
             return null()
         name: Column = literal_column(f"'{of.name}'")
         return select(_MARKS.c.MARK).where(_MARKS.c.MARKED == name).scalar_subquery()
 
-    @staticmethod
-    def string(of: Column) -> Column:
-        """Wire bytes of a string: length and bytes; NULL for NULL."""
+    def string(self, of: Column) -> Column:
         return func.wire_string(cast(of, LargeBinary))
 
-    @staticmethod
-    def struct(fields: dict[int, Column]) -> Column:
-        """Wire bytes of a struct of strings; a NULL is an unset field."""
+    def struct(self, fields: dict[int, Column]) -> Column:
         arguments: list[Column] = []
         for number, of in fields.items():
             arguments += [literal_column(str(number)), cast(of, LargeBinary)]
         return func.wire_struct(*arguments)
 
-    @staticmethod
-    def counted(item: Column, present: Column, order: Column | None = None) -> Column:
-        """Aggregate: the number of rows where `present` is not NULL, then the bytes of the items that are not."""
+    def counted(self, item: Column, present: Column, order: Column | None = None) -> Column:
         return func.wire_counted(item, present, literal_column("0") if order is None else order)
 
     def maps_by_ids(self, owner: Column, key: Column, value: Column) -> ByIds:
-        """(owner, items of its map<string,string> without the two type bytes), for rows_by_ids().
-
-        Pairs with NULL are left out. The items are in order of their keys, so that equal maps are equal bytes.
-        """
         items = func.wire_map(cast(key, LargeBinary), cast(value, LargeBinary))
         return self.by_ids(lambda among: select(owner, items).where(among(owner)).group_by(owner))
 
-    @staticmethod
-    def pairs_parameters(firsts: Sequence[str], seconds: Sequence[str]) -> dict[str, object]:
-        """The parameters of pairs()."""
-        return {"pairs": list(zip(firsts, seconds, strict=True))}
 
-    @staticmethod
-    def account_script(account: str) -> str:
-        """Nothing: a file has no accounts."""
-        return ""
-
-    @staticmethod
-    def grant_script(server: Server, tables: Sequence[str]) -> str:
-        """Nothing: who may read the file may read its tables."""
-        return ""
-
-
-def _among(of: Column, name: str) -> ColumnElement[bool]:
+def _among(of: Column, name: str) -> Condition:
     listed = func.json_each(bindparam(name)).table_valued("value")
     return of.in_(select(listed.c.value))

@@ -19,18 +19,15 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.sql.elements import ClauseElement
 
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import ColumnStatistics, Statistics, StatisticsHead, TableName
-from hms_cache_proxy.store.sql.common import ByIds, Column, Row
+from hms_cache_proxy.store.sql.dialect import ByIds, Column, Dialect, Row
 from hms_cache_proxy.store.sql.schema import Schema
-
-if TYPE_CHECKING:
-    from hms_cache_proxy.store.sql.dialect import Dialect
 
 _VALUES: Final = (
     *("LONG_LOW_VALUE", "LONG_HIGH_VALUE", "DOUBLE_LOW_VALUE", "DOUBLE_HIGH_VALUE", "BIG_DECIMAL_LOW_VALUE"),

@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
 from sqlalchemy.engine import URL, make_url
@@ -45,17 +44,14 @@ from hms_cache_proxy.store.protocol import (
     WritesKey,
     unwatched,
 )
-from hms_cache_proxy.store.sql.common import ByIds, Row
 from hms_cache_proxy.store.sql.databases import Databases, DatabaseStatements
 from hms_cache_proxy.store.sql.descriptors import Descriptors, DescriptorStatements
+from hms_cache_proxy.store.sql.dialect import ByIds, Dialect, Row
 from hms_cache_proxy.store.sql.marks import AGAIN_S, COLUMNS, mark_columns, marks_of
 from hms_cache_proxy.store.sql.partitions import Partitions, PartitionStatements
 from hms_cache_proxy.store.sql.schema import Schema, hive_line
 from hms_cache_proxy.store.sql.tables import Tables, TableStatements
 from hms_cache_proxy.store.sql.write_ids import WriteIds, WriteIdStatements
-
-if TYPE_CHECKING:
-    from hms_cache_proxy.store.sql.dialect import Dialect
 
 _VERSION = 'SELECT "SCHEMA_VERSION" FROM "VERSION"'
 _UUID = "guid"  # key of METASTORE_DB_PROPERTIES

@@ -21,20 +21,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from sqlalchemy import Select, Text, bindparam, cast, literal_column, null, select
+from sqlalchemy import Select, Text, bindparam, cast, func, literal_column, null, select
 
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import Constraints, TableName, TableRecord
-from hms_cache_proxy.store.sql.common import Column, Row
 from hms_cache_proxy.store.sql.constraints import ConstraintStatements, read_constraints
 from hms_cache_proxy.store.sql.descriptors import MAP_TYPES, Descriptor, Descriptors, descriptor_columns
+from hms_cache_proxy.store.sql.dialect import Column, Dialect, Row
 from hms_cache_proxy.store.sql.schema import Schema
 from hms_cache_proxy.store.sql.statistics import StatisticsReader, StatisticsStatements
-
-if TYPE_CHECKING:
-    from hms_cache_proxy.store.sql.dialect import Dialect
 
 _VIEWS = (b"VIRTUAL_VIEW", b"MATERIALIZED_VIEW")
 OWNER_TYPES = {b"USER": 1, b"ROLE": 2, b"GROUP": 3}
@@ -86,7 +82,7 @@ class TableStatements:
         partitions = schema["PARTITIONS"].c
         self.partition_counts = database.by_ids(
             lambda among: (
-                select(partitions.TBL_ID, database.count()).where(among(partitions.TBL_ID)).group_by(partitions.TBL_ID)
+                select(partitions.TBL_ID, func.count()).where(among(partitions.TBL_ID)).group_by(partitions.TBL_ID)
             )
         )
         self.constraints = ConstraintStatements(schema, database)

@@ -21,17 +21,14 @@ Owner: a snapshot.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlalchemy import ColumnElement, and_, exists, func, literal_column, select, union_all
 
 from hms_cache_proxy.store.protocol import TableWrites, WritesKey
-from hms_cache_proxy.store.sql.common import Column, Row
+from hms_cache_proxy.store.sql.dialect import Column, Dialect, Row
 from hms_cache_proxy.store.sql.schema import Schema
 from hms_cache_proxy.store.write_ids import ValidWriteIdList, full_name
-
-if TYPE_CHECKING:
-    from hms_cache_proxy.store.sql.dialect import Dialect
 
 _ABORTED: Final = b"a"
 _READ_ONLY: Final[Column] = literal_column("2")  # TxnType
