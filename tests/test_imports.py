@@ -18,6 +18,7 @@ LAYERS = (
     {"wire"},
     {"upstream"},
     {"cache", "store"},
+    {"filters"},
     {"snapshots"},
     {"consistency"},
     {"methods"},
@@ -121,7 +122,7 @@ SQL = {"sqlalchemy", "sqlite3", "psycopg2"}
         ("server.worker", SQL),
         ("follower.runner", SQL),
         ("follower.runner, hms_cache_proxy.store.sql.sqlite", {"psycopg2"}),
-        ("embedded.runner", {"psycopg2", "lark", "prometheus_client"}),
+        ("embedded.runner", {"psycopg2", "prometheus_client"}),
     ],
 )
 def test_a_process_imports_only_what_it_uses(module: str, others: set[str]) -> None:

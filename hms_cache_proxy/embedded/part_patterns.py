@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from hms_cache_proxy.embedded import names
 from hms_cache_proxy.embedded.failures import meta
-from hms_cache_proxy.embedded.partition_filter import like
+from hms_cache_proxy.filters.values import like
 from hms_cache_proxy.wire.spec import Struct
 
 Matches = Callable[[str], object]

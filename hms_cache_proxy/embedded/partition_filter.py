@@ -1,6 +1,6 @@
 """Which partitions a filter selects.
 
-Job: the tree of a filter (filter_text.py) to a predicate over partitions' names. Must not know: rows, replies.
+Job: the tree of a filter (filters/text.py) to a predicate over partitions' names. Must not know: rows, replies.
 
 A metastore lets its database compare, with the truth values of SQL (None is NULL), if that can compare every key with
 its literal: strings as bytes, integers as numbers, dates and timestamps as such. The default partition is NULL there
@@ -13,41 +13,43 @@ over PostgreSQL. Owner: any thread; no state.
 
 from __future__ import annotations
 
-import operator
-import re
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
-from typing import Any
+from typing import NamedTuple
 
+from hms_cache_proxy.cache.typed import DEFAULT_PARTITION
 from hms_cache_proxy.embedded.failures import meta
-from hms_cache_proxy.embedded.filter_text import Compare, Node, Op, parse
-from hms_cache_proxy.embedded.names import DEFAULT_PARTITION, escape, partition_values
+from hms_cache_proxy.embedded.names import escape, partition_values
+from hms_cache_proxy.filters import text as language
+from hms_cache_proxy.filters.tree import Compare, Node, compiled
+from hms_cache_proxy.filters.values import like, moment, of_bytes, of_moments, of_numbers, of_pattern
 from hms_cache_proxy.wire.spec import Struct
 
-Predicate = Callable[[str], bool]
 Selects = Callable[[str, Sequence[str] | None], bool]
-Truth = bool | None
-Term = Callable[[str, Sequence[str]], Truth]
-Leaf = Callable[[Compare], Term]
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 TEXTS = ("string", "char", "varchar")
 TIMES = ("date", "timestamp")
-OPERATORS: dict[Op, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-FLIPPED: dict[Op, Op] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_EQUALITIES = ("=", "<>", "!=")
+_EQUALITIES = ("=", "!=")
 _TYPES_REFUSED = "Filtering is supported only on partition keys of type string"
+
+
+class _Partition(NamedTuple):
+    name: str
+    values: Sequence[bytes]
+
+
+Term = Callable[[_Partition], bool]
 
 
 class _Other(Exception):
     """The database cannot compare this: the second way."""
+
+
+def parsed(text: str) -> Node:
+    """The tree of a filter. MetaException for what is none."""
+    try:
+        return language.parse(text)
+    except language.Refused as refusal:
+        raise meta(str(refusal)) from None
 
 
 def selects(text: str, keys: Sequence[Struct]) -> Selects:
@@ -55,29 +57,20 @@ def selects(text: str, keys: Sequence[Struct]) -> Selects:
     all. MetaException for what is no filter."""
     if not text:
         return lambda name, values: True
-    node = parse(text)
+    node = parsed(text)
+    compared = _Compared(keys)
     try:
-        return _predicate(compiled(node, _Compared(keys).in_sql))
+        holds = compiled(node, compared.in_sql)
     except _Other:
-        return _predicate(compiled(node, _Compared(keys).as_text))
+        compared = _Compared(keys)
+        holds = compiled(node, compared.as_text)
 
+    def chosen(name: str, values: Sequence[str] | None) -> bool:
+        stored = [value.encode() for value in (partition_values(name) if values is None else values)]
+        compared.check(stored)
+        return holds(_Partition(name, stored))
 
-def _predicate(term: Term) -> Selects:
-    return lambda name, values: term(name, partition_values(name) if values is None else values) is True
-
-
-def compiled(node: Node, leaf: Leaf) -> Term:
-    """What a tree means, if `leaf` says what a comparison means."""
-    if isinstance(node, Compare):
-        return leaf(node)
-    terms = [compiled(each, leaf) for each in node.terms]
-    decisive = not node.every
-
-    def joined(name: str, values: Sequence[str]) -> Truth:
-        found = [term(name, values) for term in terms]
-        return decisive if decisive in found else None if None in found else not decisive
-
-    return joined
+    return chosen
 
 
 class _Compared:
@@ -85,6 +78,15 @@ class _Compared:
 
     def __init__(self, keys: Sequence[Struct]) -> None:
         self._keys = keys
+        self._numbers: set[int] = set()  # whose values are cast
+
+    def check(self, values: Sequence[bytes]) -> None:
+        """Where the database's cast fails, the second way refuses the key: MetaException."""
+        for at in self._numbers:
+            try:
+                int(0 if values[at] == DEFAULT_PARTITION else values[at])
+            except ValueError:
+                raise meta(_TYPES_REFUSED) from None
 
     def _position(self, key: str) -> tuple[int, str, str]:
         """Of a key: where, its name as it is in partitions' names, its type without what is in parentheses."""
@@ -99,35 +101,27 @@ class _Compared:
             at, key, kind = self._position(node.key)
         except KeyError:
             raise _Other from None
-        value = node.value
-        named = value == DEFAULT_PARTITION
-        read: Callable[[str], Any] = _as_stored
-        wanted: Any = value
-        if kind in INTEGERS and isinstance(value, int):
-            read = _number
-        elif kind in TIMES and isinstance(value, str) and (moment := _moment(kind, value)) is not None:
-            read, wanted = _reader(kind), moment
-        elif not (isinstance(value, str) and (kind in TEXTS or (named and kind in INTEGERS + TIMES))):
+        op, text, number = node.op, node.value.text, node.value.kind == "integer"
+        named = text == DEFAULT_PARTITION.decode()
+        if kind in INTEGERS and number and op != "like":
+            self._numbers.add(at)
+            compare = of_numbers(at, op, int(text))
+        elif kind in TIMES and not number and (wanted := moment(kind, text)) is not None and op != "like":
+            compare = of_moments(at, op, kind, wanted)
+        elif number or not (kind in TEXTS or (named and kind in INTEGERS + TIMES)):
             raise _Other
-        if node.op == "like":
-            if node.flipped or read is not _as_stored:
+        elif op == "like":
+            if node.flipped:
                 raise _Other
-            matches = like(str(value)).fullmatch
-            return lambda name, values: matches(values[at]) is not None
-        compare = _comparison(node)
-        wanted = wanted.encode() if read is _as_stored else wanted
-        in_name = self._in_name(at, key, kind, str(value)) if node.op in _EQUALITIES and value != "" else None
-        equal = node.op == "="
+            compare = of_pattern(at, like(text))
+        else:
+            compare = of_bytes(at, op, text.encode())
+        if op not in _EQUALITIES or not text:
+            return lambda partition: compare(partition.values)
+        in_name, equal = self._in_name(at, key, kind, text), op == "="
+        return lambda partition: compare(partition.values) and in_name(partition.name) is equal
 
-        def holds(name: str, values: Sequence[str]) -> Truth:
-            found = read(values[at])
-            if found is None:
-                return None if in_name is None or in_name(name) is equal else False
-            return compare(found, wanted) and (in_name is None or in_name(name) is equal)
-
-        return holds
-
-    def _in_name(self, at: int, key: str, kind: str, value: str) -> Predicate:
+    def _in_name(self, at: int, key: str, kind: str, value: str) -> Callable[[str], bool]:
         """Whether a name has `key=value`."""
         part = f"{escape(key)}={escape(value)}" + ("%" if kind == "date" else "")
         if len(self._keys) == 1:
@@ -145,52 +139,12 @@ class _Compared:
             at, key, kind = self._position(node.key)
         except KeyError:
             raise meta(f"Specified key <{node.key}> is not a partitioning key for the table") from None
-        if kind not in (*TEXTS, *TIMES) or not isinstance(node.value, str):
+        if kind not in (*TEXTS, *TIMES) or node.value.kind == "integer":
             raise meta(_TYPES_REFUSED)
-        if node.op == "like":
-            if node.flipped:
-                raise meta(f"Value should be on the RHS for LIKE operator : Key <{node.key}>")
-            wild = like(node.value).fullmatch
-            return lambda name, values: wild(values[at]) is not None
-        if node.op in _EQUALITIES and not node.value:
+        if node.op == "like" and node.flipped:
+            raise meta(f"Value should be on the RHS for LIKE operator : Key <{node.key}>")
+        if node.op in _EQUALITIES and not node.value.text:
             raise meta(f"Partition spec is incorrect. {{{key}=}}")
-        compare, wanted = _comparison(node), node.value.encode()
-        return lambda name, values: compare(values[at].encode(), wanted)
-
-
-def _comparison(node: Compare) -> Callable[[Any, Any], bool]:
-    return OPERATORS[FLIPPED.get(node.op, node.op) if node.flipped else node.op]
-
-
-def _as_stored(value: str) -> Any:
-    return value.encode()
-
-
-def _number(value: str) -> Any:
-    if value == DEFAULT_PARTITION:
-        return None
-    try:
-        return int(value)
-    except ValueError:
-        raise meta(_TYPES_REFUSED) from None  # the database's cast fails, and the second way refuses the key
-
-
-def _reader(kind: str) -> Callable[[str], Any]:
-    return lambda value: None if value == DEFAULT_PARTITION else _moment(kind, value)
-
-
-def _moment(kind: str, text: str) -> date | datetime | None:
-    """A date or a timestamp; None for a text that is none."""
-    try:
-        if kind == "date":
-            return date.fromisoformat(text)
-        return datetime.strptime(text, "%Y-%m-%d %H:%M:%S")
-    except ValueError:
-        return None
-
-
-def like(pattern: str) -> re.Pattern[str]:
-    """A pattern of SQL: `%` any run, `_` one character, a backslash before what is itself."""
-    pieces = re.findall(r"\\.|.", pattern, re.DOTALL)
-    parts = ({"%": ".*", "_": "."}.get(piece) or re.escape(piece[-1]) for piece in pieces)
-    return re.compile("".join(parts), re.DOTALL)
+        text = node.value.text
+        compare = of_pattern(at, like(text)) if node.op == "like" else of_bytes(at, node.op, text.encode())
+        return lambda partition: compare(partition.values)

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hms_cache_proxy.embedded.failures import meta
-from hms_cache_proxy.embedded.filter_text import Compare, Node, parse
-from hms_cache_proxy.embedded.partition_filter import FLIPPED, OPERATORS
+from hms_cache_proxy.embedded.partition_filter import parsed
+from hms_cache_proxy.filters.tree import Compare, compiled
+from hms_cache_proxy.filters.values import OPERATORS
 
 PREFIX = "hive_filter_field_"
 _PARAMETERS = PREFIX + "params__"
@@ -45,28 +46,21 @@ def selects(text: str) -> Predicate:
     """A predicate over tables; an empty text selects all. MetaException for what is no filter."""
     if not text:
         return lambda table: True
-    return _compiled(parse(text))
-
-
-def _compiled(node: Node) -> Predicate:
-    if isinstance(node, Compare):
-        return _comparison(node)
-    terms, whole = [_compiled(term) for term in node.terms], all if node.every else any
-    return lambda table: whole(term(table) for term in terms)
+    return compiled(parsed(text), _comparison)
 
 
 def _comparison(node: Compare) -> Predicate:
-    key, text = node.key, str(node.value)
+    key, text = node.key, node.value.text
     like = node.op == "like"
     if key == _LAST_ACCESS:
         if like:
             raise meta("Like is not supported for HIVE_FILTER_FIELD_LAST_ACCESS")
-        if not isinstance(node.value, int):
+        if node.value.kind != "integer":
             raise meta(f"the last access is a number, not {text!r}")
-        number, by_number = node.value, OPERATORS[FLIPPED.get(node.op, node.op) if node.flipped else node.op]
+        number, by_number = int(text), OPERATORS[node.op]
         return lambda table: by_number(table.last_access, number)
     read = _text_of(key)
-    if key.startswith(_PARAMETERS) and node.op not in ("=", "!=", "<>", "like"):
+    if key.startswith(_PARAMETERS) and node.op not in ("=", "!=", "like"):
         raise meta("Only [=, <>, LIKE, !=] are supported operators for HIVE_FILTER_FIELD_PARAMS")
     if like and node.flipped:
         raise meta(f"Value should be on the RHS for LIKE operator : Key <{key}>")
@@ -74,7 +68,7 @@ def _comparison(node: Compare) -> Predicate:
     if like:
         matches = re.compile("".join(_pieces(wanted)), re.DOTALL).fullmatch
         return lambda table: (value := read(table)) is not None and matches(value) is not None
-    holds = OPERATORS[FLIPPED.get(node.op, node.op) if node.flipped else node.op]
+    holds = OPERATORS[node.op]
     return lambda table: (value := read(table)) is not None and holds(value, wanted)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hms_cache_proxy.embedded import filter_text, names, part_groups, part_patterns, partition_filter
+from hms_cache_proxy.embedded import names, part_groups, part_patterns, partition_filter
 from hms_cache_proxy.embedded.call import Call, reads
 from hms_cache_proxy.embedded.failures import Failure, internal, invalid_object, meta, no_such_object
 from hms_cache_proxy.embedded.handlers.statistics import add_to_partitions
@@ -358,7 +358,7 @@ def get_num_partitions_by_filter(call: Call, args: Struct) -> int:
     if database is None or args.tbl_name is None:
         raise meta("The DB and table name cannot be null.")
     if args.filter:
-        filter_text.parse(args.filter)  # before the table is looked for
+        partition_filter.parsed(args.filter)  # before the table is looked for
     row = table_rows.find_table(call, catalog, database, names.fold(args.tbl_name))
     if row is None:
         raise _no_table(catalog, database, args.tbl_name)

@@ -19,19 +19,18 @@ Owner: any process; no state.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from typing import NamedTuple
 
 from hms_cache_proxy.cache import typed
+from hms_cache_proxy.filters.tree import Compare, Node, compiled, keys_of
+from hms_cache_proxy.filters.values import Predicate, Values, of_bytes, of_dates, of_numbers
 
 from . import filter_spans
-from .filter_grammar import Both, Compare, Either, Node, Op, Value, keys_of
 from .filter_spans import Places
 from .key_index import Accepted
 from .part_names import DEFAULT_PARTITION, escape
 
-Values = Sequence[bytes]
-Predicate = Callable[[Values], bool]
 Keys = tuple[tuple[bytes, bytes], ...]
 Index = dict[bytes, tuple[int, bytes]]
 
@@ -40,7 +39,6 @@ _COMPARED = re.compile(rb"tinyint|smallint|int|bigint|date|timestamp")
 """Other types whose keys may be in a filter: any filter on the others is refused."""
 MOST_ENDS = 8
 """Last components that are looked for under each beginning."""
-_BIGINT = 1 << 63
 _RESERVED = frozenset((b"date", b"timestamp"))
 
 
@@ -169,51 +167,39 @@ class Match:
 
     def _compile(self, node: Node, index: Index, unknown: Container[bytes] = ()) -> Predicate:
         """A predicate over the values of the keys in `index`; what is said of `unknown` ones may be true."""
-        if isinstance(node, Both):
-            terms = [self._compile(term, index, unknown) for term in node.terms]
-            return lambda values: all(term(values) for term in terms)
-        if isinstance(node, Either):
-            terms = [self._compile(term, index, unknown) for term in node.terms]
-            return lambda values: any(term(values) for term in terms)
-        if node.key in _RESERVED or (node.key not in index and node.key not in unknown):
-            raise Unsure
-        if node.key not in index:
-            return lambda _: True
-        at, kind = index[node.key]
-        if isinstance(node, Compare):
-            return self._comparison(at, kind, node.op, node.value)
-        low = self._comparison(at, kind, ">=", node.low)
-        high = self._comparison(at, kind, "<=", node.high)
-        if not node.negated:
-            return lambda values: low(values) and high(values)
-        if STRINGS.fullmatch(kind):
-            return lambda values: not (low(values) and high(values))
-        return lambda values: values[at] != DEFAULT_PARTITION and not (low(values) and high(values))
 
-    def _comparison(self, at: int, kind: bytes, op: Op, value: Value) -> Predicate:
-        text = value.text
+        def leaf(node: Compare) -> Predicate:
+            key = node.folded
+            if key in _RESERVED or (key not in index and key not in unknown):
+                raise Unsure
+            if key not in index:
+                return lambda _: True
+            return self._comparison(*index[key], node)
+
+        return compiled(node, leaf)
+
+    def _comparison(self, at: int, kind: bytes, node: Compare) -> Predicate:
+        op, written, text = node.op, node.value.kind, node.value.encoded
         if not text or b"\0" in text:
             raise Unsure
         if self._before_4 and kind != b"string":
             raise Unsure
         if STRINGS.fullmatch(kind):
-            if value.kind != "string":
+            if written != "string":
                 raise Unsure
-            return _of_bytes(at, op, text)
-        if text == DEFAULT_PARTITION and value.kind == "string":
+            return of_bytes(at, op, text)
+        if text == DEFAULT_PARTITION and written == "string":
             if op not in ("=", "!=") or not _COMPARED.fullmatch(kind):
                 raise Unsure
-            return _of_bytes(at, op, text)
-        if kind in typed.INTEGER_TYPES and value.kind == "integer":
-            if not -_BIGINT <= int(text) < _BIGINT:
-                raise Unsure
+            return of_bytes(at, op, text)
+        if kind in typed.INTEGER_TYPES and written == "integer":
             if op == "=":
-                return _of_bytes(at, op, text)
+                return of_bytes(at, op, text)
             self._check(at, typed.INTEGER)
-            return _of_numbers(at, op, int(text))
-        if kind == b"date" and value.kind in ("string", "date") and text != DEFAULT_PARTITION and typed.is_date(text):
+            return of_numbers(at, op, int(text))
+        if kind == b"date" and written in ("string", "date") and text != DEFAULT_PARTITION and typed.is_date(text):
             self._check(at, typed.DATE)
-            return _of_dates(at, op, text)
+            return of_dates(at, op, text)
         raise Unsure
 
     def _check(self, at: int, kind: bytes) -> None:
@@ -231,33 +217,3 @@ def unescaped(value: bytes) -> bytes:
     if escape(plain) != value:
         raise Unsure
     return plain
-
-
-def _of_bytes(at: int, op: Op, text: bytes) -> Predicate:
-    predicates: dict[Op, Predicate] = {
-        "=": lambda values: values[at] == text,
-        "!=": lambda values: values[at] != text,
-        "<": lambda values: values[at] < text,
-        "<=": lambda values: values[at] <= text,
-        ">": lambda values: values[at] > text,
-        ">=": lambda values: values[at] >= text,
-    }
-    return predicates[op]
-
-
-def _of_numbers(at: int, op: Op, number: int) -> Predicate:
-    predicates: dict[Op, Callable[[int], bool]] = {
-        "=": lambda value: value == number,
-        "!=": lambda value: value != number,
-        "<": lambda value: value < number,
-        "<=": lambda value: value <= number,
-        ">": lambda value: value > number,
-        ">=": lambda value: value >= number,
-    }
-    holds = predicates[op]
-    return lambda values: values[at] != DEFAULT_PARTITION and holds(int(values[at]))
-
-
-def _of_dates(at: int, op: Op, text: bytes) -> Predicate:
-    compare = _of_bytes(at, op, text)
-    return lambda values: values[at] != DEFAULT_PARTITION and compare(values)

@@ -17,7 +17,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
-from .filter_grammar import Between, Both, Compare, Node, Value
+from hms_cache_proxy.filters.tree import Compare, Literal, Node
+
 from .filter_numbers import first_number
 from .part_names import DEFAULT_PARTITION, escape
 
@@ -97,11 +98,9 @@ def places(node: Node, key: bytes, *, last: bool, bytewise: bool, integer: bool)
 def exact(node: Node, key: bytes) -> list[bytes] | None:
     """Every value that a key can have where the filter holds; None if it does not say."""
     if isinstance(node, Compare):
-        return [node.value.text] if node.key == key and node.op == "=" else None
-    if isinstance(node, Between):
-        return None
+        return [node.value.encoded] if node.op == "=" and node.folded == key else None
     found = [exact(term, key) for term in node.terms]
-    if isinstance(node, Both):
+    if node.every:
         return min((values for values in found if values is not None), key=len, default=None)
     if any(values is None for values in found):
         return None
@@ -129,25 +128,22 @@ def between(node: Node, key: bytes, *, last: bool) -> list[Span] | None:
     return _merged(spans)
 
 
-def _text(value: Value) -> bytes | None:
-    return value.text
+def _text(value: Literal) -> bytes | None:
+    return value.encoded
 
 
-def _number(value: Value) -> int | None:
+def _number(value: Literal) -> int | None:
     return int(value.text) if value.kind == "integer" else None
 
 
-def _intervals(node: Node, key: bytes, read: Callable[[Value], Bound | None]) -> list[Interval[Bound]] | None:
+def _intervals(node: Node, key: bytes, read: Callable[[Literal], Bound | None]) -> list[Interval[Bound]] | None:
     if isinstance(node, Compare):
         bound = read(node.value)
-        if node.key != key or bound is None or node.op == "!=":
+        if node.folded != key or bound is None or node.op == "!=":
             return None
         return [(None if node.op[0] == "<" else bound, None if node.op[0] == ">" else bound)]
-    if isinstance(node, Between):
-        low, high = read(node.low), read(node.high)
-        return None if node.negated or node.key != key or low is None or high is None else [(low, high)]
     found = [_intervals(term, key, read) for term in node.terms]
-    if not isinstance(node, Both):
+    if not node.every:
         if any(some is None for some in found):
             return None
         return [interval for some in found for interval in some or ()]

@@ -15,6 +15,7 @@ from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.segments import Variant
 from hms_cache_proxy.cache.walk import NameWalk
 from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.filters.tree import Node, comparisons
 from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire.spec import Struct
 
@@ -33,7 +34,7 @@ from .base import (
     unless,
     utf8,
 )
-from .filter_grammar import LikeFilter, Node, literals, parse
+from .filter_declined import LikeFilter, tree_of
 from .filter_match import Match, Unsure
 from .filter_walk import (
     MOVES,
@@ -57,7 +58,7 @@ JOINED_IN_TURN = 200
 _LATER = (b"`", b"==")
 """Words that are not known before Hive 4."""
 
-_parsed = lru_cache(maxsize=512)(parse)
+_parsed = lru_cache(maxsize=512)(tree_of)
 
 Frame = Callable[[TableEntry, int], tuple[bytes, bytes]]
 """What stands before and after so many partitions of a table in a result."""
@@ -174,7 +175,7 @@ def _no_table(context: Context, database: Database, table: bytes | None) -> Body
 
 def _names(context: Context, entry: TableEntry, walk: NameWalk, node: Node, limit: int | None, search: Search) -> Names:
     context.ordered()
-    context.comparable(*literals(node))
+    context.comparable(*(each.value.encoded for each in comparisons(node)))
     try:
         stored = partial(_stored_values, context, entry)
         match = Match(node, entry.partition_keys, entry.typed, stored, before_4=context.before_4)

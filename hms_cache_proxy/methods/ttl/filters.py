@@ -16,6 +16,7 @@ from typing import Any
 
 from hms_cache_proxy.cache.ttl import Kind
 from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.filters.tree import Node, comparisons, keys_of
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 
@@ -24,7 +25,7 @@ from ..decision import Ask
 from ..held import reply_header, returned_at
 from ..readers import filter_spans
 from ..readers.base import success_structs
-from ..readers.filter_grammar import Between, Compare, LikeFilter, Node, keys_of, parse
+from ..readers.filter_declined import LikeFilter, tree_of
 from ..readers.filter_match import Match, Unsure
 from ..readers.part_names import DEFAULT_PARTITION, split_name
 from .looking import HOLD_BYTES, Conversation, Due, Look, question
@@ -200,7 +201,7 @@ def by_filter(look: Look, header: Header, args: Any, arguments: bytes) -> ByFilt
     if b"==" in args.filter or b"`" in args.filter:
         return None  # Hive 3.1 and 2.3 do not know them
     try:
-        node = parse(args.filter)
+        node = tree_of(args.filter)
     except LikeFilter:
         return None
     entry = look.peek(Kind.TABLE, table_key(look, table))
@@ -230,14 +231,7 @@ def _string_keys(table: bytes) -> list[bytes] | None:
 
 def _ordered(node: Node) -> Iterator[tuple[bytes, bytes]]:
     """Keys that are compared by order, each with the shape of what it is compared with."""
-    if isinstance(node, Compare):
-        if node.op not in ("=", "!="):
-            yield node.key, _shape(node.value.text)
-    elif isinstance(node, Between):
-        yield from ((node.key, _shape(value.text)) for value in (node.low, node.high))
-    else:
-        for term in node.terms:
-            yield from _ordered(term)
+    return ((each.folded, _shape(each.value.encoded)) for each in comparisons(node) if each.op not in ("=", "!="))
 
 
 def _shape(text: bytes) -> bytes:

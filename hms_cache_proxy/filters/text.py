@@ -1,6 +1,7 @@
 """The filter language of Hive: text to a tree, and what is no filter refused in the words of Hive's parser.
 
-Job: `parse(text)`, of filters of partitions and of tables alike. Must not know: keys, types, rows.
+Job: `parse(text)`, of filters of partitions and of tables alike; `read(words)`, which also says where the filter ends.
+Must not know: keys, types, rows.
 
 What follows a whole filter is ignored, as Hive does. Its parser, made by ANTLR, complains in three ways. Where a choice
 between rules needs more than a word to be made (all that begins with `(`, and a name before its operator), an error
@@ -14,73 +15,66 @@ Owner: any thread; no state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import TypeVar
 
-from hms_cache_proxy.embedded.failures import meta
-from hms_cache_proxy.embedded.filter_times import complaint
-from hms_cache_proxy.embedded.filter_words import CONSTANTS, END, NAMES, OPERATORS, Word, shown, words
+from .times import complaint
+from .tree import Compare, Joined, Literal, Node, Op, joined
+from .words import CONSTANTS, END, NAMES, OPERATORS, Word, shown, words
 
-Op = Literal["=", "<>", "!=", "<", "<=", ">", ">=", "like", "<=>"]
+_PARSING = "Error parsing partition filter: "
 _LONG = 1 << 63
+_MOST_DIGITS = 20
+"""More than a number of 64 bits has: what follows does not make it smaller."""
 _TRUTHS = frozenset(["TRUE", "FALSE"])
 _FIRST = CONSTANTS | NAMES | {"("}
 _AFTER = frozenset(["AND", "OR", END])
-_OPS: dict[str, Op] = {"EQ": "=", "<>": "<>", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "LIKE": "like"}
-_OPS["<=>"] = "<=>"  # a word of the language that means nothing
-_INVERSE: dict[Op, Op] = {"=": "!=", "<>": "=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<", "<=>": "<=>"}
+_AFTER_NAME = OPERATORS | {"NOT", "BETWEEN"}
+_OPS: dict[str, Op] = {"EQ": "=", "<>": "!=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "LIKE": "like"}
+_OPS["<=>"] = "="  # a word of the language that is refused afterwards
+_FLIPPED: dict[Op, Op] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_INVERSE: dict[Op, Op] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
-    """A key and a literal, a text or a number; `flipped`: the literal is written first."""
-
-    key: str
-    op: Op
-    value: str | int
-    flipped: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """All of these, or one of them."""
-
-    terms: tuple[Node, ...]
-    every: bool
-
-
-Node = Compare | Joined
+class Refused(Exception):
+    """This is no filter; the message is that of Hive's MetaException."""
 
 
 def parse(text: str) -> Node:
-    """The tree of a filter. MetaException for what is none."""
-    parser = _Parser(words(text))
+    """The tree of a filter. Refused for what is none."""
+    return read(words(text))[0]
+
+
+def read(given: list[Word]) -> tuple[Node, int]:
+    """The tree of the filter that these words begin with, and how many of them it is. Refused for what is none."""
+    parser = _Parser(given)
     node = parser.either()
     if parser.wrong:
-        raise parser.wrong[0]
-    return node
-
-
-def _joined(terms: list[Node], *, every: bool) -> Node:
-    return terms[0] if len(terms) == 1 else Joined(tuple(terms), every)
+        raise Refused(parser.wrong[0])
+    return node, parser.at
 
 
 class _Parser:
     def __init__(self, given: list[Word]) -> None:
         self._words = given
-        self._at = 0
+        self._kinds = [word.kind for word in given]
+        self._kinds += [END]  # one word is looked ahead
+        self.at = 0
+        self._depth = 0  # of parentheses
         self._choice: int | None = None  # the word where the choice began that is not made yet
+        self._choice_depth = 0
+        self._several = False  # whether AND or OR stood in what `either` has read last
         self._more: frozenset[str] = frozenset()  # what might have gone on before the word that comes
-        self.wrong: list[Exception] = []  # with a text that is a filter
+        self.wrong: list[str] = []  # with a text that is a filter
 
     # -- words ---------------------------------------------------------------------------------------------------
     def _kind(self, ahead: int = 0) -> str:
-        return self._words[min(self._at + ahead, len(self._words) - 1)].kind
+        return self._kinds[self.at + ahead]
 
     def _take(self) -> Word:
-        word = self._words[self._at]
-        self._at = min(self._at + 1, len(self._words) - 1)
+        word = self._words[self.at]
+        if word.kind != END:
+            self.at += 1
         return word
 
     def _want(self, kinds: Iterable[str], then: Iterable[str] = ()) -> Word:
@@ -95,12 +89,12 @@ class _Parser:
             raise self._wrong(kinds)
         self._more = frozenset()
 
-    def _wrong(self, kinds: Iterable[str], then: Iterable[str] = (), more: frozenset[str] = frozenset()) -> Exception:
+    def _wrong(self, kinds: Iterable[str], then: Iterable[str] = (), more: frozenset[str] = frozenset()) -> Refused:
         if self._choice is not None:
-            passed = self._words[self._choice : self._at + 1]
+            passed = self._words[self._choice : self.at + 1]
             text = "".join(word.text for word in passed if word.kind != END or len(passed) == 1)
             return _refused(f"no viable alternative at input {_quoted(text)}")
-        found = _quoted(self._words[self._at].text)
+        found = _quoted(self._words[self.at].text)
         if self._kind(1) in kinds:
             return _refused(f"extraneous input {found} expecting {shown(kinds)}")
         if self._kind() in then:
@@ -110,24 +104,28 @@ class _Parser:
     def _choosing(self, made: bool) -> bool:
         """Begin a choice here unless one is under way; True if this one is to be made."""
         if self._choice is None and not made:
-            self._choice = self._at
+            self._choice, self._choice_depth = self.at, self._depth
             return True
         return False
 
     # -- rules ---------------------------------------------------------------------------------------------------
     def either(self) -> Node:
-        terms = [self._both()]
+        """One of some; the whole filter."""
+        first, several = self._both()
+        terms = [first]
         while self._kind() == "OR":
+            several = True
             self._take()
-            terms.append(self._both())
-        return _joined(terms, every=False)
+            terms.append(self._both()[0])
+        self._several = several
+        return joined(terms, every=False)
 
-    def _both(self) -> Node:
+    def _both(self) -> tuple[Node, bool]:
         terms = [self._term()]
         while self._kind() == "AND":
             self._take()
             terms.append(self._term())
-        return _joined(terms, every=True)
+        return joined(terms, every=True), len(terms) > 1
 
     def _term(self) -> Node:
         self._either_of(_FIRST)
@@ -136,24 +134,25 @@ class _Parser:
         if self._kind() in NAMES:
             return self._of_name()
         value = self._constant(OPERATORS)
-        op = self._operator(NAMES)
-        return self._comparison(Compare(self._name(), op, value, flipped=True))
+        sign = self._want(OPERATORS, NAMES).kind
+        return self._comparison(self._name(), sign, value, flipped=True)
 
-    def _comparison(self, node: Compare) -> Node:
-        if node.op == "<=>":
-            self.wrong.append(meta("Error parsing partition filter: Unsupported comparison operator: <=>"))
-        return node
+    def _comparison(self, key: str, sign: str, value: Literal, *, flipped: bool = False) -> Compare:
+        op = _OPS[sign]
+        if sign == "<=>":
+            self.wrong.append(f"{_PARSING}Unsupported comparison operator: <=>")
+        return Compare(key, _FLIPPED.get(op, op) if flipped else op, value, flipped)
 
     def _of_name(self) -> Node:
         chosen = self._choosing(made=False)
         key = self._name()
-        if self._kind() not in OPERATORS | {"NOT", "BETWEEN"}:
-            raise self._wrong(OPERATORS | {"NOT", "BETWEEN"})
+        if self._kind() not in _AFTER_NAME:
+            raise self._wrong(_AFTER_NAME)
         if chosen:
             self._choice = None
         if self._kind() in OPERATORS:
-            op = self._operator(CONSTANTS)
-            return self._comparison(Compare(key, op, self._constant(_AFTER)))
+            sign = self._want(OPERATORS, CONSTANTS).kind
+            return self._comparison(key, sign, self._constant(_AFTER))
         negated = self._negated({"BETWEEN"})
         self._want({"BETWEEN"}, CONSTANTS)
         low = self._constant({"AND"})
@@ -172,8 +171,10 @@ class _Parser:
             node = self._of_list()
             alone = True
         else:
+            self._depth += 1
             node = self.either()
-            alone = not self._several_terms(node)
+            self._depth -= 1
+            alone = not self._several
             self._want({")"})
             if chosen and self._kind() == "IS" and not alone:
                 self._choice = None
@@ -184,18 +185,6 @@ class _Parser:
             self._choice = None
         return node
 
-    def _several_terms(self, node: Node) -> bool:
-        """Whether AND or OR stood between these parentheses, outside of others and of BETWEEN."""
-        depth = 0
-        between = 0
-        for word in reversed(self._words[: self._at]):
-            depth += (word.kind == ")") - (word.kind == "(")
-            if depth < 0:
-                break
-            if depth == 0:
-                between += (word.kind in ("AND", "OR")) - (word.kind == "BETWEEN")
-        return between > 0
-
     def _of_list(self) -> Node:
         """`k) IN (1, 2)`, the parenthesis before it taken."""
         key = self._name()
@@ -205,18 +194,9 @@ class _Parser:
         self._want({"("})
         values = self._sequence(lambda: self._constant({",", ")"}))
         self._want({")"}, {"IS", *_AFTER})
-        if self._kind() == "IS":
-            self._choice = None if self._choice is not None and self._outermost() else self._choice
+        if self._kind() == "IS" and self._depth - self._choice_depth <= 1:
+            self._choice = None  # it began with this parenthesis, or with the one around it
         return _in(key, values, negated)
-
-    def _outermost(self) -> bool:
-        """Whether the choice under way began with the parenthesis that was closed last."""
-        depth = 0
-        for at in range(self._at - 1, -1, -1):
-            depth += (self._words[at].kind == ")") - (self._words[at].kind == "(")
-            if depth == -1 or (depth == 0 and at == self._choice):
-                return at == self._choice
-        return False
 
     def _of_several(self) -> Node:
         """`STRUCT(a, b)) IN (STRUCT(1, 2), STRUCT(3, 4))`, two of them as Hive has it."""
@@ -235,15 +215,16 @@ class _Parser:
         terms: list[Node] = []
         for row in rows:
             if len(row) != len(keys):
-                told = f"Struct key [{', '.join(keys)}] and value [{', '.join(map(str, row))}] sizes do not match."
-                self.wrong.append(meta(f"Error parsing partition filter: {told}"))
+                shown_row = ", ".join(value.text for value in row)
+                told = f"Struct key [{', '.join(keys)}] and value [{shown_row}] sizes do not match."
+                self.wrong.append(_PARSING + told)
             pairs: list[Node] = [
                 Compare(key, "!=" if negated else "=", value) for key, value in zip(keys, row, strict=False)
             ]
-            terms.append(_joined(pairs, every=not negated))
-        return _joined(terms, every=negated)
+            terms.append(joined(pairs, every=not negated))
+        return joined(terms, every=negated)
 
-    def _struct(self, then: Iterable[str]) -> list[str | int]:
+    def _struct(self, then: Iterable[str]) -> list[Literal]:
         self._either_of({"CONST", "STRUCT"})
         if self._kind() == "CONST":
             self._take()
@@ -278,10 +259,10 @@ class _Parser:
         if isinstance(node, Joined):
             return Joined(tuple(self._inverted(term) for term in node.terms), not node.every)
         if node.op == "like":
-            told = "java.lang.UnsupportedOperationException: LIKE operator inversion is not supported."
-            self.wrong.append(meta(told))
+            self.wrong.append("java.lang.UnsupportedOperationException: LIKE operator inversion is not supported.")
             return node
-        return replace(node, op=_INVERSE[node.op], flipped=False)  # 4.2 forgets which side the literal was on
+        written = _FLIPPED.get(node.op, node.op) if node.flipped else node.op
+        return Compare(node.key, _INVERSE[written], node.value)  # 4.2 forgets which side the literal was on
 
     def _negated(self, then: Iterable[str]) -> bool:
         self._either_of({"NOT", *then})
@@ -299,43 +280,40 @@ class _Parser:
         self._either_of(NAMES)
         return self._take().text
 
-    def _operator(self, then: Iterable[str]) -> Op:
-        return _OPS[self._want(OPERATORS, then).kind]
-
-    def _constant(self, then: Iterable[str]) -> str | int:
+    def _constant(self, then: Iterable[str]) -> Literal:
         self._either_of(CONSTANTS)
         kind = self._kind()
         if kind == "STRING":
-            text = ""
+            text = self._take().text
             while self._kind() == "STRING":
                 text += self._take().text
             self._more = self._more or frozenset(["STRING", *then])
-            return _unquoted(text)
+            return Literal(_unquoted(text), "string")
         if kind in ("DATE", "TIMESTAMP"):
             self._take()
             return self._of_time(kind, _unquoted(self._want({"STRING"}, then).text))
         if kind in ("DATE_VALUE", "TIMESTAMP_VALUE"):
             return self._of_time(kind.removesuffix("_VALUE"), self._take().text)
         sign = self._take().text if kind == "-" else ""
-        digits = sign + self._want({"INTEGER_VALUE"}, then).text
-        number = int(digits)
+        digits = self._want({"INTEGER_VALUE"}, then).text
+        number = int(sign + (digits.lstrip("0")[:_MOST_DIGITS] or "0"))
         if not -_LONG <= number < _LONG:
-            self.wrong.append(meta(f'java.lang.NumberFormatException: For input string: "{digits}"'))
-        return number
+            self.wrong.append(f'java.lang.NumberFormatException: For input string: "{sign}{digits}"')
+        return Literal(str(number), "integer")
 
-    def _of_time(self, kind: str, text: str) -> str:
+    def _of_time(self, kind: str, text: str) -> Literal:
         told = complaint(kind, text)
         if told:
-            self.wrong.append(meta(f"Error parsing partition filter: Text '{text}' could not be parsed{told}"))
-        return text
+            self.wrong.append(f"{_PARSING}Text '{text}' could not be parsed{told}")
+        return Literal(text, "date" if kind == "DATE" else "timestamp")
 
 
-def _in(key: str, values: list[str | int], negated: bool) -> Node:
-    return _joined([Compare(key, "!=" if negated else "=", value) for value in values], every=negated)
+def _in(key: str, values: list[Literal], negated: bool) -> Node:
+    return joined([Compare(key, "!=" if negated else "=", value) for value in values], every=negated)
 
 
-def _refused(text: str) -> Exception:
-    return meta(f"Error parsing partition filter: lexer error: {text}")
+def _refused(text: str) -> Refused:
+    return Refused(f"{_PARSING}lexer error: {text}")
 
 
 def _quoted(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 KINDS = (
     "( ) , AND OR NOT BETWEEN IN STRUCT CONST - DATE TIMESTAMP IS TRUE FALSE EQ <=> <> != < <= > >= LIKE"
@@ -38,24 +38,31 @@ _WORD = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word: its kind, and as it is written."""
+class Word(NamedTuple):
+    """A word: its kind, as it is written, and where it begins in the filter."""
 
     kind: str
     text: str
+    at: int
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+        return self.at + len(self.text)
 
 
 def words(text: str) -> list[Word]:
     """The words of a filter, END last."""
     found = []
     for match in _WORD.finditer(text):
-        group, written = str(match.lastgroup), match.group()
+        group, written = match.lastgroup, match[0]
         if group == "name":
-            found.append(Word(_kind(written), written))
-        elif group != "blank":
-            found.append(Word(written if group == "sign" else group, written))
-    found.append(Word(END, END))
+            found.append(Word(_kind(written), written, match.start()))
+        elif group == "sign":
+            found.append(Word(written, written, match.start()))
+        elif group is not None and group != "blank":
+            found.append(Word(group, written, match.start()))
+    found.append(Word(END, END, len(text)))
     return found
 
 
@@ -63,7 +70,7 @@ def _kind(written: str) -> str:
     folded = written.upper()
     if folded in KEYWORDS:
         return folded
-    return "INTEGER_VALUE" if re.fullmatch("[0-9]+", written) else "IDENTIFIER"
+    return "INTEGER_VALUE" if written.isdecimal() else "IDENTIFIER"
 
 
 def shown(kinds: Iterable[str]) -> str:
