@@ -12,6 +12,7 @@ EVALUATED = [
     b"a = 1", b"a = -1", b"a = 0", b"a = 9223372036854775807", b"a = 2024-01-01", b"2024-01-01 < a and b = ''",
     b"a = 'x'or`b`=\"y\"", b"a not between 1 and-3", "a = 'ü'".encode(), b"`values` = 1", b"values1 = 1", b"a\t=\r\n1",
     b"(" * MAX_DEPTH + b"a = 1" + b")" * MAX_DEPTH, b"a = 1".ljust(MAX_FILTER_BYTES), b"`and` = 1", b"`1` = 1",
+    b"A = 1", b"A NOT BETWEEN 1 AND 2 oR B = 1",
 ]  # fmt: skip
 DECLINED = [
     b"", b"a", b"a = ", b"a = 1 b", b"a = 1;", b"a <=> 1", b"not a = 1",

@@ -78,7 +78,9 @@ def _evaluated(found: list[Word]) -> bool:
             return False
         if word.kind == "STRING" and following.kind == "STRING":
             return False
-        if word.kind == "-" and (following.text == "0" or following.at != word.end):
+        if word.kind == "-" and (
+            following.kind != "INTEGER_VALUE" or following.text == "0" or following.at != word.end
+        ):
             return False
         if word.kind == "DATE_VALUE" and following.at == word.end and following.kind in KEYWORDS | NAMES:
             return False
