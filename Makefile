@@ -54,7 +54,7 @@ install: $(TEST) servers ## Create .venv with the package and what make test nee
 
 install-all: $(TEST_ALL) servers-all ## The same for make test-all
 
-constraints: ## Write constraints.txt anew: the newest versions that pyproject.toml allows
+constraints: ## Rewrite constraints.txt: the newest versions that pyproject.toml allows
 	rm -rf .venv-constraints
 	.ci/prepare .venv-constraints program
 	.venv-constraints/bin/python -m pip install -q -e '.[test-all]'
@@ -101,7 +101,7 @@ newest: ## The newest versions of everything, in .venv-newest: quick, and tests 
 	$(MAKE) VENV=.venv-newest CONSTRAINTS= install quick
 	.venv-newest/bin/python -m pytest --tier test $(PYTEST_ARGS) $(NEWEST)
 
-docs: $(TEST) ## Write the generated parts of docs/ anew, from the code and from docs/figures/
+docs: $(TEST) ## Write the generated parts of docs/ again, from the code and from docs/figures/
 	$(PYTHON) docs/build.py
 
 clean: ## Remove what was built or installed here, the test bed's downloads too

@@ -1,4 +1,4 @@
-"""Write docs/figures/benchmarks.json and docs/benchmarks.png from one run, and the pages anew from the figures.
+"""Write docs/figures/benchmarks.json and docs/benchmarks.png from one run, and rebuild the pages from the figures.
 
 Must not know: how a page shows them (docs/benchmark_page.py).
 """

@@ -1,4 +1,4 @@
-"""`make docs`: writes the reference tables of docs/*.md anew from the code that they describe, and figures from
+"""`make docs`: rewrites the reference tables of docs/*.md from the code that they describe, and figures from
 docs/figures/ (pages.py).
 
 Job: what stands between `<!-- begin NAME -->` and `<!-- end NAME -->` in a page is generated; the rest is written by
@@ -22,7 +22,7 @@ from hms_cache_proxy.doctor.database import MYSQL, grant_script
 from hms_cache_proxy.embedded.handlers import FAMILIES
 from hms_cache_proxy.embedded.handlers import METHODS as SERVED
 from hms_cache_proxy.embedded.schema import VERSION as EMBEDDED_VERSION
-from hms_cache_proxy.methods.table import METHODS, Kind, Method
+from hms_cache_proxy.methods.table import METHODS, Method, MethodKind
 from hms_cache_proxy.metrics import TABLE
 from hms_cache_proxy.recording.allowed import ALLOWED
 from hms_cache_proxy.wire import facts
@@ -67,13 +67,13 @@ def methods_table() -> str:
             "The metastore's own reply may be kept and given again",
             lambda m: not m.reads and m.learn,
         ),
-        ("Reads that are always relayed", lambda m: m.kind is Kind.READ and not m.reads and not m.learn),
-        ("Writes", lambda m: m.kind is Kind.WRITE),
-        ("Locks", lambda m: m.kind is Kind.LOCK),
-        ("Transactions", lambda m: m.kind is Kind.TRANSACTION),
-        ("Calls about the session", lambda m: m.kind is Kind.SESSION),
-        ("The notification log", lambda m: m.kind is Kind.EVENTS),
-        ("Calls that concern no object", lambda m: m.kind is Kind.NEUTRAL),
+        ("Reads that are always relayed", lambda m: m.kind is MethodKind.READ and not m.reads and not m.learn),
+        ("Writes", lambda m: m.kind is MethodKind.WRITE),
+        ("Locks", lambda m: m.kind is MethodKind.LOCK),
+        ("Transactions", lambda m: m.kind is MethodKind.TRANSACTION),
+        ("Calls about the session", lambda m: m.kind is MethodKind.SESSION),
+        ("The notification log", lambda m: m.kind is MethodKind.EVENTS),
+        ("Calls that concern no object", lambda m: m.kind is MethodKind.NEUTRAL),
     ]
     text = []
     for title, belongs in sections:

@@ -141,4 +141,3 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
 
 
 PARTS: Final[dict[str, Callable[[], str]]] = dict(_parts())
-

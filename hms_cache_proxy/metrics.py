@@ -236,7 +236,7 @@ def _histogram(name: str, registry: CollectorRegistry, bounds: tuple[float, ...]
     return Histogram(name, metric.help, metric.labels, registry=registry, buckets=bounds)
 
 
-class Slot:
+class CallCounts:
     """The running counts of one (method, outcome, reason); `observe` is the hot path.
 
     Where 0.2 us matter, a call below the first bound is counted by `quick` and `quick_ns`, which are plain integers.
@@ -271,7 +271,7 @@ class WorkerMetrics:
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()
-        self._slots: dict[tuple[str, str, str], Slot] = {}
+        self._slots: dict[tuple[str, str, str], CallCounts] = {}
         self._flushed: dict[tuple[str, str, str], tuple[list[int], float]] = {}
         self._requests = _counter("hms_proxy_requests_total", registry)
         self._seconds = _histogram("hms_proxy_request_seconds", registry, BOUNDS)
@@ -296,12 +296,12 @@ class WorkerMetrics:
         self._ttl_bytes = _gauge("hms_proxy_ttl_bytes", registry, "mostrecent")
         self._looked_up: dict[tuple[str, str], int] = {}
 
-    def slot(self, method: str, outcome: Outcome, reason: str = "") -> Slot:
+    def slot(self, method: str, outcome: Outcome, reason: str = "") -> CallCounts:
         """The one slot of these labels; keep it where the path is hot."""
         key = (method, outcome, reason)
         slot = self._slots.get(key)
         if slot is None:
-            slot = self._slots[key] = Slot()
+            slot = self._slots[key] = CallCounts()
         return slot
 
     def refused_transport(self, transport: str) -> None:

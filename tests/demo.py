@@ -1,4 +1,4 @@
-"""`make run`: the proxy before a metastore with a little data, until Ctrl-C.
+"""`make run`: the proxy in front of a metastore with a little data, until Ctrl-C.
 
 Job: start the real `hms-cache-proxy serve`, put one partitioned table in, print how to use it. With the embedded
 metastore (the default; its database and tables stay in ./hms-cache-proxy-data), or `--hive`: a Hive 4 metastore on
@@ -88,7 +88,7 @@ def main() -> int:
 
 
 def _embedded() -> Before:
-    kept = f"  its database and tables     {DATA_DIR.resolve()}   (they stay; remove it to begin anew)\n"
+    kept = f"  its database and tables     {DATA_DIR.resolve()}   (they stay; remove it to start over)\n"
     return Before(["--embedded"], {}, DATA_DIR, "an embedded metastore", kept)
 
 

@@ -142,7 +142,7 @@ FAULTS: Final = (
         "status/flush.py",
         "            self._fences.ticket(names)\n",
         "",
-        "a flush waits for the next step of the follower, which does not read the objects anew",
+        "a flush waits for the next step of the follower, which does not read the objects again",
         ("tests/ops/test_http.py", "tests/ops/test_cli.py"),
     ),
     Fault(

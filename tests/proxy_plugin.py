@@ -1,4 +1,4 @@
-"""Fixture of the whole product: `new_proxy(metastore, ...)` starts a proxy before a metastore of the test bed."""
+"""Fixture of the whole product: `new_proxy(metastore, ...)` starts a proxy in front of a metastore of the test bed."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from hms_cache_proxy.store.protocol import DatabaseKey, Statistics
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedTable:
     """A table in a listing; `reason` says why it is not loaded."""
 
     table_id: int
@@ -65,7 +65,7 @@ class Inventory:
         entry = None if self._snapshot is None else self._snapshot.table(*key)
         return None if isinstance(entry, Absent) else entry
 
-    def tables(self, catalog: bytes, database: bytes) -> dict[bytes, Listed]:
+    def tables(self, catalog: bytes, database: bytes) -> dict[bytes, ListedTable]:
         """The tables that are listed in a database, by name."""
         if self._snapshot is None:
             return {}
@@ -123,7 +123,7 @@ def _key(name: bytes) -> TableKey:
     return catalog, database, table
 
 
-def _listed(row: bytes) -> Listed:
+def _listed(row: bytes) -> ListedTable:
     table_id, flags, kind = layout.NAME_ROW.unpack_from(row)
     at = layout.NAME_ROW.size + kind
-    return Listed(table_id, row[layout.NAME_ROW.size : at], bool(flags & layout.LOADED), row[at:].decode())
+    return ListedTable(table_id, row[layout.NAME_ROW.size : at], bool(flags & layout.LOADED), row[at:].decode())

@@ -19,7 +19,7 @@ from hms_cache_proxy.cache.segments import END, INDEX_BYTES, Pieces, TableNames,
 from hms_cache_proxy.errors import CacheError
 
 KEPT_JOINERS: Final = 256  # tables whose templates a process keeps resolved
-KEPT_BYTES: Final = 64 << 20  # of resolved templates, over all tables; beyond them a process begins anew
+KEPT_BYTES: Final = 64 << 20  # of resolved templates, over all tables; beyond them a process starts over
 
 _PIECES: Final = 4  # that a partition adds to the list
 _OWN: Final = INDEX_BYTES  # where the row goes on behind its template

@@ -24,7 +24,7 @@ from typing import Final
 
 from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
 from hms_cache_proxy.cache.targets import Target
-from hms_cache_proxy.metrics import Slot
+from hms_cache_proxy.metrics import CallCounts
 
 ENTRY_OVERHEAD_BYTES: Final = 600  # objects around an entry, its place in the dictionary and its targets, roughly
 
@@ -40,7 +40,7 @@ class HitLabel:
     """How a kept reply is served: the beginning of its message, where it is counted, and as what."""
 
     head: bytes
-    counts: Slot
+    counts: CallCounts
     method: str
     reason: str
 

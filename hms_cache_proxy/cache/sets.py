@@ -60,7 +60,7 @@ class SetRow:
         )
 
 
-class Owner(NamedTuple):
+class SetOwner(NamedTuple):
     """What of a table matters to its set. `directory`: what its partitions' locations mostly begin with."""
 
     name: bytes  # cat \0 db \0 table
@@ -70,7 +70,7 @@ class Owner(NamedTuple):
 
 @dataclass(slots=True)
 class Filling:
-    """How far the chunks of a set have come; only in the writer's memory, a restart begins anew."""
+    """How far the chunks of a set have come; only in the writer's memory, a restart starts over."""
 
     typed: bytes
     count: int = 0
@@ -158,7 +158,7 @@ class PartitionSets:
         self._put(table_id, SetRow(0, 0, 0, False, False, reason, row.owner))
         return row.owner
 
-    def replace_all(self, table_id: int, records: list[PartitionRecord], owner: Owner) -> None:
+    def replace_all(self, table_id: int, records: list[PartitionRecord], owner: SetOwner) -> None:
         """Make `records` the complete set."""
         self.fill(table_id, records, owner, first=True, last=True)
 
@@ -166,7 +166,7 @@ class PartitionSets:
         self,
         table_id: int,
         records: list[PartitionRecord],
-        owner: Owner,
+        owner: SetOwner,
         *,
         first: bool,
         last: bool,
@@ -196,7 +196,7 @@ class PartitionSets:
             )
         self._put(table_id, row)
 
-    def change(self, table_id: int, upserts: list[PartitionRecord], deletes: list[bytes], owner: Owner) -> None:
+    def change(self, table_id: int, upserts: list[PartitionRecord], deletes: list[bytes], owner: SetOwner) -> None:
         """Change single partitions in the complete set, and in the part that chunks have loaded so far."""
         row = self._row(table_id)
         filling = self._fillings.get(row.loading)

@@ -10,7 +10,7 @@ CURSOR before CACHE_SEQ. Then, whatever confirmation or lifted fence it saw, it 
 commit that came with it, and a reply kept from before that commit is not taken for valid.
 
 If a writer dies between its commit and its stores, readers go on seeing the older state as a whole: nothing newer is
-confirmed and no fence is lifted. The page is made anew by the supervisor at each start, before any other process.
+confirmed and no fence is lifted. The page is created by the supervisor at each start, before any other process.
 Owner: see each slot. Must not know: what the numbers decide.
 """
 
@@ -73,7 +73,7 @@ class StatePage:
     __slots__ = ("_map", "_words", "path")
 
     def __init__(self, path: Path | str, *, create: bool = False) -> None:
-        """Map the page at `path`; `create` makes it anew, all zero (only while no other process has it)."""
+        """Map the page at `path`; `create` creates it, all zero (only while no other process has it)."""
         self.path = Path(path)
         if create:
             self._create()

@@ -24,7 +24,7 @@ Invariants
   an answer is never older than a reader was promised.
 - Entries and bytes of a kind stay within its bounds; the least recently used go first (`touch` tells, in batches).
 
-An environment lives as long as one run of the proxy: the first process of a start makes it anew (`create`). Owner:
+An environment lives as long as one run of the proxy: the first process of a start creates it (`create`). Owner:
 every worker reads and writes (a commit costs about 20 us), the supervisor flushes.
 """
 
@@ -64,7 +64,7 @@ INVALIDATIONS: Final = 100_000
 """Targets whose invalidation is remembered; beyond that all entries are invalidated at once."""
 
 
-class Kind(IntEnum):
+class EntryKind(IntEnum):
     """What an entry is; each kind has bounds, times and counters of its own."""
 
     DATABASE = 1
@@ -114,7 +114,7 @@ class Found(NamedTuple):
 class Item(NamedTuple):
     """One answer to publish, under its key. Body None: there is no such thing any more, and that is not remembered."""
 
-    kind: Kind
+    kind: EntryKind
     key: bytes
     depends: tuple[Target, ...]
     body: bytes | None
@@ -132,12 +132,12 @@ class Load:
     theirs: tuple[bytes, ...]
 
 
-def bounds_of(section: TtlSection) -> dict[Kind, Bounds]:
+def bounds_of(section: TtlSection) -> dict[EntryKind, Bounds]:
     """The bounds that the settings give each kind."""
-    return {kind: Bounds(*section.bounds(kind.label)) for kind in Kind}
+    return {kind: Bounds(*section.bounds(kind.label)) for kind in EntryKind}
 
 
-def key_of(kind: Kind, user: bytes, *parts: bytes) -> bytes:
+def key_of(kind: EntryKind, user: bytes, *parts: bytes) -> bytes:
     """The key of an object: 128 bits of a hash over its kind, whose eyes it was seen with, and its names."""
     digest = blake2b(digest_size=16)
     for part in (bytes((kind,)), user, *parts):
@@ -188,7 +188,11 @@ class TtlCache:
     """The environment; one object per process."""
 
     def __init__(
-        self, path: Path, bounds: Mapping[Kind, Bounds], started: Callable[[int], int | None], pid: int | None = None
+        self,
+        path: Path,
+        bounds: Mapping[EntryKind, Bounds],
+        started: Callable[[int], int | None],
+        pid: int | None = None,
     ) -> None:
         """`started` tells when a process was started (consistency/processes.py), so that a dead one's claims end."""
         self._path = path
@@ -196,7 +200,7 @@ class TtlCache:
         self._started = started
         self._pid = os.getpid() if pid is None else pid
         self._start = started(self._pid) or 0
-        self._evicted: dict[Kind, int] = {}
+        self._evicted: dict[EntryKind, int] = {}
         total = sum(bound.bytes for bound in bounds.values())
         path.mkdir(mode=0o700, exist_ok=True)
         with translated(path):
@@ -212,7 +216,7 @@ class TtlCache:
             self._dbs = {name: self._env.open_db(name) for name in _DATABASES}
 
     @classmethod
-    def create(cls, path: Path, bounds: Mapping[Kind, Bounds], started: Callable[[int], int | None]) -> TtlCache:
+    def create(cls, path: Path, bounds: Mapping[EntryKind, Bounds], started: Callable[[int], int | None]) -> TtlCache:
         """A new, empty one, as the first process of a start."""
         if path.exists():
             shutil.rmtree(path)
@@ -313,13 +317,13 @@ class TtlCache:
 
     # Figures
 
-    def sizes(self) -> dict[Kind, Sizes]:
+    def sizes(self) -> dict[EntryKind, Sizes]:
         """Of every kind, also of those that have nothing. Entries that were invalidated count until they are replaced
         or evicted."""
         with translated(self._path), self._env.begin() as txn:
-            return {kind: _sizes(txn, self._dbs, kind) for kind in Kind}
+            return {kind: _sizes(txn, self._dbs, kind) for kind in EntryKind}
 
-    def take_evicted(self) -> dict[Kind, int]:
+    def take_evicted(self) -> dict[EntryKind, int]:
         """How many entries this process has evicted since it was last asked."""
         evicted, self._evicted = self._evicted, {}
         return evicted

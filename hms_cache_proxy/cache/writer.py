@@ -6,7 +6,7 @@ unique and grows (also over a rebuilt file: it starts at the clock). After it, a
 (cache/state.py says in which order).
 
 What readers see if the writer dies: before LMDB's commit nothing of the step, after it all of it; LMDB's meta page is
-the switch. A load in chunks that was under way is forgotten at the next open and begins anew.
+the switch. A load in chunks that was under way is forgotten at the next open and starts over.
 
 Generations: a Reset takes a new generation number in the commit that moves the cursor; every row of the old one is
 invisible at once and is deleted by `collect` in slices afterwards.
@@ -35,7 +35,7 @@ from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.garbage import collect_slice
 from hms_cache_proxy.cache.identity import identity_row, mismatch
 from hms_cache_proxy.cache.layout import Meta
-from hms_cache_proxy.cache.sets import Filling, Interner, Owner, PartitionSets, SetRow
+from hms_cache_proxy.cache.sets import Filling, Interner, PartitionSets, SetOwner, SetRow
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.statistics import table_pack
 from hms_cache_proxy.cache.targets import Target
@@ -102,7 +102,7 @@ class CacheWriter:
 
         def apply(txn: Any) -> Meta:
             if txn.get(layout.META_KEY, db=self._environment.meta) != self.meta.pack():
-                raise CacheError("another process has written to the cache; this one must begin anew")
+                raise CacheError("another process has written to the cache; this one must start over")
             if notes is not None and notes != self.transactions:
                 txn.put(layout.TRANSACTIONS_KEY, notes, db=self._environment.meta)
             return _Step(self._environment, txn, self.meta, self._interners, self._fillings).apply(changes)
@@ -331,7 +331,7 @@ class _Step:
         if owner is not None:
             self._touched.add(b"t" + owner)
 
-    def _owner(self, table_id: int) -> Owner:
+    def _owner(self, table_id: int) -> SetOwner:
         """The table that uses a set."""
         row = self._sets.get(table_id)
         assert row is not None, f"partitions of table {table_id}, which is not in the cache or has no partition keys"
@@ -341,7 +341,7 @@ class _Step:
         at = layout.TABLE_ROW.size + kind
         end = at + location
         directory = table[at:end] + b"/" if flags & layout.HAS_LOCATION else None
-        return Owner(row.owner, directory, layout.partition_keys_unpack(table[end : end + keys]))
+        return SetOwner(row.owner, directory, layout.partition_keys_unpack(table[end : end + keys]))
 
     def _completeness(self, changes: Changes) -> None:
         for target in changes.complete:

@@ -28,7 +28,7 @@ DEFAULT_URL = "http://127.0.0.1:9085"
 @click.option("--partition", metavar="NAME", help="Reload this partition (its whole table, but in TTL mode).")
 @click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
 def flush(url: str, everything: bool, as_json: bool, **selection: str | None) -> None:
-    """Have a running proxy read objects anew from the metastore's database, also ones that do not exist.
+    """Have a running proxy read objects again from the metastore's database, also ones that do not exist.
 
     Until they are read, calls about them go to the metastore. With a token: HMS_CACHE_PROXY_ADMIN_TOKEN, or
     HMS_CACHE_PROXY_ADMIN_TOKEN_FILE.

@@ -33,7 +33,7 @@ def fences(config: Config) -> Path:
 
 
 def ttl(config: Config) -> Path:
-    """The LMDB environment of TTL mode, made anew at each start; every worker writes."""
+    """The LMDB environment of TTL mode, created at each start; every worker writes."""
     return Path(config.data_dir) / "ttl"
 
 

@@ -122,7 +122,7 @@ class FollowerSection(Section):
     )
     prewarm_chunk: int = setting(10_000, ge=1, description="Partitions (or tables) that one step of prewarm loads.")
     hung_after_s: float = setting(
-        120, ge=5, description="A follower that shows no life for so long is killed and started anew."
+        120, ge=5, description="A follower that shows no life for so long is killed and restarted."
     )
 
 
@@ -243,7 +243,7 @@ class Config(Section):
     data_dir: str = setting("./hms-cache-proxy-data", description="Cache, fences, lock; a local file system.")
     workers: int = setting(0, ge=0, le=256, description="Worker processes; 0 = usable cores.")
     consistency: Literal["eventual", "session", "bounded", "strict"] = setting(
-        "session", description="What a reader is owed; docs/operations.md explains the four."
+        "session", description="What a reader may see; docs/operations.md explains the four."
     )
     max_staleness_ms: int | None = setting(
         None, ge=1, description="With consistency = bounded: the oldest answer that is served from cache."

@@ -121,12 +121,12 @@ class TtlSection(Section):
 
     enabled: bool = setting(False, description="Cache by time where no notification log is followed; docs/ttl.md.")
     ttl: Seconds = setting(
-        300.0, ge=0, description="An entry older than this is loaded anew before it is given; 0s = none."
+        300.0, ge=0, description="An entry older than this is reloaded before it is given; 0s = none."
     )
     refresh_interval: Seconds = setting(
         NEVER,
         ge=0,
-        description="An entry older than this is given, and loaded anew behind it; counts if below `ttl.ttl`.",
+        description="An entry older than this is given, and reloaded behind it; counts if below `ttl.ttl`.",
     )
     maximum_size: int = setting(100_000, ge=0, description="Entries of each kind; the least recently used go first.")
     maximum_bytes: Bytes = setting(256 << 20, ge=0, description="Bytes of each kind.")

@@ -24,7 +24,7 @@ from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 
 from .floors import Floors
 
-Mode = Literal["eventual", "session", "bounded", "strict"]
+ConsistencyMode = Literal["eventual", "session", "bounded", "strict"]
 Authorization = Literal["none", "per_user", "relay"]
 """What settings and upstream checks allow: all may see all; what a user was told is for that user; nothing."""
 
@@ -77,7 +77,7 @@ class Reason(StrEnum):
 class Rules:
     """The gate's settings. All times in ns."""
 
-    mode: Mode = "session"
+    mode: ConsistencyMode = "session"
     max_unconfirmed_ns: int = 10_000_000_000
     max_staleness_ns: int = 0
 

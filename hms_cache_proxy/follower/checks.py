@@ -45,7 +45,7 @@ class Asks(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """Something about one metastore that its operator should know."""
 
     uri: str
@@ -54,10 +54,10 @@ class Finding:
     text: str
 
 
-def judge(facts: UpstreamFacts, database_uuid: str, authorization: Authorization) -> list[Finding]:
+def judge(facts: UpstreamFacts, database_uuid: str, authorization: Authorization) -> list[CheckFinding]:
     """What is wrong with one metastore. `database_uuid`: of the store's database, empty if it has none."""
     found = [*_database(facts, database_uuid), *_log(facts), *_authorization(facts, authorization)]
-    return [Finding(facts.uri, *one) for one in found]
+    return [CheckFinding(facts.uri, *one) for one in found]
 
 
 _Judged: TypeAlias = tuple[Level, ModeReason, str]
@@ -127,7 +127,7 @@ class Verdict:
     """
 
     reason: ModeReason
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
     unreachable: tuple[tuple[str, str], ...]
     identified: bool = False
     differs: Differs | None = None
@@ -140,7 +140,7 @@ class Examination:
 
     def __init__(self, authorization: Authorization) -> None:
         self._authorization: Authorization = authorization
-        self._known: dict[str, list[Finding]] = {}
+        self._known: dict[str, list[CheckFinding]] = {}
         self._differs: dict[str, Differs] = {}
         self._looked_again = False
 

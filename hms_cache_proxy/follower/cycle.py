@@ -13,7 +13,7 @@ Invariants:
 - What changed while it was read (`step.overtaken`) is held back in the same commit, and read again at once.
 - Nothing is confirmed before this process has reached the event id that it saw first (START_EVENT).
 - While the log was not being written nothing can be known to be right: when it is again, everything is loaded
-  anew.
+  again.
 
 Owner: the follower's process.
 """
@@ -35,12 +35,12 @@ from hms_cache_proxy.errors import CacheFull
 from hms_cache_proxy.follower import step
 from hms_cache_proxy.follower.affected import NOTHING, Affected
 from hms_cache_proxy.follower.events import Result, affects
+from hms_cache_proxy.follower.load_queue import FULL, LoadQueue
 from hms_cache_proxy.follower.log import Followed, Log, OrderedLog, paged
-from hms_cache_proxy.follower.reading import Limits, Reading
+from hms_cache_proxy.follower.reading import StepLimits, StepReading
 from hms_cache_proxy.follower.step import Position, Reset, ResetReason, Transactions
 from hms_cache_proxy.follower.sweep import Sweep
 from hms_cache_proxy.follower.trailing import TrailingLog
-from hms_cache_proxy.follower.work import FULL, Work
 from hms_cache_proxy.store.protocol import OF_TRANSACTIONS, RawStore, Snapshot
 
 GARBAGE_ROWS = 5000
@@ -72,7 +72,7 @@ class Tickets(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class StepSettings:
     """`max_bytes`: of the cache; `chunk`: partitions loaded in one step; `revalidate_interval_s`: 0 = never."""
 
     selection: Selection
@@ -102,7 +102,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LogLook:
     """The log's last id, and `unlogged` as in Outcome."""
 
     event_id: int
@@ -119,7 +119,7 @@ class Cycle:
         reader: CacheReader,
         fences: Tickets,
         page: StatePage,
-        settings: Settings,
+        settings: StepSettings,
     ) -> None:
         self._store = store
         self._log: Log = OrderedLog() if store.identity.ordered_log else TrailingLog(exact=store.identity.exact)
@@ -130,7 +130,7 @@ class Cycle:
         self._settings = settings
         self._transactions = Transactions(writer.transactions or b"")
         self._noted = None if writer.transactions is None else self._transactions
-        self._work: Work | None = None
+        self._work: LoadQueue | None = None
         self._verified = False
         self._distrusted: ResetReason | None = None
         self._full_at = 0
@@ -141,7 +141,7 @@ class Cycle:
         self._sweep = Sweep(settings.revalidate_interval_s, time.monotonic())
 
     @property
-    def work(self) -> Work | None:
+    def work(self) -> LoadQueue | None:
         """What is left to load; None before the first step and after a failure."""
         return self._work
 
@@ -149,14 +149,14 @@ class Cycle:
         """The next step starts again from nothing: there was a time that was not followed."""
         self._distrusted = ResetReason.NOT_FOLLOWED
 
-    def look(self) -> Look:
+    def look(self) -> LogLook:
         """Instead of a step, where nothing is served anyway: the event id; tickets are dropped."""
         ticket, _ = self._fences.pending_tickets()
         expected = self._page[Slot.EXPECTED_EVENT]
         with self._store.snapshot() as source:
             event_id = self._page[Slot.UPSTREAM_EVENT] = source.event_id
         self._fences.done(ticket)
-        return Look(event_id, self._unlogged(event_id, expected))
+        return LogLook(event_id, self._unlogged(event_id, expected))
 
     def _unlogged(self, event_id: int, expected: int) -> bool | None:
         """The canary: has the log reached what the last write through this proxy must have written? None: no
@@ -221,7 +221,7 @@ class Cycle:
 
     # --- reading
 
-    def _read(self, source: Snapshot, tickets: set[bytes], chunk: int) -> tuple[Reading, Outcome, Affected]:
+    def _read(self, source: Snapshot, tickets: set[bytes], chunk: int) -> tuple[StepReading, Outcome, Affected]:
         position = Position(self._writer.meta.cursor, self._writer.meta.fingerprint)
         followed = self._follow(source, position)
         if isinstance(followed, Reset):
@@ -237,7 +237,7 @@ class Cycle:
             return self._start_again(source, too_much.reason)
         with self._reader.snapshot() as snapshot:
             cached = Inventory(snapshot)
-            work = self._work = self._work or Work.missing(cached)
+            work = self._work = self._work or LoadQueue.missing(cached)
             reading = self._reading(source, cached, work)
             reading.affected(affected)
             if chunk and (reading.limits.admit or not self._garbage):  # else the room that garbage takes is waited for
@@ -259,13 +259,13 @@ class Cycle:
         )
         return reading, outcome, affected
 
-    def _marks(self, reading: Reading) -> bool:
+    def _marks(self, reading: StepReading) -> bool:
         """What changes without an event, looked at in every step: its readers may then be answered as of the cursor.
         True if that has become impossible."""
         before, self._unmarked = self._unmarked, not reading.marks() and self._store.identity.exact
         return self._unmarked and not before
 
-    def _swept(self, cached: Inventory, work: Work) -> list[TableKey]:
+    def _swept(self, cached: Inventory, work: LoadQueue) -> list[TableKey]:
         """Tables of the slow sweep, and databases, with b"" for a table; none while there is something to load."""
         now_s = time.monotonic()
         if not work.done:
@@ -292,18 +292,18 @@ class Cycle:
             return Reset(ResetReason.FIRST_START)
         return self._log.follow(source, position, verified=self._verified)
 
-    def _stands(self, reading: Reading, source: Snapshot, position: Position) -> Position:
+    def _stands(self, reading: StepReading, source: Snapshot, position: Position) -> Position:
         """Where the cache will be after this step."""
         end = self._log.end(source, position)
         reading.changes.cursor, reading.changes.fingerprint = end.cursor, end.fingerprint
         return end
 
-    def _start_again(self, source: Snapshot, reason: ResetReason) -> tuple[Reading, Outcome, Affected]:
+    def _start_again(self, source: Snapshot, reason: ResetReason) -> tuple[StepReading, Outcome, Affected]:
         """Everything loses its validity, in the commit that moves the cursor to this snapshot."""
         self._transactions = self._begun_before(source, source.event_id)
         self._page[Slot.EXPECTED_EVENT] = 0
         self._log.begin(source)
-        work = self._work = Work(all_databases=True)
+        work = self._work = LoadQueue(all_databases=True)
         reading = self._reading(source, Inventory(None), work)
         reading.changes.reset = reason.value
         reading.queued(self._settings.chunk)
@@ -327,10 +327,10 @@ class Cycle:
                 known = known.after(affects(row)[0])
         return known
 
-    def _reading(self, source: Snapshot, cached: Inventory, work: Work) -> Reading:
-        return Reading(source, cached, work, selection=self._settings.selection, limits=self._limits(work))
+    def _reading(self, source: Snapshot, cached: Inventory, work: LoadQueue) -> StepReading:
+        return StepReading(source, cached, work, selection=self._settings.selection, limits=self._limits(work))
 
-    def _limits(self, work: Work) -> Limits:
+    def _limits(self, work: LoadQueue) -> StepLimits:
         """Is there room? Tables that had none are tried again once a tenth of the cache is free and got
         freer."""
         used, most = self._writer.cache_bytes, self._settings.max_bytes
@@ -340,17 +340,17 @@ class Cycle:
         elif work.refused and used < min(most, self._full_at) * READMIT:
             self._full_at = used
             work.try_refused()
-        return Limits(self._settings.chunk, admit=admit, crowded=used > most * CROWDED)
+        return StepLimits(self._settings.chunk, admit=admit, crowded=used > most * CROWDED)
 
     # --- writing
 
-    def _commit(self, reading: Reading) -> None:
+    def _commit(self, reading: StepReading) -> None:
         try:
             self._writer.commit(reading.changes)
         except CacheFull:
             self._writer.commit(self._without_tables(reading))
 
-    def _without_tables(self, reading: Reading) -> Changes:
+    def _without_tables(self, reading: StepReading) -> Changes:
         """The file itself is full: every table that this step would have written leaves, the rest goes
         through."""
         changes = reading.changes

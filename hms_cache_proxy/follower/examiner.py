@@ -28,7 +28,7 @@ class _Metastore:
         self.uri = self._connection.uri
 
     def facts(self) -> UpstreamFacts:
-        with self._connection as connection:  # opened anew each time: an idle one would count against the server
+        with self._connection as connection:  # reopened each time: an idle one would count against the server
             return examine(connection)
 
 

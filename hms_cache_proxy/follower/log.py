@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hms_cache_proxy.follower import step
-from hms_cache_proxy.follower.step import Batch, LogState, Position, Reset
+from hms_cache_proxy.follower.step import EventBatch, LogState, Position, Reset
 from hms_cache_proxy.store.protocol import EventRow, Snapshot
 
 EVENTS_PER_READ = 250
@@ -29,7 +29,7 @@ EVENTS_PER_READ = 250
 class Followed:
     """What the log says after the cache's position; `newest_time_s` of its newest row, 0 without any."""
 
-    batch: Batch
+    batch: EventBatch
     newest_time_s: int
 
 
@@ -41,7 +41,7 @@ class Log(Protocol):
         ...
 
     def begin(self, source: Snapshot) -> None:
-        """Everything is about to be read anew: what was logged up to now will show in it."""
+        """Everything is about to be read again: what was logged up to now will show in it."""
         ...
 
     def end(self, source: Snapshot, position: Position) -> Position:

@@ -4,7 +4,7 @@ Job: combine what the metastores told (checks.py) with what is seen of the log w
 through this proxy and the event id did not move). Must not know how either is found out.
 
 Invariants:
-- While a refusal stands nothing is followed, and after it everything is loaded anew: changes may have left no trace.
+- While a refusal stands nothing is followed, and after it everything is reloaded: changes may have left no trace.
   The file `not_followed` in the data directory keeps that over restarts.
 - The same after metastores begin to answer otherwise, through their settings; the file `answers` says how they did.
 - Nothing is served before the first step of this process has been committed (the page's BEGAN_NS says so too).
@@ -19,14 +19,14 @@ from pathlib import Path
 from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.follower.checks import Verdict
-from hms_cache_proxy.follower.cycle import Look, Outcome
+from hms_cache_proxy.follower.cycle import LogLook, Outcome
 from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.upstream.differs import Differs
 
 _FOLLOWED = frozenset({ModeReason.STARTING, ModeReason.SERVING, ModeReason.UNCHECKED})
 
 
-class Mode:
+class ServingMode:
     """Remembers whether the log is being written, and whether there was a time that was not followed."""
 
     __slots__ = ("_answers", "_closed", "_marker", "_page", "_replica", "_silent", "_stored", "must_reset")
@@ -73,7 +73,7 @@ class Mode:
             self._marker.touch(mode=0o600)
             self.must_reset = True
 
-    def saw(self, look: Look) -> None:
+    def saw(self, look: LogLook) -> None:
         """While idle: did the last write through this proxy reach the log?"""
         if look.unlogged is not None:
             self._silent = look.unlogged

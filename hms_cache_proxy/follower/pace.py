@@ -11,7 +11,7 @@ SMALL_CHUNK = 500
 """Partitions: some 25 ms, about as long as a read waits for a step."""
 
 BUSY_S = 1.0
-"""How long after a ring chunks are small."""
+"""How long after a wake-up chunks are small."""
 
 FIRST_RETRY_S = 0.1
 LONGEST_RETRY_S = 5.0
@@ -46,24 +46,24 @@ class Chunks:
     """How many partitions the next step loads for the queue.
 
     Large chunks are cheapest, but a read that must see what its connection was shown waits for a whole step, and not
-    for long; then it is relayed, and must see more. So after a ring comes a step without a chunk, and for a second
-    chunks are small; there are never two steps in a row without one, so that loading goes on whoever rings.
+    for long; then it is relayed, and must see more. So after a wake-up comes a step without a chunk, and for a second
+    chunks are small; there are never two steps in a row without one, so that loading goes on however often it is woken.
     """
 
     full: int
-    _ring: bool = False
+    _woken: bool = False
     _bare: bool = False
     _rung_s: float = -BUSY_S
 
-    def rung(self, now_s: float) -> None:
+    def woken(self, now_s: float) -> None:
         """Somebody waits."""
-        self._ring = True
+        self._woken = True
         self._rung_s = now_s
 
     def next(self, now_s: float) -> int:
         """For the step that begins now."""
-        if self._ring:
-            self._ring = False
+        if self._woken:
+            self._woken = False
             if not self._bare:
                 self._bare = True
                 return 0

@@ -27,8 +27,8 @@ from hms_cache_proxy.follower.bootstrap import Filled
 from hms_cache_proxy.follower.checks import Verdict
 from hms_cache_proxy.follower.cycle import Outcome
 from hms_cache_proxy.follower.events import HANDLERS
+from hms_cache_proxy.follower.load_queue import LoadQueue
 from hms_cache_proxy.follower.step import ResetReason
-from hms_cache_proxy.follower.work import Work
 from hms_cache_proxy.metrics import FollowerMetrics
 
 WRITE_INTERVAL_S = 1.0
@@ -47,7 +47,7 @@ class _Prewarm:
     told_s: float = 0.0
 
 
-class Report:
+class ProgressReport:
     """Told about every step; writes what has changed."""
 
     def __init__(self, page: StatePage, metrics: FollowerMetrics, file: Path) -> None:
@@ -87,7 +87,7 @@ class Report:
             _log.warning("metastore cannot be asked", uri=uri, error=unreachable[uri])
         self._facts |= {"findings": findings, "unreachable": unreachable}
 
-    def step(self, outcome: Outcome, writer: CacheWriter, work: Work | None, seconds: float) -> None:
+    def step(self, outcome: Outcome, writer: CacheWriter, work: LoadQueue | None, seconds: float) -> None:
         """One step has been committed and published."""
         self._metrics.step("changed" if outcome.changed else "idle", seconds)
         self._count(outcome)
@@ -160,7 +160,7 @@ class Report:
 
     # --- prewarm
 
-    def _follow_prewarm(self, outcome: Outcome, writer: CacheWriter, work: Work) -> None:
+    def _follow_prewarm(self, outcome: Outcome, writer: CacheWriter, work: LoadQueue) -> None:
         done = max(0, writer.meta.tables - len(work.loads))
         self._page[Slot.PREWARM_TABLES_TOTAL] = done + work.tables_left
         self._page[Slot.PREWARM_TABLES_DONE] = done

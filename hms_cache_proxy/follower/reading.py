@@ -33,7 +33,7 @@ from hms_cache_proxy.consistency.write_ids import equivalent
 from hms_cache_proxy.errors import Unfit
 from hms_cache_proxy.follower.affected import UNKNOWN_WRITE, Affected, DatabaseKey, PartitionNames, TableKey
 from hms_cache_proxy.follower.constraints import cached_form, constraint_names, may_have
-from hms_cache_proxy.follower.work import EXCLUDED, FULL, LOADING, UNFIT, Load, Work
+from hms_cache_proxy.follower.load_queue import EXCLUDED, FULL, LOADING, UNFIT, ChunkedLoad, LoadQueue
 from hms_cache_proxy.store.protocol import UNKNOWN_ID, PartitionRecord, Snapshot, TableName, TableRecord
 
 NO_NAMES: frozenset[bytes] = frozenset()
@@ -55,7 +55,7 @@ SUSPECTS_PER_READ = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class StepLimits:
     """`chunk`: the most partitions that one step loads for the queue, and that one table may have to be loaded at
     once.
 
@@ -68,11 +68,11 @@ class Limits:
     crowded: bool = False
 
 
-class Reading:
+class StepReading:
     """What one step reads; `changes` is complete after `affected` and `queued`."""
 
     def __init__(
-        self, source: Snapshot, cached: Inventory, work: Work, *, selection: Selection, limits: Limits
+        self, source: Snapshot, cached: Inventory, work: LoadQueue, *, selection: Selection, limits: StepLimits
     ) -> None:
         self.changes = Changes(cursor=source.event_id)
         self._source = source
@@ -407,7 +407,7 @@ class Reading:
         if cost is None:
             return
         if count * cost > max(self._room, 0):
-            self._work.loads[key] = Load(record.table_id, None, cost)
+            self._work.loads[key] = ChunkedLoad(record.table_id, None, cost)
             self.changes.not_loaded[record.table_id] = LOADING
             return
         found = self._partitions_of(key, record) if count else []
@@ -429,7 +429,7 @@ class Reading:
             if key not in self._read:
                 self._next_chunk(key, load)
 
-    def _next_chunk(self, key: TableKey, load: Load) -> None:
+    def _next_chunk(self, key: TableKey, load: ChunkedLoad) -> None:
         record = self._source.tables(*key[:2], [key[2]]).get(key[2])
         if record is None or record.table_id != load.table_id:
             self._work.add([key])  # the event that tells of it comes in a later step; or none does
@@ -447,7 +447,7 @@ class Reading:
             self.read.add(targets.table(*key))
             self._work.discard(key)
         else:
-            self._work.loads[key] = Load(load.table_id, found[-1].name, load.cost)
+            self._work.loads[key] = ChunkedLoad(load.table_id, found[-1].name, load.cost)
 
     def _partitions_of(
         self,

@@ -29,11 +29,11 @@ from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.errors import LogClosed, ProxyError, SnapshotError, StoreError
 from hms_cache_proxy.follower.bootstrap import Bootstrap, Scope
-from hms_cache_proxy.follower.cycle import Cycle, Settings
+from hms_cache_proxy.follower.cycle import Cycle, StepSettings
 from hms_cache_proxy.follower.examiner import Examiner
-from hms_cache_proxy.follower.mode import Mode
+from hms_cache_proxy.follower.mode import ServingMode
 from hms_cache_proxy.follower.pace import Chunks, Pace, Retry
-from hms_cache_proxy.follower.progress import Report
+from hms_cache_proxy.follower.progress import ProgressReport
 from hms_cache_proxy.metrics import FollowerMetrics
 from hms_cache_proxy.store.protocol import RawStore, StoreIdentity
 
@@ -59,11 +59,11 @@ _log = structlog.get_logger(__name__)
 
 def run(config: Config) -> None:
     """Follow until SIGTERM; returns when the step at hand is done."""
-    with StatePage(paths.state(config)) as page, Bell(config) as bell:
-        Runner(config, page, bell).run()
+    with StatePage(paths.state(config)) as page, WakeListener(config) as wakes:
+        Runner(config, page, wakes).run()
 
 
-class Bell:
+class WakeListener:
     """What ends a pause early: a datagram from a worker, or SIGTERM."""
 
     def __init__(self, config: Config) -> None:
@@ -81,7 +81,7 @@ class Bell:
         self.stopping = True
 
     def wait(self, seconds: float) -> bool:
-        """Sleeps so long, or until somebody rings (then True)."""
+        """Sleeps so long, or until a worker wakes it (then True)."""
         ready, _, _ = select.select([self._socket.fileno(), self._signals], [], [], max(0.0, seconds))
         if self._socket.fileno() in ready:
             self._drain()
@@ -94,7 +94,7 @@ class Bell:
             except BlockingIOError:
                 return
 
-    def __enter__(self) -> Bell:
+    def __enter__(self) -> WakeListener:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -107,13 +107,15 @@ class Bell:
 class Runner:
     """The loop and what it holds open."""
 
-    def __init__(self, config: Config, page: StatePage, bell: Bell) -> None:
+    def __init__(self, config: Config, page: StatePage, wakes: WakeListener) -> None:
         self._config = config
         self._page = page
-        self._bell = bell
+        self._wakes = wakes
         self._metrics = FollowerMetrics()
-        self._report = Report(page, self._metrics, paths.follower_report(config))
-        self._mode = Mode(page, paths.not_followed(config), paths.answers(config), stored=config.source != "none")
+        self._report = ProgressReport(page, self._metrics, paths.follower_report(config))
+        self._mode = ServingMode(
+            page, paths.not_followed(config), paths.answers(config), stored=config.source != "none"
+        )
         self._fences = FenceStore(paths.fences(config), page)
         self._examiner = Examiner(config)
         self._retry = Retry()
@@ -137,10 +139,10 @@ class Runner:
         self._page[Slot.FOLLOWER_PID] = os.getpid()
         self._report.mode(ModeReason.STARTING)
         try:
-            while not self._bell.stopping:
+            while not self._wakes.stopping:
                 pause_s = self._guarded()
-                if self._bell.wait(pause_s):
-                    self._chunks.rung(time.monotonic())
+                if self._wakes.wait(pause_s):
+                    self._chunks.woken(time.monotonic())
                     if pause_s > GAP_S:
                         time.sleep(GAP_S)
         finally:
@@ -233,7 +235,7 @@ class Runner:
 
     def _still_wanted(self) -> None:
         self._report.heartbeat()
-        if self._bell.stopping:
+        if self._wakes.stopping:
             raise SnapshotError("this process has been told to end")
 
     def _expire(self) -> None:
@@ -307,7 +309,7 @@ class Runner:
         if config.source == "thrift":
             chunk = min(chunk, THRIFT_CHUNK)
         interval_s = config.follower.revalidate_interval_s
-        settings = Settings(config.selection, config.cache.max_bytes, chunk, interval_s)
+        settings = StepSettings(config.selection, config.cache.max_bytes, chunk, interval_s)
         if self._reader is None:
             self._reader = CacheReader(paths.cache(config), self._page)
         return Cycle(store, writer, self._reader, self._fences, self._page, settings)

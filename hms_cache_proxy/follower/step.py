@@ -75,7 +75,7 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class EventBatch:
     """The rows after the cursor, coalesced, and how each was understood."""
 
     affected: Affected
@@ -104,7 +104,7 @@ def continues(position: Position, log: LogState, *, verified: bool) -> Reset | N
     return None if verified and complete else Reset(ResetReason.PURGED)
 
 
-def gather(cursor: int, event_id: int, rows: Iterable[EventRow]) -> Batch | Reset:
+def gather(cursor: int, event_id: int, rows: Iterable[EventRow]) -> EventBatch | Reset:
     """All rows in (cursor, event_id], ascending, as one batch; a missing id is a Reset."""
     parts: list[Affected] = []
     results: Counter[tuple[str, Result]] = Counter()
@@ -118,7 +118,7 @@ def gather(cursor: int, event_id: int, rows: Iterable[EventRow]) -> Batch | Rese
         results[row.type, result] += 1
     if expected != event_id:
         return Reset(ResetReason.PURGED if expected == cursor else ResetReason.GAP)
-    return Batch(Affected.merge(parts), results, expected - cursor)
+    return EventBatch(Affected.merge(parts), results, expected - cursor)
 
 
 def overtaken(rows: Iterable[EventRow], read: Set[bytes]) -> frozenset[bytes]:

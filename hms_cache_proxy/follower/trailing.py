@@ -35,7 +35,7 @@ from typing import Final
 from hms_cache_proxy.follower.affected import Affected
 from hms_cache_proxy.follower.events import Result, affects
 from hms_cache_proxy.follower.log import EVENTS_PER_READ, Followed
-from hms_cache_proxy.follower.step import Batch, Position, Reset, ResetReason
+from hms_cache_proxy.follower.step import EventBatch, Position, Reset, ResetReason
 from hms_cache_proxy.store.protocol import EventRow, Snapshot
 
 WINDOW_S: Final = 10.0
@@ -61,7 +61,7 @@ class _Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class WindowLook:
     """The window as one reading of the log showed it; `under_way` as in Snapshot."""
 
     low: int
@@ -83,7 +83,7 @@ class TrailingLog:
         self._exact = exact
         self._marks: deque[_Mark] = deque()
         self._seen: frozenset[Key] | None = None
-        self._look: Look | None = None
+        self._look: WindowLook | None = None
 
     def follow(self, source: Snapshot, position: Position, *, verified: bool) -> Followed | Reset:
         """Every row of the window that was not seen."""
@@ -100,7 +100,7 @@ class TrailingLog:
             parts.append(part)
             results[row.type, result] += 1
         newest_s = max((row.time_s for row in new), default=0)
-        return Followed(Batch(Affected.merge(parts), results, len(new)), newest_s)
+        return Followed(EventBatch(Affected.merge(parts), results, len(new)), newest_s)
 
     def begin(self, source: Snapshot) -> None:
         """Whatever the window shows now will show in what is read."""
@@ -136,7 +136,7 @@ class TrailingLog:
         while len(self._marks) > 1 and self._marks[1].time_s < now_s - WINDOW_S and self._marks[1].following <= oldest:
             self._marks.popleft()
 
-    def _look_at(self, source: Snapshot, position: Position) -> Look:
+    def _look_at(self, source: Snapshot, position: Position) -> WindowLook:
         if self._seen is not None and self._marks:
             low = min(mark.counter for mark in self._marks) - SLACK
         elif position.fingerprint is not None:
@@ -145,11 +145,11 @@ class TrailingLog:
             low = source.event_id - FIRST_SLACK
         low = max(0, min(low, source.event_id - SLACK))
         known = {} if self._look is None else self._look.rows
-        self._look = Look(low, source.event_id, _seen_again(source, low, known), source.under_way())
+        self._look = WindowLook(low, source.event_id, _seen_again(source, low, known), source.under_way())
         return self._look
 
 
-def _continues(position: Position, look: Look, source: Snapshot, *, verified: bool) -> Reset | None:
+def _continues(position: Position, look: WindowLook, source: Snapshot, *, verified: bool) -> Reset | None:
     """Is this the log that the cache has followed?"""
     if position.fingerprint is None:
         return None if position.cursor == 0 or look.counter == position.cursor else Reset(ResetReason.OTHER_HISTORY)

@@ -40,9 +40,9 @@ from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members
 from .plan import EVERYTHING, Plan, may_write, plan
 from .proof import UNPROVED, Proof, Rejected
 from .readers.base import Body, Context, Decline, Slices, Unfinished
-from .readers.held_columns import Memory
+from .readers.column_arrays import Memory
 from .readers.key_index import KeyIndexes
-from .table import OTHER_LABEL, Kind
+from .table import OTHER_LABEL, MethodKind
 
 HELD_EVENTS_BYTES = 8 << 20
 """HELD_WRITE_BYTES for lists of events; over it, everything is fenced until the cache has caught up."""
@@ -120,7 +120,7 @@ class Dispatcher:
         self.hot = self._hot.answer
         self._looked_s: dict[tuple[bytes, ...], float] = {}
         self._slow_since_ns = -1  # BEGAN_NS at which a read waited in vain: no patience until it moves
-        self._shared = effects.Shared(
+        self._shared = effects.EffectsContext(
             page,
             fences,
             self._replies,
@@ -164,25 +164,25 @@ class Dispatcher:
                 return Forward(OTHER_LABEL, "relay", "unknown_method")
             return self._write(OTHER_LABEL, EVERYTHING, "unknown_method")
         method, label = found.method, found.method.name
-        if method.kind is Kind.READ:
+        if method.kind is MethodKind.READ:
             key = self._hot.key(session, message, header.body - _SEQID) if complete else b""
             return self._read(_Call(session, now_ns, found, header, message, key, self._proof(), complete, patient))
-        if method.kind is Kind.WRITE or method.kind is Kind.TRANSACTION:
+        if method.kind is MethodKind.WRITE or method.kind is MethodKind.TRANSACTION:
             targets = self._targets(found, header, message, complete)
-            if method.kind is Kind.TRANSACTION and not targets:
+            if method.kind is MethodKind.TRANSACTION and not targets:
                 return Forward(label, "relay", method.kind.value)
             identity = self._reader.identity if method.silent_before_4 else None
             if identity is not None and not identity.hive_line.startswith("4."):
                 targets += tuple(b"p" + target[1:] for target in targets if target[:1] == b"t")
             return self._write(label, targets, "", logs=method.logs)
-        if method.kind is Kind.LOCK:
+        if method.kind is MethodKind.LOCK:
             return Forward(
                 label, "relay", "lock", effects.HELD_WRITE_BYTES, pending=self._lock(found, header, message, complete)
             )
-        if method.kind is Kind.EVENTS:
+        if method.kind is MethodKind.EVENTS:
             pending = effects.EventIds(label)
             return Forward(label, "relay", "events", HELD_EVENTS_BYTES, retry=True, pending=pending)
-        if method.kind is Kind.SESSION:
+        if method.kind is MethodKind.SESSION:
             return effects.session_call(session, label, header, message)
         return Forward(label, "relay", method.kind.value)
 

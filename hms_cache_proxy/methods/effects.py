@@ -26,14 +26,14 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 
 from .decision import Forward, Session
-from .held import LOCK_WAITING, Said, event_id_of, kept_part, lock_of, said
+from .reply_contents import LOCK_WAITING, Said, event_id_of, kept_part, lock_of, said
 
 HELD_WRITE_BYTES = 1 << 20
 """Replies of writes, locks and session calls are held up to this size, to see how they ended."""
 
 
 @dataclass(slots=True)
-class Shared:
+class EffectsContext:
     """What the effects of one worker work on."""
 
     page: StatePage
@@ -61,16 +61,16 @@ class Effect:
 
     __slots__ = ()
 
-    def sending(self, shared: Shared) -> None:
+    def sending(self, shared: EffectsContext) -> None:
         """About to leave; may come twice for a read."""
 
-    def began(self, shared: Shared, session: Session, now_ns: int) -> None:
+    def began(self, shared: EffectsContext, session: Session, now_ns: int) -> None:
         """The first bytes of the reply are here."""
 
-    def done(self, shared: Shared, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def done(self, shared: EffectsContext, session: Session, reply: bytes | None, now_ns: int) -> None:
         """The reply, if it was held."""
 
-    def failed(self, shared: Shared, sent: bool, now_ns: int) -> None:
+    def failed(self, shared: EffectsContext, sent: bool, now_ns: int) -> None:
         """There will be no reply."""
 
 
@@ -87,7 +87,7 @@ class Read(Effect):
     method: str = ""
     label: HitLabel | None = None
 
-    def began(self, shared: Shared, session: Session, now_ns: int) -> None:
+    def began(self, shared: EffectsContext, session: Session, now_ns: int) -> None:
         if self.ticket:
             shared.fences.ticket(self.ticket)
             shared.wake()
@@ -96,7 +96,7 @@ class Read(Effect):
             session.floors = Floors()
         session.floors.lift(self.depends, now_ns)
 
-    def done(self, shared: Shared, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def done(self, shared: EffectsContext, session: Session, reply: bytes | None, now_ns: int) -> None:
         if not self.key or reply is None:
             return
         waiting = shared.replies.peek(self.key)
@@ -119,12 +119,12 @@ class Write(Effect):
     fence: int | None = None
     upstream_event: int = 0
 
-    def sending(self, shared: Shared) -> None:
+    def sending(self, shared: EffectsContext) -> None:
         if self.fence is None:
             self.fence = shared.fences.begin(self.targets, shared.pid)
             self.upstream_event = shared.page[Slot.UPSTREAM_EVENT]
 
-    def done(self, shared: Shared, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def done(self, shared: EffectsContext, session: Session, reply: bytes | None, now_ns: int) -> None:
         assert self.fence is not None, "a reply before its request left"
         outcome = said(reply)
         if outcome is Said.UNKNOWN_METHOD:
@@ -138,7 +138,7 @@ class Write(Effect):
             shared.wake()
         self.fence = None
 
-    def failed(self, shared: Shared, sent: bool, now_ns: int) -> None:
+    def failed(self, shared: EffectsContext, sent: bool, now_ns: int) -> None:
         if self.fence is None:
             return
         if sent:
@@ -154,7 +154,7 @@ class Lock(Effect):
 
     targets: tuple[bytes, ...]
 
-    def done(self, shared: Shared, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def done(self, shared: EffectsContext, session: Session, reply: bytes | None, now_ns: int) -> None:
         lock_id, state = lock_of("lock", reply)
         if state != LOCK_WAITING:
             shared.fences.fence_now(self.targets)
@@ -169,7 +169,7 @@ class CheckLock(Effect):
 
     lock_id: int | None
 
-    def done(self, shared: Shared, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def done(self, shared: EffectsContext, session: Session, reply: bytes | None, now_ns: int) -> None:
         if lock_of("check_lock", reply)[1] == LOCK_WAITING:
             return
         known = None if self.lock_id is None else shared.fences.lock_targets(self.lock_id)
@@ -192,7 +192,7 @@ class Unlock(Effect):
 
     lock_id: int | None
 
-    def done(self, shared: Shared, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def done(self, shared: EffectsContext, session: Session, reply: bytes | None, now_ns: int) -> None:
         if self.lock_id is not None and shared.fences.lock_targets(self.lock_id) is not None:
             shared.fences.forget_lock(self.lock_id)
 
@@ -203,7 +203,7 @@ class SessionCall(Effect):
 
     identity: bytes | None
 
-    def done(self, shared: Shared, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def done(self, shared: EffectsContext, session: Session, reply: bytes | None, now_ns: int) -> None:
         self.ended(session, reply)
 
     def ended(self, session: Session, reply: bytes | None) -> None:
@@ -231,7 +231,7 @@ class EventIds(Effect):
 
     method: str
 
-    def done(self, shared: Shared, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def done(self, shared: EffectsContext, session: Session, reply: bytes | None, now_ns: int) -> None:
         highest = None if reply is None else event_id_of(self.method, reply)
         if highest is None:
             shared.owed()

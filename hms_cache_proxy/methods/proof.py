@@ -7,13 +7,13 @@ Rules, in this order (Hive's "Synchronized Metastore Cache"):
 - Write ids have no catalog: tables of another than `hive` are the metastore's.
 - A request with a list and the table's id is answered if the lists are equivalent and no open write has changed the
   table: that proves it. Another id means another table of the same name.
-- A list without an id proves nothing, as a table that was dropped and made anew can have the same list; nor does no
+- A list without an id proves nothing, as a table that was dropped and made again can have the same list; nor does no
   list. Such a request goes upstream, unless the cache is known to be as new as the request (`exact`: consistency =
   strict), or the settings say otherwise (`transactional_reads`).
 
 Of other tables the metastore ignores lists, so reads of them take notice of the id only. Whatever the table: a request
 that names another id than the cached table's, or that brings an id or a list where the cache has no table, knows of a
-table that was created, renamed or made anew, and goes upstream.
+table that was created, renamed or made again, and goes upstream.
 Owner: the worker's loop.
 """
 

@@ -28,7 +28,7 @@ from enum import Enum
 from . import shapes as s
 
 
-class Kind(Enum):
+class MethodKind(Enum):
     """What a call of a method does, as far as a cache is concerned."""
 
     READ = "read"
@@ -49,7 +49,7 @@ class Method:
     """
 
     name: str
-    kind: Kind
+    kind: MethodKind
     rules: tuple[s.Rule, ...] = ()
     reads: bool = False
     learn: bool = False
@@ -61,30 +61,30 @@ class Method:
 
 
 def _read(name: str, *rules: s.Rule) -> Method:
-    return Method(name, Kind.READ, rules)
+    return Method(name, MethodKind.READ, rules)
 
 
 def _learn(name: str, *rules: s.Rule) -> Method:
-    return Method(name, Kind.READ, rules, learn=True)
+    return Method(name, MethodKind.READ, rules, learn=True)
 
 
 def _learn_of_all(name: str, *rules: s.Rule) -> Method:
-    return Method(name, Kind.READ, rules, learn=True, members=True)
+    return Method(name, MethodKind.READ, rules, learn=True, members=True)
 
 
 def _serve(name: str, *rules: s.Rule) -> Method:
-    return Method(name, Kind.READ, rules, reads=True, learn=True)
+    return Method(name, MethodKind.READ, rules, reads=True, learn=True)
 
 
 def _write(name: str, *rules: s.Rule) -> Method:
-    return Method(name, Kind.WRITE, rules)
+    return Method(name, MethodKind.WRITE, rules)
 
 
 def _logged(name: str, *rules: s.Rule) -> Method:
-    return Method(name, Kind.WRITE, rules, logs=True)
+    return Method(name, MethodKind.WRITE, rules, logs=True)
 
 
-def _some(kind: Kind, names: str) -> list[Method]:
+def _some(kind: MethodKind, names: str) -> list[Method]:
     return [Method(name, kind) for name in names.split()]
 
 
@@ -101,12 +101,12 @@ def _foreign_keys(rows: str) -> tuple[s.Rule, ...]:
 
 def _statistics(name: str, stats: str) -> Method:
     rule = s.table(f"{stats}.dbName", f"{stats}.tableName", f"{stats}.catName")
-    return Method(name, Kind.WRITE, (rule,), silent_before_4=True)
+    return Method(name, MethodKind.WRITE, (rule,), silent_before_4=True)
 
 
 def _all_statistics(name: str, request: str) -> Method:
     rule = s.table("statsDesc.dbName", "statsDesc.tableName", "statsDesc.catName")
-    return Method(name, Kind.WRITE, (s.each(f"{request}.colStats", rule),), silent_before_4=True)
+    return Method(name, MethodKind.WRITE, (s.each(f"{request}.colStats", rule),), silent_before_4=True)
 
 
 _PARTITION = s.table("dbName", "tableName", "catName")
@@ -153,9 +153,9 @@ _ROWS: list[Method] = [
     _write("drop_database", s.whole_database("name"), s.functions()),
     _write("drop_database_req", s.whole_database("req.name", "req.catalogName"), s.functions()),
     # Data connectors: remote databases are never answered from the cache
-    *_some(Kind.NEUTRAL, "get_dataconnector_req get_dataconnectors"),
-    *_some(Kind.WRITE, "create_dataconnector create_dataconnector_req alter_dataconnector"),
-    *_some(Kind.WRITE, "alter_dataconnector_req drop_dataconnector drop_dataconnector_req"),
+    *_some(MethodKind.NEUTRAL, "get_dataconnector_req get_dataconnectors"),
+    *_some(MethodKind.WRITE, "create_dataconnector create_dataconnector_req alter_dataconnector"),
+    *_some(MethodKind.WRITE, "alter_dataconnector_req drop_dataconnector drop_dataconnector_req"),
     # Tables
     _serve("get_all_tables", s.table_names("db_name")),
     _serve("get_tables", s.table_names("db_name")),
@@ -293,7 +293,7 @@ _ROWS: list[Method] = [
     _all_statistics("update_partition_column_statistics_req", "req"),
     _all_statistics("set_aggr_stats_for", "request"),
     _write("delete_table_column_statistics", _TABLE),
-    Method("delete_partition_column_statistics", Kind.WRITE, (_TABLE,), silent_before_4=True),
+    Method("delete_partition_column_statistics", MethodKind.WRITE, (_TABLE,), silent_before_4=True),
     _write("delete_column_statistics_req", s.table("req.db_name", "req.tbl_name", "req.cat_name")),
     # Constraints
     _serve("get_primary_keys", _CONSTRAINTS),
@@ -335,70 +335,70 @@ _ROWS: list[Method] = [
     _write("alter_function", s.functions()),
     _write("drop_function", s.functions()),
     # Locks
-    Method("lock", Kind.LOCK, (s.each("rqst.component", s.locked("dbname", "tablename")),)),
-    *_some(Kind.LOCK, "check_lock unlock"),
+    Method("lock", MethodKind.LOCK, (s.each("rqst.component", s.locked("dbname", "tablename")),)),
+    *_some(MethodKind.LOCK, "check_lock unlock"),
     # Transactions: they change transactional tables, which go upstream; a commit can carry more
-    Method("commit_txn", Kind.TRANSACTION, _COMMIT),
-    *_some(Kind.TRANSACTION, "open_txns abort_txn abort_txns get_open_txns get_open_txns_req"),
-    *_some(Kind.TRANSACTION, "get_open_txns_info get_valid_write_ids allocate_table_write_ids"),
-    *_some(Kind.TRANSACTION, "get_max_allocated_table_write_id get_latest_txnid_in_conflict seed_txn_id"),
-    *_some(Kind.TRANSACTION, "seed_write_id repl_tbl_writeid_state add_write_ids_to_min_history"),
-    *_some(Kind.TRANSACTION, "add_dynamic_partitions add_write_notification_log get_all_write_event_info"),
-    *_some(Kind.TRANSACTION, "add_write_notification_log_in_batch get_lock_materialization_rebuild"),
-    *_some(Kind.TRANSACTION, "heartbeat_lock_materialization_rebuild get_replayed_txns_for_policy"),
-    *_some(Kind.NEUTRAL, "heartbeat heartbeat_txn_range show_locks"),
+    Method("commit_txn", MethodKind.TRANSACTION, _COMMIT),
+    *_some(MethodKind.TRANSACTION, "open_txns abort_txn abort_txns get_open_txns get_open_txns_req"),
+    *_some(MethodKind.TRANSACTION, "get_open_txns_info get_valid_write_ids allocate_table_write_ids"),
+    *_some(MethodKind.TRANSACTION, "get_max_allocated_table_write_id get_latest_txnid_in_conflict seed_txn_id"),
+    *_some(MethodKind.TRANSACTION, "seed_write_id repl_tbl_writeid_state add_write_ids_to_min_history"),
+    *_some(MethodKind.TRANSACTION, "add_dynamic_partitions add_write_notification_log get_all_write_event_info"),
+    *_some(MethodKind.TRANSACTION, "add_write_notification_log_in_batch get_lock_materialization_rebuild"),
+    *_some(MethodKind.TRANSACTION, "heartbeat_lock_materialization_rebuild get_replayed_txns_for_policy"),
+    *_some(MethodKind.NEUTRAL, "heartbeat heartbeat_txn_range show_locks"),
     # Compaction: of transactional tables only
-    *_some(Kind.TRANSACTION, "compact compact2 abort_Compactions find_next_compact find_next_compact2"),
-    *_some(Kind.TRANSACTION, "mark_cleaned mark_compacted mark_failed mark_refused set_hadoop_jobid"),
-    *_some(Kind.TRANSACTION, "submit_for_cleanup update_compactor_state update_transaction_statistics"),
-    *_some(Kind.NEUTRAL, "show_compact find_columns_with_stats get_latest_committed_compaction_info"),
-    *_some(Kind.NEUTRAL, "update_compaction_metrics_data remove_compaction_metrics_data"),
+    *_some(MethodKind.TRANSACTION, "compact compact2 abort_Compactions find_next_compact find_next_compact2"),
+    *_some(MethodKind.TRANSACTION, "mark_cleaned mark_compacted mark_failed mark_refused set_hadoop_jobid"),
+    *_some(MethodKind.TRANSACTION, "submit_for_cleanup update_compactor_state update_transaction_statistics"),
+    *_some(MethodKind.NEUTRAL, "show_compact find_columns_with_stats get_latest_committed_compaction_info"),
+    *_some(MethodKind.NEUTRAL, "update_compaction_metrics_data remove_compaction_metrics_data"),
     # Notifications
-    *_some(Kind.EVENTS, "get_next_notification get_current_notificationEventId get_notification_events_count"),
+    *_some(MethodKind.EVENTS, "get_next_notification get_current_notificationEventId get_notification_events_count"),
     _write("fire_listener_event", s.table("rqst.dbName", "rqst.tableName", "rqst.catName")),
     # Sessions
-    *_some(Kind.SESSION, "set_ugi setMetaConf"),
-    *_some(Kind.NEUTRAL, "getMetaConf get_config_value flushCache get_metastore_db_uuid"),
+    *_some(MethodKind.SESSION, "set_ugi setMetaConf"),
+    *_some(MethodKind.NEUTRAL, "getMetaConf get_config_value flushCache get_metastore_db_uuid"),
     # Roles and privileges: never part of what is served
-    *_some(Kind.WRITE, "create_role drop_role grant_role revoke_role grant_revoke_role"),
-    *_some(Kind.WRITE, "grant_privileges revoke_privileges grant_revoke_privileges refresh_privileges"),
-    *_some(Kind.NEUTRAL, "get_role_names list_roles get_principals_in_role list_privileges"),
-    *_some(Kind.NEUTRAL, "get_role_grants_for_principal get_privilege_set"),
+    *_some(MethodKind.WRITE, "create_role drop_role grant_role revoke_role grant_revoke_role"),
+    *_some(MethodKind.WRITE, "grant_privileges revoke_privileges grant_revoke_privileges refresh_privileges"),
+    *_some(MethodKind.NEUTRAL, "get_role_names list_roles get_principals_in_role list_privileges"),
+    *_some(MethodKind.NEUTRAL, "get_role_grants_for_principal get_privilege_set"),
     # Delegation tokens and master keys
-    *_some(Kind.NEUTRAL, "get_delegation_token renew_delegation_token cancel_delegation_token get_token"),
-    *_some(Kind.NEUTRAL, "add_token remove_token get_all_token_identifiers get_master_keys"),
-    *_some(Kind.NEUTRAL, "add_master_key update_master_key remove_master_key"),
+    *_some(MethodKind.NEUTRAL, "get_delegation_token renew_delegation_token cancel_delegation_token get_token"),
+    *_some(MethodKind.NEUTRAL, "add_token remove_token get_all_token_identifiers get_master_keys"),
+    *_some(MethodKind.NEUTRAL, "add_master_key update_master_key remove_master_key"),
     # Types
-    *_some(Kind.NEUTRAL, "get_type get_type_all"),
-    *_some(Kind.WRITE, "create_type drop_type"),
+    *_some(MethodKind.NEUTRAL, "get_type get_type_all"),
+    *_some(MethodKind.WRITE, "create_type drop_type"),
     # File metadata
-    *_some(Kind.NEUTRAL, "get_file_metadata get_file_metadata_by_expr put_file_metadata"),
-    *_some(Kind.NEUTRAL, "clear_file_metadata cache_file_metadata cm_recycle"),
+    *_some(MethodKind.NEUTRAL, "get_file_metadata get_file_metadata_by_expr put_file_metadata"),
+    *_some(MethodKind.NEUTRAL, "clear_file_metadata cache_file_metadata cm_recycle"),
     # Names of partitions, computed
-    *_some(Kind.NEUTRAL, "partition_name_has_valid_characters partition_name_to_spec partition_name_to_vals"),
+    *_some(MethodKind.NEUTRAL, "partition_name_has_valid_characters partition_name_to_spec partition_name_to_vals"),
     # Workload management
-    *_some(Kind.NEUTRAL, "get_active_resource_plan get_all_resource_plans get_resource_plan"),
-    *_some(Kind.NEUTRAL, "get_triggers_for_resourceplan validate_resource_plan"),
-    *_some(Kind.WRITE, "create_resource_plan alter_resource_plan drop_resource_plan"),
-    *_some(Kind.WRITE, "create_wm_pool alter_wm_pool drop_wm_pool create_wm_trigger alter_wm_trigger"),
-    *_some(Kind.WRITE, "drop_wm_trigger create_or_update_wm_mapping drop_wm_mapping"),
-    *_some(Kind.WRITE, "create_or_drop_wm_trigger_to_pool_mapping"),
+    *_some(MethodKind.NEUTRAL, "get_active_resource_plan get_all_resource_plans get_resource_plan"),
+    *_some(MethodKind.NEUTRAL, "get_triggers_for_resourceplan validate_resource_plan"),
+    *_some(MethodKind.WRITE, "create_resource_plan alter_resource_plan drop_resource_plan"),
+    *_some(MethodKind.WRITE, "create_wm_pool alter_wm_pool drop_wm_pool create_wm_trigger alter_wm_trigger"),
+    *_some(MethodKind.WRITE, "drop_wm_trigger create_or_update_wm_mapping drop_wm_mapping"),
+    *_some(MethodKind.WRITE, "create_or_drop_wm_trigger_to_pool_mapping"),
     # Schema registry
-    *_some(Kind.NEUTRAL, "get_ischema get_schema_version get_schema_latest_version get_schemas_by_cols"),
-    *_some(Kind.NEUTRAL, "get_schema_all_versions get_serde"),
-    *_some(Kind.WRITE, "create_ischema alter_ischema drop_ischema add_schema_version add_serde"),
-    *_some(Kind.WRITE, "drop_schema_version map_schema_version_to_serde set_schema_version_state"),
+    *_some(MethodKind.NEUTRAL, "get_ischema get_schema_version get_schema_latest_version get_schemas_by_cols"),
+    *_some(MethodKind.NEUTRAL, "get_schema_all_versions get_serde"),
+    *_some(MethodKind.WRITE, "create_ischema alter_ischema drop_ischema add_schema_version add_serde"),
+    *_some(MethodKind.WRITE, "drop_schema_version map_schema_version_to_serde set_schema_version_state"),
     # Stored procedures, packages, properties, scheduled queries, metrics
-    *_some(Kind.NEUTRAL, "get_stored_procedure get_all_stored_procedures find_package get_all_packages"),
-    *_some(Kind.WRITE, "create_stored_procedure drop_stored_procedure add_package drop_package"),
-    *_some(Kind.NEUTRAL, "get_properties get_scheduled_query scheduled_query_poll get_runtime_stats"),
-    *_some(Kind.WRITE, "set_properties scheduled_query_maintenance scheduled_query_progress"),
-    *_some(Kind.NEUTRAL, "get_replication_metrics"),
-    *_some(Kind.WRITE, "add_runtime_stats add_replication_metrics"),
+    *_some(MethodKind.NEUTRAL, "get_stored_procedure get_all_stored_procedures find_package get_all_packages"),
+    *_some(MethodKind.WRITE, "create_stored_procedure drop_stored_procedure add_package drop_package"),
+    *_some(MethodKind.NEUTRAL, "get_properties get_scheduled_query scheduled_query_poll get_runtime_stats"),
+    *_some(MethodKind.WRITE, "set_properties scheduled_query_maintenance scheduled_query_progress"),
+    *_some(MethodKind.NEUTRAL, "get_replication_metrics"),
+    *_some(MethodKind.WRITE, "add_runtime_stats add_replication_metrics"),
     # fb303
-    *_some(Kind.NEUTRAL, "aliveSince getCounter getCounters getCpuProfile getName getOption"),
-    *_some(Kind.NEUTRAL, "getOptions getStatus getStatusDetails getVersion reinitialize setOption"),
-    *_some(Kind.NEUTRAL, "shutdown"),
+    *_some(MethodKind.NEUTRAL, "aliveSince getCounter getCounters getCpuProfile getName getOption"),
+    *_some(MethodKind.NEUTRAL, "getOptions getStatus getStatusDetails getVersion reinitialize setOption"),
+    *_some(MethodKind.NEUTRAL, "shutdown"),
 ]
 
 METHODS: Mapping[str, Method] = {row.name: row for row in _ROWS}

@@ -42,7 +42,7 @@ from hms_cache_proxy.pipeline.compare import (
     text,
 )
 from hms_cache_proxy.pipeline.files import Directory
-from hms_cache_proxy.pipeline.progress import Report
+from hms_cache_proxy.pipeline.progress import JobReport
 from hms_cache_proxy.pipeline.ranges import Partitioned, TableStretch, partition_stretches, table_stretches, tasks
 from hms_cache_proxy.pipeline.session import data_frame, phase
 from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, Source
@@ -81,7 +81,7 @@ class Audit:
     config: Config
     out: str
     connections: int
-    report: Report
+    report: JobReport
 
     def run(self) -> Found:
         """Compare everything. Raises StoreError, CacheError, AuditError."""

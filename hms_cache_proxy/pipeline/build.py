@@ -33,7 +33,7 @@ from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.follower.bootstrap import refusal
 from hms_cache_proxy.follower.step import Position
 from hms_cache_proxy.pipeline.files import Directory
-from hms_cache_proxy.pipeline.progress import Report
+from hms_cache_proxy.pipeline.progress import JobReport
 from hms_cache_proxy.pipeline.ranges import Partitioned, partition_stretches, table_stretches, tasks
 from hms_cache_proxy.pipeline.rounds import COST, Rounds, directory, rounds
 from hms_cache_proxy.pipeline.session import data_frame, phase
@@ -61,7 +61,7 @@ class Build:
     config: Config
     uri: str
     connections: int
-    report: Report
+    report: JobReport
     resume: bool = False
 
     def run(self) -> Manifest:

@@ -3,7 +3,7 @@
 Job: differences of one stretch of the catalog, as rows. Objects are compared as what they decode to, field by field,
 set and unset. What the cache lists as not loaded is no difference: it is relayed. Must not know: Spark, the driver.
 
-Not compared: lists of write ids, which change without an event; who uses them proves them anew with each request.
+Not compared: lists of write ids, which change without an event; who uses them proves them again with each request.
 
 Owner: a Python worker of Spark on the proxy's own machine; a connection, and the copy of the cache, read-only.
 """

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import click
 
 
-class Report(Protocol):
+class JobReport(Protocol):
     """Takes what a job tells."""
 
     def tell(self, line: str) -> None:
@@ -64,7 +64,7 @@ class Bar:
 
 
 @contextmanager
-def reporting() -> Iterator[Report]:
+def reporting() -> Iterator[JobReport]:
     """For a command: on standard error, in the form that fits it."""
     if not sys.stderr.isatty():
         yield Lines(lambda line: click.echo(line, err=True))

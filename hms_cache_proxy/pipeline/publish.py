@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from hms_cache_proxy.errors import ProxyError
 from hms_cache_proxy.pipeline.build import Build
 from hms_cache_proxy.pipeline.files import Directory
-from hms_cache_proxy.pipeline.progress import Report
+from hms_cache_proxy.pipeline.progress import JobReport
 from hms_cache_proxy.snapshots import manifest
 from hms_cache_proxy.snapshots.manifest import Manifest
 from hms_cache_proxy.snapshots.place import PREFIX
@@ -42,7 +42,7 @@ def new_name() -> str:
 
 
 def publish(
-    spark: SparkSession, config: Config, uri: str, keep: int, connections: int, report: Report
+    spark: SparkSession, config: Config, uri: str, keep: int, connections: int, report: JobReport
 ) -> tuple[str, Manifest]:
     """Make a snapshot below `uri`, then remove all but the newest `keep`; gives its URI and manifest.
 
@@ -61,7 +61,7 @@ def publish(
     return f"{uri}/{name}", made
 
 
-def _remove(place: Directory, keep: int, report: Report) -> None:
+def _remove(place: Directory, keep: int, report: JobReport) -> None:
     """The outdated ones; `keep` 0: only those that were given up."""
     found = [one for one in place.names() if _NAME.fullmatch(one)]
     complete = {one for one in found if place.exists(f"{one}/{manifest.NAME}")}

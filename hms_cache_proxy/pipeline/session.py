@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hms_cache_proxy.errors import ConfigError, ProxyError, SnapshotError
 from hms_cache_proxy.pipeline import jvm
-from hms_cache_proxy.pipeline.progress import Report
+from hms_cache_proxy.pipeline.progress import JobReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -202,7 +202,7 @@ def failures(doing: str, error_class: type[ProxyError] = SnapshotError) -> Itera
 
 
 @contextmanager
-def phase(name: str, report: Report, error_class: type[ProxyError] = SnapshotError) -> Iterator[None]:
+def phase(name: str, report: JobReport, error_class: type[ProxyError] = SnapshotError) -> Iterator[None]:
     """A part of a job: its failures by name, and a line about how long it took."""
     began_s = time.monotonic()
     with failures(name, error_class):

@@ -6,7 +6,7 @@ configuration comes as JSON on standard input, so that secrets are neither in th
 environment.
 
 No orphans: the kernel kills the child when the supervisor ends, however it ends (PR_SET_PDEATHSIG,
-Linux). SIGKILL, because a supervisor that is started anew takes the data directory at once, and two
+Linux). SIGKILL, because a supervisor that is restarted takes the data directory at once, and two
 followers must not meet there. SIGINT is ignored: Ctrl-C reaches the whole process group, but the
 supervisor alone decides how to stop.
 """

@@ -11,10 +11,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from hms_cache_proxy.methods.table import METHODS, Kind
+from hms_cache_proxy.methods.table import METHODS, MethodKind
 from hms_cache_proxy.wire import facts
 
-ALLOWED_KINDS: Final = frozenset({Kind.READ})
+ALLOWED_KINDS: Final = frozenset({MethodKind.READ})
 
 ALSO_ALLOWED: Final = frozenset(
     # what a planner asks about the server, about transactions, roles, and what was measured

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.methods.decision import BaseDecider, Forward, Serve, Session
-from hms_cache_proxy.methods.table import METHODS, OTHER_LABEL, Kind
+from hms_cache_proxy.methods.table import METHODS, OTHER_LABEL, MethodKind
 from hms_cache_proxy.recording.allowed import ALLOWED, LISTS, TABLE_IDS, bears_lists
 from hms_cache_proxy.recording.file import Damage, RecordingFile
 from hms_cache_proxy.recording.format import digest
@@ -31,10 +31,10 @@ SLICE_BYTES: Final = 1 << 20
 NOT_RECORDED, READ_ONLY, OTHER_LIST = "not_recorded", "read_only", "other_list"
 """Reasons of the metrics."""
 
-_CHANGE = frozenset({Kind.WRITE, Kind.LOCK, Kind.TRANSACTION})
+_CHANGE = frozenset({MethodKind.WRITE, MethodKind.LOCK, MethodKind.TRANSACTION})
 
 
-class Place(NamedTuple):
+class ResultPlace(NamedTuple):
     """Where a result lies: offset, length; the type of its reply message; when it was recorded."""
 
     at: int
@@ -53,14 +53,14 @@ class Recorded:
         self.created_ms = header.created_ms
         self.damage: Damage | None = None
         self.methods: Counter[bytes] = Counter()
-        self._exact: dict[bytes, Place] = {}
-        self._without_lists: dict[bytes, Place] = {}
+        self._exact: dict[bytes, ResultPlace] = {}
+        self._without_lists: dict[bytes, ResultPlace] = {}
         for found in self.file.records(header.end):
             if isinstance(found, Damage):
                 self.damage = found
                 break
             record = found.record
-            place = Place(found.result_at, len(record.result), MessageType(record.type), record.recorded_ms)
+            place = ResultPlace(found.result_at, len(record.result), MessageType(record.type), record.recorded_ms)
             key = digest(record.method, record.arguments)
             self.methods[record.method] += key not in self._exact
             _keep_latest(self._exact, key, place)
@@ -68,7 +68,7 @@ class Recorded:
             if alike is not None:
                 _keep_latest(self._without_lists, digest(record.method, alike), place)
 
-    def find(self, method: bytes, arguments: bytes) -> tuple[Place | None, bool]:
+    def find(self, method: bytes, arguments: bytes) -> tuple[ResultPlace | None, bool]:
         """The result for a request, None if there is none; whether it was recorded for these very arguments."""
         place = self._exact.get(digest(method, arguments))
         if place is not None:
@@ -77,7 +77,7 @@ class Recorded:
         return (None if alike is None else self._without_lists.get(digest(method, alike))), False
 
 
-def _keep_latest(index: dict[bytes, Place], key: bytes, place: Place) -> None:
+def _keep_latest(index: dict[bytes, ResultPlace], key: bytes, place: ResultPlace) -> None:
     """Workers write a moment after they have answered: the order in the file is not that of the answers."""
     known = index.get(key)
     if known is None or place.recorded_ms >= known.recorded_ms:
@@ -136,7 +136,7 @@ class ReplayDispatcher(BaseDecider):
                 "error",
                 "unknown_method",
             )
-        if row.kind is Kind.SESSION:
+        if row.kind is MethodKind.SESSION:
             return Serve(_agreement(name, header, message), name, "relay", "session")
         if header.name not in ALLOWED:
             return self._refused(name, header, row.kind)
@@ -148,13 +148,13 @@ class ReplayDispatcher(BaseDecider):
         except CacheError as error:
             return self._error(name, header, NOT_RECORDED, f"{name}: {error}")
 
-    def _reply(self, header: Header, place: Place) -> bytes | Iterator[bytes]:
+    def _reply(self, header: Header, place: ResultPlace) -> bytes | Iterator[bytes]:
         head = message_header(header.name, place.type, header.seqid)
         if place.size > SLICE_BYTES:
             return self._slices(head, place)
         return head + self._read(place.at, place.size)
 
-    def _slices(self, head: bytes, place: Place) -> Iterator[bytes]:
+    def _slices(self, head: bytes, place: ResultPlace) -> Iterator[bytes]:
         yield head
         end = place.at + place.size
         for at in range(place.at, end, SLICE_BYTES):
@@ -174,7 +174,7 @@ class ReplayDispatcher(BaseDecider):
             f" hms-cache-proxy serve --record {self._path} with the metastore as upstream, then replay again"
         )
 
-    def _refused(self, name: str, header: Header, kind: Kind) -> Serve:
+    def _refused(self, name: str, header: Header, kind: MethodKind) -> Serve:
         if kind in _CHANGE:
             why = "it would change something, and a recording is replayed read-only"
         else:

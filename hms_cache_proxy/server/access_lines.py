@@ -30,7 +30,7 @@ from hms_cache_proxy.wire import spec
 
 HEAD_BYTES = 512  # of a request: the names that its rules look at come first
 USER_CHARACTERS = 128
-REMEMBERED = 10_000  # clients whose part of a line is not made anew
+REMEMBERED = 10_000  # clients whose part of a line is not made again
 _FIXED = 8  # of a message's header, before the name
 
 

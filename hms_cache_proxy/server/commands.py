@@ -54,7 +54,7 @@ class CloseUpstream:
 
 
 @dataclass(slots=True)
-class Reading:
+class SetReading:
     """Start or stop to read from the client."""
 
     wanted: bool
@@ -117,7 +117,7 @@ Command = (
     | SendUpstream
     | OpenUpstream
     | CloseUpstream
-    | Reading
+    | SetReading
     | ReadingUpstream
     | Again
     | Await

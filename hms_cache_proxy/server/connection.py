@@ -27,8 +27,8 @@ from hms_cache_proxy.server.commands import (
     Close,
     Command,
     Observe,
-    Reading,
     ReadingUpstream,
+    SetReading,
     Why,
 )
 from hms_cache_proxy.server.exchange import Exchange, Link
@@ -36,24 +36,24 @@ from hms_cache_proxy.server.inbox import Inbox, Request, TransportRefused
 from hms_cache_proxy.server.outbox import Outbox
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.framing import Transport
-from hms_cache_proxy.wire.message import ApplicationError, Limits, exception_message
+from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, exception_message
 
 PIPELINE_BYTES = 1 << 18  # of requests that wait while one is answered
 REQUESTS_PER_TURN = 32  # of one packet; other connections come between
-REPLY_LIMITS = Limits(message_bytes=2**31 - 1, string_bytes=2**31 - 1)  # the metastore is trusted that far
+REPLY_LIMITS = MessageLimits(message_bytes=2**31 - 1, string_bytes=2**31 - 1)  # the metastore is trusted that far
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ConnectionSettings:
     """What a connection needs of the configuration."""
 
-    limits: Limits
+    limits: MessageLimits
     idle_timeout_ns: int  # 0: never
     request_timeout_ns: int
     spool_directory: str | None = None  # for messages that are too large for memory; None: the system's place
 
 
-class Mode(IntEnum):
+class HotPathUse(IntEnum):
     """May a chunk be tried on the hot path? Zero: no."""
 
     GENERAL = 0
@@ -75,9 +75,11 @@ class Phase(Enum):
 class ClientConnection:
     """The logic of one client connection."""
 
-    def __init__(self, *, decider: Decider, endpoints: Endpoints, settings: Settings, peer: str, now_ns: int) -> None:
+    def __init__(
+        self, *, decider: Decider, endpoints: Endpoints, settings: ConnectionSettings, peer: str, now_ns: int
+    ) -> None:
         self.session = Session(peer=peer)
-        self.mode = Mode.GENERAL
+        self.mode = HotPathUse.GENERAL
         self.last_ns = now_ns  # when something last moved on the client's side; the driver writes it too
         self._decider = decider
         self._settings = settings
@@ -138,7 +140,7 @@ class ClientConnection:
     def client_blocked(self) -> list[Command]:
         """The transport's buffer to the client is full. Comes while commands are carried out."""
         self._outbox.blocked = True
-        self.mode = Mode.GENERAL
+        self.mode = HotPathUse.GENERAL
         return [ReadingUpstream(False)] if self._exchange.link is Link.REPLYING else []
 
     def client_writable(self, now_ns: int) -> list[Command]:
@@ -242,11 +244,11 @@ class ClientConnection:
             self._next_requests(now_ns)
         free = self._phase is Phase.READING and not self._outbox.blocked and not self._outbox.busy
         quiet = free and self._inbox.empty and not self._draining and not self._ended
-        self.mode = _MODES[self._inbox.transport] if quiet else Mode.GENERAL
+        self.mode = _MODES[self._inbox.transport] if quiet else HotPathUse.GENERAL
         wanted = free or self._inbox.waiting_bytes <= PIPELINE_BYTES
         if wanted is not self._reading and self._phase is not Phase.CLOSED:
             self._reading = wanted
-            self._commands.append(Reading(wanted))
+            self._commands.append(SetReading(wanted))
         commands = self._commands[:]
         self._commands.clear()
         return commands
@@ -394,4 +396,4 @@ class ClientConnection:
         self._commands.append(Close(why, detail, key))
 
 
-_MODES = {None: Mode.GENERAL, Transport.BINARY: Mode.HOT, Transport.FRAMED: Mode.HOT_FRAMED}
+_MODES = {None: HotPathUse.GENERAL, Transport.BINARY: HotPathUse.HOT, Transport.FRAMED: HotPathUse.HOT_FRAMED}

@@ -27,14 +27,14 @@ from hms_cache_proxy.server.commands import (
     Command,
     Observe,
     OpenUpstream,
-    Reading,
     ReadingUpstream,
     Send,
     SendUpstream,
+    SetReading,
     UpstreamTrouble,
     Why,
 )
-from hms_cache_proxy.server.connection import ClientConnection, Mode, Settings
+from hms_cache_proxy.server.connection import ClientConnection, ConnectionSettings, HotPathUse
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.upstream.link import UpstreamLink, connect, keep_alive
 from hms_cache_proxy.wire.framing import frame_header
@@ -58,7 +58,7 @@ class Hub:
         *,
         decider: Decider,
         endpoints: Endpoints,
-        settings: Settings,
+        settings: ConnectionSettings,
         metrics: WorkerMetrics,
         max_connections: int,
         connect_timeout_s: float,
@@ -348,7 +348,7 @@ class Client(asyncio.Protocol):
             self._hub.metrics.upstream_connections.dec()
             link.close()
 
-    def _reading(self, command: Reading) -> None:
+    def _reading(self, command: SetReading) -> None:
         if not self._transport.is_closing():
             if command.wanted:
                 self._transport.resume_reading()
@@ -404,15 +404,15 @@ class Client(asyncio.Protocol):
 
 
 # Plain integers: the comparison with an enum's member costs more.
-_GENERAL = int(Mode.GENERAL)
-_HOT = int(Mode.HOT)
-_HOT_FRAMED = int(Mode.HOT_FRAMED)
+_GENERAL = int(HotPathUse.GENERAL)
+_HOT = int(HotPathUse.HOT)
+_HOT_FRAMED = int(HotPathUse.HOT_FRAMED)
 _HANDLERS: dict[type[Any], Callable[[Client, Any], None]] = {
     Send: Client._send,
     SendUpstream: Client._send_upstream,
     OpenUpstream: Client._open_upstream,
     CloseUpstream: Client._close_upstream,
-    Reading: Client._reading,
+    SetReading: Client._reading,
     ReadingUpstream: Client._reading_upstream,
     Again: Client._again,
     Await: Client._await,

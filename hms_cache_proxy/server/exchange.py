@@ -40,7 +40,7 @@ from hms_cache_proxy.server.reply import Reply
 from hms_cache_proxy.server.twin import Twin
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.upstream.replay import MAX_REPLY_BYTES, SessionCalls, succeeded
-from hms_cache_proxy.wire.message import ApplicationError, Header, Limits, MessageType, exception_message
+from hms_cache_proxy.wire.message import ApplicationError, Header, MessageLimits, MessageType, exception_message
 from hms_cache_proxy.wire.spec import METHODS
 
 # Oneway; tells the metastore to free what the connection holds. Where there is none, nobody needs to be told.
@@ -69,7 +69,7 @@ class Exchange:
         endpoints: Endpoints,
         outbox: Outbox,
         commands: list[Command],
-        limits: Limits,
+        limits: MessageLimits,
     ) -> None:
         self._decider = decider
         self._session = session

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.server.spool import Spool
 from hms_cache_proxy.wire.framing import Transport, detect, parse_frame
-from hms_cache_proxy.wire.message import NEED_MORE, Header, Limits, MessageType, NeedMore, parse_header
+from hms_cache_proxy.wire.message import NEED_MORE, Header, MessageLimits, MessageType, NeedMore, parse_header
 from hms_cache_proxy.wire.scan import MessageScanner, end_of_struct
 
 WINDOW_BYTES = 8 << 20  # a call with 1,000 partitions of 50 columns has 3 MB
@@ -50,7 +50,7 @@ class _Partial:
 
     __slots__ = ("scanner", "spool")
 
-    def __init__(self, limits: Limits, spool_directory: str | None) -> None:
+    def __init__(self, limits: MessageLimits, spool_directory: str | None) -> None:
         self.scanner = MessageScanner(limits)
         self.spool = Spool(limit=limits.message_bytes, limit_name="max_message_bytes", directory=spool_directory)
 
@@ -77,7 +77,7 @@ class Inbox:
 
     __slots__ = ("_at", "_buffer", "_frame_left", "_limits", "_partial", "_spool_directory", "transport")
 
-    def __init__(self, limits: Limits, spool_directory: str | None = None) -> None:
+    def __init__(self, limits: MessageLimits, spool_directory: str | None = None) -> None:
         self._limits = limits
         self._spool_directory = spool_directory
         self._buffer = b""

@@ -12,7 +12,7 @@ from time import monotonic_ns
 import structlog
 
 from hms_cache_proxy.errors import CacheError, UpstreamError, WireError
-from hms_cache_proxy.methods import held
+from hms_cache_proxy.methods import reply_contents
 from hms_cache_proxy.methods.decision import Ask
 from hms_cache_proxy.methods.ttl.looking import HOLD_BYTES, Reload
 from hms_cache_proxy.methods.ttl.refreshing import Due
@@ -101,7 +101,9 @@ class Refresher:
         log.warning("a refresh failed; what is cached is given until it expires", error=error)
 
     def _learn(self, reload: Reload, reply: bytes) -> None:
-        well = held.kept_part(reload.ask.header.name.decode(), reply) is not None  # that it is gone is an answer, too
+        well = (
+            reply_contents.kept_part(reload.ask.header.name.decode(), reply) is not None
+        )  # that it is gone is an answer, too
         if well:
             reload.learn(reply)
         else:
@@ -130,7 +132,7 @@ async def _ask_bridged(
     header = ask.header
     if header.name not in endpoint.lacks:
         reply = await _ask(reader, writer, header, ask.message)
-        if not twin.is_bridged(header) or not twin.says_unknown_method(held.reply_header(reply), reply):
+        if not twin.is_bridged(header) or not twin.says_unknown_method(reply_contents.reply_header(reply), reply):
             return reply
         endpoint.lacks.add(header.name)
     bridged = twin.twin_of(header, ask.message)
@@ -154,7 +156,7 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked
         if isinstance(scanner.feed(piece), int):
             break
     reply = bytes(received)
-    header = held.reply_header(reply)
+    header = reply_contents.reply_header(reply)
     if (header.name, header.seqid) != (asked.name, asked.seqid) or header.type is MessageType.CALL:
         raise WireError(f"a reply to another call: {header.name!r} {header.seqid}, not {asked.name!r} {asked.seqid}")
     return reply

@@ -8,7 +8,7 @@ most `hold_bytes` (exceptions, which are short, at most EXCEPTION_BYTES). Owner:
 from __future__ import annotations
 
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.wire.message import NEED_MORE, Header, Limits, MessageType, parse_header
+from hms_cache_proxy.wire.message import NEED_MORE, Header, MessageLimits, MessageType, parse_header
 from hms_cache_proxy.wire.scan import MessageScanner, end_of_struct
 
 EXCEPTION_BYTES = 1 << 20  # a TApplicationException is a line of text; held to see whether it says UNKNOWN_METHOD
@@ -19,7 +19,7 @@ class Reply:
 
     __slots__ = ("_asked", "_hold_bytes", "_limits", "_parts", "_scanner", "_size", "complete", "extra", "header")
 
-    def __init__(self, asked: Header, limits: Limits, hold_bytes: int) -> None:
+    def __init__(self, asked: Header, limits: MessageLimits, hold_bytes: int) -> None:
         self._asked = asked
         self._limits = limits
         self._hold_bytes = hold_bytes

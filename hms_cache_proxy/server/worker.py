@@ -35,13 +35,13 @@ from hms_cache_proxy.recording import writer as recording
 from hms_cache_proxy.recording.recorder import Recorder
 from hms_cache_proxy.recording.replay import Recorded, ReplayDispatcher
 from hms_cache_proxy.server.access_log import AccessLog
-from hms_cache_proxy.server.bell import Bell
-from hms_cache_proxy.server.connection import Settings
+from hms_cache_proxy.server.connection import ConnectionSettings
 from hms_cache_proxy.server.driver import Client, Hub
 from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.server.refresher import Refresher
+from hms_cache_proxy.server.waker import Waker
 from hms_cache_proxy.upstream.endpoints import Endpoints
-from hms_cache_proxy.wire.message import Limits
+from hms_cache_proxy.wire.message import MessageLimits
 
 BACKLOG = 1024
 SPARE_DESCRIPTORS = 200
@@ -79,9 +79,9 @@ class _Cache:
         self.page = StatePage(paths.state(config))
         self.reader = CacheReader(paths.cache(config), self.page)
         self.fences = FenceStore(paths.fences(config), self.page)
-        self.bell = Bell(paths.follower_socket(config))
-        ring = self.bell.ring
-        self.dispatcher = Dispatcher(config, self.reader, self.fences, self.page, metrics, ring)
+        self.waker = Waker(paths.follower_socket(config))
+        wake = self.waker.wake
+        self.dispatcher = Dispatcher(config, self.reader, self.fences, self.page, metrics, wake)
         if config.authorization in ("per_user", "relay"):  # auto: the follower asks, and stops serving if it must
             self.dispatcher.authorize(config.authorization)
 
@@ -92,7 +92,7 @@ class _Cache:
             self.reader.streams.tend()
 
     def close(self) -> None:
-        self.bell.close()
+        self.waker.close()
         self.reader.close()
         self.fences.close()
         self.page.close()
@@ -144,7 +144,7 @@ def _return_large_blocks() -> None:
 
     By default it raises this limit to the largest block that was ever freed (up to 32 MB); later ones then lie in the
     heap and are touched as a whole, also those that are only counted over (wire/scan.py). A reply of 1,000 partitions
-    (1.5 MB) is below the limit, and the heap keeps room for it: mapping it anew costs ten times what sending it costs.
+    (1.5 MB) is below the limit, and the heap keeps room for it: mapping it again costs ten times what sending it costs.
     """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):  # musl has none, and needs none
@@ -165,8 +165,8 @@ def _hub(config: Config, decider: Decider, metrics: WorkerMetrics, access_log: A
     return Hub(
         decider=decider,
         endpoints=Endpoints(config.upstream),
-        settings=Settings(
-            limits=Limits(message_bytes=limits.max_message_bytes, string_bytes=limits.max_string_bytes),
+        settings=ConnectionSettings(
+            limits=MessageLimits(message_bytes=limits.max_message_bytes, string_bytes=limits.max_string_bytes),
             idle_timeout_ns=int(limits.idle_timeout_s * 1e9),
             request_timeout_ns=int(options.request_timeout_s * 1e9),
             spool_directory=config.data_dir,

@@ -1,4 +1,4 @@
-"""Records of a store as rows of Parquet files, and back: nothing is lost, nothing is encoded anew.
+"""Records of a store as rows of Parquet files, and back: nothing is lost, nothing is encoded again.
 
 Job: the columns of the three kinds of files, and both directions. Must not know: where files lie, Spark, the cache.
 What a column holds is the field of the same name in store/protocol.py: runs of wire bytes, as the metastore's answers

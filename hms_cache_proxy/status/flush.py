@@ -1,4 +1,4 @@
-"""POST /admin/flush: fence the named objects and have the follower read them anew.
+"""POST /admin/flush: fence the named objects and have the follower read them again.
 
 A flush is a fence that is born finite: from the moment it is answered, calls about the objects go to the
 metastore, until a step of the follower that began later has read them. It works on objects that do not

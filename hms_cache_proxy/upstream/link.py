@@ -18,7 +18,7 @@ HIGH_WATER_BYTES = 1 << 18
 CLOSE_GRACE_S = 10.0
 
 
-class Owner(Protocol):
+class LinkOwner(Protocol):
     """Who hears of it."""
 
     def upstream_received(self, link: UpstreamLink, data: bytes) -> None: ...
@@ -33,7 +33,7 @@ class Owner(Protocol):
 class UpstreamLink(asyncio.Protocol):
     """The connection. Its owner may let go of it at any time; what it hears then, it ignores."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: LinkOwner) -> None:
         self._owner = owner
         self._reading = True
         self.lost = False
@@ -92,7 +92,7 @@ def keep_alive(transport: asyncio.Transport) -> None:
     transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
-async def connect(endpoint: Endpoint, owner: Owner, timeout_s: float) -> UpstreamLink:
+async def connect(endpoint: Endpoint, owner: LinkOwner, timeout_s: float) -> UpstreamLink:
     """A new connection; UpstreamError if there is none in time."""
     loop = asyncio.get_running_loop()
     try:

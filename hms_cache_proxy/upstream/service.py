@@ -4,7 +4,7 @@ id).
 Job: one blocking call at a time over one connection, for the doctor, the supervisor's probe and the
 follower, each in a thread or process that may wait. Clients' calls never go here. It must not know what
 the answers mean. Invariants: every wait is bounded by `timeout_s`; after any failure the connection is
-closed, and opened anew by the next call; no session calls are made, so what is asked must not depend on
+closed, and reopened by the next call; no session calls are made, so what is asked must not depend on
 who asks.
 """
 

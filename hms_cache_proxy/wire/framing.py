@@ -11,7 +11,7 @@ from struct import Struct as Packer
 from typing import Final, NamedTuple
 
 from hms_cache_proxy.errors import LimitError
-from hms_cache_proxy.wire.message import DEFAULT_LIMITS, NEED_MORE, Limits, NeedMore
+from hms_cache_proxy.wire.message import DEFAULT_LIMITS, NEED_MORE, MessageLimits, NeedMore
 
 
 class Transport(Enum):
@@ -93,7 +93,7 @@ class Frame(NamedTuple):
 _LENGTH: Final = Packer("!i")
 
 
-def parse_frame(buf: bytes | bytearray, offset: int = 0, limits: Limits = DEFAULT_LIMITS) -> Frame | NeedMore:
+def parse_frame(buf: bytes | bytearray, offset: int = 0, limits: MessageLimits = DEFAULT_LIMITS) -> Frame | NeedMore:
     """The payload of the frame whose length is at offset; `end` may lie beyond the buffer, which is not read.
 
     LimitError for a negative length or one above limits.message_bytes.

@@ -28,7 +28,7 @@ NeedMore: TypeAlias = Literal[_NeedMore.NEED_MORE]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MessageLimits:
     """What a peer may send. Nesting is bounded by the codec itself, at spec.NESTING_DEPTH."""
 
     message_bytes: int = 1 << 30  # Hive's own client accepts replies of 1 GiB, its server requests of 100 MB
@@ -36,7 +36,7 @@ class Limits:
     method_bytes: int = 256  # the longest of Hive's 308 names has 52
 
 
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_LIMITS: Final = MessageLimits()
 
 
 class MessageType(IntEnum):
@@ -66,7 +66,7 @@ _HEAD: Final = Packer("!BBBBi")
 _FIXED = _HEAD.size
 
 
-def parse_header(buf: bytes | bytearray, offset: int = 0, limits: Limits = DEFAULT_LIMITS) -> Header | NeedMore:
+def parse_header(buf: bytes | bytearray, offset: int = 0, limits: MessageLimits = DEFAULT_LIMITS) -> Header | NeedMore:
     """Parse the header that begins at offset.
 
     WireError as soon as the bytes cannot be a strict header, LimitError for a name that is too long.

@@ -22,7 +22,7 @@ from greenlet import getcurrent, greenlet
 
 from hms_cache_proxy.errors import LimitError
 from hms_cache_proxy.wire import spec
-from hms_cache_proxy.wire.message import DEFAULT_LIMITS, NEED_MORE, Header, Limits, NeedMore, parse_header
+from hms_cache_proxy.wire.message import DEFAULT_LIMITS, NEED_MORE, Header, MessageLimits, NeedMore, parse_header
 from hms_cache_proxy.wire.spec import CODEC_ERRORS, Source, reader, wire_error
 
 #: Strings above this are counted while they pass, not gathered.
@@ -41,7 +41,7 @@ HOLLOW: Final = Hollow()
 SKIP: Final = [Hollow, ()]
 
 
-def end_of_struct(buf: bytes | bytearray, start: int = 0, limits: Limits = DEFAULT_LIMITS) -> int | NeedMore:
+def end_of_struct(buf: bytes | bytearray, start: int = 0, limits: MessageLimits = DEFAULT_LIMITS) -> int | NeedMore:
     """The offset after the struct that begins at start, or NEED_MORE if the buffer ends before it.
 
     WireError for malformed bytes. After NEED_MORE feed a StreamScanner: asking again and again is quadratic.
@@ -64,12 +64,12 @@ def end_of_struct(buf: bytes | bytearray, start: int = 0, limits: Limits = DEFAU
     return end
 
 
-def _check_message(size: int, limits: Limits) -> None:
+def _check_message(size: int, limits: MessageLimits) -> None:
     if size > limits.message_bytes:
         raise LimitError(f"a message of {size} bytes or more", limit="max_message_bytes", size=size)
 
 
-def _check_string(size: int, limits: Limits) -> None:
+def _check_string(size: int, limits: MessageLimits) -> None:
     if size > limits.string_bytes:
         raise LimitError(f"a string of {size} bytes", limit="max_string_bytes", size=size)
 
@@ -83,7 +83,7 @@ class _Feed:
 
     __slots__ = ("buffer", "limits", "rest", "seen")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: MessageLimits) -> None:
         self.limits = limits
         self.buffer = io.BytesIO()
         self.rest = b""  # what followed a counted string in its last piece
@@ -140,7 +140,7 @@ class StreamScanner:
 
     __slots__ = ("_greenlet", "_started")
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, limits: MessageLimits = DEFAULT_LIMITS) -> None:
         self._greenlet = greenlet(_Feed(limits).run)
         self._started = False
 
@@ -163,7 +163,7 @@ class MessageScanner:
 
     __slots__ = ("_held", "_limits", "_struct", "header")
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, limits: MessageLimits = DEFAULT_LIMITS) -> None:
         self._limits = limits
         self._held = b""  # an incomplete header
         self._struct: StreamScanner | None = None

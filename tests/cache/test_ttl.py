@@ -19,8 +19,8 @@ from hms_cache_proxy.cache.ttl import (
     ENTRY_OVERHEAD_BYTES,
     HOLDS,
     Bounds,
+    EntryKind,
     Item,
-    Kind,
     Load,
     TtlCache,
     key_of,
@@ -28,14 +28,14 @@ from hms_cache_proxy.cache.ttl import (
 )
 from hms_cache_proxy.consistency.processes import started
 
-BOUNDS = {kind: Bounds(4, 8 * (ENTRY_OVERHEAD_BYTES + 10)) for kind in Kind}
+BOUNDS = {kind: Bounds(4, 8 * (ENTRY_OVERHEAD_BYTES + 10)) for kind in EntryKind}
 TARGETS = (b"ta", b"tb", b"dx")
 DEPENDS = {name: (TARGETS[number % 2], b"dx") for number, name in enumerate((b"1", b"2", b"3", b"4", b"5", b"6"))}
 FAR = 1 << 60
 
 
 def _key(name: bytes) -> bytes:
-    return key_of(Kind.TABLE, b"", name)
+    return key_of(EntryKind.TABLE, b"", name)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def cache(tmp_path: Path) -> Iterator[TtlCache]:
 
 def _load(cache: TtlCache, name: bytes, body: bytes = b"x", now_ns: int = 10) -> Load:
     load = cache.begin([_key(name)], now_ns, FAR)
-    cache.publish(load, [Item(Kind.TABLE, _key(name), DEPENDS[name], body)], now_ns)
+    cache.publish(load, [Item(EntryKind.TABLE, _key(name), DEPENDS[name], body)], now_ns)
     return load
 
 
@@ -60,7 +60,7 @@ def _body(cache: TtlCache, name: bytes) -> bytes | None:
 def test_load_before_invalidation_is_never_seen(cache: TtlCache) -> None:
     late = cache.begin([_key(b"1")], 10, FAR)
     cache.invalidate([b"ta"])
-    cache.publish(late, [Item(Kind.TABLE, _key(b"1"), DEPENDS[b"1"], b"old")], 20)
+    cache.publish(late, [Item(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], b"old")], 20)
     assert _body(cache, b"1") is None
     _load(cache, b"1", b"new", 30)
     assert _body(cache, b"1") == b"new"
@@ -74,7 +74,7 @@ def test_holds_whose_time_is_over_are_forgotten(cache: TtlCache) -> None:
         assert txn.stat(cache._dbs[b"holds"])["entries"] <= 1.5 * HOLDS + 1
     for number, put in ((0, 0), (1, 1)):
         load = cache.begin([_key(b"1")], 300, FAR)
-        item = Item(Kind.TABLE, _key(b"1"), (b"t%d" % number,), b"x")
+        item = Item(EntryKind.TABLE, _key(b"1"), (b"t%d" % number,), b"x")
         assert cache.publish(load, [item], 300) == put
 
 
@@ -82,11 +82,11 @@ def test_holds_whose_time_is_over_are_forgotten(cache: TtlCache) -> None:
 def test_what_is_gone_or_too_large_leaves_nothing(cache: TtlCache, body: bytes | None) -> None:
     _load(cache, b"1", b"old", 10)
     late = cache.begin([_key(b"1")], 5, FAR)
-    item = Item(Kind.TABLE, _key(b"1"), DEPENDS[b"1"], body)
+    item = Item(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], body)
     assert cache.publish(late, [item], 20) == 0
     assert _body(cache, b"1") == b"old", "what began earlier says nothing about it"
     assert cache.publish(cache.begin([_key(b"1")], 20, FAR), [item], 30) == 0
-    assert _body(cache, b"1") is None and cache.sizes()[Kind.TABLE].entries == 0
+    assert _body(cache, b"1") is None and cache.sizes()[EntryKind.TABLE].entries == 0
 
 
 def test_invalidations_below_a_prefix(cache: TtlCache) -> None:
@@ -155,7 +155,7 @@ def test_claims_end_with_their_time_and_with_their_process(tmp_path: Path) -> No
 def test_older_load_does_not_replace_a_newer_one(cache: TtlCache) -> None:
     older = cache.begin([_key(b"1")], 10, FAR)
     _load(cache, b"1", b"newer", 20)
-    cache.publish(older, [Item(Kind.TABLE, _key(b"1"), DEPENDS[b"1"], b"older")], 30)
+    cache.publish(older, [Item(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], b"older")], 30)
     assert _body(cache, b"1") == b"newer"
 
 
@@ -165,15 +165,15 @@ def test_least_recently_used_go_first(cache: TtlCache) -> None:
     cache.touch([_key(b"1"), b"of nothing"])
     _load(cache, b"5")
     assert [_body(cache, name) is not None for name in (b"1", b"2", b"5")] == [True, False, True]
-    assert cache.sizes()[Kind.TABLE] == (4, 4 * (1 + ENTRY_OVERHEAD_BYTES))
-    assert cache.take_evicted() == {Kind.TABLE: 1}
+    assert cache.sizes()[EntryKind.TABLE] == (4, 4 * (1 + ENTRY_OVERHEAD_BYTES))
+    assert cache.take_evicted() == {EntryKind.TABLE: 1}
 
 
 def test_bytes_are_bounded_and_too_large_entries_left_out(cache: TtlCache) -> None:
-    _load(cache, b"1", b"x" * BOUNDS[Kind.TABLE].bytes)
+    _load(cache, b"1", b"x" * BOUNDS[EntryKind.TABLE].bytes)
     assert _body(cache, b"1") is None
-    _load(cache, b"2", b"x" * (BOUNDS[Kind.TABLE].bytes // 2))
-    _load(cache, b"3", b"x" * (BOUNDS[Kind.TABLE].bytes // 2 - ENTRY_OVERHEAD_BYTES))
+    _load(cache, b"2", b"x" * (BOUNDS[EntryKind.TABLE].bytes // 2))
+    _load(cache, b"3", b"x" * (BOUNDS[EntryKind.TABLE].bytes // 2 - ENTRY_OVERHEAD_BYTES))
     assert _body(cache, b"2") is None and _body(cache, b"3") is not None
 
 
@@ -224,7 +224,7 @@ class _Model:
             return
         self.entries.pop(name, None)
         self.entries[name] = _Entry(seq, began_ns, depends, body)
-        bound = BOUNDS[Kind.TABLE]
+        bound = BOUNDS[EntryKind.TABLE]
         while len(self.entries) > bound.entries or self.bytes > bound.bytes:
             self.entries.popitem(last=False)
 
@@ -259,7 +259,7 @@ class LoadingCacheMachine(RuleBasedStateMachine):
     def publish(self, load: tuple[bytes, Load, int], body: bytes) -> None:
         self.now_ns += 1
         name, begun, seq = load
-        self.cache.publish(begun, [Item(Kind.TABLE, _key(name), DEPENDS[name], body)], self.now_ns)
+        self.cache.publish(begun, [Item(EntryKind.TABLE, _key(name), DEPENDS[name], body)], self.now_ns)
         self.model.publish(seq, begun.began_ns, name, body, self.now_ns)
 
     @rule(which=_targets)
@@ -291,7 +291,7 @@ class LoadingCacheMachine(RuleBasedStateMachine):
         if hasattr(self, "cache"):
             for name in DEPENDS:
                 assert _body(self.cache, name) == self.model.get(name)
-            sizes = self.cache.sizes()[Kind.TABLE]
+            sizes = self.cache.sizes()[EntryKind.TABLE]
             assert (sizes.entries, sizes.bytes) == (len(self.model.entries), self.model.bytes)
 
     def teardown(self) -> None:

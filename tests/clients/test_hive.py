@@ -66,7 +66,7 @@ STEPS: Final[list[tuple[str, Expected]]] = [
     ("alter table d.acid rename to d.moved", None),
     ("select * from d.acid", "Table not found 'acid'"),
     ("select a from d.moved", ["3", "4", "5", "6", "9"]),
-    (f"create table d.acid (k string) {FULL}", None),  # another table of this name, whose write ids begin anew
+    (f"create table d.acid (k string) {FULL}", None),  # another table of this name, whose write ids start over
     ("insert into d.acid values ('new')", None),
     ("select * from d.acid", ["new"]),
     ("truncate table d.moved partition (p = 'y')", None),

@@ -9,7 +9,7 @@ import pytest
 
 from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.consistency.floors import Floors
-from hms_cache_proxy.consistency.gate import Gate, Mode, Reason, Rules
+from hms_cache_proxy.consistency.gate import ConsistencyMode, Gate, Reason, Rules
 
 SECOND_NS = 10**9
 NOW_NS = 1000 * SECOND_NS
@@ -38,7 +38,7 @@ def page(tmp_path: Path) -> Iterator[StatePage]:
         yield page
 
 
-def gate(page: StatePage, mode: Mode = "session", fences: Fenced | None = None) -> Gate:
+def gate(page: StatePage, mode: ConsistencyMode = "session", fences: Fenced | None = None) -> Gate:
     return Gate(page, fences or Fenced(), Rules(mode, 10 * SECOND_NS, 2 * SECOND_NS))
 
 

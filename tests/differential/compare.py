@@ -79,7 +79,7 @@ def _read_by_all(messages: set[bytes], version: str) -> str:
 
 def answer(connection: RawConnection, message: bytes) -> bytes:
     """The reply; b"" when the server closed instead, BROKEN_OFF when it closed in the middle of it, and the connection
-    is made anew. (4.2 does both to some requests for column statistics.)"""
+    is made again. (4.2 does both to some requests for column statistics.)"""
     try:
         return connection.call(message)
     except EndOfStream as closed:

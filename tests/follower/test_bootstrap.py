@@ -23,7 +23,7 @@ from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.follower.bootstrap import Scope, _Filling
-from hms_cache_proxy.follower.work import Work
+from hms_cache_proxy.follower.load_queue import LoadQueue
 from hms_cache_proxy.snapshots import rows
 from hms_cache_proxy.snapshots.manifest import File, Manifest
 from hms_cache_proxy.snapshots.place import Place
@@ -170,7 +170,10 @@ def test_a_table_that_was_renamed_between_two_states(tmp_path: Path) -> None:
         assert reasons == {b"a": "loading", b"b": "", b"c": "loading", b"d_excluded": "excluded"}
         assert entry(reader, b"b").partition_count == 2
         with reader.snapshot() as cache:
-            assert set(Work.missing(Inventory(cache)).tables) == {(b"hive", b"sales", b"a"), (b"hive", b"sales", b"c")}
+            assert set(LoadQueue.missing(Inventory(cache)).tables) == {
+                (b"hive", b"sales", b"a"),
+                (b"hive", b"sales", b"c"),
+            }
         reader.close()
         writer.close()
 

@@ -11,8 +11,8 @@ from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.follower.checks import Examination, Verdict, duration_s, judge
-from hms_cache_proxy.follower.cycle import Look, Outcome
-from hms_cache_proxy.follower.mode import Mode
+from hms_cache_proxy.follower.cycle import LogLook, Outcome
+from hms_cache_proxy.follower.mode import ServingMode
 from hms_cache_proxy.follower.pace import BUSY_S, LONGEST_RETRY_S, SMALL_CHUNK, Chunks, Pace, Retry
 from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.upstream import checks
@@ -119,7 +119,7 @@ def test_examination_has_the_store_look_again_for_a_new_uuid() -> None:
 def test_who_waits_for_a_step_shortens_the_next_ones_and_never_stops_the_loading() -> None:
     chunks = Chunks(10_000)
     assert [chunks.next(now) for now in (0.0, 0.1)] == [10_000, 10_000]
-    chunks.rung(1.0)
+    chunks.woken(1.0)
     assert [chunks.next(now) for now in (1.0, 1.1, 0.99 + BUSY_S, 1.0 + BUSY_S)] == [
         0,
         SMALL_CHUNK,
@@ -128,11 +128,11 @@ def test_who_waits_for_a_step_shortens_the_next_ones_and_never_stops_the_loading
     ]
     loaded = []
     for number in range(6):
-        chunks.rung(5 + number / 100)
+        chunks.woken(5 + number / 100)
         loaded.append(chunks.next(5 + number / 100))
     assert loaded == [0, SMALL_CHUNK] * 3
     few = Chunks(100)
-    few.rung(0.0)
+    few.woken(0.0)
     assert [few.next(0.0), few.next(0.1)] == [0, 100]
 
 
@@ -159,52 +159,52 @@ def verdict(reason: ModeReason) -> Verdict:
 
 
 def test_after_a_refusal_everything_is_loaded_anew(page: StatePage, tmp_path: Path) -> None:
-    mode = Mode(page, tmp_path / "not_followed", tmp_path / "answers", stored=True)
+    mode = ServingMode(page, tmp_path / "not_followed", tmp_path / "answers", stored=True)
     assert mode.decide(None) is ModeReason.STARTING
     assert mode.idle(None) and not mode.must_reset
     assert not mode.idle(verdict(ModeReason.SERVING))
     page[Slot.BEGAN_NS] = 1
     assert mode.decide(verdict(ModeReason.SERVING)) is ModeReason.SERVING
     assert mode.idle(verdict(ModeReason.NO_LOG)) and mode.must_reset
-    mode = Mode(page, tmp_path / "not_followed", tmp_path / "answers", stored=True)  # a restart
+    mode = ServingMode(page, tmp_path / "not_followed", tmp_path / "answers", stored=True)  # a restart
     assert mode.must_reset and not mode.idle(verdict(ModeReason.SERVING))
     assert mode.decide(verdict(ModeReason.SERVING)) is ModeReason.STARTING
     mode.stepped(Outcome(1, True, False, reset=ResetReason.NOT_FOLLOWED))
     assert not mode.must_reset
     assert mode.decide(verdict(ModeReason.SERVING)) is ModeReason.SERVING
-    assert not Mode(page, tmp_path / "not_followed", tmp_path / "answers", stored=True).must_reset
+    assert not ServingMode(page, tmp_path / "not_followed", tmp_path / "answers", stored=True).must_reset
 
 
 def test_canary_and_replica(page: StatePage, tmp_path: Path) -> None:
-    mode = Mode(page, tmp_path / "not_followed", tmp_path / "answers", stored=True)
+    mode = ServingMode(page, tmp_path / "not_followed", tmp_path / "answers", stored=True)
     good = verdict(ModeReason.SERVING)
     page[Slot.BEGAN_NS] = 1
     mode.stepped(Outcome(1, True, False, unlogged=True))
     assert mode.decide(good) is ModeReason.NO_LOG and mode.idle(good)
-    mode.saw(Look(1, None))
+    mode.saw(LogLook(1, None))
     assert mode.idle(good)
-    mode.saw(Look(2, False))
+    mode.saw(LogLook(2, False))
     assert not mode.idle(good) and mode.must_reset
     mode.replica(True)
     assert mode.decide(good) is ModeReason.REPLICA and mode.idle(good)
-    assert Mode(page, tmp_path / "x", tmp_path / "answers", stored=False).decide(good) is ModeReason.NO_STORE
+    assert ServingMode(page, tmp_path / "x", tmp_path / "answers", stored=False).decide(good) is ModeReason.NO_STORE
 
 
 def test_metastores_that_answer_otherwise_than_when_the_cache_was_filled(page: StatePage, tmp_path: Path) -> None:
     files = tmp_path / "not_followed", tmp_path / "answers"
-    mode = Mode(page, *files, stored=True)
+    mode = ServingMode(page, *files, stored=True)
     mode.answer(Differs.COLUMNS)
     assert page[Slot.DIFFERS] == Differs.COLUMNS and not mode.must_reset, "the first time"
     page = StatePage(tmp_path / "another", create=True)
-    mode = Mode(page, *files, stored=True)
+    mode = ServingMode(page, *files, stored=True)
     mode.answer(Differs.COLUMNS)
     assert page[Slot.DIFFERS] == Differs.COLUMNS and not mode.must_reset, "a restart"
     mode.answer(Differs.COLUMNS | Differs.LISTS)
     assert page[Slot.DIFFERS] == Differs.COLUMNS | Differs.LISTS and mode.must_reset
     mode.stepped(Outcome(1, True, False, reset=ResetReason.NOT_FOLLOWED))
-    mode = Mode(StatePage(tmp_path / "third", create=True), *files, stored=True)
+    mode = ServingMode(StatePage(tmp_path / "third", create=True), *files, stored=True)
     mode.answer(Differs(0))
-    assert mode.must_reset and Mode(page, *files, stored=True).must_reset, "while nobody looked"
+    assert mode.must_reset and ServingMode(page, *files, stored=True).must_reset, "while nobody looked"
 
 
 @pytest.mark.parametrize("settings", [{"PARTITION_LIMIT": "100"}, {"PARTITION_LIMIT": None}, {"DIRECT_SQL": "false"}])

@@ -67,7 +67,7 @@ def resets(followed: Followed) -> Any:
 
 
 def reset_for(followed: Followed, reason: str) -> None:
-    """Wait until everything was loaded anew for this reason."""
+    """Wait until everything was reloaded for this reason."""
     followed.until(lambda: resets(followed) == reason)
     followed.loaded()
 
@@ -244,7 +244,7 @@ def test_metastore_without_a_log(new_metastore: Callable[..., Metastore], follow
 
 
 def test_canary(own: Metastore, own_client: MetastoreClient, follow: Follow, database: str) -> None:
-    """A write through the proxy did not reach the log: relay; the next one does: everything is loaded anew."""
+    """A write through the proxy did not reach the log: relay; the next one does: everything is reloaded."""
     followed = follow(own)
     followed.loaded()
     followed.until(lambda: followed.page[Slot.SERVE_MODE] == MODE_SERVE)

@@ -174,7 +174,7 @@ def test_killed_at_any_time(
             followed.start()
             followed.until(lambda: followed.page[Slot.BEGAN_NS] > 0)
             assert followed.page[Slot.CURSOR] >= reached
-            assert followed.page[Slot.GENERATION] == generation, "a warm restart loads nothing anew"
+            assert followed.page[Slot.GENERATION] == generation, "a warm restart reloads nothing"
     finally:
         stop.set()
         writer.join()

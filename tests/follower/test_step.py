@@ -8,7 +8,7 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.follower.affected import Affected, TableKey
 from hms_cache_proxy.follower.step import (
     MAX_TABLES_PER_STEP,
-    Batch,
+    EventBatch,
     LogState,
     Position,
     Reset,
@@ -80,7 +80,7 @@ def test_gather(cursor: int, last: int, ids: tuple[int, ...], reason: ResetReaso
     if reason is not None:
         assert answer == Reset(reason)
     else:
-        assert isinstance(answer, Batch)
+        assert isinstance(answer, EventBatch)
         assert answer.rows == last - cursor
         assert answer.affected.tables == ({T} if ids else set())
         assert answer.results == ({("CREATE_TABLE", "applied"): len(ids)} if ids else {})
@@ -88,7 +88,7 @@ def test_gather(cursor: int, last: int, ids: tuple[int, ...], reason: ResetReaso
 
 def test_poison_is_counted_and_passed() -> None:
     answer = gather(0, 3, [rows.row("ADD_PARTITION", "?", id=1), rows.row("NEW", {}, id=2), *created(3)])
-    assert isinstance(answer, Batch)
+    assert isinstance(answer, EventBatch)
     assert answer.results == {
         ("ADD_PARTITION", "poison"): 1,
         ("NEW", "unknown"): 1,

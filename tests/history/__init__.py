@@ -1,4 +1,4 @@
-"""History test: concurrent writers and readers over a metastore and proxies, checked for what readers are owed.
+"""History test: concurrent writers and readers over a metastore and proxies, checked for what readers may see.
 
 - `registers.py`: objects of every kind as registers: a writer raises a version by a real change, a reader gets it back;
 - `checker.py`: what has been written, what a read must and may return; records violations;

@@ -1,4 +1,4 @@
-"""What readers are owed, and whether they got it.
+"""What readers may see, and whether they got it.
 
 A register has a version that only grows: its writer (one at a time) notes `begin` before and `end` after each change.
 A read through a port that began at t0 and ended at t1 must return at least

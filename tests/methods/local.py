@@ -18,7 +18,7 @@ from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.methods.decision import Forward, Serve, Session, Wait, Work
 from hms_cache_proxy.methods.dispatch import Dispatcher
 from hms_cache_proxy.metrics import WorkerMetrics
-from hms_cache_proxy.server.bell import Bell
+from hms_cache_proxy.server.waker import Waker
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.follower.harness import Followed
 from tests.methods.oracle import Oracle, Reply, parsed, request, seqid_of
@@ -53,29 +53,29 @@ class Opened(Protocol):
 class Local:
     """One client connection to a dispatcher."""
 
-    def __init__(self, followed: Opened, oracle: Oracle, dispatcher: Dispatcher, bell: Bell) -> None:
+    def __init__(self, followed: Opened, oracle: Oracle, dispatcher: Dispatcher, waker: Waker) -> None:
         self.followed = followed
         self.oracle = oracle
         self.dispatcher = dispatcher
-        self.bell = bell
+        self.waker = waker
         self.session = Session()
         self._seqid = 100
 
     @classmethod
     def connect(cls, followed: Opened, address: str, metrics: WorkerMetrics) -> Local:
         config, page = followed.config, followed.page
-        bell = Bell(paths.follower_socket(config))
-        dispatcher = Dispatcher(config, followed.reader, followed.fences, page, metrics, bell.ring)
-        return cls(followed, Oracle(address), dispatcher, bell)
+        waker = Waker(paths.follower_socket(config))
+        dispatcher = Dispatcher(config, followed.reader, followed.fences, page, metrics, waker.wake)
+        return cls(followed, Oracle(address), dispatcher, waker)
 
     def another(self) -> Local:
         """A second connection to the same dispatcher."""
-        return Local(self.followed, self.oracle, self.dispatcher, self.bell)
+        return Local(self.followed, self.oracle, self.dispatcher, self.waker)
 
     def close(self) -> None:
-        """Close the connection to the metastore, and the bell."""
+        """Close the connection to the metastore, and the waker."""
         self.oracle.close()
-        self.bell.close()
+        self.waker.close()
 
     def ask(self, method: str, **arguments: Any) -> Asked:
         """Call a method."""

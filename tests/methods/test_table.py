@@ -10,7 +10,7 @@ from hms_cache_proxy.cache import targets as t
 from hms_cache_proxy.methods import shapes
 from hms_cache_proxy.methods.plan import Plan
 from hms_cache_proxy.methods.readers.every import READERS
-from hms_cache_proxy.methods.table import METHODS, Kind
+from hms_cache_proxy.methods.table import METHODS, MethodKind
 from hms_cache_proxy.wire import spec
 
 HIVE = b"hive"
@@ -26,7 +26,7 @@ def test_rules_name_fields_that_exist(name: str) -> None:
     shapes.projection(name, tuple(path for rule in row.rules for path in rule.paths()))
     assert not (row.learn and not row.rules), "what is learned has dependencies"
     assert row.reads == (name in READERS)
-    assert not (row.reads or row.learn) or row.kind is Kind.READ
+    assert not (row.reads or row.learn) or row.kind is MethodKind.READ
 
 
 def targets_of(method: str, **arguments: object) -> set[bytes]:

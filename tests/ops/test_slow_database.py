@@ -39,7 +39,7 @@ def test_a_follower_that_waits_for_single_answers_is_not_killed(
         slow.delay(ONE_WAY_S)
         began = time.monotonic()
         flush_everything(proxy)
-        proxy.wait(lambda: "everything_changed" in report(proxy), "loading everything anew")
+        proxy.wait(lambda: "everything_changed" in report(proxy), "reloading everything")
         proxy.wait_prewarmed()
         assert time.monotonic() - began > 2 * HUNG_AFTER_S, "far longer than what counts as hung"
         for number in range(3, 5):

@@ -82,7 +82,7 @@ def killed(world: World, place: Path, last: str, number: int) -> set[str]:
 
 
 def swap(world: World, place: Path) -> None:
-    """As a job does that makes a table anew: one that was read takes the name of one that was not, which is dropped."""
+    """As a job does that remakes a table: one that was read takes the name of one that was not, which is dropped."""
     first = json.loads((place / NAME / "tables.json").read_text())[0]
     (read,) = map(_LOADED[rows.TABLES], first)
     database, was_read = read.database[1].decode(), {table.name.decode() for table in read.tables}
@@ -100,7 +100,7 @@ def swap(world: World, place: Path) -> None:
 
 
 def cannot_go_on(world: World, spark: SparkSession, left: Path) -> None:
-    """What is left of a build that is not the one that would go on; and one that begins anew."""
+    """What is left of a build that is not the one that would go on; and one that starts over."""
 
     def refused(name: str, words: str, change: Callable[[dict[str, Any]], None]) -> None:
         copy = left.parent / name

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.methods.decision import Forward, Serve, Session, Work
-from hms_cache_proxy.methods.table import METHODS, Kind
+from hms_cache_proxy.methods.table import METHODS, MethodKind
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.recording.allowed import ALLOWED, ALSO_ALLOWED
 from hms_cache_proxy.recording.file import RecordingFile
@@ -186,9 +186,9 @@ def test_what_is_allowed() -> None:
     """A list of reads: no kind of call that writes, and no name that speaks of secrets."""
     assert ALSO_ALLOWED <= METHODS.keys()
     kinds = {METHODS[name.decode()].kind for name in ALLOWED}
-    assert kinds == {Kind.READ, Kind.NEUTRAL, Kind.TRANSACTION}
+    assert kinds == {MethodKind.READ, MethodKind.NEUTRAL, MethodKind.TRANSACTION}
     for name in ALLOWED:
         row = METHODS[name.decode()]
-        assert not row.rules or row.kind is Kind.READ, "what names objects and is no read changes them"
+        assert not row.rules or row.kind is MethodKind.READ, "what names objects and is no read changes them"
         for word in (b"token", b"key", b"ugi", b"Conf", b"config", b"connector", b"propert", b"user"):
             assert word not in name or name == b"get_primary_keys" or name == b"get_foreign_keys", name

@@ -10,7 +10,7 @@ from hive_metastore import ThriftHiveMetastore  # type: ignore[import-untyped]  
 from hive_metastore.ttypes import GetTableRequest, GetValidWriteIdsRequest  # type: ignore[import-untyped]  # generated
 
 from hms_cache_proxy.methods.decision import Forward, Serve, Session
-from hms_cache_proxy.methods.table import METHODS, Kind
+from hms_cache_proxy.methods.table import METHODS, MethodKind
 from hms_cache_proxy.recording.file import RecordingFile
 from hms_cache_proxy.recording.format import Record, encode
 from hms_cache_proxy.recording.replay import SLICE_BYTES, Recorded, ReplayDispatcher
@@ -137,12 +137,12 @@ def test_every_method_is_answered(tmp_path: Path, name: str) -> None:
         assert isinstance(served, Serve) and isinstance(served.chunks, bytes)
         method, seqid, result = decode_reply(served.chunks) if name not in _UNKNOWN_HERE else (name, 3, None)
         assert (method, seqid) == (name, 3)
-        if METHODS[name].kind is Kind.SESSION:
+        if METHODS[name].kind is MethodKind.SESSION:
             assert served.outcome == "relay"
             continue
         text = text_of(served.chunks)
         assert name in text and str(tmp_path / "r") in text and served.outcome == "error"
-        if METHODS[name].kind in (Kind.WRITE, Kind.LOCK):
+        if METHODS[name].kind in (MethodKind.WRITE, MethodKind.LOCK):
             assert "would change something" in text and served.reason == "read_only"
         declares = any(row.type == "MetaException" for row in FACTS[name].result)
         assert (served.chunks[3] == MessageType.REPLY) == declares

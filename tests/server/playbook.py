@@ -14,10 +14,10 @@ from hms_cache_proxy.server.commands import (
     Send,
     SendUpstream,
 )
-from hms_cache_proxy.server.connection import ClientConnection, Settings
+from hms_cache_proxy.server.connection import ClientConnection, ConnectionSettings
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.upstream.endpoints import Endpoints
-from hms_cache_proxy.wire.message import Header, Limits, parse_header
+from hms_cache_proxy.wire.message import Header, MessageLimits, parse_header
 from tests.testbed.raw import encode_call
 
 SECOND = 1_000_000_000
@@ -78,7 +78,9 @@ class Playbook:
         self.now = SECOND
         self.decider = Recorder()
         self.endpoints = Endpoints([("one", 1), ("two", 2)][:upstreams])
-        settings = Settings(limits=Limits(), idle_timeout_ns=idle_s * SECOND, request_timeout_ns=10 * SECOND)
+        settings = ConnectionSettings(
+            limits=MessageLimits(), idle_timeout_ns=idle_s * SECOND, request_timeout_ns=10 * SECOND
+        )
         self.core = ClientConnection(
             decider=self.decider, endpoints=self.endpoints, settings=settings, peer="", now_ns=self.now
         )

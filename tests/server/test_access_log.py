@@ -11,7 +11,7 @@ from typing import Any
 from hms_cache_proxy.cache.replies import HitLabel
 from hms_cache_proxy.methods.decision import Session
 from hms_cache_proxy.methods.table import METHODS
-from hms_cache_proxy.metrics import Outcome, Slot, WorkerMetrics
+from hms_cache_proxy.metrics import CallCounts, Outcome, WorkerMetrics
 from hms_cache_proxy.server.access_lines import HEAD_BYTES, object_of, user_of
 from hms_cache_proxy.server.access_log import WAITING_CALLS, AccessLog
 from hms_cache_proxy.server.commands import Observe
@@ -75,7 +75,7 @@ class Bench:
 
 
 def known(label: str, reason: str = "") -> HitLabel:
-    return HitLabel(b"", Slot(), label, reason)
+    return HitLabel(b"", CallCounts(), label, reason)
 
 
 def test_what_a_line_says(tmp_path: Path) -> None:
@@ -143,9 +143,7 @@ def test_no_request_breaks_a_line(tmp_path: Path) -> None:
     for name in METHODS:
         head = message_header(name.encode(), MessageType.CALL, 0)
         for _ in range(6):
-            arguments = bytes(
-                drawn.choice(b"\0\1\2\3\x0a\x0b\x0c\x0f\x80\xffab") for _ in range(drawn.randrange(600))
-            )
+            arguments = bytes(drawn.choice(b"\0\1\2\3\x0a\x0b\x0c\x0f\x80\xffab") for _ in range(drawn.randrange(600)))
             bench.observed(head + arguments)
     whole = encode_call("alter_table", "d", "t", struct("Table", dbName="d", tableName="t"))
     for end in range(header_of(whole).body, len(whole)):

@@ -14,12 +14,12 @@ from hms_cache_proxy.server.commands import (
     CloseUpstream,
     Observe,
     OpenUpstream,
-    Reading,
     Send,
     SendUpstream,
+    SetReading,
     Why,
 )
-from hms_cache_proxy.server.connection import Mode
+from hms_cache_proxy.server.connection import HotPathUse
 from tests.server.playbook import (
     READ,
     RELAY,
@@ -43,33 +43,33 @@ def test_a_relayed_call() -> None:
     assert book.decider.hooks == [("sending",)]
     assert book.upstream(REPLY) == [Send(REPLY), over("get_all_databases", "relay", "", len(REPLY))]
     assert book.decider.hooks == [("sending",), ("began",), ("done", None)]
-    assert book.core.mode == Mode.HOT
+    assert book.core.mode == HotPathUse.HOT
     assert book.received(READ) == [SendUpstream(READ)]
 
 
 def test_the_mode_is_hot_only_when_nothing_is_pending() -> None:
     book = Playbook()
-    assert book.core.mode == Mode.GENERAL
+    assert book.core.mode == HotPathUse.GENERAL
     book.decider.decision = Serve(b"answer", "get_table")
     assert book.received(READ)[0] == Send(b"answer")
-    assert book.core.mode == Mode.HOT
+    assert book.core.mode == HotPathUse.HOT
     book.received(READ[:5])
-    assert book.core.mode == Mode.GENERAL
+    assert book.core.mode == HotPathUse.GENERAL
     book.received(READ[5:])
-    assert book.core.mode == Mode.HOT
+    assert book.core.mode == HotPathUse.HOT
     book.core.client_blocked()
-    assert book.core.mode == Mode.GENERAL
+    assert book.core.mode == HotPathUse.GENERAL
     book.core.client_writable(book.now)
-    assert book.core.mode == Mode.HOT
+    assert book.core.mode == HotPathUse.HOT
     book.core.drain(book.now)
-    assert book.core.mode == Mode.GENERAL
+    assert book.core.mode == HotPathUse.GENERAL
 
 
 def test_a_framed_connection_is_hot_too_and_its_replies_are_framed() -> None:
     book = Playbook()
     book.decider.decision = Serve(b"answer", "get_table")
     assert sent(book.received(framed(READ))) == framed(b"answer")
-    assert book.core.mode == Mode.HOT_FRAMED
+    assert book.core.mode == HotPathUse.HOT_FRAMED
     assert book.decider.seen == [READ]
 
 
@@ -93,8 +93,8 @@ def test_a_client_that_pipelines_too_much_is_not_read_from() -> None:
     flood = encode_call("get_database", "x" * 100_000, seqid=1)
     assert book.received(flood) == []
     assert book.received(flood) == []
-    assert book.received(flood) == [Reading(False)]
-    assert book.upstream(REPLY)[-2:] == [SendUpstream(flood), Reading(True)]  # two of the three still wait
+    assert book.received(flood) == [SetReading(False)]
+    assert book.upstream(REPLY)[-2:] == [SendUpstream(flood), SetReading(True)]  # two of the three still wait
 
 
 def test_other_connections_come_between_many_hits_of_one_packet() -> None:
@@ -102,10 +102,10 @@ def test_other_connections_come_between_many_hits_of_one_packet() -> None:
     book.decider.decision = Serve(b"x", "get_table")
     commands = book.received(READ * 70)
     assert kinds(commands).count(Send) == 32
-    assert kinds(commands)[-1] in (Again, Reading)
+    assert kinds(commands)[-1] in (Again, SetReading)
     assert kinds(book.core.turn(book.now)).count(Send) == 32
     assert kinds(book.core.turn(book.now)).count(Send) == 6
-    assert book.core.mode == Mode.HOT
+    assert book.core.mode == HotPathUse.HOT
 
 
 def test_an_idle_client() -> None:

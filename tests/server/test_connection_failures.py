@@ -15,7 +15,7 @@ from hms_cache_proxy.server.commands import (
     UpstreamTrouble,
     Why,
 )
-from hms_cache_proxy.server.connection import Mode
+from hms_cache_proxy.server.connection import HotPathUse
 from tests.server.playbook import (
     READ,
     RELAY,
@@ -42,7 +42,7 @@ def test_no_upstream_at_all() -> None:
     assert b"no metastore can be reached: thrift://one:1: refused; thrift://two:2: refused" in exception_in(commands)
     assert commands[-1] == over("get_all_databases", "error", "no_upstream", len(sent(commands)))
     assert book.decider.hooks == [("failed", False)]
-    assert book.core.mode == Mode.HOT
+    assert book.core.mode == HotPathUse.HOT
 
 
 def test_a_write_whose_connection_dies() -> None:

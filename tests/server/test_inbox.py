@@ -8,7 +8,7 @@ import pytest
 
 from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.server.inbox import HEAD_BYTES, WINDOW_BYTES, Inbox, Request
-from hms_cache_proxy.wire.message import Limits
+from hms_cache_proxy.wire.message import MessageLimits
 from tests.testbed.raw import encode_call
 
 MESSAGES = [
@@ -36,7 +36,7 @@ def requests_of(stream: bytes, size: int, inbox: Inbox) -> list[Request]:
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000, 1 << 20])
 @pytest.mark.parametrize("framed", [False, True], ids=["unframed", "framed"])
 def test_any_cut_gives_the_same_requests(size: int, framed: bool) -> None:
-    inbox = Inbox(Limits())
+    inbox = Inbox(MessageLimits())
     stream = b"".join(frame(one) if framed else one for one in MESSAGES * 3)
     found = requests_of(stream, size, inbox)
     assert [request.message for request in found] == MESSAGES * 3
@@ -52,7 +52,7 @@ def test_any_cut_gives_the_same_requests(size: int, framed: bool) -> None:
 def test_what_is_not_whole_is_not_empty(framed: bool) -> None:
     message = frame(MESSAGES[2]) if framed else MESSAGES[2]
     for end in range(1, len(message)):
-        inbox = Inbox(Limits())
+        inbox = Inbox(MessageLimits())
         inbox.add(message[:end])
         assert inbox.next() is None
         assert not inbox.empty
@@ -65,7 +65,7 @@ def test_what_is_not_whole_is_not_empty(framed: bool) -> None:
 @pytest.mark.parametrize("framed", [False, True], ids=["unframed", "framed"])
 def test_a_large_request_is_handed_out_as_a_spool(framed: bool) -> None:
     message = encode_call("get_database", "x" * (WINDOW_BYTES + 1), seqid=9)
-    inbox = Inbox(Limits())
+    inbox = Inbox(MessageLimits())
     stream = frame(message) + frame(MESSAGES[0])[:5] if framed else message + MESSAGES[0][:5]
     (request,) = requests_of(stream, 1 << 16, inbox)
     assert request.spool is not None
@@ -79,7 +79,7 @@ def test_a_large_request_is_handed_out_as_a_spool(framed: bool) -> None:
 @pytest.mark.parametrize("framed", [False, True], ids=["unframed", "framed"])
 @pytest.mark.parametrize("size", [1, 1000, 5000])  # a string that is all there needs no limit
 def test_limits(framed: bool, size: int) -> None:
-    limits = Limits(message_bytes=50_000, string_bytes=10_000)
+    limits = MessageLimits(message_bytes=50_000, string_bytes=10_000)
     for message, name in (
         (encode_call("get_partitions_by_names", "d", "t", ["x" * 999] * 60), "max_message_bytes"),
         (encode_call("get_database", "x" * 10_001), "max_string_bytes"),
@@ -95,4 +95,4 @@ def test_limits(framed: bool, size: int) -> None:
 @pytest.mark.parametrize("inner", [MESSAGES[0] + b"\0", MESSAGES[0] * 2, MESSAGES[0][:-1], MESSAGES[0][:3], b""])
 def test_a_frame_with_less_or_more_than_a_message(inner: bytes, size: int) -> None:
     with pytest.raises(WireError):
-        requests_of(frame(MESSAGES[0]) + frame(inner) + frame(MESSAGES[0]), size, Inbox(Limits()))
+        requests_of(frame(MESSAGES[0]) + frame(inner) + frame(MESSAGES[0]), size, Inbox(MessageLimits()))

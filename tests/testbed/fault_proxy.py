@@ -1,4 +1,4 @@
-"""A TCP proxy that cuts, delays, goes deaf and refuses, before a metastore or a database.
+"""A TCP proxy that cuts, delays, goes deaf and refuses, in front of a metastore or a database.
 
 Job: `FaultProxy(target)` listens on a port of its own and passes bytes both ways until told otherwise.
 Must not know: what protocol passes.

@@ -1,4 +1,4 @@
-"""A TCP proxy before a metastore that writes down what it is asked.
+"""A TCP proxy in front of a metastore that writes down what it is asked.
 
 Job: `RecordingProxy(host, port)` passes bytes both ways and keeps the method and the decoded arguments of each request,
 in order, whichever connection it came on. It can hold requests back until it is told to let them go.

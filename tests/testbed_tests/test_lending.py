@@ -64,7 +64,7 @@ def test_lent_again_as_if_new(bed: Bed) -> None:
     assert (again.process.id, again.database) == (process, database)
     assert contents(again) == empty and not any(again.warehouse.iterdir())
     next_table_id, next_event = use(again)
-    assert next_event == event, "the log begins anew"
+    assert next_event == event, "the log starts over"
     assert next_table_id > table_id, "an id that a block was reserved for is not given twice"
     for metastore in (other, again):
         bed.release(metastore)

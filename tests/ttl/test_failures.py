@@ -10,7 +10,7 @@ from time import monotonic_ns
 
 import pytest
 
-from hms_cache_proxy.cache.ttl import Kind, TtlCache, bounds_of
+from hms_cache_proxy.cache.ttl import EntryKind, TtlCache, bounds_of
 from hms_cache_proxy.config import load
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.errors import CacheError
@@ -118,7 +118,7 @@ def test_nothing_is_asked_as_somebody_else(known: bool) -> None:
         header, message = _call("get_all_tables", db_name=b"d")
         identity = spec.encode(spec.args("set_ugi")(user_name=b"anna", group_names=[]))
         ask = Ask(header, message, 1 << 20)
-        asked = Reload(Kind.TABLE_NAMES, identity, ask, learned.append, lambda: released.append(None))
+        asked = Reload(EntryKind.TABLE_NAMES, identity, ask, learned.append, lambda: released.append(None))
         await refresher._reload(identity, [asked])
 
     with ScriptedMetastore() as metastore:
@@ -137,7 +137,7 @@ def test_a_reply_to_another_call_is_not_learned() -> None:
 
     async def reload(refresher: Refresher) -> None:
         header, message = _call("get_all_tables", db_name=b"d")
-        asked = Reload(Kind.TABLE_NAMES, b"", Ask(header, message, 1 << 20), learned.append, lambda: None)
+        asked = Reload(EntryKind.TABLE_NAMES, b"", Ask(header, message, 1 << 20), learned.append, lambda: None)
         await refresher._reload(b"", [asked])
 
     with ScriptedMetastore() as metastore:

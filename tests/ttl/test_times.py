@@ -218,7 +218,7 @@ def test_sizes_by_kind(recorded: Callable[..., Recorded], unique_name: str) -> N
 
 
 def test_flush_of_one_partition(recorded: Callable[..., Recorded], unique_name: str) -> None:
-    """What is asked anew: this partition, and what may speak of it; nothing of the others and of the table."""
+    """What is asked again: this partition, and what may speak of it; nothing of the others and of the table."""
     world = recorded()
     create_table(world.direct, unique_name)
     add_partitions(world.direct, unique_name, VALUES[:2])

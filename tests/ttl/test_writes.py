@@ -10,7 +10,7 @@ from hive_metastore import constants as hive_metastore_constants  # type: ignore
 from hive_metastore import ttypes  # type: ignore[import-untyped]  # generated
 
 from hms_cache_proxy.cache import targets
-from hms_cache_proxy.cache.ttl import Kind
+from hms_cache_proxy.cache.ttl import EntryKind
 from hms_cache_proxy.methods.ttl.kinds import read_targets, write_targets
 from tests.ttl.conftest import Recorded, create_table
 
@@ -112,5 +112,5 @@ def test_lists_that_say_what_tables_are_follow_them(recorded: Callable[..., Reco
 @pytest.mark.parametrize("write", ["alter_database", "alter_database_req"])
 def test_lists_that_say_what_databases_are_follow_them(write: str) -> None:
     """Hive 4's get_databases_req gives whole databases."""
-    read = read_targets("get_databases_req", Kind.DATABASE_NAMES, (targets.databases(b"hive"),), None)
+    read = read_targets("get_databases_req", EntryKind.DATABASE_NAMES, (targets.databases(b"hive"),), None)
     assert set(read) & set(write_targets(write, (targets.database(b"hive", b"d"),)))

@@ -10,7 +10,7 @@ from thrift.transport.TTransport import TFramedTransport, TMemoryBuffer
 
 from hms_cache_proxy.errors import LimitError
 from hms_cache_proxy.wire.framing import DETECT_BYTES, Frame, Transport, detect, frame_header, parse_frame
-from hms_cache_proxy.wire.message import NEED_MORE, Limits
+from hms_cache_proxy.wire.message import NEED_MORE, MessageLimits
 
 
 def by_apache(protocol_class: type, *, framed: bool = False, **options: object) -> bytes:
@@ -80,6 +80,6 @@ def test_frames() -> None:
 @pytest.mark.parametrize("size", [101, 2**31 - 1, -1])
 def test_frames_are_bounded(size: int) -> None:
     with pytest.raises(LimitError) as caught:
-        parse_frame(size.to_bytes(4, "big", signed=True), 0, Limits(message_bytes=100))
+        parse_frame(size.to_bytes(4, "big", signed=True), 0, MessageLimits(message_bytes=100))
     assert (caught.value.limit, caught.value.size) == ("max_message_bytes", size)
-    assert parse_frame(frame_header(100), 0, Limits(message_bytes=100)) == Frame(4, 104)
+    assert parse_frame(frame_header(100), 0, MessageLimits(message_bytes=100)) == Frame(4, 104)

@@ -9,7 +9,7 @@ from thrift.transport.TTransport import TMemoryBuffer
 
 from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.wire import message
-from hms_cache_proxy.wire.message import NEED_MORE, ApplicationError, Header, Limits, MessageType
+from hms_cache_proxy.wire.message import NEED_MORE, ApplicationError, Header, MessageLimits, MessageType
 from tests.wire.golden import recorded
 
 
@@ -63,7 +63,7 @@ def test_names_are_bounded(length: int) -> None:
 
 def test_a_name_of_the_limit_is_accepted() -> None:
     data = message.message_header(b"n" * 10, MessageType.CALL, 1)
-    limits = Limits(method_bytes=10)
+    limits = MessageLimits(method_bytes=10)
     assert message.parse_header(data, 0, limits) == Header(b"n" * 10, MessageType.CALL, 1, len(data))
     assert message.parse_header(data[:-1], 0, limits) is NEED_MORE
 

@@ -12,7 +12,7 @@ import pytest
 
 from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.wire import message, spec
-from hms_cache_proxy.wire.message import NEED_MORE, Limits, MessageType
+from hms_cache_proxy.wire.message import NEED_MORE, MessageLimits, MessageType
 from hms_cache_proxy.wire.scan import COUNTED_BYTES, WHOLE_BYTES, MessageScanner, StreamScanner, end_of_struct
 
 
@@ -26,9 +26,9 @@ def pieces(data: bytes, size: int) -> Iterator[bytes]:
         yield data[at : at + size]
 
 
-def scanned(data: bytes, size: int, limits: Limits | None = None) -> int | None:
+def scanned(data: bytes, size: int, limits: MessageLimits | None = None) -> int | None:
     """Feed in pieces; the struct's end, None if it never came."""
-    scanner = StreamScanner(limits or Limits())
+    scanner = StreamScanner(limits or MessageLimits())
     at = 0
     for piece in pieces(data, size):
         end = scanner.feed(piece)
@@ -132,7 +132,7 @@ def resident_kib() -> int:
 
 def test_memory_does_not_grow_with_the_message() -> None:
     """A string of 400 MB, then 100 MB of small ones."""
-    limits = Limits(string_bytes=1 << 30, message_bytes=1 << 30)
+    limits = MessageLimits(string_bytes=1 << 30, message_bytes=1 << 30)
     scanner = StreamScanner(limits)
     scanner.feed(string(400 << 20, 0))
     piece = bytes(1 << 18)
@@ -181,7 +181,7 @@ def test_an_abandoned_scanner_is_freed(partitions: bytes) -> None:
         gc.enable()
 
 
-LIMITS = Limits(message_bytes=1000, string_bytes=200_000)
+LIMITS = MessageLimits(message_bytes=1000, string_bytes=200_000)
 
 
 @pytest.mark.parametrize("size", [1, 10, 600, 5000])
@@ -197,7 +197,7 @@ def test_message_limit(size: int) -> None:
 
 
 def test_a_long_string_is_refused_before_it_arrives() -> None:
-    for limits in (Limits(string_bytes=1000), Limits(message_bytes=1000)):
+    for limits in (MessageLimits(string_bytes=1000), MessageLimits(message_bytes=1000)):
         with pytest.raises(LimitError):
             StreamScanner(limits).feed(string(1001, 0))
         with pytest.raises(LimitError):

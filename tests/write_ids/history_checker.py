@@ -1,4 +1,4 @@
-"""What readers with lists are owed, on top of what all readers are (tests/history/checker.py).
+"""What readers with lists may see, on top of what all readers are (tests/history/checker.py).
 
 A list in which a write is valid was made after its transaction committed, or by that transaction itself; both come
 after the change was made. So a read that brings the list must show that change, wherever it is answered.

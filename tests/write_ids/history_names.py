@@ -57,7 +57,7 @@ def _number(name: str) -> int:
 
 
 class Recreated(Written):
-    """Dropped (odd versions) and created anew (even versions): with another id, and often with the same list; now and
+    """Dropped (odd versions) and created again (even versions): with another id, and often with the same list; now and
     then as a table that is not transactional. `write` is in no transaction."""
 
     shared = False

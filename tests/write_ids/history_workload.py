@@ -164,7 +164,7 @@ class Transacting(Workload):
             self.lost(connections, self.ports[0], error, "abort")
 
     def _recreate_once(self, connections: Connections) -> None:
-        """Mostly dropped and made anew at once, and read wherever, by somebody who knows."""
+        """Mostly dropped and made again at once, and read wherever, by somebody who knows."""
         table, port = self.pick(self.tables)
         if table not in self._recreated:
             table = random.choice(self._recreated)

@@ -19,7 +19,7 @@ from hms_cache_proxy.embedded.failures import internal, invalid_object, meta
 from hms_cache_proxy.embedded.handlers import table_changes
 from hms_cache_proxy.embedded.rows import constraints as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
-from hms_cache_proxy.embedded.rows.constraints import KINDS, Kind
+from hms_cache_proxy.embedded.rows.constraints import KINDS, ConstraintKind
 from hms_cache_proxy.embedded.values import as_json, new
 from hms_cache_proxy.wire.spec import Struct
 
@@ -81,7 +81,9 @@ def _name_for(made: dict[str, str], kind_name: str, number: int) -> str:
     return _generated(_PREFIXES[kind_name], number)
 
 
-def _insert(call: Call, kind: Kind, row: table_rows.Row, element: Struct, generate: Callable[[], str]) -> None:
+def _insert(
+    call: Call, kind: ConstraintKind, row: table_rows.Row, element: Struct, generate: Callable[[], str]
+) -> None:
     element.catName = row.table.catName
     element.table_db, element.table_name = row.table.dbName, row.table.tableName
     given = getattr(element, kind.name)

@@ -42,7 +42,7 @@ def _is_true(table: Struct, name: str) -> bool:
 
 
 def is_told_where(before: Struct, table: Struct) -> bool:
-    """Does the metastore, not the call, say where a renamed table lies? Then its files are not counted anew."""
+    """Does the metastore, not the call, say where a renamed table lies? Then its files are not counted again."""
     if (table.parameters or {}).get("table_type", "").upper() == "ICEBERG":
         return False
     if _is_true(before, "EXTERNAL"):

@@ -107,7 +107,7 @@ def update_transaction_statistics(call: Call, args: Struct) -> None:
 
 
 def get_materialization_invalidation_info(call: Call, args: Struct) -> Struct | None:
-    """Were rows of a view's sources changed, or its sources compacted, since it was made? None: make it anew."""
+    """Were rows of a view's sources changed, or its sources compacted, since it was made? None: make it again."""
     metadata = args.creation_metadata
     if not metadata.tablesUsed:
         return None

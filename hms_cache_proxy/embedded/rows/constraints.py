@@ -26,7 +26,7 @@ ENABLE, VALIDATE, RELY = 4, 2, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ConstraintKind:
     """One of the kinds: its number, struct, field that holds the name, and what a generated name ends with."""
 
     number: int
@@ -37,11 +37,11 @@ class Kind:
 
 
 KINDS = {
-    "primary": Kind(0, "SQLPrimaryKey", "pk_name", positioned=True),
-    "unique": Kind(2, "SQLUniqueConstraint", "uk_name", positioned=True),
-    "not_null": Kind(3, "SQLNotNullConstraint", "nn_name"),
-    "default": Kind(4, "SQLDefaultConstraint", "dc_name", value="default_value"),
-    "check": Kind(5, "SQLCheckConstraint", "dc_name", value="check_expression"),
+    "primary": ConstraintKind(0, "SQLPrimaryKey", "pk_name", positioned=True),
+    "unique": ConstraintKind(2, "SQLUniqueConstraint", "uk_name", positioned=True),
+    "not_null": ConstraintKind(3, "SQLNotNullConstraint", "nn_name"),
+    "default": ConstraintKind(4, "SQLDefaultConstraint", "dc_name", value="default_value"),
+    "check": ConstraintKind(5, "SQLCheckConstraint", "dc_name", value="check_expression"),
 }
 
 
@@ -57,7 +57,9 @@ def column_of(call: Call, row: Row, name: str) -> tuple[int | None, int] | None:
     return None
 
 
-def insert_constraint(call: Call, kind: Kind, row: Row, place: tuple[int | None, int], element: Struct) -> None:
+def insert_constraint(
+    call: Call, kind: ConstraintKind, row: Row, place: tuple[int | None, int], element: Struct
+) -> None:
     """A row of one column of a constraint of the table."""
     values = {
         "PARENT_CD_ID": place[0],
@@ -72,7 +74,7 @@ def insert_constraint(call: Call, kind: Kind, row: Row, place: tuple[int | None,
     call.execute(insert(T.KEY_CONSTRAINTS), values)
 
 
-def _next_position(call: Call, table_id: int, element: Struct, kind: Kind) -> int:
+def _next_position(call: Call, table_id: int, element: Struct, kind: ConstraintKind) -> int:
     columns = T.KEY_CONSTRAINTS.c
     mine = (columns.PARENT_TBL_ID == table_id) & (columns.CONSTRAINT_NAME == getattr(element, kind.name))
     return int(call.execute(select(func.count()).select_from(T.KEY_CONSTRAINTS).where(mine)).scalar_one()) + 1
@@ -118,7 +120,7 @@ def has_primary_key(call: Call, table_id: int) -> bool:
     return call.execute(select(columns.POSITION).where(mine)).first() is not None
 
 
-def read(call: Call, kind: Kind, row: Row) -> list[Struct]:
+def read(call: Call, kind: ConstraintKind, row: Row) -> list[Struct]:
     """All of a kind of a table, by name and position."""
     columns = T.KEY_CONSTRAINTS.c
     mine = (columns.PARENT_TBL_ID == row.table_id) & (columns.CONSTRAINT_TYPE == kind.number)

@@ -1,7 +1,7 @@
 """Storage descriptors: SDS, CDS, COLUMNS_V2, SERDES and what hangs on them.
 
 Job: structs to rows and back, many at a time. A column descriptor (CDS) may be shared by a table and its partitions, as
-in Hive: it is inserted anew where columns differ, and deleted when nothing refers to it. Must not know: tables.
+in Hive: it is inserted again where columns differ, and deleted when nothing refers to it. Must not know: tables.
 Source: ObjectStore.convertToMStorageDescriptor, removeUnusedColumnDescriptor of 4.2. Owner: the thread of a call.
 """
 

@@ -23,12 +23,12 @@ from hms_cache_proxy.wire.spec import Struct
 
 from .aggregation import Total
 from .base import Body, Context, Decline, Unfinished, started, success_struct, unless
+from .column_arrays import NONE, ROW, SLICE, ColumnGathering, Memory, TableChanged
 from .extremes import Unsettled
-from .held_columns import NONE, ROW, SLICE, Filling, Memory, Unsure
 from .statistics import columns_of, comparable, engine_of, requested, tells_partitions
 
 FEW: Final = 15_000
-"""Statistics and rows of one request, 30 ms; of more, columns are held in memory (held_columns.py)."""
+"""Statistics and rows of one request, 30 ms; of more, columns are held in memory (column_arrays.py)."""
 MOST: Final = 100_000
 """The same, 0.2 s; of more than that, and not from memory, the metastore's own answer is kept. Adding them up here
 saves the metastore its work, but takes as long as it does where all columns of wide rows are asked for."""
@@ -63,7 +63,7 @@ def _aggregated(context: Context, request: Struct) -> Generator[None, None, Body
         if size > MOST:
             raise Decline(Reason.STATISTICS)
         return (yield from _added_up(context, entry, request, columns, engine))
-    except (Unsettled, Unsure):
+    except (Unsettled, TableChanged):
         raise Decline(Reason.STATISTICS) from None
 
 
@@ -77,7 +77,7 @@ def _from_memory(
     rows = memory.rows(place, context.snapshot.state(entry), len(names), len(columns))
     if rows is None or any(column in rows.columns and rows.columns[column] is None for column in columns):
         return None
-    filling = Filling(entry, engine, context.snapshot.again(entry))
+    filling = ColumnGathering(entry, engine, context.snapshot.again(entry))
     whole, rows.busy = False, True
     try:
         yield

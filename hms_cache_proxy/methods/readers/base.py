@@ -26,7 +26,7 @@ from hms_cache_proxy.store.protocol import HiveLine
 from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire import spec
 
-from .held_columns import Memory
+from .column_arrays import Memory
 from .key_index import KeyIndexes
 
 _COUNT = Packer("!i")
@@ -96,7 +96,7 @@ def around(before: bytes, slices: Iterable[bytes], after: bytes) -> Iterator[byt
     yield after
 
 
-class Database(NamedTuple):
+class DatabaseName(NamedTuple):
     """A database as the client named it (for messages) and as it is stored (for look-ups)."""
 
     raw_catalog: bytes
@@ -129,7 +129,7 @@ class Context(NamedTuple):
         if self.differs & what:
             raise Decline(Reason.SETTINGS)
 
-    def capable(self, request: spec.Struct, database: Database) -> bool:
+    def capable(self, request: spec.Struct, database: DatabaseName) -> bool:
         """Whether the client says what it can do, and can do everything. Declines if it says less, or in other words:
         the metastore then shapes the answer for it (MetastoreDefaultTransformer of Hive 4; in catalog `hive` alone)."""
         words = request.processorCapabilities
@@ -142,7 +142,7 @@ class Context(NamedTuple):
         self.only_hive4()
         return True
 
-    def split(self, raw: bytes | None) -> Database:
+    def split(self, raw: bytes | None) -> DatabaseName:
         """The database of a method that takes `@catalog#database`."""
         parts = names.split_database(raw, self.default_catalog)
         if parts is None or (parts[1] is not raw and self.hive2):
@@ -185,20 +185,20 @@ class Context(NamedTuple):
         if self.hive2:
             raise Decline(Reason.RELEASE)
 
-    def plain(self, raw_catalog: bytes | None, raw: bytes | None) -> Database:
+    def plain(self, raw_catalog: bytes | None, raw: bytes | None) -> DatabaseName:
         """The database of a request struct: the catalog has a field of its own."""
         if raw is not None and raw.startswith(b"@"):
             raise Decline(Reason.NAME)
         return self._database(self.default_catalog if raw_catalog is None else raw_catalog, raw)
 
-    def _database(self, raw_catalog: bytes, raw: bytes | None) -> Database:
+    def _database(self, raw_catalog: bytes, raw: bytes | None) -> DatabaseName:
         catalog, name = names.read_name(raw_catalog), names.read_name(raw)
         if not catalog or not name or raw is None:
             raise Decline(Reason.NAME)
         self.comparable(catalog, name)
-        return Database(raw_catalog, raw, catalog, name)
+        return DatabaseName(raw_catalog, raw, catalog, name)
 
-    def exists(self, database: Database) -> bool:
+    def exists(self, database: DatabaseName) -> bool:
         """Whether the database exists. Declines for a remote one."""
         entry = self.snapshot.database(database.catalog, database.name)
         if entry is None:
@@ -210,7 +210,7 @@ class Context(NamedTuple):
             raise Decline(Reason.REMOTE)
         return True
 
-    def table(self, database: Database, raw: bytes | None) -> TableEntry | None:
+    def table(self, database: DatabaseName, raw: bytes | None) -> TableEntry | None:
         """A table that may be answered for; None if there is none."""
         name = names.read_name(raw)
         if not name:
@@ -244,7 +244,7 @@ class Context(NamedTuple):
         if not self.answers_absent:
             raise Decline(Reason.ABSENT)
 
-    def partitioned(self, database: Database, raw: bytes | None) -> TableEntry | None:
+    def partitioned(self, database: DatabaseName, raw: bytes | None) -> TableEntry | None:
         """A table whose partitions, if it has partition keys, are all loaded; None if there is none."""
         entry = self.table(database, raw)
         if entry is not None and entry.partition_keys and not entry.partitions_loaded:
@@ -266,19 +266,23 @@ class Context(NamedTuple):
         if count > 1 and not self.by_name:
             raise Decline(Reason.ORDER)
 
-    def stored(self, database: Database, raw: bytes | None) -> bytes:
+    def stored(self, database: DatabaseName, raw: bytes | None) -> bytes:
         """The full name as some methods spell it: as it is stored."""
         return b"%b.%b.%b" % (database.catalog, database.name, names.read_name(raw) or b"")
 
     def no_table(
-        self, database: Database, raw: bytes | None, kind: str = "NoSuchObjectException", message: bytes | None = None
+        self,
+        database: DatabaseName,
+        raw: bytes | None,
+        kind: str = "NoSuchObjectException",
+        message: bytes | None = None,
     ) -> bytes:
         """The result that says that there is no such table. Before Hive 4 the words are the same in every method."""
         if self.before_4 or message is None:
             message = self.absent(database, raw)
         return self.error("NoSuchObjectException" if self.before_4 else kind, message)
 
-    def absent(self, database: Database, raw: bytes | None) -> bytes:
+    def absent(self, database: DatabaseName, raw: bytes | None) -> bytes:
         """What most methods say of a table that does not exist."""
         catalog = b"" if self.hive2 else database.raw_catalog + b"."
         return b"%b%b.%b table not found" % (catalog, database.raw, raw or b"")

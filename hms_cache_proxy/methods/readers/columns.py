@@ -19,7 +19,7 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.spans import FieldSpan, fields_of
 from hms_cache_proxy.wire.spec import Struct, TType
 
-from .base import Body, Context, Database, Decline, success_structs, unless, wrapped_structs
+from .base import Body, Context, DatabaseName, Decline, success_structs, unless, wrapped_structs
 
 _LIST: Final = Packer("!Bi")
 _SD, _PARTITION_KEYS = 7, 8  # of a Table
@@ -68,7 +68,7 @@ def _by_request(context: Context, request: Struct | None, *, keys: bool = False)
 
 
 def _columns(
-    context: Context, database: Database, raw: bytes | None, *, keys: bool = False, wrapped: bool = False
+    context: Context, database: DatabaseName, raw: bytes | None, *, keys: bool = False, wrapped: bool = False
 ) -> Body:
     context.not_hive2()
     if raw is not None and b"." in raw:

@@ -14,7 +14,7 @@ from hms_cache_proxy.consistency import names
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.wire.spec import Struct
 
-from .base import Body, Context, Database, Decline, no_capabilities, success_strings, success_struct
+from .base import Body, Context, DatabaseName, Decline, no_capabilities, success_strings, success_struct
 from .patterns import Pattern, read_pattern
 
 MAX_MATCHED = 2_000
@@ -73,7 +73,7 @@ def get_tables(context: Context, args: Struct) -> Body:
     return _listed(context, database, pattern)
 
 
-def _listed(context: Context, database: Database, pattern: Pattern | None = None) -> Body:
+def _listed(context: Context, database: DatabaseName, pattern: Pattern | None = None) -> Body:
     """Declines as soon as it is clear, or most probable, that there is an order that only the metastore knows."""
     if not context.exists(database):
         return success_strings([])
@@ -97,7 +97,7 @@ def _databases(context: Context, catalog: bytes) -> list[bytes]:
     return found
 
 
-def _database(context: Context, database: Database) -> Body:
+def _database(context: Context, database: DatabaseName) -> Body:
     if database.raw_catalog != database.raw_catalog.strip(names.BLANKS):
         raise Decline(Reason.NAME)  # here the metastore folds the catalog's case, but does not trim it
     entry = context.snapshot.database(database.catalog, database.name)

@@ -22,7 +22,7 @@ from hms_cache_proxy.wire.spec import Struct
 from .base import (
     Body,
     Context,
-    Database,
+    DatabaseName,
     Decline,
     Slices,
     Unfinished,
@@ -100,7 +100,7 @@ def _number(context: Context, args: Struct) -> Generator[None, None, Body]:
 
 def by_filter(
     context: Context,
-    database: Database,
+    database: DatabaseName,
     table: bytes | None,
     text: bytes | None,
     max_parts: int | None,
@@ -155,7 +155,7 @@ def _joined(
 
 
 def _asked(
-    context: Context, database: Database, table: bytes | None, text: bytes | None
+    context: Context, database: DatabaseName, table: bytes | None, text: bytes | None
 ) -> tuple[TableEntry | None, Node | None]:
     """The table, None if there is none, and the filter, None if it is empty."""
     context.as_usual(Differs.LISTS)
@@ -168,7 +168,7 @@ def _asked(
     return entry, node
 
 
-def _no_table(context: Context, database: Database, table: bytes | None) -> Body:
+def _no_table(context: Context, database: DatabaseName, table: bytes | None) -> Body:
     message = b"Specified catalog.database.table does not exist : " + context.stored(database, table)
     return context.no_table(database, table, message=message)
 

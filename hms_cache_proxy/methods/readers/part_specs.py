@@ -17,7 +17,7 @@ from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.wire.spec import Struct
 
-from .base import STOP, Body, Context, Database, Decline, Unfinished, around_structs, started
+from .base import STOP, Body, Context, DatabaseName, Decline, Unfinished, around_structs, started
 from .filters import by_filter
 
 _COUNT = Packer("!i")
@@ -37,7 +37,7 @@ def get_part_specs_by_filter(context: Context, args: Struct) -> Body | Unfinishe
     return started(by_filter(context, database, args.tbl_name, args.filter, limit, frame))
 
 
-def _around(database: Database, raw: bytes, entry: TableEntry, count: int) -> tuple[bytes, bytes]:
+def _around(database: DatabaseName, raw: bytes, entry: TableEntry, count: int) -> tuple[bytes, bytes]:
     """All but the partitions; names are spelled as the request spells them."""
     if entry.body is None or _GROUPED in entry.body:
         raise Decline(Reason.ARGUMENTS)

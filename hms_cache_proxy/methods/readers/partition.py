@@ -15,7 +15,7 @@ from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.spec import Struct
 
-from .base import Body, Context, Database, Decline, success_struct, unless, utf8, wrapped_struct
+from .base import Body, Context, DatabaseName, Decline, success_struct, unless, utf8, wrapped_struct
 from .part_names import DEFAULT_PARTITION, make_name, split_name
 
 PRIVILEGES_PER_PARTITION = b"PARTITION_LEVEL_PRIVILEGE"
@@ -95,7 +95,7 @@ def values_of(struct: bytes) -> list[bytes]:
 
 
 def _by_values(
-    context: Context, database: Database, table: bytes | None, raw_values: list[bytes] | None, result: Result
+    context: Context, database: DatabaseName, table: bytes | None, raw_values: list[bytes] | None, result: Result
 ) -> Body:
     entry = context.partitioned(database, table)
     values = checked(raw_values)

@@ -17,7 +17,7 @@ from hms_cache_proxy.wire.spec import Struct
 from .base import (
     Body,
     Context,
-    Database,
+    DatabaseName,
     Decline,
     Slices,
     around,
@@ -186,7 +186,7 @@ def _all(context: Context, entry: TableEntry | None, max_parts: int | None, *, w
 
 def _by_names(
     context: Context,
-    database: Database,
+    database: DatabaseName,
     table: bytes | None,
     names: list[bytes] | None,
     *,
@@ -217,7 +217,7 @@ def _joined(context: Context, entry: TableEntry, names: list[bytes], variant: Va
 
 
 def _names_of_some(
-    context: Context, database: Database, table: bytes | None, values: list[bytes] | None, max_parts: int | None
+    context: Context, database: DatabaseName, table: bytes | None, values: list[bytes] | None, max_parts: int | None
 ) -> list[bytes] | bytes:
     """The names, or the result that refuses."""
     entry = context.partitioned(database, table)
@@ -236,7 +236,7 @@ def _names_of_some(
 
 def _some(
     context: Context,
-    database: Database,
+    database: DatabaseName,
     table: bytes | None,
     values: list[bytes] | None,
     max_parts: int | None,

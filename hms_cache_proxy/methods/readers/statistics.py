@@ -26,7 +26,7 @@ from hms_cache_proxy.store.protocol import ColumnStatistics
 from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire.spec import Struct
 
-from .base import STOP, Body, Context, Database, Decline, Unfinished, started, utf8, wrapped_structs
+from .base import STOP, Body, Context, DatabaseName, Decline, Unfinished, started, utf8, wrapped_structs
 
 HIVE: Final = b"hive"
 """The engine where a request names none."""
@@ -128,7 +128,7 @@ def requested(context: Context, request: Struct | None) -> TableEntry | bytes:
     return _table(context, context.plain(request.catName, request.dbName), request.tblName)
 
 
-def _table(context: Context, database: Database, raw: bytes | None) -> TableEntry | bytes:
+def _table(context: Context, database: DatabaseName, raw: bytes | None) -> TableEntry | bytes:
     """The table, or the result that says that there is none."""
     entry = context.table(database, raw)
     context.only_hive4()

@@ -48,7 +48,7 @@ _FORMS: Final = {
 }
 
 
-class Kind(NamedTuple):
+class UnionMember(NamedTuple):
     """One member of the union `ColumnStatisticsData`: its fields' names and forms, in order of their ids from 1 on."""
 
     fields: tuple[tuple[str, str], ...]
@@ -59,17 +59,17 @@ class Kind(NamedTuple):
         return frozenset(name for name, _ in self.fields)
 
 
-def _bounded(form: str) -> Kind:
-    return Kind((("low", form), ("high", form), ("nulls", "i64"), ("distinct", "i64")))
+def _bounded(form: str) -> UnionMember:
+    return UnionMember((("low", form), ("high", form), ("nulls", "i64"), ("distinct", "i64")))
 
 
 _LENGTHS = (("longest", "i64"), ("average", "f64"), ("nulls", "i64"))
-KINDS: Final[Mapping[int, Kind]] = {
-    1: Kind((("trues", "i64"), ("falses", "i64"), ("nulls", "i64"))),
+KINDS: Final[Mapping[int, UnionMember]] = {
+    1: UnionMember((("trues", "i64"), ("falses", "i64"), ("nulls", "i64"))),
     2: _bounded("i64"),
     3: _bounded("f64"),
-    4: Kind((*_LENGTHS, ("distinct", "i64"))),
-    5: Kind(_LENGTHS),
+    4: UnionMember((*_LENGTHS, ("distinct", "i64"))),
+    5: UnionMember(_LENGTHS),
     6: _bounded("decimal"),
     7: _bounded("nested"),
     8: _bounded("nested"),
@@ -83,7 +83,7 @@ OPTIONAL: Final = frozenset(("low", "high"))
 class _Layout:
     """All fields of a kind, each with its header, as one Struct; None for kinds of no fixed size."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: UnionMember) -> None:
         layout, self.constants = ">", []
         position = 0
         self.values: dict[str, int] = {}
@@ -148,7 +148,7 @@ def _decimals(data: bytes) -> tuple[Decimal, Decimal, int, int] | None:
     )
 
 
-def _row(kind: Kind, data: bytes) -> dict[str, Value] | None:
+def _row(kind: UnionMember, data: bytes) -> dict[str, Value] | None:
     at = 0
     row: dict[str, Value] = {}
     for number, (name, form) in enumerate(kind.fields, 1):

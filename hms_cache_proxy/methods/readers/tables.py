@@ -26,7 +26,7 @@ from .base import (
     STOP,
     Body,
     Context,
-    Database,
+    DatabaseName,
     Decline,
     as_stored,
     success_struct,
@@ -82,7 +82,7 @@ def get_table_objects_by_name_req(context: Context, args: Struct) -> Body:
 
 def _table(
     context: Context,
-    database: Database,
+    database: DatabaseName,
     raw: bytes | None,
     result: Callable[[bytes], bytes],
     capabilities: Struct | None = None,
@@ -131,7 +131,7 @@ def _written() -> type[Struct]:
 
 
 def _tables(
-    context: Context, database: Database, raw_names: list[bytes] | None, capabilities: Struct | None = None
+    context: Context, database: DatabaseName, raw_names: list[bytes] | None, capabilities: Struct | None = None
 ) -> list[bytes]:
     if raw_names is None:
         raise Decline(Reason.ARGUMENTS)

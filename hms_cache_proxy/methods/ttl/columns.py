@@ -14,7 +14,7 @@ from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire import spec
 
 from .. import shapes
-from ..held import reply_header
+from ..reply_contents import reply_header
 
 _OF_PARTITION: Final = ("sd.cols.name",)
 _OF_SPEC: Final = ("sharedSDPartitionSpec.sd.cols.name", "partitionList.partitions.sd.cols.name")

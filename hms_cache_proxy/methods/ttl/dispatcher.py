@@ -17,7 +17,7 @@ from time import monotonic_ns
 from typing import Any
 
 from hms_cache_proxy.cache.targets import ALL, UNKNOWN, Target, partition_lists
-from hms_cache_proxy.cache.ttl import Kind, TtlCache
+from hms_cache_proxy.cache.ttl import EntryKind, TtlCache
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.errors import CacheError, WireError
@@ -25,14 +25,13 @@ from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
-from .. import effects, held
+from .. import effects, reply_contents
 from ..decision import Ask, BaseDecider, Forward, Serve, Session, Wait
 from ..plan import EVERYTHING, Plan, may_write, plan
-from ..table import OTHER_LABEL
-from ..table import Kind as Calls
+from ..table import OTHER_LABEL, MethodKind
 from . import filters, lists, partitions, statistics, tables
 from .kinds import KINDS, read_targets, write_targets
-from .looking import Conversation, Look, Maker, Shared
+from .looking import Conversation, Maker, RequestView, TtlContext
 from .refreshing import Due
 from .whole import Whole
 
@@ -93,7 +92,7 @@ class LoadingDispatcher(BaseDecider):
         self._max_bytes = config.replies.max_entry_bytes
         self._per_user = config.ttl.impersonation == "on"
         request_time_ns = int(config.upstream_options.request_timeout_s * 1e9)
-        self._shared = Shared(cache, config.ttl, metrics, request_time_ns)
+        self._shared = TtlContext(cache, config.ttl, metrics, request_time_ns)
         self._waited_for: dict[int, tuple[Target, ...]] = {}
 
     def moved(self) -> int:
@@ -141,20 +140,20 @@ class LoadingDispatcher(BaseDecider):
         kind = KINDS.get(label)
         if kind is not None:
             return self._read(session, found, kind, header, message, now_ns, complete=complete, patient=patient)
-        if calls is Calls.WRITE or calls is Calls.TRANSACTION:
+        if calls is MethodKind.WRITE or calls is MethodKind.TRANSACTION:
             targets = found.named(message, header.body, DEFAULT_CATALOG, complete=complete)
-            if calls is Calls.WRITE or targets:
+            if calls is MethodKind.WRITE or targets:
                 targets = write_targets(label, targets)
             if not targets:
-                return Forward(label, "relay" if calls is Calls.TRANSACTION else "write", calls.value)
+                return Forward(label, "relay" if calls is MethodKind.TRANSACTION else "write", calls.value)
             return self._write(label, targets, "")
-        if calls is Calls.LOCK and label != "unlock":
+        if calls is MethodKind.LOCK and label != "unlock":
             return Forward(
                 label, "relay", "lock", effects.HELD_WRITE_BYTES, pending=self._lock(found, header, message, complete)
             )
-        if calls is Calls.SESSION:
+        if calls is MethodKind.SESSION:
             return effects.session_call(session, label, header, message)
-        return Forward(label, "relay", calls.value, retry=calls is Calls.READ)
+        return Forward(label, "relay", calls.value, retry=calls is MethodKind.READ)
 
     def _write(self, label: str, targets: tuple[Target, ...], reason: str) -> Forward:
         wide = (ALL,) if UNKNOWN in targets or ALL in targets else targets
@@ -171,7 +170,7 @@ class LoadingDispatcher(BaseDecider):
         self,
         session: Session,
         found: Plan,
-        kind: Kind,
+        kind: EntryKind,
         header: Header,
         message: bytes,
         now_ns: int,
@@ -225,11 +224,13 @@ class LoadingDispatcher(BaseDecider):
         ask = conversation.ask()
         return Forward(label, "miss", "not_loaded", self._max_bytes, retry=True, pending=pending, ask=ask)
 
-    def _look(self, session: Session, found: Plan, kind: Kind, header: Header, message: bytes, args: Any) -> Look:
+    def _look(
+        self, session: Session, found: Plan, kind: EntryKind, header: Header, message: bytes, args: Any
+    ) -> RequestView:
         named = found.targets(message, header.body, DEFAULT_CATALOG)
         depends = read_targets(found.method.name, kind, named, args)
         user = (session.identity or b"") if self._per_user else b""
-        look = Look(self._shared, user, depends)
+        look = RequestView(self._shared, user, depends)
         for target in depends:
             parts = target[1:].split(b"\0")
             if target[:1] == b"t" and len(parts) == 3:
@@ -238,7 +239,7 @@ class LoadingDispatcher(BaseDecider):
         return look
 
     def _conversation(
-        self, look: Look, label: str, kind: Kind, header: Header, args: Any, arguments: bytes
+        self, look: RequestView, label: str, kind: EntryKind, header: Header, args: Any, arguments: bytes
     ) -> Conversation:
         make = OBJECTS.get(label)
         made = make(look, header, args, arguments) if make is not None else None
@@ -269,7 +270,7 @@ class LoadingDispatcher(BaseDecider):
                 pending.conversation.look.release()
                 return
             pending.conversation.learn(reply)
-            self._loaded(pending, held.said(reply) is held.Said.SUCCESS)
+            self._loaded(pending, reply_contents.said(reply) is reply_contents.Said.SUCCESS)
 
     def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> Ask | bytes | None:
         """The reply to a question. None: the metastore is to say it all itself."""
@@ -299,9 +300,9 @@ class LoadingDispatcher(BaseDecider):
         # The hold of a write of unknown outcome stays until no metastore can carry it out any more.
 
     def _locked(self, pending: _Locking, label: str, reply: bytes | None) -> None:
-        """What is locked must be read anew. A lock that was waited for may have been asked for by another worker."""
-        lock_id, state = held.lock_of(label, reply)
-        if state == held.LOCK_WAITING:
+        """What is locked must be read again. A lock that was waited for may have been asked for by another worker."""
+        lock_id, state = reply_contents.lock_of(label, reply)
+        if state == reply_contents.LOCK_WAITING:
             if pending.lock_id is None and lock_id is not None:
                 if len(self._waited_for) >= LOCKS:
                     self._waited_for.clear()

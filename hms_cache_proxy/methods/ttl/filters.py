@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from hms_cache_proxy.cache.ttl import Kind
+from hms_cache_proxy.cache.ttl import EntryKind
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.filters.tree import Node, comparisons, keys_of
 from hms_cache_proxy.wire import spec
@@ -22,13 +22,13 @@ from hms_cache_proxy.wire.message import Header
 
 from .. import shapes
 from ..decision import Ask
-from ..held import reply_header, returned_at
 from ..readers import filter_spans
 from ..readers.base import success_structs
 from ..readers.filter_declined import LikeFilter, tree_of
 from ..readers.filter_match import Match, Unsure
 from ..readers.part_names import DEFAULT_PARTITION, split_name
-from .looking import HOLD_BYTES, Conversation, Due, Look, question
+from ..reply_contents import reply_header, returned_at
+from .looking import HOLD_BYTES, Conversation, Due, RequestView, question
 from .members import Name
 from .partitions import ASKED_AT_ONCE, LIST, PartitionEntries, PartitionsByNames, by_values, partitions_in, table_of
 from .tables import table_key
@@ -43,21 +43,21 @@ class ByFilter(Conversation):
     """One get_partitions_by_filter."""
 
     def __init__(
-        self, look: Look, header: Header, table: Name, args: Any, arguments: bytes, node: Node, keys: list[bytes]
+        self, look: RequestView, header: Header, table: Name, args: Any, arguments: bytes, node: Node, keys: list[bytes]
     ) -> None:
         self.look = look
-        self.kind = Kind.PARTITION_FILTER
+        self.kind = EntryKind.PARTITION_FILTER
         self._header = header
         self._args = args
         self._keys = [key.lower() for key in keys]
         self._ordered = list(_ordered(node))
-        self._whole = Whole(look, header.name.decode(), arguments, Kind.PARTITION)
+        self._whole = Whole(look, header.name.decode(), arguments, EntryKind.PARTITION)
         self._entries = PartitionEntries(look, table)
         match = Match(node, tuple((key, b"string") for key in keys), b"", _unstored, before_4=True)
         self._selects = match.selects
         exact = [filter_spans.exact(node, key.lower()) for key in keys]
         self._parts = [one[0] if one is not None and len(one) == 1 else b"" for one in exact]
-        kind = self.kind if any(self._parts) else Kind.PARTITION_NAMES
+        kind = self.kind if any(self._parts) else EntryKind.PARTITION_NAMES
         self._names_key = look.key(kind, b"names of", *table, *self._parts)
         self._names_kind = kind
         self._names: list[bytes] | None = None
@@ -193,7 +193,7 @@ class ByFilter(Conversation):
         return success_structs(len(pieces), pieces)
 
 
-def by_filter(look: Look, header: Header, args: Any, arguments: bytes) -> ByFilter | None:
+def by_filter(look: RequestView, header: Header, args: Any, arguments: bytes) -> ByFilter | None:
     """The conversation; None for what is the metastore's to evaluate."""
     table = table_of(args.db_name, args.tbl_name)
     if table is None or not args.filter or (args.max_parts is not None and args.max_parts >= 0):
@@ -204,7 +204,7 @@ def by_filter(look: Look, header: Header, args: Any, arguments: bytes) -> ByFilt
         node = tree_of(args.filter)
     except LikeFilter:
         return None
-    entry = look.peek(Kind.TABLE, table_key(look, table))
+    entry = look.peek(EntryKind.TABLE, table_key(look, table))
     if node is None or entry is None:
         return None
     keys = _string_keys(entry.body)

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from hms_cache_proxy.cache.ttl import Item, Kind
+from hms_cache_proxy.cache.ttl import EntryKind, Item
 from hms_cache_proxy.wire.message import Header
 
 from ..readers.part_names import make_name, split_name
-from .looking import Conversation, Look
+from .looking import Conversation, RequestView
 from .members import Name
 from .partitions import PLAIN, PartitionEntries, Shown, partitions_in, table_of
 from .tables import partition_keys
@@ -29,15 +29,15 @@ FILLED_AT_ONCE: Final = 1000
 _SAYS_WHAT_NAMES_SAY: Final = b"get_partitions"
 
 
-class Listed(Conversation):
+class ListConversation(Conversation):
     """One list of partitions."""
 
-    def __init__(self, look: Look, header: Header, table: Name, arguments: bytes) -> None:
+    def __init__(self, look: RequestView, header: Header, table: Name, arguments: bytes) -> None:
         self.look = look
-        self.kind = Kind.PARTITION
+        self.kind = EntryKind.PARTITION
         self._method = header.name
         self._table = table
-        self._whole = Whole(look, header.name.decode(), arguments, Kind.PARTITION)
+        self._whole = Whole(look, header.name.decode(), arguments, EntryKind.PARTITION)
 
     def wanted(self) -> tuple[bytes | None, list[bytes]]:
         """The result, or its key."""
@@ -68,10 +68,10 @@ class Listed(Conversation):
         return PartitionEntries(self.look, self._table).items(alike, names, counted=True)
 
 
-def listed(look: Look, header: Header, args: Any, arguments: bytes) -> Listed | None:
+def listed(look: RequestView, header: Header, args: Any, arguments: bytes) -> ListConversation | None:
     """The conversation; None where the table cannot be told."""
     table = table_of(args.db_name, args.tbl_name)
-    return None if table is None else Listed(look, header, table, arguments)
+    return None if table is None else ListConversation(look, header, table, arguments)
 
 
 def _name(keys: tuple[bytes, ...], values: tuple[bytes, ...]) -> bytes | None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import structlog
 
 from hms_cache_proxy.cache.targets import Target
-from hms_cache_proxy.cache.ttl import Found, Item, Kind, Load, TtlCache, key_of, target_key
+from hms_cache_proxy.cache.ttl import EntryKind, Found, Item, Load, TtlCache, key_of, target_key
 from hms_cache_proxy.config.ttl import Policy, TtlSection
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import WorkerMetrics
@@ -22,7 +22,7 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from ..decision import Ask
-from ..held import kept_part
+from ..reply_contents import kept_part
 from .members import OF_PARTITIONS, Members
 
 log = structlog.get_logger()
@@ -40,7 +40,7 @@ class KnownKeys(NamedTuple):
 
 
 @dataclass(slots=True)
-class Shared:
+class TtlContext:
     """What the requests of one worker share."""
 
     cache: TtlCache
@@ -62,11 +62,11 @@ class Shared:
 
 
 @dataclass(slots=True)
-class Look:
+class RequestView:
     """One request's view. `user`: whose eyes; empty where all see the same. `lists`: what entries about partitions
     depend on beside `depends`, unless they are of one partition."""
 
-    shared: Shared
+    shared: TtlContext
     user: bytes
     depends: tuple[Target, ...]
     database: bytes | None = None
@@ -76,15 +76,15 @@ class Look:
     """Keys that were found due for a refresh, and when the load of what was found had begun."""
     load: Load | None = None
 
-    def policy(self, kind: Kind) -> Policy:
+    def policy(self, kind: EntryKind) -> Policy:
         """What counts for entries of this kind here."""
         return self.shared.section.policy(kind.label, self.database, self.table)
 
-    def key(self, kind: Kind, *parts: bytes) -> bytes:
+    def key(self, kind: EntryKind, *parts: bytes) -> bytes:
         """The key of an object."""
         return key_of(kind, self.user, *parts)
 
-    def get(self, kind: Kind, keys: Sequence[bytes], members: Members | None = None) -> list[Found | None]:
+    def get(self, kind: EntryKind, keys: Sequence[bytes], members: Members | None = None) -> list[Found | None]:
         """Entries that are young enough, in order. Those due for a refresh are noted in `due`. `members`: of which
         partitions they are, if each is of one."""
         policy = self.policy(kind)
@@ -108,25 +108,25 @@ class Look:
                 found.append(entry)
         return found
 
-    def peek(self, kind: Kind, key: bytes) -> Found | None:
+    def peek(self, kind: EntryKind, key: bytes) -> Found | None:
         """An entry that is needed to understand the request: it is not this one's to refresh."""
         due = self.due.copy()
         found = self.get(kind, [key])[0]
         self.due = due
         return found
 
-    def is_young(self, kind: Kind, seq: int, began_ns: int) -> bool:
+    def is_young(self, kind: EntryKind, seq: int, began_ns: int) -> bool:
         """May what a load has told be used still? For what no entry says."""
         with self.shared.cache.snapshot() as snapshot:
             since = snapshot.invalidated(self.depends)
         return seq >= since and began_ns > monotonic_ns() - self.policy(kind).ttl_s * 1e9
 
-    def again(self) -> Look:
+    def again(self) -> RequestView:
         """The same view, of another load."""
         return replace(self, due={}, load=None)
 
     def is_still_due(self, key: bytes) -> bool:
-        """Is there still what was found, or has somebody loaded it anew?"""
+        """Is there still what was found, or has somebody reloaded it?"""
         with self.shared.cache.snapshot() as snapshot:
             entry = snapshot.since(key, 0)
         return entry is not None and entry.loaded_ns <= self.due[key]
@@ -149,7 +149,7 @@ class Look:
             except CacheError as error:
                 self.shared.troubled(error)
 
-    def refused(self, kind: Kind, method: str, reply: bytes, keys: Iterable[bytes]) -> None:
+    def refused(self, kind: EntryKind, method: str, reply: bytes, keys: Iterable[bytes]) -> None:
         """The reply is no value. If it says that there is no such thing, what was known of it goes."""
         if kept_part(method, reply) is None:
             self.release()
@@ -166,13 +166,13 @@ class Look:
                 self.shared.troubled(error)
 
     def item(
-        self, kind: Kind, key: bytes, body: bytes | None, *, absent: bool = False, member: Target | None = None
+        self, kind: EntryKind, key: bytes, body: bytes | None, *, absent: bool = False, member: Target | None = None
     ) -> Item:
         """An entry of this request's object. `member`: the target of the partition that it is of, if it is of one."""
         depends = self._depends(kind) if member is None else (*self.depends, member)
         return Item(kind, key, depends, body, absent)
 
-    def _depends(self, kind: Kind) -> tuple[Target, ...]:
+    def _depends(self, kind: EntryKind) -> tuple[Target, ...]:
         return self.depends + self.lists if kind in OF_PARTITIONS else self.depends
 
 
@@ -180,7 +180,7 @@ class Look:
 class Reload:
     """A load behind an answer that was given: ask this as this user; `learn` or `release` ends it."""
 
-    kind: Kind
+    kind: EntryKind
     identity: bytes
     ask: Ask
     learn: Callable[[bytes], None]
@@ -191,11 +191,11 @@ Due = tuple[bytes, Ask, Callable[[bytes], None]]
 """An entry that is asked for by itself: its key, the question, what becomes of the reply."""
 
 
-class Batch(Protocol):
+class EntryBatch(Protocol):
     """Entries of one table, by partition name, that one question can ask for, whichever requests have met them."""
 
-    look: Look
-    kind: Kind
+    look: RequestView
+    kind: EntryKind
 
     @property
     def place(self) -> tuple[bytes, ...]:
@@ -210,7 +210,7 @@ class Batch(Protocol):
         """See what is there, and what of it is due."""
         ...
 
-    def only(self, wanted: list[bytes]) -> Batch:
+    def only(self, wanted: list[bytes]) -> EntryBatch:
         """Others of the same place, as a load of its own."""
         ...
 
@@ -231,8 +231,8 @@ class Conversation(Protocol):
     """How one request is answered from objects: first from the cache alone, then by questions, or, where a class says
     nothing of them, by the client's own request."""
 
-    look: Look
-    kind: Kind
+    look: RequestView
+    kind: EntryKind
 
     def wanted(self) -> tuple[bytes | None, list[bytes]]:
         """(the result struct, []) if the cache has all of it; else (None, keys of what is missing)."""
@@ -257,7 +257,7 @@ class Conversation(Protocol):
         for key in tuple(self.look.due)[:1]:
             yield key, Ask(header, message, HOLD_BYTES), self.learn
 
-    def batch(self) -> Batch | None:
+    def batch(self) -> EntryBatch | None:
         """What is due for a refresh and can be asked for together with what others have met. After `wanted`."""
         return None
 
@@ -276,5 +276,5 @@ def question(method: str, header: Header, arguments: Any) -> Ask:
     return Ask(asked, message, HOLD_BYTES)
 
 
-Maker = Callable[[Look, Header, Any, bytes], Conversation | None]
+Maker = Callable[[RequestView, Header, Any, bytes], Conversation | None]
 """Makes the conversation of arguments, decoded and as sent; None for those that are not answered from objects."""

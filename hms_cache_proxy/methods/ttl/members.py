@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.targets import Target
-from hms_cache_proxy.cache.ttl import Kind
+from hms_cache_proxy.cache.ttl import EntryKind
 
 from ..readers.part_names import split_name
 
 OF_PARTITIONS: Final = frozenset(
-    {Kind.PARTITION, Kind.PARTITION_NAMES, Kind.PARTITION_FILTER, Kind.PARTITION_STATISTICS}
+    {EntryKind.PARTITION, EntryKind.PARTITION_NAMES, EntryKind.PARTITION_FILTER, EntryKind.PARTITION_STATISTICS}
 )
 
 Name = tuple[bytes, bytes, bytes]

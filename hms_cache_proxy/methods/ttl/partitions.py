@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from random import random
 from typing import Any
 
-from hms_cache_proxy.cache.ttl import Found, Item, Kind
+from hms_cache_proxy.cache.ttl import EntryKind, Found, Item
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire import spec
@@ -25,10 +25,10 @@ from hms_cache_proxy.wire.spans import list_spans
 
 from .. import shapes
 from ..decision import Ask
-from ..held import reply_header, returned_at
 from ..readers.base import success_struct, success_structs, wrapped_structs
 from ..readers.part_names import make_name, split_name
-from .looking import Conversation, Due, KnownKeys, Look, question, says_only
+from ..reply_contents import reply_header, returned_at
+from .looking import Conversation, Due, KnownKeys, RequestView, question, says_only
 from .members import Members, Name, target_of
 from .tables import partition_keys
 
@@ -88,21 +88,25 @@ def by_values(wanted: list[bytes]) -> dict[tuple[bytes, ...], bytes]:
 class PartitionEntries:
     """The partitions of one table in the cache."""
 
-    def __init__(self, look: Look, table: Name) -> None:
+    def __init__(self, look: RequestView, table: Name) -> None:
         self.look = look
         self.table = table
 
     def key(self, shape: bytes, name: bytes) -> bytes:
         """The key of an entry."""
-        return self.look.key(Kind.PARTITION, shape, *self.table, name)
+        return self.look.key(EntryKind.PARTITION, shape, *self.table, name)
 
     def get(self, way: bytes, wanted: list[bytes]) -> list[Found | None]:
         """Entries by name, whichever way they were shown where that makes no difference."""
-        plain = self.look.get(Kind.PARTITION, [self.key(PLAIN, name) for name in wanted], Members(self.table, wanted))
+        plain = self.look.get(
+            EntryKind.PARTITION, [self.key(PLAIN, name) for name in wanted], Members(self.table, wanted)
+        )
         missing = [number for number, found in enumerate(plain) if found is None]
         if missing:
             names = [wanted[number] for number in missing]
-            others = self.look.get(Kind.PARTITION, [self.key(way, name) for name in names], Members(self.table, names))
+            others = self.look.get(
+                EntryKind.PARTITION, [self.key(way, name) for name in names], Members(self.table, names)
+            )
             for number, found in zip(missing, others, strict=True):
                 plain[number] = found
         return plain
@@ -125,7 +129,7 @@ class PartitionEntries:
     def item(self, shape: bytes, name: bytes, body: bytes | None, *, absent: bool = False) -> Item:
         """An entry of one of them."""
         member = target_of(self.table, name)
-        return self.look.item(Kind.PARTITION, self.key(shape, name), body, absent=absent, member=member)
+        return self.look.item(EntryKind.PARTITION, self.key(shape, name), body, absent=absent, member=member)
 
     def is_to_be_compared(self) -> bool:
         """Whether chance has it that what is here is compared with the metastore's answer."""
@@ -144,7 +148,7 @@ class PartitionEntries:
     def keys(self) -> tuple[bytes, ...] | None:
         """The table's partition keys, if what has told them is as young as a partition has to be."""
         known = self.look.shared.keys_of_tables.get(self.table)
-        if known is not None and self.look.is_young(Kind.PARTITION, known.seq, known.began_ns):
+        if known is not None and self.look.is_young(EntryKind.PARTITION, known.seq, known.began_ns):
             return known.names
         return partition_keys(self.look, self.table)
 
@@ -152,9 +156,9 @@ class PartitionEntries:
 class PartitionsByNames(Conversation):
     """get_partitions_by_names, and its _req twin without more than names."""
 
-    def __init__(self, look: Look, header: Header, table: Name, args: Any, wanted: list[bytes]) -> None:
+    def __init__(self, look: RequestView, header: Header, table: Name, args: Any, wanted: list[bytes]) -> None:
         self.look = look
-        self.kind = Kind.PARTITION
+        self.kind = EntryKind.PARTITION
         self._header = header
         self._method = header.name.decode()
         self._wrapped = header.name.endswith(b"_req")
@@ -246,7 +250,7 @@ class PartitionsByNames(Conversation):
         there = {asked.get(partition.values): partition.body for partition in shown}
         self._compare(there)
         if None not in there:
-            body = b"" if self.look.policy(Kind.PARTITION).cache_missing else None
+            body = b"" if self.look.policy(EntryKind.PARTITION).cache_missing else None
             absent = [name for name in self._missing if name not in there]
             items += [self._entries.item(way, name, body, absent=True) for name in absent for way in (PLAIN, LIST)]
             items += [self._entries.item(SINGLE, name, None) for name in absent]
@@ -268,7 +272,7 @@ class PartitionsByNames(Conversation):
         return (wrapped_structs if self._wrapped else success_structs)(len(pieces), pieces)
 
 
-def by_names(look: Look, header: Header, args: Any, arguments: bytes) -> PartitionsByNames | None:
+def by_names(look: RequestView, header: Header, args: Any, arguments: bytes) -> PartitionsByNames | None:
     """The conversation of get_partitions_by_names; None for a request that says more than names."""
     if header.name.endswith(b"_req"):
         request = args.req
@@ -289,9 +293,9 @@ def by_names(look: Look, header: Header, args: Any, arguments: bytes) -> Partiti
 class OnePartition(Conversation):
     """get_partition_by_name, and get_partition where the names of the table's partition keys are known."""
 
-    def __init__(self, look: Look, header: Header, table: Name, name: bytes) -> None:
+    def __init__(self, look: RequestView, header: Header, table: Name, name: bytes) -> None:
         self.look = look
-        self.kind = Kind.PARTITION
+        self.kind = EntryKind.PARTITION
         self._method = header.name.decode()
         self._entries = PartitionEntries(look, table)
         self._name = name
@@ -330,7 +334,7 @@ class OnePartition(Conversation):
         return ordered and make_name([(key, b"") for key in parts], values) == self._name
 
 
-def one_partition(look: Look, header: Header, args: Any, arguments: bytes) -> OnePartition | None:
+def one_partition(look: RequestView, header: Header, args: Any, arguments: bytes) -> OnePartition | None:
     """The conversation; None where the partition's name cannot be told."""
     table = table_of(args.db_name, args.tbl_name)
     if table is None:

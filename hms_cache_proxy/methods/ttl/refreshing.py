@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hms_cache_proxy.wire.message import Header
 
-from .looking import Batch, Conversation, Reload
+from .looking import Conversation, EntryBatch, Reload
 from .looking import Due as One
 
 NAMES_AT_ONCE = 1000
@@ -26,7 +26,7 @@ class _Together:
     """Names of one place that are due, as one user sees them."""
 
     identity: bytes
-    batch: Batch
+    batch: EntryBatch
     names: dict[bytes, None] = field(default_factory=dict)
 
 

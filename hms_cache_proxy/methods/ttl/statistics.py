@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from struct import Struct as Packer
 from typing import Any
 
-from hms_cache_proxy.cache.ttl import Found, Item, Kind
+from hms_cache_proxy.cache.ttl import EntryKind, Found, Item
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.wire.message import Header
 from hms_cache_proxy.wire.spans import end_of_value
 from hms_cache_proxy.wire.spec import TType
 
 from ..decision import Ask
-from ..held import returned_at
 from ..readers.base import success_struct
-from .looking import Conversation, Due, Look, question, says_only
+from ..reply_contents import returned_at
+from .looking import Conversation, Due, RequestView, question, says_only
 from .members import Members, Name, target_of
 
 _PLAIN = ("dbName", "tblName", "colNames", "partNames", "catName", "engine")
@@ -32,9 +32,9 @@ _FIELD = b"\x0d\x00\x01"
 class StatisticsOfPartitions(Conversation):
     """get_partitions_statistics_req without a ValidWriteIdList."""
 
-    def __init__(self, look: Look, header: Header, table: Name, args: Any) -> None:
+    def __init__(self, look: RequestView, header: Header, table: Name, args: Any) -> None:
         self.look = look
-        self.kind = Kind.PARTITION_STATISTICS
+        self.kind = EntryKind.PARTITION_STATISTICS
         self._header = header
         self._args = args
         request = args.request
@@ -133,7 +133,7 @@ class StatisticsOfPartitions(Conversation):
         return success_struct(b"".join((*parts, b"\0")))
 
 
-def of_partitions(look: Look, header: Header, args: Any, arguments: bytes) -> StatisticsOfPartitions | None:
+def of_partitions(look: RequestView, header: Header, args: Any, arguments: bytes) -> StatisticsOfPartitions | None:
     """The conversation; None for a request that says more than names."""
     request = args.request
     if request is None or not says_only(request, *_PLAIN):

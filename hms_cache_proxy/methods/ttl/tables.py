@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from hms_cache_proxy.cache.ttl import Kind
+from hms_cache_proxy.cache.ttl import EntryKind
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 
 from .. import shapes
-from ..held import kept_part, returned_at
 from ..readers.base import success_struct, wrapped_struct
-from .looking import Conversation, Look, says_only
+from ..reply_contents import kept_part, returned_at
+from .looking import Conversation, RequestView, says_only
 from .members import Name
 from .whole import Whole
 
@@ -30,34 +30,34 @@ PLAIN = ("dbName", "tblName", "catName", "engine")
 class OneTable(Conversation):
     """get_table, and get_table_req without more than names."""
 
-    def __init__(self, look: Look, header: Header, name: tuple[bytes, bytes, bytes], arguments: bytes) -> None:
+    def __init__(self, look: RequestView, header: Header, name: tuple[bytes, bytes, bytes], arguments: bytes) -> None:
         self.look = look
-        self.kind = Kind.TABLE
+        self.kind = EntryKind.TABLE
         self._method = header.name.decode()
         self._wrapped = self._method == "get_table_req"
         self._key = table_key(look, name)
-        self._whole = Whole(look, self._method, arguments, Kind.TABLE)
+        self._whole = Whole(look, self._method, arguments, EntryKind.TABLE)
 
     def wanted(self) -> tuple[bytes | None, list[bytes]]:
         """The result, or the table's key. That a table does not exist is kept in each method's own words."""
-        found = self.look.get(Kind.TABLE, [self._key])[0]
+        found = self.look.get(EntryKind.TABLE, [self._key])[0]
         if found is not None:
             return (wrapped_struct if self._wrapped else success_struct)(found.body), []
-        missing = self._whole.wanted()[0] if self.look.policy(Kind.TABLE).cache_missing else None
+        missing = self._whole.wanted()[0] if self.look.policy(EntryKind.TABLE).cache_missing else None
         return missing, [] if missing is not None else [self._key]
 
     def learn(self, reply: bytes) -> None:
         """Keep the Table struct; what says more than a Table is kept whole."""
         span = returned_at(reply, wrapped=self._wrapped)
         if span is None:
-            gone = [] if kept_part(self._method, reply) is None else [self.look.item(Kind.TABLE, self._key, None)]
+            gone = [] if kept_part(self._method, reply) is None else [self.look.item(EntryKind.TABLE, self._key, None)]
             whole = self._whole.item(reply)
             self.look.publish(gone if whole is None else [*gone, whole])
         else:
-            self.look.publish([self.look.item(Kind.TABLE, self._key, reply[slice(*span)])])
+            self.look.publish([self.look.item(EntryKind.TABLE, self._key, reply[slice(*span)])])
 
 
-def one_table(look: Look, header: Header, args: Any, arguments: bytes) -> OneTable | None:
+def one_table(look: RequestView, header: Header, args: Any, arguments: bytes) -> OneTable | None:
     """The conversation; None for a request that is no object's."""
     if header.name == b"get_table":
         split = names.split_database(args.dbname)
@@ -76,14 +76,14 @@ def one_table(look: Look, header: Header, args: Any, arguments: bytes) -> OneTab
     return OneTable(look, header, (catalog.lower(), database, table), arguments)
 
 
-def table_key(look: Look, name: tuple[bytes, bytes, bytes]) -> bytes:
+def table_key(look: RequestView, name: tuple[bytes, bytes, bytes]) -> bytes:
     """The key of a table's entry: catalog, database, table."""
-    return look.key(Kind.TABLE, *name)
+    return look.key(EntryKind.TABLE, *name)
 
 
-def partition_keys(look: Look, name: Name) -> tuple[bytes, ...] | None:
+def partition_keys(look: RequestView, name: Name) -> tuple[bytes, ...] | None:
     """Names of the partition keys of a table that is in the cache; None if it is not, or has none."""
-    entry = look.peek(Kind.TABLE, table_key(look, name))
+    entry = look.peek(EntryKind.TABLE, table_key(look, name))
     if entry is None:
         return None
     projection = shapes.result_projection("get_table", _KEYS)

@@ -6,17 +6,17 @@ it says that something does not exist. Owner: one per request.
 
 from __future__ import annotations
 
-from hms_cache_proxy.cache.ttl import Item, Kind
+from hms_cache_proxy.cache.ttl import EntryKind, Item
 
-from ..held import kept_part
+from ..reply_contents import kept_part
 from . import columns
-from .looking import Conversation, Look
+from .looking import Conversation, RequestView
 
 
 class Whole(Conversation):
     """One request and its whole reply, by its arguments as they were sent."""
 
-    def __init__(self, look: Look, method: str, arguments: bytes, kind: Kind) -> None:
+    def __init__(self, look: RequestView, method: str, arguments: bytes, kind: EntryKind) -> None:
         self.look = look
         self.kind = kind
         self._method = method
@@ -41,7 +41,7 @@ class Whole(Conversation):
         absent = body is not None and body[1:3] != b"\0\0"
         if body is None or (absent and not self.look.policy(self.kind).cache_missing):
             return None
-        wide = self.kind is Kind.PARTITION and not absent and self._is_too_wide(reply)
+        wide = self.kind is EntryKind.PARTITION and not absent and self._is_too_wide(reply)
         return self.look.item(self.kind, self._key, None if wide else body, absent=absent)
 
     def _is_too_wide(self, reply: bytes) -> bool:

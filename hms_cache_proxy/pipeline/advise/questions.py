@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.errors import AdviceError
-from hms_cache_proxy.methods.table import METHODS, Kind
+from hms_cache_proxy.methods.table import METHODS, MethodKind
 from hms_cache_proxy.pipeline.advise.lines import VIEW
 from hms_cache_proxy.pipeline.session import failures
 
@@ -39,7 +39,7 @@ SLOTS: Final = 240
 _TIMES: Final = ("first", "last", "slot")
 
 _CACHED: Final = tuple(
-    sorted(one.name for one in METHODS.values() if one.kind is Kind.READ and (one.reads or one.learn))
+    sorted(one.name for one in METHODS.values() if one.kind is MethodKind.READ and (one.reads or one.learn))
 )
 _READS: Final = f"""
 SELECT *, method IN {_CACHED} AND outcome <> 'error' AS is_read,

@@ -146,7 +146,7 @@ class Pieces(Protocol):
 
 
 class Dialect(Pieces, Protocol):
-    """One connection, made when it is needed, kept across snapshots, made anew after an error."""
+    """One connection, made when it is needed, kept across snapshots, made again after an error."""
 
     @property
     @abstractmethod

@@ -19,7 +19,7 @@ from hms_cache_proxy.store.sql.store import SqlStore, open_database, schema_vers
 
 @dataclass(frozen=True, slots=True)
 class LogRetention:
-    """How far the notification log goes back. A follower that is away for longer has to load everything anew."""
+    """How far the notification log goes back. A follower that is away for longer has to reload everything."""
 
     oldest_event_id: int | None
     newest_event_id: int

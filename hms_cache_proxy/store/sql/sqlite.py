@@ -4,7 +4,7 @@ Job: with sqlite_pieces all that is SQLite's own. Must not know: the metastore's
 
 Invariants, beside those of dialect.py:
 - The file is opened read-only (mode=ro), and only with a write-ahead log: there a read transaction sees one state and
-  holds up no writer, and no writer holds it up. The log cannot begin anew while a transaction lasts; ours are as long
+  holds up no writer, and no writer holds it up. The log cannot start over while a transaction lasts; ours are as long
   as a step, and between two of them it can.
 - A snapshot is of the file that is there now. Was it replaced since it was opened, or its log taken away, the next
   snapshot is a StoreError, and whoever opens the store again finds out whose database it is.

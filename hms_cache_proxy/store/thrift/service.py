@@ -6,7 +6,7 @@ Must not know: records, snapshots, the cache.
 Invariants:
 - Nothing is asked in anybody's name (no set_ugi): the metastore answers as for its own user.
 - One connection to one metastore for the life of the store. When it fails the store is closed by its owner and opened
-  anew, and only then may it be another metastore: a snapshot is never read from two.
+  again, and only then may it be another metastore: a snapshot is never read from two.
 - A metastore whose answers nobody has compared is refused.
 
 Owner: one thread of the follower's process.

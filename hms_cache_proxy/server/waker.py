@@ -12,8 +12,8 @@ import socket
 from pathlib import Path
 
 
-class Bell:
-    """Rings at a unix datagram socket."""
+class Waker:
+    """Sends a datagram to the follower's unix socket."""
 
     __slots__ = ("_path", "_socket")
 
@@ -21,9 +21,9 @@ class Bell:
         self._path = str(path)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
 
-    def ring(self) -> None:
-        """Wake it."""
-        with contextlib.suppress(OSError):  # it is away, or has been rung at so often that its queue is full
+    def wake(self) -> None:
+        """Have the follower look now."""
+        with contextlib.suppress(OSError):  # it is away, or has been woken so often that its queue is full
             self._socket.sendto(b"!", self._path)
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ LEFT_OUT = frozenset({EXCLUDED, UNFIT})
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class ChunkedLoad:
     """A table whose partitions are loaded in chunks: those up to `after` are in its new partition set. `cost`: how much
     more one of them takes than one without column statistics."""
 
@@ -37,24 +37,24 @@ class Load:
     cost: float = 1
 
 
-class Work:
+class LoadQueue:
     """The queue. Tables of one database are taken together; a list comes before the tables that it names."""
 
     def __init__(self, *, all_databases: bool) -> None:
         self.all_databases = all_databases
         self.lists: dict[DatabaseKey, None] = {}
         self.tables: dict[TableKey, None] = {}
-        self.loads: dict[TableKey, Load] = {}
+        self.loads: dict[TableKey, ChunkedLoad] = {}
         self.refused: dict[TableKey, None] = {}
         """Tables that had no room; tried again when there is some."""
 
     @staticmethod
-    def missing(cached: Inventory) -> Work:
+    def missing(cached: Inventory) -> LoadQueue:
         """What a cache has not loaded: after a start, and after a failure, when it is not known what was done."""
         databases = cached.databases()
         catalogs = {catalog for catalog, _ in databases}
         listed = [cached.complete(targets.databases(catalog)) for catalog in catalogs]
-        work = Work(all_databases=not listed or not all(listed))
+        work = LoadQueue(all_databases=not listed or not all(listed))
         for key, remote in databases.items():
             if not remote and not cached.complete(targets.tables(*key)):
                 work.lists[key] = None

@@ -42,7 +42,7 @@ Place = tuple[bytes, bytes, bytes, bytes]
 """Catalog, database, table, engine."""
 
 
-class Unsure(Exception):
+class TableChanged(Exception):
     """The table has changed since the snapshot, or a name is no partition's."""
 
 
@@ -176,7 +176,7 @@ class Memory:
             size -= self._tables.pop(next(iter(self._tables))).size_bytes
 
 
-class Filling:
+class ColumnGathering:
     """Looks at rows of the cache, in slices."""
 
     def __init__(self, entry: TableEntry, engine: bytes, opened: Callable[[], CacheSnapshot | None]) -> None:
@@ -216,12 +216,12 @@ class Filling:
     def _gathered(self, names: Sequence[bytes], columns: frozenset[bytes], *, exact: bool = True) -> Gathered:
         snapshot = self._opened()
         if snapshot is None:
-            raise Unsure
+            raise TableChanged
         with snapshot:
             found, _ = snapshot.gather_statistics(self._entry, enumerate(names), columns, self._engine, 0)
             if not exact:
                 there = {place for places, _ in found.values() for place in places}
                 others = (name for place, name in enumerate(names) if place not in there)
                 if not snapshot.has_partitions(self._entry, others):
-                    raise Unsure
+                    raise TableChanged
         return found

@@ -19,9 +19,9 @@ from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.methods.proof import Proof
-from hms_cache_proxy.methods.readers import aggregates, held_columns, statistics_data
+from hms_cache_proxy.methods.readers import aggregates, column_arrays, statistics_data
 from hms_cache_proxy.methods.readers.base import Context, Decline, Unfinished
-from hms_cache_proxy.methods.readers.held_columns import Memory
+from hms_cache_proxy.methods.readers.column_arrays import Memory
 from hms_cache_proxy.store.protocol import ColumnStatistics, StatisticsHead
 from hms_cache_proxy.wire import spec
 from tests.cache.conftest import Shelf
@@ -108,7 +108,7 @@ def from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """However little is asked for; slices and runs are small."""
     monkeypatch.setattr(aggregates, "FEW", -1)
     monkeypatch.setattr(aggregates, "RUN", 7)
-    monkeypatch.setattr(held_columns, "SLICE", 100)
+    monkeypatch.setattr(column_arrays, "SLICE", 100)
 
 
 @pytest.mark.parametrize("seed", range(6))
