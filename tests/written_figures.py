@@ -79,7 +79,6 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
         "| 12 minutes |": LIMIT,
         "| 45 minutes |": LIMIT,
         "stops it after 87.5 minutes": LIMIT,
-        "of more than 60 seconds": SHAPE,
     },
     "ttl.md": {"Rates over 1, 5 and 15 minutes": HIVE},
     "cache/README.md": {

@@ -35,6 +35,6 @@ def test_place(installed: bool, engine: bool, may_install: bool, expected: Place
 
     if expected is not None:
         assert choose() is expected
-        return
-    with pytest.raises(MissingPrerequisite, match="no Docker engine answers: apt-get install mariadb-server-core"):
-        choose()
+    else:
+        with pytest.raises(MissingPrerequisite, match="no Docker engine answers: apt-get install mariadb-server-core"):
+            choose()
