@@ -224,12 +224,11 @@ def plant(fault: Fault, tree: Path) -> None:
     path.write_text(text.replace(fault.old, fault.new))
 
 
-def seek(fault: Fault, *, near: bool) -> Outcome:
-    """Which test sees it?"""
+def seek(fault: Fault, sound: Path, *, near: bool) -> Outcome:
+    """Which test sees it? `sound`: a copy without faults."""
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="hms-planted-") as scratch:
-        sound, broken = Path(scratch) / "sound", Path(scratch) / "broken"
-        copy_tree(sound)
+        broken = Path(scratch) / "broken"
         shutil.copytree(sound, broken)
         plant(fault, broken)
         _check_imports(broken)
@@ -276,13 +275,16 @@ def main() -> int:
         parser.error(f"no fault is known for {', '.join(sorted(unknown))}")
     of = figures.origin(PACKAGE, "tests")
     outcomes: list[Outcome] = []
-    for fault in FAULTS:
-        if options.package and fault.package not in options.package:
-            continue
-        outcome = seek(fault, near=options.near)
-        outcomes.append(outcome)
-        seen = f"caught by {outcome.by}" if outcome.by else f"NOT CAUGHT ({outcome.tried} tests)"
-        print(f"{fault.package:12} {outcome.seconds:6.1f} s  {fault.breaks}: {seen}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="hms-sound-") as scratch:
+        sound = Path(scratch) / "sound"
+        copy_tree(sound)  # once, so that the tree may change meanwhile
+        for fault in FAULTS:
+            if options.package and fault.package not in options.package:
+                continue
+            outcome = seek(fault, sound, near=options.near)
+            outcomes.append(outcome)
+            seen = f"caught by {outcome.by}" if outcome.by else f"NOT CAUGHT ({outcome.tried} tests)"
+            print(f"{fault.package:12} {outcome.seconds:6.1f} s  {fault.breaks}: {seen}", flush=True)
     caught = all(outcome.by for outcome in outcomes)
     if len(outcomes) == len(FAULTS):
         command = "python -m tests.planted_faults" + " --near" * options.near
