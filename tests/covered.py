@@ -69,22 +69,22 @@ def measure(tier: str, options: Sequence[str], kept: Path = KEPT) -> int:
     return done.returncode
 
 
-def keep(tier: str, of: figures.Origin, code: int, parts: Path, kept: Path = KEPT) -> None:
-    """Sum up what the processes of a run have left in `parts`."""
+def keep(tier: str, of: figures.Origin, code: int, parts: Path, kept: Path = KEPT, *, below: Path = PACKAGE) -> None:
+    """Sum up what the processes of a run have left in `parts`, of the files below a directory."""
     summed = Coverage(data_file=str(kept / f"{tier}.data"), config_file=str(ROOT / "pyproject.toml"))
     summed.erase()
     found = [str(path) for path in sorted(parts.iterdir())]
     summed.combine(found, strict=True)
     summed.save()
-    files = {name: asdict(reached) for name, reached in _files(summed)}
+    files = {name: asdict(reached) for name, reached in _files(summed, below)}
     document = {"tier": tier, "origin": asdict(of), "failed": code, "files": files}
     (kept / f"{tier}.json").write_text(json.dumps(document, default=sorted))
     shutil.rmtree(parts)
     print(f"tier {tier}: {len(found)} processes of the package have told what they reached")
 
 
-def _files(summed: Coverage) -> Iterator[tuple[str, Reached]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
+def _files(summed: Coverage, below: Path) -> Iterator[tuple[str, Reached]]:
+    for path in sorted(below.rglob("*.py")):
         _, lines, _, missing, _ = summed.analysis2(str(path))
         digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
         yield str(path.relative_to(ROOT)), Reached(digest, frozenset(lines), frozenset(lines) - frozenset(missing))
