@@ -14,6 +14,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,7 @@ STATE: Final = "HMS_TESTBED_STATE"
 IDLE_S: Final = 2 * 3600.0
 LOOK_EVERY_S: Final = 60.0
 XDIST_WORKER: Final = "PYTEST_XDIST_WORKER"
+_OWNER: Final = re.compile(r"_(\d+)$")  # the process that made a database
 _held: dict[str, IO[str]] = {}
 """Locks of the metastores that this process uses, by the names of their files: held until it ends."""
 
@@ -112,7 +114,9 @@ def attached_postgres() -> RunningPostgres | None:
     told = None if state is None else state.get("postgres")
     if state is None or told is None or not ProcessId(told["pid"], told["ticks"]).alive():
         return None
-    return RunningPostgres(told["host"], told["port"], Path(told["locales"]))
+    server = RunningPostgres(told["host"], told["port"], Path(told["locales"]))
+    server.drop_abandoned()
+    return server
 
 
 class RunningPostgres(Postgres):
@@ -127,6 +131,13 @@ class RunningPostgres(Postgres):
         """Drop what this process has made; the server goes on."""
         for name in self._made.copy():
             self.drop_database(name)
+
+    def drop_abandoned(self) -> None:
+        """Drop what runs that were killed have left."""
+        for name in self._rows("SELECT datname FROM pg_database WHERE NOT datistemplate"):
+            owner = _OWNER.search(name)
+            if owner is not None and not Path("/proc", owner[1]).exists():
+                super().drop_database(name)
 
     def create_metastore_database(
         self, name: str, schema: Schema = Schema.HIVE42, collation: Collation = Collation.C
@@ -160,9 +171,12 @@ class RunningPostgres(Postgres):
         return name
 
     def _complete_templates(self) -> list[str]:
+        names = self._rows("SELECT datname FROM pg_database WHERE datistemplate")
+        return [name for name in names if name.startswith("template_hive_")]
+
+    def _rows(self, query: str) -> list[str]:
         maintenance = MetastoreDatabase(self.host, self.port, "postgres", Schema.HIVE42, Collation.C)
-        found = maintenance.rows("SELECT datname FROM pg_database WHERE datistemplate")
-        return [name for (name,) in found if name.startswith("template_hive_")]
+        return [name for (name,) in maintenance.rows(query)]
 
     def _provide_locale(self) -> None:
         if not locales.system_has_it():

@@ -76,6 +76,10 @@ def test_runs_share_the_database_server_but_no_metastore(tmp_path: Path, monkeyp
         assert metastore.database is not None and metastore.database.rows(names) == [(ours,)], "theirs has gone"
         bed.close()
         assert metastore.database.rows(names) == [] and metastore.process.alive()
+        with metastore.database.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f'CREATE DATABASE "mine_{2**22 + 1}"')  # no process has such a number
+        assert running.attached_postgres() is not None
+        assert metastore.database.rows(names) == [], "a run that was killed leaves nothing"
         monkeypatch.setenv(running.XDIST_WORKER, "gw0")
         assert running.attached("embedded-postgresql") is None and running.attached_postgres() is None
     finally:
