@@ -240,8 +240,8 @@ def seek(fault: Fault, sound: Path, *, near: bool) -> Outcome:
 
 
 def _caught(broken: Path, sound: Path, runs: Sequence[Sequence[str]]) -> str | None:
-    """The first test that fails with the fault, and not without it. The runs come one after the other: of a file and its
-    folder pytest sees only the folder."""
+    """The first test that fails with the fault, and not without it. The runs are separate: of a file and its folder
+    pytest sees only the folder."""
     left_out: list[str] = []
     for arguments in runs:
         while (by := first_failure(broken, *arguments, *left_out)) is not None:
