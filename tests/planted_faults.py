@@ -115,7 +115,7 @@ FAULTS: Final = (
         "    return found",
         "    return found",
         "the partitions of the last tables are not in a snapshot",
-        ("tests/pipeline",),
+        ("tests/pipeline/test_stretches.py", "tests/pipeline"),
     ),
     Fault(
         "recording/replay.py",
@@ -150,7 +150,7 @@ FAULTS: Final = (
         'name > bindparam("after")',
         'name >= bindparam("after")',
         "the last partition of a page is read again with the next page",
-        ("tests/store/test_sqlite.py", "tests/store/test_contract.py", "tests/store"),
+        ("tests/pipeline/test_stretches.py", "tests/store/test_contract.py", "tests/store"),
     ),
     Fault(
         "processes/supervisor.py",
