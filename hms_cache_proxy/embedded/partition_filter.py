@@ -2,11 +2,11 @@
 
 Job: the tree of a filter (filters/text.py) to a predicate over partitions' names. Must not know: rows, replies.
 
-A metastore lets its database compare, with the truth values of SQL (None is NULL), if that can compare every key with
-its literal: strings as bytes, integers as numbers, dates and timestamps as such. The default partition is NULL there
-if the key is no string, and may be named. `=` also wants the partition's name to have `key=literal` in it, `!=` wants
-it not to, so 07 is no 7; in names of several keys, and of dates, as a pattern of LIKE. If one comparison cannot be made
-so, all are made by the second way: texts, of strings, dates and timestamps only.
+A metastore lets its database compare, if that can compare every key with its literal: strings as bytes, integers as
+numbers, dates and timestamps as such (filters/values.py). The default partition is NULL there if the key is no string,
+and may be named. `=` also wants the partition's name to have `key=literal` in it, `!=` wants it not to, so 07 is no 7;
+in names of several keys, and of dates, as a pattern of LIKE. If one comparison cannot be made so, all are made by the
+second way: texts, of strings, dates and timestamps only.
 Source: MetaStoreDirectSql.PartitionFilterGenerator, ExpressionTree.JDOFilterGenerator of 4.2; asked of a running 4.2.0
 over PostgreSQL. Owner: any thread; no state.
 """
