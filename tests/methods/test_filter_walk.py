@@ -72,6 +72,14 @@ def holds(tree: Tree, keys: Keys, row: tuple[bytes, ...]) -> bool:
     return COMPARED[operator](plain, literals[0])
 
 
+def declined(tree: Tree, keys: Keys) -> bool:
+    """Whether there is a `!=` of several keys' names with what LIKE reads as more than itself: 4.2 leaves out more."""
+    if tree[0] in ("and", "or"):
+        return declined(tree[1], keys) or declined(tree[2], keys)
+    operator, at, literal = tree[:3]
+    return len(keys) > 1 and operator == "!=" and keys[at][1] == b"string" and literal in ("a/b", "a%")
+
+
 @st.composite
 def worlds(draw: st.DrawFn) -> tuple[Keys, Rows, list[Tree]]:
     kinds = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=4))
@@ -111,10 +119,27 @@ def test_as_brute_force_says(world: tuple[Keys, Rows, list[Tree]], limit: int) -
         for tree in trees:
             text = text_of(tree, keys)
             reply = answered(shelf, text)
-            assert reply is not None, text
+            assert (reply is None) is declined(tree, keys), text
+            if reply is None:
+                continue
             assert set(selected(reply)) == {row for row in rows if holds(tree, keys, row)}, text
             some = answered(shelf, text, limit)
             assert some is not None and selected(some) == (selected(reply)[:limit] if limit >= 0 else selected(reply))
+
+
+@pytest.mark.parametrize(
+    ("literal", "of_one_key", "of_two"),
+    [("ab", True, True), ("a_b", True, False), ("a%b", True, False), ("a/b", True, False), ("a-b", True, True)],
+)
+def test_not_equal_is_a_pattern_in_names_of_several_keys(literal: str, of_one_key: bool, of_two: bool) -> None:
+    """Hive 4.2.0 leaves `axb` out of `k != 'a_b'` there."""
+    one, two = ((b"k", b"string"),), ((b"k", b"string"), (b"n", b"int"))
+    with shelf_of(one, [(b"axb",)]) as shelf:
+        assert (answered(shelf, f"k != '{literal}'") is not None) is of_one_key
+    with shelf_of(two, [(b"axb", b"1")]) as shelf:
+        assert (answered(shelf, f"k != '{literal}'") is not None) is of_two
+        assert answered(shelf, f"k = '{literal}'") is not None
+        assert answered(shelf, f"k != '{DEFAULT_PARTITION.decode()}' and n != 2") is not None
 
 
 LAST: list[Tree] = [

@@ -4,6 +4,8 @@ Job: the meaning of comparisons as Hive 4 lets its database evaluate them. Must 
 
 What a metastore does (4.0.0 and 4.2.0 over PostgreSQL agree):
 - string, varchar, char keys: bytes are compared; the default partition is a string like any other.
+- `!=` in names of several keys: 4.2.0 also leaves out the names that are LIKE `key=literal`, in which `_` and `%` (of
+  escapes, too) stand for others: `s != 'a_b'` leaves out `axb`. `Unsure` here.
 - integer keys: `=` compares with the literal's decimal form, so `hr = 3` misses the partition 03; all else compares
   numbers, and leaves the default partition out.
 - date keys: dates are compared, and the default partition left out.
@@ -185,7 +187,7 @@ class Match:
         if self._before_4 and kind != b"string":
             raise Unsure
         if STRINGS.fullmatch(kind):
-            if written != "string":
+            if written != "string" or (op == "!=" and len(self._keys) > 1 and _is_pattern(text)):
                 raise Unsure
             return of_bytes(at, op, text)
         if text == DEFAULT_PARTITION and written == "string":
@@ -205,6 +207,11 @@ class Match:
     def _check(self, at: int, kind: bytes) -> None:
         if self._typed[at : at + 1] != kind:
             self._checks[at] = typed.CHECKS[kind]
+
+
+def _is_pattern(text: bytes) -> bool:
+    """Whether `!=` may leave out other values, too. The default partition's name is so long that none is like it."""
+    return text != DEFAULT_PARTITION and re.search(rb"[_%]", escape(text)) is not None
 
 
 def unescaped(value: bytes) -> bytes:

@@ -76,6 +76,8 @@ FILTERS: dict[bytes, dict[str, list[bytes]]] = {
             b"hr = 1.5",
             b"hr = 99999999999999999999",
             b'hr > "__HIVE_DEFAULT_PARTITION__"',
+            b'dt != "2024-01-0/4"',
+            b'dt != "2024_01_01" or hr = 1',
         ],
     },
     b"dated": {
