@@ -83,19 +83,26 @@ class _Parser:
             raise self._wrong(kinds, then, self._more)
         return self._take()
 
-    def _either_of(self, kinds: Iterable[str]) -> None:
-        """Before a choice: that one of these comes."""
+    def _either_of(self, kinds: Iterable[str], *, repeated: bool = False) -> None:
+        """Before a choice: that one of these comes. `repeated`: the choice whether a list goes on was made before."""
         if self._kind() not in kinds:
-            raise self._wrong(kinds)
+            raise self._wrong(kinds, repeated=repeated)
         self._more = frozenset()
 
-    def _wrong(self, kinds: Iterable[str], then: Iterable[str] = (), more: frozenset[str] = frozenset()) -> Refused:
+    def _wrong(
+        self,
+        kinds: Iterable[str],
+        then: Iterable[str] = (),
+        more: frozenset[str] = frozenset(),
+        *,
+        repeated: bool = False,
+    ) -> Refused:
         if self._choice is not None:
             passed = self._words[self._choice : self.at + 1]
             text = "".join(word.text for word in passed if word.kind != END or len(passed) == 1)
             return _refused(f"no viable alternative at input {_quoted(text)}")
         found = _quoted(self._words[self.at].text)
-        if self._kind(1) in kinds:
+        if repeated or self._kind(1) in kinds:  # in a loop it has gone round, ANTLR looks no further
             return _refused(f"extraneous input {found} expecting {shown(kinds)}")
         if self._kind() in then:
             return _refused(f"missing {shown(kinds)} at {found}")
@@ -242,7 +249,7 @@ class _Parser:
             self._take()
             found.append(one())
             if closed:
-                self._either_of({",", ")"})
+                self._either_of({",", ")"}, repeated=True)
         if not closed:
             self._more = self._more or frozenset([",", ")"])
         return found

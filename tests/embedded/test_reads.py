@@ -12,7 +12,7 @@ from hms_cache_proxy.embedded.handlers import METHODS
 from tests.chance import run_seed, told
 from tests.differential.compare import compare
 from tests.differential.contents import fill
-from tests.differential.reads import Reads
+from tests.differential.reads import Reads, Request
 from tests.embedded import filters
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
@@ -21,6 +21,15 @@ from tests.testbed.raw import RawConnection
 READS = int(os.environ.get("DIFFERENTIAL_READS", "150"))
 SEEDS = (run_seed(), run_seed() + 1)
 """So many reads, and as many filters, of each seed."""
+
+
+def cuts_an_unordered_list(request: Request) -> bool:
+    """get_partition_names_ps has no order: which names a limit leaves is the choice of the database's plan."""
+    method, arguments = request
+    if not method.startswith("get_partition_names_ps"):
+        return False
+    limit = arguments["req"].maxParts if "req" in arguments else arguments["max_parts"]
+    return limit is not None and limit > 0
 
 
 @pytest.mark.real
@@ -39,5 +48,6 @@ def test_reads_are_equal(new_metastore: Callable[..., Metastore]) -> None:
     with RawConnection(*metastore.address) as direct, RawConnection(*embedded.address) as answered:
         for seed in SEEDS:
             for stream in (Reads(world, seed, METHODS), filters.requests("filters", seed)):
-                report = compare(direct, answered, itertools.islice(stream, READS))
+                compared = itertools.islice(itertools.filterfalse(cuts_an_unordered_list, stream), READS)
+                report = compare(direct, answered, compared)
                 assert not report.differences, told("\n".join([report.summary(), *report.differences[:40]]))

@@ -151,30 +151,27 @@ def _listed(call: Call, catalog: str, database: str) -> list[rows.Name]:
     return [] if found_one is None else rows.table_names(call, found_one[0])
 
 
-def _in_order_of_ids(found_ones: Sequence[rows.Name]) -> list[str]:
-    return [each.name for each in sorted(found_ones, key=lambda each: each.table_id)]
-
-
 def get_tables(call: Call, args: Struct) -> list[str]:
-    """Names that a pattern matches."""
+    """Names that a pattern matches, in the order in which their tables were made, as Hive 4.2 mostly gives them."""
     catalog, database = names.both(args.db_name)
     if args.pattern is not None and not args.pattern.strip("|") and args.pattern:
         clause = '"(database.name == :param1 ) &&  (database.catalogName == :param2 ) &&  ( )"'
         raise meta(f"Method/Identifier expected at character 74 in {clause}")
     matches = matcher(args.pattern)
-    return _in_order_of_ids([each for each in _listed(call, catalog, database) if matches(each.name)])
+    mine = [each for each in _listed(call, catalog, database) if matches(each.name)]
+    return [each.name for each in sorted(mine, key=lambda each: each.table_id)]
 
 
 def get_tables_by_type(call: Call, args: Struct) -> list[str]:
-    """Names that a pattern matches, of one type of table."""
+    """Names that a pattern matches, of one type of table, in order, as Hive 4.2 gives them."""
     catalog, name = names.split(args.db_name)
     if args.tableType not in TABLE_TYPES:
         no_such = f"No enum constant org.apache.hadoop.hive.metastore.TableType.{args.tableType}"
         raise meta(f"java.lang.IllegalArgumentException: {no_such}")
     database = names.fold(name)
     matches = matcher(args.pattern)
-    mine = [each for each in _listed(call, catalog, database) if matches(each.name) and each.kind == args.tableType]
-    return _in_order_of_ids(mine)
+    found_ones = _listed(call, catalog, database)
+    return [each.name for each in found_ones if matches(each.name) and each.kind == args.tableType]
 
 
 def get_all_tables(call: Call, args: Struct) -> list[str]:
