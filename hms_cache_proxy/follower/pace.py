@@ -1,6 +1,6 @@
-"""How long the follower waits between two steps, and after a failure, and how much it loads in one.
+"""How long the follower waits between two steps, and how much it loads in one.
 
-Job: three small schedules. Must not know clocks or what a step does. Pure.
+Job: two small schedules. Must not know clocks or what a step does. Pure.
 """
 
 from __future__ import annotations
@@ -12,10 +12,6 @@ SMALL_CHUNK = 500
 
 BUSY_S = 1.0
 """How long after a wake-up chunks are small."""
-
-FIRST_RETRY_S = 0.1
-LONGEST_RETRY_S = 5.0
-"""A database that is back is found within this time, and is not hammered while it is down."""
 
 
 @dataclass(slots=True)
@@ -69,20 +65,3 @@ class Chunks:
                 return 0
         self._bare = False
         return min(self.full, SMALL_CHUNK) if now_s - self._rung_s < BUSY_S else self.full
-
-
-@dataclass(slots=True)
-class Retry:
-    """Pauses after failures in a row."""
-
-    failures: int = 0
-
-    def failed(self) -> float:
-        """The pause after one more failure."""
-        self.failures += 1
-        return float(min(FIRST_RETRY_S * 2 ** min(self.failures - 1, 10), LONGEST_RETRY_S))
-
-    def succeeded(self) -> bool:
-        """Forgets the failures; True if there were any."""
-        failed, self.failures = self.failures > 0, 0
-        return failed

@@ -32,9 +32,10 @@ from hms_cache_proxy.follower.bootstrap import Bootstrap, Scope
 from hms_cache_proxy.follower.cycle import Cycle, StepSettings
 from hms_cache_proxy.follower.examiner import Examiner
 from hms_cache_proxy.follower.mode import ServingMode
-from hms_cache_proxy.follower.pace import Chunks, Pace, Retry
+from hms_cache_proxy.follower.pace import Chunks, Pace
 from hms_cache_proxy.follower.progress import ProgressReport
 from hms_cache_proxy.metrics import FollowerMetrics
+from hms_cache_proxy.retry import Retry
 from hms_cache_proxy.store.protocol import RawStore, StoreIdentity
 
 GAP_S = 0.002
@@ -51,6 +52,9 @@ MAP_RESERVE_BYTES = 256 << 20
 THRIFT_CHUNK = 1000
 """Partitions that a step loads over Thrift: a metastore gives some thousand a second, and a step should take one."""
 
+FIRST_RETRY_S = 0.1
+LONGEST_RETRY_S = 5.0
+"""A database that is back is found within this time, and is not hammered while it is down."""
 CLOSED_RETRY_S = 30.0
 """How often a metastore that does not let its log be read is asked whether it does now."""
 
@@ -118,7 +122,7 @@ class Runner:
         )
         self._fences = FenceStore(paths.fences(config), page)
         self._examiner = Examiner(config)
-        self._retry = Retry()
+        self._retry = Retry(FIRST_RETRY_S, LONGEST_RETRY_S)
         self._chunks = Chunks(config.follower.prewarm_chunk)
         freshness_ms = config.max_staleness_ms or config.max_unconfirmed_ms
         follower = config.follower

@@ -19,13 +19,14 @@ from collections.abc import Callable
 import structlog
 
 from hms_cache_proxy.config import Config, to_json
+from hms_cache_proxy.retry import Retry
 
 log = structlog.get_logger()
 
 BACKOFF_FIRST_S = 0.1  # a worker that was killed is back at once
 BACKOFF_LAST_S = 30.0  # a worker that cannot start does not eat a core
 BACKOFF_FORGET_S = 5.0  # a child that ran longer did start; with
-BACKOFF_FORGET_PAUSES = 10  # times its last pause, too, it is started at once again
+BACKOFF_FORGET_PAUSES = 10  # times its next pause, too, it is started at once again
 
 
 class Child:
@@ -51,7 +52,7 @@ class Child:
 
     async def keep(self, config: Config) -> None:
         """Run the child, again and again, until `stop`."""
-        pause_s = BACKOFF_FIRST_S
+        retry = Retry(BACKOFF_FIRST_S, BACKOFF_LAST_S)
         while not self._stopping.is_set():
             try:
                 ended = _how(await self._run_once(config))
@@ -59,13 +60,13 @@ class Child:
                 ended = f"not started: {error}"
             if self._stopping.is_set():
                 return
-            if time.monotonic() - self.started_s > max(BACKOFF_FORGET_S, BACKOFF_FORGET_PAUSES * pause_s):
-                pause_s = BACKOFF_FIRST_S
+            if time.monotonic() - self.started_s > max(BACKOFF_FORGET_S, BACKOFF_FORGET_PAUSES * retry.next_s):
+                retry.succeeded()
             self.restarts += 1
+            pause_s = retry.failed()
             log.error("child died", child=self.name, ended=ended, restart_in_s=pause_s)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause_s)
-            pause_s = min(pause_s * 2, BACKOFF_LAST_S)
 
     async def _run_once(self, config: Config) -> int:
         self.started_s = time.monotonic()

@@ -13,7 +13,7 @@ from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.follower.checks import Examination, Verdict, duration_s, judge
 from hms_cache_proxy.follower.cycle import LogLook, Outcome
 from hms_cache_proxy.follower.mode import ServingMode
-from hms_cache_proxy.follower.pace import BUSY_S, LONGEST_RETRY_S, SMALL_CHUNK, Chunks, Pace, Retry
+from hms_cache_proxy.follower.pace import BUSY_S, SMALL_CHUNK, Chunks, Pace
 from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.upstream import checks
 from hms_cache_proxy.upstream.checks import UpstreamFacts
@@ -143,10 +143,6 @@ def test_pace() -> None:
     pauses = [pace.after(changed=False, more=False) for _ in range(8)]
     assert pauses == sorted(pauses) and pauses[-1] == 1.0
     assert Pace.of(20, 600_000, freshness_ms=3000).longest_s == 1.0
-    retry = Retry()
-    assert not retry.succeeded()
-    assert [retry.failed() for _ in range(20)][-1] == LONGEST_RETRY_S
-    assert retry.succeeded() and not retry.succeeded()
 
 
 @pytest.fixture

@@ -1,0 +1,36 @@
+"""How long to wait before another attempt: pauses that double from the first one to the longest.
+
+Job: the rule for whatever is tried until it works: a step of the follower, the start of a child process. Must not know
+clocks, nor what is tried. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_DOUBLED_AT_MOST = 30  # times: far beyond any longest pause, and a number of seconds still
+
+
+@dataclass(slots=True)
+class Retry:
+    """Pauses after failures in a row."""
+
+    first_s: float
+    longest_s: float
+    failures: int = 0
+
+    @property
+    def next_s(self) -> float:
+        """The pause after the next failure."""
+        return min(self.first_s * 2.0 ** min(self.failures, _DOUBLED_AT_MOST), self.longest_s)
+
+    def failed(self) -> float:
+        """The pause after one more failure."""
+        pause_s = self.next_s
+        self.failures += 1
+        return pause_s
+
+    def succeeded(self) -> bool:
+        """Forgets the failures; True if there were any."""
+        failed, self.failures = self.failures > 0, 0
+        return failed
