@@ -261,10 +261,6 @@ class CallCounts:
         self.seconds += self.quick_ns * 1e-9
         self.quick = self.quick_ns = 0
 
-    @property
-    def count(self) -> int:
-        return sum(self.buckets) + self.quick
-
 
 class WorkerMetrics:
     """What one worker counts; `flush` from a timer of its loop, and once at its end."""

@@ -25,7 +25,6 @@ class ListedTable:
     """A table in a listing; `reason` says why it is not loaded."""
 
     table_id: int
-    table_type: bytes
     loaded: bool
     reason: str
 
@@ -126,4 +125,4 @@ def _key(name: bytes) -> TableKey:
 def _listed(row: bytes) -> ListedTable:
     table_id, flags, kind = layout.NAME_ROW.unpack_from(row)
     at = layout.NAME_ROW.size + kind
-    return ListedTable(table_id, row[layout.NAME_ROW.size : at], bool(flags & layout.LOADED), row[at:].decode())
+    return ListedTable(table_id, bool(flags & layout.LOADED), row[at:].decode())

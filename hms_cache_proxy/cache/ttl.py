@@ -156,10 +156,6 @@ class TtlSnapshot:
         self._databases = databases
         self.seq, _, _, self._floor = _counters(txn, databases)
 
-    def get(self, key: bytes, depends: Iterable[Target]) -> Found | None:
-        """The entry; None if there is none, or if anything that it depends on was invalidated since its load began."""
-        return self.since(key, self.invalidated(depends))
-
     def since(self, key: bytes, seq: int) -> Found | None:
         """The entry, if its load began at this number or later."""
         row = self._txn.get(key, db=self._databases[b"entries"])

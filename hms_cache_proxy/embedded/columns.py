@@ -19,7 +19,6 @@ _PRIMITIVE = frozenset(
 ) | {"timestamp with local time zone", "timestamp with time zone", "timestamplocaltz"}
 _TEXT = ("string", "varchar", "char")
 _COLLECTION = ("array", "map", "struct", "uniontype")
-_TOKEN = re.compile(r"[A-Za-z_][\w ]*|\S")
 _SIMPLE = re.compile(r"(array|map|struct|uniontype)<.+>", re.DOTALL)
 
 

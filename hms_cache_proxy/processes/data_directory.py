@@ -67,18 +67,6 @@ class DataDir:
         refuse_network_file_system(self.path)
         self._descriptor = _claim(self.path / "lock")
 
-    @property
-    def state(self) -> Path:
-        return self.path / "state"
-
-    @property
-    def cache(self) -> Path:
-        return self.path / "cache"
-
-    @property
-    def fences(self) -> Path:
-        return self.path / "fences"
-
     def fileno(self) -> int:
         """The lock's descriptor; a child that inherits it keeps the directory claimed until it has ended too."""
         return self._descriptor

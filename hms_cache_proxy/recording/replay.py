@@ -50,14 +50,11 @@ class Recorded:
         """Reads all of it. ConfigError if there is no recording."""
         self.file = RecordingFile.to_read(path)
         header = self.file.header()
-        self.created_ms = header.created_ms
-        self.damage: Damage | None = None
         self.methods: Counter[bytes] = Counter()
         self._exact: dict[bytes, ResultPlace] = {}
         self._without_lists: dict[bytes, ResultPlace] = {}
         for found in self.file.records(header.end):
             if isinstance(found, Damage):
-                self.damage = found
                 break
             record = found.record
             place = ResultPlace(found.result_at, len(record.result), MessageType(record.type), record.recorded_ms)

@@ -71,10 +71,6 @@ class ValidTxnList:
         join = _runs if ranges else _plain
         return b"%d:%d:%b:%b" % (self.high_watermark, self.min_open, join(self.open), join(self.aborted))
 
-    def is_valid(self, transaction: int) -> bool:
-        """Does the reader see what this transaction wrote?"""
-        return transaction <= self.high_watermark and transaction not in self.open and transaction not in self.aborted
-
 
 def _expanded(text: str | None) -> tuple[int, ...]:
     """Ids of a part of the text. Raises ValueError."""
