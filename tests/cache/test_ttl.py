@@ -53,7 +53,7 @@ def _load(cache: TtlCache, name: bytes, body: bytes = b"x", now_ns: int = 10) ->
 
 def _body(cache: TtlCache, name: bytes) -> bytes | None:
     with cache.snapshot() as snapshot:
-        found = snapshot.get(_key(name), DEPENDS[name])
+        found = snapshot.since(_key(name), snapshot.invalidated(DEPENDS[name]))
     return None if found is None else found.body
 
 

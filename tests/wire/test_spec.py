@@ -14,6 +14,7 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.scan import StreamScanner, end_of_struct
 from hms_cache_proxy.wire.spans import end_of_value, fields_of, list_spans
 from hms_cache_proxy.wire.spec import Requirement, TType
+from tests.wire.fields import check
 
 FieldSchema = spec.struct("FieldSchema")
 
@@ -42,7 +43,7 @@ TABLE = [
 
 @pytest.mark.parametrize(("value", "text"), TABLE, ids=lambda item: type(item).__name__)
 def test_value_and_bytes(value: spec.Struct, text: str | None) -> None:
-    spec.check(value)
+    check(value)
     data = spec.encode(value)
     if text is not None:
         assert data == bytes.fromhex(text.replace(" ", ""))
@@ -138,7 +139,7 @@ def test_equality_and_repr() -> None:
 def test_check_finds_a_mistyped_field() -> None:
     bad = spec.struct("StorageDescriptor")(cols=[FieldSchema(nmae=b"a")])
     with pytest.raises(AssertionError, match="FieldSchema has no nmae"):
-        spec.check(bad)
+        check(bad)
 
 
 @pytest.mark.parametrize(
