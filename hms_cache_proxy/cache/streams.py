@@ -3,7 +3,7 @@
 A stream reads on in the snapshot in which it was opened, so a listing is of one state however long its client takes. It
 keeps that LMDB transaction open for at most HOLD_NS. After that (or when its server calls `detach`, because the client
 does not read) what is left is copied out of the cache in its stored form (about 150 bytes a partition) and the
-transaction ends. A stream whose rest is larger than SPOOL_BYTES breaks: CacheError at its next step, and the connection
+transaction ends. A stream whose rest is larger than COPIED_BYTES breaks: CacheError at its next step, and the connection
 that it was for has to be closed, as part of the reply is out. `Streams.tend` is called with every snapshot and, by the
 worker, on a timer (at least once per HOLD_NS).
 
@@ -25,7 +25,7 @@ from hms_cache_proxy.cache.joiner import Joiner
 from hms_cache_proxy.errors import CacheError
 
 HOLD_NS: Final = 1_000_000_000
-SPOOL_BYTES: Final = 64 << 20
+COPIED_BYTES: Final = 64 << 20
 ROW_OVERHEAD_BYTES: Final = 150  # two bytes objects and a tuple per copied row
 
 _LENGTH: Final = Struct(">i")
@@ -96,8 +96,8 @@ class Stream(ABC, Generic[_Item]):
             if not items:
                 break
             size += self._size(items)
-            if size > SPOOL_BYTES:
-                self._broken = f"the rest of a listing is over {SPOOL_BYTES} bytes and its client is too slow"
+            if size > COPIED_BYTES:
+                self._broken = f"the rest of a listing is over {COPIED_BYTES} bytes and its client is too slow"
                 break
             self._copied += items
             self._advance(items)

@@ -101,7 +101,7 @@ def test_a_stream_that_is_given_up_lets_go(filled: Shelf) -> None:
 
 
 def test_a_rest_that_is_too_large_breaks_the_stream(filled: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "SPOOL_BYTES", 100_000)
+    monkeypatch.setattr(streams, "COPIED_BYTES", 100_000)
     with filled.reader.snapshot() as snapshot:
         stream = snapshot.iter_partitions(entry_in(snapshot))
     next(stream)
