@@ -3,7 +3,7 @@
 A stream reads on in the snapshot in which it was opened, so a listing is of one state however long its client takes. It
 keeps that LMDB transaction open for at most HOLD_NS. After that (or when its server calls `detach`, because the client
 does not read) what is left is copied out of the cache in its stored form (about 150 bytes a partition) and the
-transaction ends. A stream whose rest is larger than COPIED_BYTES breaks: CacheError at its next step, and the connection
+transaction ends. A stream whose rest is larger than COPIED_BYTES breaks: CacheError at its next step; the connection
 that it was for has to be closed, as part of the reply is out. `Streams.tend` is called with every snapshot and, by the
 worker, on a timer (at least once per HOLD_NS).
 

@@ -1,6 +1,6 @@
 """Marks of what changes without an event, kept by SQLite itself: another random value after every write to a table.
 
-Job: the table and the triggers that store/sql_sqlite_pieces.py reads, so that functions, catalogs and descriptions of
+Job: the table and the triggers that store/sql/sqlite_pieces.py reads, so that functions, catalogs and descriptions of
 databases can be cached (store/sql_marks.py). PostgreSQL tells of each row who wrote it, and needs none of this. Must
 not know: who writes.
 

@@ -45,10 +45,10 @@ class SQLite(CommonDatabase, SQLitePieces):
     """A connection by sqlite3."""
 
     errors = sqlite3.Error
-    isolation = "SELECT 'repeatable read'"  # with a write-ahead log, which _connect() insists on
+    isolation = "SELECT 'repeatable read'"  # with a write-ahead log, which _check() insists on
 
     def __init__(self, url: URL, *, statement_timeout_s: float, answered: Callable[[], None]) -> None:
-        assert url.database, "settings.store_url_problem lets no other URL pass"
+        assert url.database, "store_url_problem lets no other URL pass"
         self._path = Path(url.database).absolute()
         super().__init__(str(self._path), statement_timeout_s, answered)
         self._opened: _File = (0, 0)
