@@ -1,7 +1,7 @@
 """Tables that change without an event, and where SQLite keeps their marks.
 
 Job: names, for the metastore that writes the marks (embedded/marks.py) and the store that reads them (sql_marks.py,
-sql_sqlite_pieces.py). Must not know: SQL.
+sqlite_pieces.py). Must not know: SQL.
 """
 
 from __future__ import annotations
