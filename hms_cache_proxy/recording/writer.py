@@ -50,8 +50,10 @@ class Writer:
         self._heed_time()
 
     def put(self, method: bytes, arguments: bytes, kind: int, result: bytes) -> None:
-        """A result of a call, `kind` the type of its reply message."""
-        if not self.active:
+        """A result of a call, `kind` the type of its reply message. One that comes after the set time is left out,
+        though `write` has not stopped yet."""
+        now_ms = time.time_ns() // 1_000_000
+        if not self.active or self._is_over(now_ms):
             return
         request, value = digest(method, arguments), hash(result)
         if self._written.get(request) == value:
@@ -63,7 +65,7 @@ class Writer:
         if len(self._written) >= REMEMBERED:
             self._written.clear()
         self._written[request] = value
-        self._waiting.append(encode(Record(time.time_ns() // 1_000_000, kind, method, arguments, result)))
+        self._waiting.append(encode(Record(now_ms, kind, method, arguments, result)))
         self._waiting_bytes += size
 
     def left_out(self, how: Literal["too_large", "lost"], why: str) -> None:
@@ -117,8 +119,11 @@ class Writer:
                 self._written.pop(request, None)
         self._read_to = end
 
+    def _is_over(self, now_ms: int) -> bool:
+        return 0 < self._until_ms <= now_ms
+
     def _heed_time(self) -> None:
-        if self.active and self._until_ms and time.time_ns() // 1_000_000 >= self._until_ms:
+        if self.active and self._is_over(time.time_ns() // 1_000_000):
             self._stop("record_for is over")
 
     def _stop(self, why: str) -> None:

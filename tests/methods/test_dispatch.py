@@ -250,12 +250,33 @@ def test_lists_without_an_order_are_the_metastores_own(local: Local, world42: Wo
     assert hot.reply == first.reply and table in hot.reply.value.success
 
 
-def test_lists_by_type_are_not_learned(local: Local, world42: World, followed: Followed) -> None:
-    """The database has a transactional table, or all of them would be followed."""
-    for _ in range(3):
-        asked = local.ask("get_tables_by_type", db_name=world42.database, pattern=b"*", tableType=b"EXTERNAL_TABLE")
-        assert (asked.by, asked.reason) == ("miss", "not_cached")
+def test_lists_by_type_are_learned_and_forgotten(
+    local: Local, world42: World, followed: Followed, table: bytes
+) -> None:
+    """The database has transactional tables, too; a table that is altered may leave a list, one that is made comes."""
+    of_type = lambda kind: local.ask(  # noqa: E731
+        "get_tables_by_type", db_name=world42.database, pattern=b"*", tableType=kind
+    )
+    external, managed = (lambda: of_type(b"EXTERNAL_TABLE")), (lambda: of_type(b"MANAGED_TABLE"))
+    for ask, present in ((external, table), (managed, b"full_acid")):
+        first = ask()
+        assert (first.by, first.reason) == ("miss", "not_cached")
+        hot = until(ask, lambda asked: asked.by == "hot")
+        assert hot.reply == first.reply and present in hot.reply.value.success
+    changed = altered(world42, table, b"x")
+    changed["new_tbl"].tableType, changed["new_tbl"].parameters = b"MANAGED_TABLE", {b"EXTERNAL": b"FALSE"}
+    two = table + b"_two"
+    with Oracle(world42.address) as hms:
+        hms.do("alter_table", **changed)
         followed.confirmed()
+        assert table not in external().reply.value.success and table in managed().reply.value.success
+        until(external, lambda asked: asked.by == "hot")
+        world42.table(hms, two)
+        followed.confirmed()
+    assert two in external().reply.value.success
+    until(external, lambda asked: asked.by == "hot")
+    local.ask("drop_table", dbname=world42.database, name=two, deleteData=True)
+    assert two not in external().reply.value.success
 
 
 def test_one_is_in_order(local: Local, world42: World) -> None:

@@ -249,5 +249,7 @@ def test_too_many_are_not_looked_at(crowded: Metastore, tmp_path: Path) -> None:
         asked = local.another().ask("get_function", dbName=b"default", funcName=b"f7")
         assert (asked.by, asked.reason, class_of(asked)) == ("miss", "unlogged", b"C")
         assert get_function(local, world, b"f").by == "miss"
+        for _ in range(2):
+            running.confirmed()  # what a step did is told after it is confirmed, and before the next
         assert running.log.read_text().count("cannot be looked at") == 1
         local.close()

@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 from zlib import crc32
 
@@ -175,6 +176,22 @@ def test_the_writer_stops_at_its_size_and_at_its_time(tmp_path: Path) -> None:
     file, _ = RecordingFile.begin(str(path), now_ms=1, until_ms=2)
     file.close()
     assert not Writer(str(path), MIB, WorkerMetrics()).active, "its time is over"
+
+
+def test_what_comes_after_the_set_time_is_left_out_at_once(tmp_path: Path) -> None:
+    """Though it is `write` that stops the writer; what came before is written."""
+    path = tmp_path / "r"
+    until_ms = time.time_ns() // 1_000_000 + 500
+    file, _ = RecordingFile.begin(str(path), now_ms=1, until_ms=until_ms)
+    file.close()
+    writer = Writer(str(path), MIB, WorkerMetrics())
+    writer.put(b"m", b"before", 2, b"r")
+    while time.time_ns() // 1_000_000 < until_ms:
+        time.sleep(0.01)
+    assert writer.active, "nothing was written meanwhile"
+    writer.put(b"m", b"after", 2, b"r")
+    writer.close()
+    assert not writer.active and [one.arguments for one in content(path)[0]] == [b"before"]
 
 
 def test_the_writer_leaves_out_what_is_there(tmp_path: Path) -> None:

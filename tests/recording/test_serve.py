@@ -190,7 +190,7 @@ def test_a_recording_goes_on(start: Callable[..., Proxy], embedded: Metastore, t
 def _answers(proxy: Proxy) -> bool:
     try:
         with MetastoreClient(*proxy.address) as client:
-            return bool(client.get_all_databases())
+            return bool(client.get_config_value("hive.metastore.uris", "none"))  # which is not recorded
     except Exception:  # noqa: BLE001  # of whatever kind: not yet
         return False
 
