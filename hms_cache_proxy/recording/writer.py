@@ -6,7 +6,7 @@ the set size, or when the disk refuses; count. Must not know: which calls are re
 Invariants: `put` never waits (a result costs a hash of its request and of itself); at most QUEUE_BYTES wait; a result
 that is not written is counted, with a log line for the first of its cause. What waits when the process is killed is
 lost: FLUSH_INTERVAL_S of it. Owner: one per worker; `put` and `take` on its loop, `write` in one thread at a time. What
-both touch is one dict and one flag, each by single operations.
+both touch is one dict, one flag and the time of `take`, each by single operations.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ REMEMBERED: Final = 200_000
 log = structlog.get_logger()
 
 
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 class Writer:
     """`active`: results are wanted."""
 
@@ -45,6 +49,7 @@ class Writer:
         self._written: dict[bytes, int] = {}
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
+        self._taken_ms = _now_ms()
         self._said: set[str] = set()
         self.active = header.state is State.OPEN
         self._heed_time()
@@ -52,7 +57,7 @@ class Writer:
     def put(self, method: bytes, arguments: bytes, kind: int, result: bytes) -> None:
         """A result of a call, `kind` the type of its reply message. One that comes after the set time is left out,
         though `write` has not stopped yet."""
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = _now_ms()
         if not self.active or self._is_over(now_ms):
             return
         request, value = digest(method, arguments), hash(result)
@@ -77,6 +82,7 @@ class Writer:
 
     def take(self) -> list[bytes]:
         """What waits, to be given to `write`."""
+        self._taken_ms = _now_ms()
         waiting, self._waiting = self._waiting, []
         self._waiting_bytes = 0
         return waiting
@@ -123,7 +129,8 @@ class Writer:
         return 0 < self._until_ms <= now_ms
 
     def _heed_time(self) -> None:
-        if self.active and self._is_over(time.time_ns() // 1_000_000):
+        """At the set time, once all that came before it was taken."""
+        if self.active and self._is_over(self._taken_ms):
             self._stop("record_for is over")
 
     def _stop(self, why: str) -> None:

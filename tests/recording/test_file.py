@@ -186,12 +186,15 @@ def test_what_comes_after_the_set_time_is_left_out_at_once(tmp_path: Path) -> No
     file.close()
     writer = Writer(str(path), MIB, WorkerMetrics())
     writer.put(b"m", b"before", 2, b"r")
+    waiting = writer.take()
+    writer.put(b"m", b"after it was taken", 2, b"r")
     while time.time_ns() // 1_000_000 < until_ms:
         time.sleep(0.01)
-    assert writer.active, "nothing was written meanwhile"
+    writer.write(waiting)
+    assert writer.active, "something waits that came before"
     writer.put(b"m", b"after", 2, b"r")
     writer.close()
-    assert not writer.active and [one.arguments for one in content(path)[0]] == [b"before"]
+    assert not writer.active and [one.arguments for one in content(path)[0]] == [b"before", b"after it was taken"]
 
 
 def test_the_writer_leaves_out_what_is_there(tmp_path: Path) -> None:

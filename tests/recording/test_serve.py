@@ -205,9 +205,9 @@ def test_it_ends_at_its_time(start: Callable[..., Proxy], embedded: Metastore, t
         proxy.wait(lambda: not proxy.status()["recording"]["active"], "over")
         proxy.wait(lambda: proxy.status()["recording"]["results"] == 1, "counted")
         client.get_all_tables("default")
+    proxy.wait(lambda: "record_for is over" in proxy.log.read_text(), "told")
     time.sleep(0.5)
     assert proxy.status()["recording"]["results"] == 1
-    assert "record_for is over" in proxy.log.read_text()
 
 
 def test_a_file_that_is_no_recording(tmp_path: Path) -> None:
