@@ -37,39 +37,44 @@ EVERYWHERE = (b"lo", b"do", b"st", b"da")
 """Columns that all partitions with statistics have, with all their fields; of the others some are missing."""
 
 
-def column(rng: random.Random, name: bytes, engine: bytes) -> ColumnStatistics:
+def column(rng: random.Random, name: bytes, engine: bytes, *, whole: bool = True) -> ColumnStatistics:
     values: dict[str, Any] = {}
     for field, form in statistics_data.KINDS[KINDS[name]].fields:
         number = rng.randint(1, 1000)
         values[field] = {"f64": number / 7, "decimal": Decimal(number).scaleb(-2)}.get(form, number)
     if "low" in values and values["low"] > values["high"]:
         values["low"], values["high"] = values["high"], values["low"]
-    if "low" in values and name not in EVERYWHERE and rng.random() < 0.02:
+    if not whole or ("low" in values and name not in EVERYWHERE and rng.random() < 0.02):
         values["low"] = None
     number = KINDS[name]
     prefix = b"\x0b\0\1" + pack(">i", 2) + name + b"\x0b\0\2\0\0\0\1x\x0c\0\3\x0c\0" + bytes((number,))
     return ColumnStatistics(StatisticsHead(engine, name, prefix), 1, statistics_data.write(number, values))
 
 
-def record(rng: random.Random, name: bytes, analyzed: bool) -> Any:
+def record(rng: random.Random, name: bytes, analyzed: bool, odd: bytes = b"") -> Any:
     statistics = [
         column(rng, each, engine)
         for engine in ENGINES
         for each in KINDS
         if each in EVERYWHERE or rng.random() < (1 if engine == b"hive" and each == b"de" else 0.97)
     ]
+    if name == NAMES[0]:
+        statistics = [each for each in statistics if each.head.column != odd or each.head.engine != b"hive"]
+        if odd == b"ti":
+            statistics.append(column(rng, odd, b"hive", whole=False))
     part = Part(name, (name[3:],), width=1).record()
     return replace(part, statistics=tuple(statistics if analyzed else ()))
 
 
 @contextmanager
-def shelf_of(rng: random.Random) -> Iterator[Shelf]:
+def shelf_of(rng: random.Random, odd: bytes = b"") -> Iterator[Shelf]:
+    """`odd`: a column of which the first partition has no statistics, or lacks a field of them."""
     keys = ((b"dt", b"string"),)
     with tempfile.TemporaryDirectory() as root, StatePage(Path(root) / "state", create=True) as page:
         writer = CacheWriter.open(Path(root) / "cache", page, IDENTITY)
         shelf = Shelf(Path(root), page, writer, CacheReader(Path(root) / "cache", page))
         shelf.fill([])
-        records = [record(rng, name, name in ANALYZED) for name in NAMES]
+        records = [record(rng, name, name in ANALYZED, odd) for name in NAMES]
         shelf.writer.commit(
             Changes(
                 cursor=11,
@@ -132,6 +137,20 @@ def test_the_same_as_out_of_rows(from_memory: None, seed: int) -> None:
                 answered += found is not None
         held = sum(column is not None for rows in memory._tables.values() for column in rows.columns.values())
     assert answered > 75 and held >= len(EVERYWHERE), (answered, held)
+
+
+@pytest.mark.parametrize("first", [b"bo", b"ti"])
+def test_a_column_that_cannot_be_held_leaves_the_others(from_memory: None, first: bytes) -> None:
+    """Though it was the first that was asked for: a partition has no statistics of it, or they lack a field."""
+    memory = Memory(1 << 20)
+    with shelf_of(chance(first), odd=first) as shelf:
+        for columns in ([first], [first], [first], *([[name] for name in EVERYWHERE] * 2)):
+            for names in (NAMES[:40], NAMES):
+                found, expected = (asked(shelf, held, names, columns, b"hive") for held in (memory, None))
+                assert found is None or found == expected
+        (rows,) = memory._tables.values()
+        assert {name for name, column in rows.columns.items() if column is not None} == {*EVERYWHERE}
+        assert rows.count == len(ANALYZED)
 
 
 def test_a_change_of_the_table_is_seen(from_memory: None) -> None:

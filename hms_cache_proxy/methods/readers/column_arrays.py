@@ -93,7 +93,8 @@ def _holder(value: Value) -> array[int] | array[float] | list[Value]:
 class Rows:
     """What is held of one table and engine, as of one state of the table.
 
-    `index`: the row of each partition that was looked at, NONE for those without statistics. `count`: of rows.
+    `index`: the row of each partition that was looked at, NONE for those without statistics of the columns that were
+    looked at. `count`: of rows.
     `columns`: None for a column that cannot be held.
     """
 
@@ -118,6 +119,11 @@ class Rows:
         for name in wanted:
             column = self.columns.get(name) if begin else Column()
             self.columns[name] = column if column is not None and _add(column, name, found, places) else None
+
+    def look_again(self, found: Gathered, names: Sequence[bytes]) -> None:
+        """These had no statistics of the columns that were looked at: forget those that have some of others."""
+        for place in {place for places, _ in found.values() for place in places}:
+            del self.index[names[place]]
 
     def add_partitions(self, found: Gathered, names: Sequence[bytes]) -> None:
         """All columns that are held, of partitions that are not known yet (places in `names`)."""
@@ -192,7 +198,7 @@ class ColumnGathering:
         partitions. Yields between slices. Raises Unsure; what was filled is of no use then."""
         new = frozenset(columns).difference(rows.columns)
         if new:
-            if not rows.index:
+            if not rows.count:
                 rows.columns.update({name: Column() for name in new})
             known = [name for name, row in rows.index.items() if row != NONE]
             without = [name for name, row in rows.index.items() if row == NONE]
@@ -203,7 +209,7 @@ class ColumnGathering:
                 yield
             for begin in range(0, len(without), size):
                 some = without[begin : begin + size]
-                rows.add_columns(self._gathered(some, new), rows.count or begin, new, ())
+                rows.look_again(self._gathered(some, new), some)
                 yield
         unknown = [name for name in dict.fromkeys(names) if name not in rows.index]
         size = max(1, SLICE // (len(rows.columns) + ROW))
