@@ -64,11 +64,13 @@ def agree(message: bytes, version: str = NEWEST, *, decode: Decode = spec.decode
             raise Disagreement(f"{read.method}: an application exception with the fields {found}")
         return read
     body = message[12 + len(read.method.encode()) :]
+    if read.type != _REPLY:
+        version = NEWEST  # a client may have newer structs than the metastore that it asks
     _same(read, "hms_cache_proxy.wire", _ours(read, body, version, decode))
     shown = _emptied(body)
     known = read if shown is body else read._replace(fields=decode_struct(shown))
     found = _theirs(known, shown, version)
-    if read.type != _REPLY and found != known.fields:  # a client may have the structs of an older Hive
+    if read.type != _REPLY and found != known.fields:  # ... or older ones
         older = (_theirs(known, shown, one) for one in _OLDER)
         found = next((fields for fields in older if fields == known.fields), found)
     _same(known, "thriftpy2", found)
