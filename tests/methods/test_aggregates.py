@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -246,9 +247,8 @@ def test_as_hive_4_0(world40: World, tmp_path: Path, source: str) -> None:
     some = Statistics(2)
     database = fill(world40, some, source)
     with Filled(tmp_path / "data", world40.store_url, world40.prefix.encode()) as filled:
-        local = Local.connect(filled, world40.address, WorkerMetrics())
-        reasons, most_held = same(world40, local, some, database)
-        assert most_held >= 3 if source == "held" else most_held == 0
-        local.close()
+        with closing(Local.connect(filled, world40.address, WorkerMetrics())) as local:
+            reasons, most_held = same(world40, local, some, database)
+            assert most_held >= 3 if source == "held" else most_held == 0
     assert set(reasons) <= {"hit", "statistics", "arguments"}
     assert reasons["hit"] > QUESTIONS / 3, reasons

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -201,26 +202,24 @@ def test_altered_and_altered_back_is_a_change(world42: World, hms: Oracle, name:
 def test_what_was_altered_while_the_follower_was_away(world42: World, hms: Oracle, name: bytes, tmp_path: Path) -> None:
     with followed_over(world42, tmp_path / "data") as running:
         running.loaded()
-        local = Local.connect(running, world42.address, WorkerMetrics())
-        kept(lambda: get_function(local, world42, name))
-        running.kill()
-        hms.do("alter_function", **altered(world42.database, name, b"org.example.Away"))
-        running.start()
-        running.confirmed()
-        assert class_of(get_function(local, world42, name)) == b"org.example.Away"
-        local.close()
+        with closing(Local.connect(running, world42.address, WorkerMetrics())) as local:
+            kept(lambda: get_function(local, world42, name))
+            running.kill()
+            hms.do("alter_function", **altered(world42.database, name, b"org.example.Away"))
+            running.start()
+            running.confirmed()
+            assert class_of(get_function(local, world42, name)) == b"org.example.Away"
 
 
 def test_over_thrift_nothing_tells_and_nothing_is_kept(world42: World, name: bytes, tmp_path: Path) -> None:
     with followed_over(world42, tmp_path / "data", store="thrift") as running:
         running.loaded()
-        local = Local.connect(running, world42.address, WorkerMetrics())
-        for _ in range(3):
-            for asked in (get_function(local, world42, name), local.ask("get_catalogs")):
-                assert (asked.by, asked.reason) == ("miss", "unlogged")
-            running.confirmed()
-            local.session.floors = None
-        local.close()
+        with closing(Local.connect(running, world42.address, WorkerMetrics())) as local:
+            for _ in range(3):
+                for asked in (get_function(local, world42, name), local.ask("get_catalogs")):
+                    assert (asked.by, asked.reason) == ("miss", "unlogged")
+                running.confirmed()
+                local.session.floors = None
 
 
 @pytest.fixture
@@ -237,19 +236,18 @@ def test_too_many_are_not_looked_at(crowded: Metastore, tmp_path: Path) -> None:
     world.database = b"default"
     with followed_over(world, tmp_path / "data", include=["*.*"]) as running:
         running.loaded()
-        local = Local.connect(running, world.address, WorkerMetrics())
-        kept(lambda: get_function(local, world, b"f"))
-        crowded.database.rows(
-            'INSERT INTO "FUNCS" ("FUNC_ID", "DB_ID", "FUNC_NAME", "CLASS_NAME", "OWNER_TYPE", "FUNC_TYPE",'
-            """ "CREATE_TIME") SELECT 100000 + i, 1, 'f' || i, 'C', 'USER', 1, 1"""
-            f" FROM generate_series(1, {MOST + 1}) i RETURNING 1"
-        )
-        running.confirmed()
-        local.session.floors = None
-        asked = local.another().ask("get_function", dbName=b"default", funcName=b"f7")
-        assert (asked.by, asked.reason, class_of(asked)) == ("miss", "unlogged", b"C")
-        assert get_function(local, world, b"f").by == "miss"
-        for _ in range(2):
-            running.confirmed()  # what a step did is told after it is confirmed, and before the next
-        assert running.log.read_text().count("cannot be looked at") == 1
-        local.close()
+        with closing(Local.connect(running, world.address, WorkerMetrics())) as local:
+            kept(lambda: get_function(local, world, b"f"))
+            crowded.database.rows(
+                'INSERT INTO "FUNCS" ("FUNC_ID", "DB_ID", "FUNC_NAME", "CLASS_NAME", "OWNER_TYPE", "FUNC_TYPE",'
+                """ "CREATE_TIME") SELECT 100000 + i, 1, 'f' || i, 'C', 'USER', 1, 1"""
+                f" FROM generate_series(1, {MOST + 1}) i RETURNING 1"
+            )
+            running.confirmed()
+            local.session.floors = None
+            asked = local.another().ask("get_function", dbName=b"default", funcName=b"f7")
+            assert (asked.by, asked.reason, class_of(asked)) == ("miss", "unlogged", b"C")
+            assert get_function(local, world, b"f").by == "miss"
+            for _ in range(2):
+                running.confirmed()  # what a step did is told after it is confirmed, and before the next
+            assert running.log.read_text().count("cannot be looked at") == 1
