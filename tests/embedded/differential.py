@@ -15,6 +15,7 @@ from typing import Any
 
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.spec import Struct
+from tests import comparison
 from tests.comparison import first_difference, in_any_order
 from tests.methods.oracle import Oracle
 
@@ -24,13 +25,8 @@ ELSEWHERE = "file:/ELSEWHERE"
 EXTERNAL, MANAGED = "file:/WH/external", "file:/WH/managed"
 """In arguments: the warehouses, each metastore its own."""
 _TIME = re.compile(rb"\b1[789]\d{8}\b|(?<=_old_)\d{4}(_\d\d){5}")  # seconds; in the names of replaced plans
-UNORDERED = (
-    "get_tables",
-    "get_tables_by_type",
-    "get_all_tables",
-    "get_table_meta",
-)  # as in tests/comparison.py
-_GRANTS = ("PrivilegeGrantInfo", "HiveObjectPrivilege")  # likewise
+UNORDERED = comparison.UNORDERED.keys() | comparison.UNORDERED_BEFORE
+_GRANTS = ("PrivilegeGrantInfo", "HiveObjectPrivilege")  # in no order, wherever they are listed
 _SETS = ("pools", "mappings", "triggers", "poolTriggers", "resourcePlans", "errors", "schemaVersions")  # in Hive
 _TIMES = ("createTime", "lastAccessTime", "lastAnalyzed", "eventTime")
 _VOLATILE = {**dict.fromkeys((*_TIMES, "id", "eventId", "executionId"), 0), "eventIds": []}

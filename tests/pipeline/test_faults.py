@@ -138,12 +138,16 @@ def build(world: World, place: Path, until: str, **environment: str) -> subproce
     settings = {**os.environ, "HMS_CACHE_PROXY_STORE_URL": world.config.store_url, **environment}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=settings, start_new_session=True)
     assert process.stderr is not None
+    told = []
     for line in process.stderr:
         if line.startswith(until):
             return process
-    raise AssertionError("it ended early")
+        told.append(line)
+    process.communicate(timeout=ENDED_S)  # or a later test of this run fails for the open pipe
+    raise AssertionError(f"it ended early: {''.join(told)}")
 
 
+@pytest.mark.usefixtures("pipeline_extra")
 def test_interrupted(world: World, tmp_path: Path) -> None:
     """Ctrl-C goes to Python workers and the JVM, too."""
     process = build(world, tmp_path / "out", "databases: ")
@@ -154,6 +158,7 @@ def test_interrupted(world: World, tmp_path: Path) -> None:
     assert not (tmp_path / "out" / manifest.NAME).exists()
 
 
+@pytest.mark.usefixtures("pipeline_extra")
 def test_a_jvm_that_is_killed(world: World, tmp_path: Path) -> None:
     process = build(world, tmp_path / "out", "databases: ")
     (jvm,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
