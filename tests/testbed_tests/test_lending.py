@@ -54,7 +54,7 @@ def use(metastore: Metastore) -> list[int]:
 
 @pytest.fixture
 def nothing_waits(bed: Bed) -> Iterator[None]:
-    """Of those that wait, one with settings of its own is the first to be ended: other tests' would displace this one's."""
+    """Of those that wait, one with settings of its own is the first to be ended, also where others left the rest."""
     others, bed._idle = bed._idle, []
     yield
     for metastore in bed._idle:
