@@ -106,6 +106,27 @@ def _moved(db: str) -> list[Step]:
     ]
 
 
+def _beside(db: str) -> list[Step]:
+    """A link to a partition's directory lies beside it: in the directory that goes with it if it is empty then."""
+    return [
+        prepare("directory", "elsewhere/real"),
+        prepare("link", "elsewhere/link", "elsewhere/real"),
+        made(db, "t", ("p", "q"), where=f"{ELSEWHERE}/t", parameters=PURGED),
+        added(db, "t", "1", "2", where=f"{ELSEWHERE}/real"),
+        made(db, "guest", where=f"{ELSEWHERE}/link", parameters=OUTSIDE),
+    ]
+
+
+def _nested(db: str) -> list[Step]:
+    """Two partitions that go at once lie in each other, and the guest in the inner one."""
+    return [
+        made(db, "t", ("p",), where=f"{ELSEWHERE}/mine", parameters=PURGED),
+        added(db, "t", "1", where=f"{ELSEWHERE}/t"),
+        added(db, "t", "2", where=f"{ELSEWHERE}/t/in"),
+        made(db, "guest", where=f"{ELSEWHERE}/t/in", parameters=OUTSIDE),
+    ]
+
+
 def _databases(db: str) -> list[Step]:
     place = {"locationUri": f"{ELSEWHERE}/shared"}
     names = (f"{db}_a", f"{db}_b")
@@ -140,6 +161,22 @@ REMOVALS: dict[str, Case] = {
         "elsewhere/real/p=1",
         "partition p=1 of table hive.DB.t",
         "partition p=1 of hive.DB.guest",
+    ),
+    "partition, by a link beside it": Case(
+        _beside,
+        lambda db: (
+            "drop_partition_by_name", {"db_name": db, "tbl_name": "t", "part_name": "p=1/q=2", **DROPPED},
+        ),
+        "elsewhere/real",
+        "partition p=1/q=2 of table hive.DB.t",
+        "table hive.DB.guest",
+    ),
+    "partitions, in each other": Case(
+        _nested,
+        lambda db: dropped(db, "t"),
+        "elsewhere/t",
+        "a partition of table hive.DB.t",
+        "table hive.DB.guest",
     ),
     "partition, spelled otherwise": Case(
         _spelled,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, func, or_, select
@@ -50,20 +50,23 @@ def tenants(call: Call, directories: Iterable[str], named: Named = lambda tenant
     if not entries:
         return {}
     found: dict[str, Tenant] = {}
-    paths = {path: directory for directory, entry in entries.items() for path in (directory, entry)}
+    paths: dict[str, set[str]] = {}
+    for directory, entry in entries.items():
+        for path in (directory, entry):
+            paths.setdefault(path, set()).add(directory)
     for tenant in _roots(call):
         real = links.real(tenant.path)
-        inside = above(tenant.path, paths) or above(real, paths)
-        if inside:
-            if not named(tenant):
-                found.setdefault(paths[inside], tenant)
-        elif real != tenant.path:
+        if not named(tenant):
+            for inside in _all_above(tenant.path, paths) | _all_above(real, paths):
+                found.setdefault(inside, tenant)
+        if real != tenant.path:
             for directory, entry in entries.items():
                 if is_below(real, entry):
-                    paths[tenant.path + entry[len(real) :]] = directory
+                    paths.setdefault(tenant.path + entry[len(real) :], set()).add(directory)
     for tenant in _partitions(call, paths):
         if not named(tenant):
-            found.setdefault(paths[above(tenant.path, paths)], tenant)
+            for inside in _all_above(tenant.path, paths):
+                found.setdefault(inside, tenant)
     return found
 
 
@@ -146,6 +149,18 @@ def above(path: str, wanted: Collection[str]) -> str:
             return ""
         path = parent
     return path
+
+
+def _all_above(path: str, wanted: Mapping[str, set[str]]) -> set[str]:
+    """What stands for `path` and for all that are above it: of directories in each other, none is passed over."""
+    found: set[str] = set()
+    while path := above(path, wanted):
+        found |= wanted[path]
+        parent = os.path.dirname(path)
+        if parent == path:
+            break
+        path = parent
+    return found
 
 
 def local_path(call: Call, location: str) -> str | None:
