@@ -18,7 +18,7 @@ NEWEST ?= tests/store tests/follower tests/clients tests/server/test_bridge.py t
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-all servers servers-all run run-hive lint quick test test-all newest constraints coverage \
-  planted soak differential bench docs clean
+  planted soak differential trino lakehouse bench docs clean
 # Every test starts Python programs: with their byte code kept, each start takes half a second less.
 unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
@@ -92,6 +92,12 @@ soak: install ## One hour (SOAK_SECONDS) of histories: readers checked while eve
 
 differential: install-all ## Compare N=5000 replies with UPSTREAM=hive42|hive31|hive23|hive23-postgresql|hive42-mariadb|hive40 (SEED=1 STORE=sql|thrift|ttl)
 	$(PYTHON) -m tests.differential --upstream $(UPSTREAM) --seed $(or $(SEED),1) --reads $(N) --store $(STORE)
+
+trino: install ## Trino through the proxy and past it: answers compared, calls counted (900 MB of downloads; FIGURES=1)
+	$(PYTHON) -m tests.clients.trino $(if $(FIGURES),--figures)
+
+lakehouse: install ## Iceberg and Delta on Spark 4.1 through the proxy, each step read back (500 MB of downloads; FIGURES=1)
+	$(PYTHON) -m tests.clients.lakehouse $(if $(FIGURES),--figures)
 
 bench: install-all ## Measure proxy, metastore and CachedStore side by side (docs/benchmarks.md)
 	$(PYTHON) -m benchmarks

@@ -7,8 +7,8 @@ figures were measured; a part whose file is not there says which command makes i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from docs import benchmark_page
 from docs.markdown import number, table
@@ -98,6 +98,38 @@ def planted_faults(found: Figures) -> Iterator[str]:
     yield from table([["package", "fault", "caught by"], *rows], text=3)
 
 
+CALLS: Final = ["method", "why not a hit", "hit", "miss", "relayed", "write", "error"]
+
+
+def _calls(run: Mapping[str, Any]) -> Iterator[str]:
+    rows = [[f"`{method}`", why, *map(number, counts)] for method, *counts, why in run["methods"]]
+    yield from table([CALLS, *rows], text=2)
+
+
+def trino(found: Figures) -> Iterator[str]:
+    """What `make trino` did and found, kind by kind."""
+    for name, run in found.figures.items():
+        done = f"{run['statements']} statements, executed {run['executed']:,} times in {_minutes(run['seconds'])}"
+        yield f"`{name}`: {done}; {run['differences']} differences. {_hits(run)}"
+        yield ""
+        yield from _calls(run)
+        yield ""
+
+
+def lakehouse(found: Figures) -> Iterator[str]:
+    """What `make lakehouse` did, job by job."""
+    for name, run in found.figures.items():
+        done = f"{run['steps']} steps in {_minutes(run['seconds'])}"
+        yield f"`{name}`: {done}; {len(run['failures'])} not as they should be. {_hits(run)}"
+        yield ""
+        yield from _calls(run)
+        yield ""
+
+
+def _hits(run: Mapping[str, Any]) -> str:
+    return f"{run['hits']:,} of {run['reads']:,} calls that read were hits, {run['hits'] / run['reads']:.1%}."
+
+
 def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds >= 100 else f"{seconds:.0f} s"
 
@@ -137,6 +169,8 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "figures tests", _several("tests-", "make test FIGURES=1", test_runs)
     yield "figures long runs", _several("long-runs/", "python -m tests.long_runs NAME", long_runs)
     yield "figures coverage", _one("coverage", "python -m tests.covered", coverage)
+    yield "figures trino", _one("trino", "make trino FIGURES=1", trino)
+    yield "figures lakehouse", _one("lakehouse", "make lakehouse FIGURES=1", lakehouse)
     yield "figures planted faults", _one("planted-faults", "python -m tests.planted_faults", planted_faults)
 
 

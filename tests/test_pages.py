@@ -62,3 +62,33 @@ def test_planted_faults() -> None:
         "| `cache` | a row is lost | `tests/cache/test_x.py::test_y` |",
         "| `wire` | a byte is lost | **not caught** |",
     ]
+
+
+METHODS = [["get_table_req", 1217, 5, 0, 0, 0, "fence 5"], ["create_table", 0, 0, 0, 8, 0, ""]]
+CALLS = [
+    "| method | why not a hit | hit | miss | relayed | write | error |",
+    "|---|---|---:|---:|---:|---:|---:|",
+    "| `get_table_req` | fence 5 | 1,217 | 5 | 0 | 0 | 0 |",
+    "| `create_table` |  | 0 | 0 | 0 | 8 | 0 |",
+]
+
+
+def test_trinos_statements() -> None:
+    run = {"statements": 126, "executed": 1412, "differences": 0, "seconds": 61.2}
+    run |= {"reads": 1222, "hits": 1217, "methods": METHODS}
+    lines = list(pages.trino(kept("trino", "make trino FIGURES=1", {"hive": run})))
+    assert lines[0] == (
+        "`hive`: 126 statements, executed 1,412 times in 61 s; 0 differences."
+        " 1,217 of 1,222 calls that read were hits, 99.6%."
+    )
+    assert lines[2:-1] == CALLS
+
+
+def test_jobs_of_spark() -> None:
+    run = {"steps": 48, "failures": {"read": "expected 1, found 2"}, "seconds": 120.0}
+    run |= {"reads": 1222, "hits": 1217, "methods": METHODS}
+    lines = list(pages.lakehouse(kept("lakehouse", "make lakehouse FIGURES=1", {"delta": run})))
+    assert lines[0] == (
+        "`delta`: 48 steps in 2.0 min; 1 not as they should be. 1,217 of 1,222 calls that read were hits, 99.6%."
+    )
+    assert lines[2:-1] == CALLS

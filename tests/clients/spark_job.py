@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -113,7 +114,8 @@ STEPS: list[Step] = [
 ]  # fmt: skip
 
 
-def session(uri: str, directory: str) -> SparkSession:
+def session(uri: str, directory: str, options: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
+    """A local Spark on the metastore at `uri`; `options` are added to its settings."""
     return (
         SparkSession.builder.master("local[2]")
         .appName("spark_job")
@@ -126,17 +128,20 @@ def session(uri: str, directory: str) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "1g")
+        .config(map=dict(options))
         .getOrCreate()
     )
 
 
-def run(spark: SparkSession) -> dict[str, str]:
+def run(spark: SparkSession, steps: Sequence[Step]) -> dict[str, str]:
+    """Step -> ok, or the failure."""
     results: dict[str, str] = {}
-    for name, action, expected in STEPS:
+    for name, action, expected in steps:
         try:
             found = action(spark)
         except Exception as failure:  # a failing step is a result, and the next steps still run
-            results[name] = f"{type(failure).__name__}: {str(failure).strip().splitlines()[0][:300]}"
+            said = " ".join(str(failure).strip().splitlines()[:2])  # Java's exceptions are in the second line
+            results[name] = f"{type(failure).__name__}: {said[:400]}"
             continue
         results[name] = "ok" if found == expected else f"expected {expected!r}, found {found!r}"
     return results
@@ -145,7 +150,7 @@ def run(spark: SparkSession) -> dict[str, str]:
 def main() -> None:
     spark = session(sys.argv[1], sys.argv[2])
     try:
-        print(json.dumps(run(spark)))
+        print(json.dumps(run(spark, STEPS)))
     finally:
         spark.stop()
 

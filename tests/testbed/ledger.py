@@ -25,6 +25,7 @@ FOLLOWER: Final = "follower"
 HIVE_DRIVER: Final = "hive-driver"
 HIVE_TESTS: Final = "hive-client-tests"
 FLINK: Final = "flink"
+TRINO: Final = "trino"
 SPARK: Final = "spark"
 PYICEBERG_TESTS: Final = "pyiceberg-tests"
 JAVA: Final = "java"  # a compiler, or a small program
