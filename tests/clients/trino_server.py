@@ -42,7 +42,7 @@ JAVA_OPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a statement: names of columns and rows, or the name and the text of its error."""
+    """What became of a statement: names of columns and rows, or only the name and the text of its error."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -118,8 +118,9 @@ class Trino(Closing):
                 page = self._call("GET", following, None, headers)
         except (urllib.error.URLError, OSError) as broken:
             raise AssertionError(f"no answer to {sql!r}: {broken}\n{self.process.log_tail()}") from broken
-        error = page.get("error")
-        return Result(columns, tuple(rows), None if error is None else f"{error['errorName']}: {error['message']}")
+        if (error := page.get("error")) is not None:  # what came before is no answer: there may be more of it, or less
+            return Result((), (), f"{error['errorName']}: {error['message']}")
+        return Result(columns, tuple(rows))
 
     def _call(
         self, method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
