@@ -127,7 +127,7 @@ def lakehouse(found: Figures) -> Iterator[str]:
 
 
 def _hits(run: Mapping[str, Any]) -> str:
-    return f"{run['hits']:,} of {run['reads']:,} calls that read were hits, {run['hits'] / run['reads']:.1%}."
+    return f"{run['hits']:,} of {run['reads']:,} calls other than writes were hits, {run['hits'] / run['reads']:.1%}."
 
 
 def _minutes(seconds: float) -> str:

@@ -34,7 +34,7 @@ def rows(requests: Requests) -> list[list[Any]]:
 
 
 def reads(requests: Requests) -> int:
-    """Calls that were no writes and did not fail in the proxy."""
+    """Calls other than writes that did not fail in the proxy: reads, and locks, which are relayed."""
     return sum(int(count) for (_, outcome, _), count in requests.items() if outcome in READS)
 
 
@@ -57,7 +57,7 @@ def summary(requests: Requests) -> str:
     """One sentence."""
     asked, answered = reads(requests), hits(requests)
     share = f" ({answered / asked:.1%})" if asked else ""
-    return f"{answered:,} of {asked:,} calls that read were hits{share}"
+    return f"{answered:,} of {asked:,} calls other than writes were hits{share}"
 
 
 def table(requests: Requests) -> str:

@@ -14,7 +14,7 @@ def test_a_step_that_is_not_ok_is_a_failure() -> None:
     lines = outcome.text().splitlines()
     assert lines[:2] == ["delta: read: expected [[1]], found [[2]]", "delta: drop: Py4JJavaError: no"]
     assert lines[-2:] == [
-        "3 of 4 calls that read were hits (75.0%)",
+        "3 of 4 calls other than writes were hits (75.0%)",
         "delta: 3 steps in 12 s, 2 not as they should be",
     ]
     told = outcome.figures()

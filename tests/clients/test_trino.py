@@ -144,6 +144,6 @@ def test_what_is_told_of_a_run() -> None:
     lines = outcome.text().splitlines()
     assert lines[0] == "select 1"
     assert lines[-1] == "iceberg: 5 statements, executed 7 times in 12 s: 1 differences"
-    assert "6 of 10 calls that read were hits (60.0%)" in lines
+    assert "6 of 10 calls other than writes were hits (60.0%)" in lines
     told = outcome.figures()
     assert (told["differences"], told["reads"], told["hits"], told["seconds"]) == (1, 10, 6, 12.3)
