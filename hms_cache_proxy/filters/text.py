@@ -201,8 +201,8 @@ class _Parser:
         self._want({"("})
         values = self._sequence(lambda: self._constant({",", ")"}))
         self._want({")"}, {"IS", *_AFTER})
-        if self._kind() == "IS" and self._depth - self._choice_depth <= 1:
-            self._choice = None  # it began with this parenthesis, or with the one around it
+        if self._kind() == "IS" and self._depth == self._choice_depth:
+            self._choice = None  # it began with this parenthesis
         return _in(key, values, negated)
 
     def _of_several(self) -> Node:

@@ -105,13 +105,14 @@ def lists_by_table(text: bytes) -> dict[bytes | None, ValidWriteIdList]:
     """The lists of a ValidTxnWriteIdList, `txn$list$list...`, by the exact names of their tables.
 
     HiveServer2 keeps such texts for the tables that a transaction reads, and a materialized view keeps the one that it
-    was made from. Of two lists of one table the later one counts, as in Hive 4.2.0. Raises WriteIdsError.
+    was made from. Of two lists of one table the later one counts, and an empty one is of no table, as in Hive 4.2.0.
+    Raises WriteIdsError.
     """
     if not text:
         return {}
     number, *texts = text.rstrip(b"$").split(b"$")
-    if not number.isdigit() or len(number) > _DIGITS or int(number) > MAX_ID or not all(texts):
-        raise malformed(text, "it begins with no transaction, or has an empty list")
+    if not number.isdigit() or len(number) > _DIGITS or int(number) > MAX_ID:
+        raise malformed(text, "it begins with no transaction")
     return {one.table: one for one in map(ValidWriteIdList.parse, texts)}
 
 

@@ -241,7 +241,11 @@ def test_lists_of_several_tables() -> None:
     }
     assert lists_by_table(b"7") == lists_by_table(b"7$") == lists_by_table(b"") == {}
     assert lists_by_table(b"7$db.t:5:9::$db.t:6:9::") == {NAME: ValidWriteIdList(NAME, 6, min_open=9)}
-    for bad in (b"$db.t:5:9::", b"x$db.t:5:9::", b"7$$db.t:5:9::", b"7$db.t", b"9223372036854775808"):
+    assert lists_by_table(b"7$$db.t:5:9::") == {
+        None: ValidWriteIdList.parse(b""),
+        NAME: ValidWriteIdList(NAME, 5, min_open=9),
+    }
+    for bad in (b"$db.t:5:9::", b"x$db.t:5:9::", b"7$db.t", b"9223372036854775808"):
         with pytest.raises(WriteIdsError):
             lists_by_table(bad)
 
