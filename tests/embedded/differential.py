@@ -30,7 +30,7 @@ UNORDERED = {"get_all_tables", "get_table_meta", *comparison.UNORDERED_BEFORE, *
 """As in tests/comparison.py; lists of partitions come in the same order from both."""
 _GRANTS = ("PrivilegeGrantInfo", "HiveObjectPrivilege")  # in no order, wherever they are listed
 _SETS = ("pools", "mappings", "triggers", "poolTriggers", "resourcePlans", "errors", "schemaVersions")  # in Hive
-_TIMES = ("createTime", "lastAccessTime", "lastAnalyzed", "eventTime")
+_TIMES = ("createTime", "grantTime", "lastAccessTime", "lastAnalyzed", "eventTime")
 _VOLATILE = {**dict.fromkeys((*_TIMES, "id", "eventId", "executionId"), 0), "eventIds": []}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.lengths import by_tier
 from tests.proxy import Proxy
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
@@ -15,7 +16,7 @@ from tests.testbed.fault_proxy import FaultProxy
 from tests.testbed.metastore import Metastore
 
 HUNG_AFTER_S = 5
-ONE_WAY_S = 0.6  # 1.2 s for a statement: within half of HUNG_AFTER_S
+ONE_WAY_S = by_tier(test=0.3, all=0.6, every=0.6)  # twice that for a statement: within half of HUNG_AFTER_S
 
 
 @pytest.mark.real
