@@ -80,5 +80,11 @@ class Checker:
             problem = "nobody has written that"
         with self._lock:
             self.reads += 1
-            if problem is not None:
-                self.violations.append(f"{register} by {how} on port {port}: read {version}, {problem}")
+        if problem is not None:
+            self.violated(register, port, how, f"read {version}, {problem}")
+
+    def violated(self, register: str, port: int, how: str, problem: str) -> None:
+        """Note an answer that must not be."""
+        where = "the metastore" if port == self.direct else f"port {port}"
+        with self._lock:
+            self.violations.append(f"{register} by {how} on {where}: {problem}")

@@ -148,8 +148,10 @@ class TableParameter(Register):
         return int(client.get_table_req(request).table.parameters["v"])
 
     def by_get_table_objects_by_name_req(self, client: MetastoreClient) -> int:
-        request = GetTablesRequest(dbName=self.database, tblNames=[self.name])
-        return int(client.get_table_objects_by_name_req(request).tables[0].parameters["v"])
+        answer = client.get_table_objects_by_name_req(GetTablesRequest(dbName=self.database, tblNames=[self.name]))
+        if not answer.tables:
+            raise LookupError(f"a table that is never dropped is not in {answer}")
+        return int(answer.tables[0].parameters["v"])
 
     def by_get_fields(self, client: MetastoreClient) -> int:
         """Learned, each spelling for itself."""

@@ -30,6 +30,9 @@ from tests.testbed.client import MetastoreClient
 
 T = TypeVar("T")
 
+UNREADABLE = (LookupError, ValueError, TypeError, AttributeError)
+"""An answer in which no version can be found, though every state of the object has one: it is wrong."""
+
 
 class Workload(Threads):
     """Threads over `ports` (the first is the metastore's own)."""
@@ -138,6 +141,9 @@ class Workload(Threads):
             version = way(client)
         except Torn:
             self.count("torn reads, direct" if port == self.ports[0] else "torn reads, proxied")
+            return True
+        except UNREADABLE as error:
+            self.checker.violated(register.key, port, way.__name__, f"no version can be read: {error!r}")
             return True
         except LOST as error:
             self.count(f"read failed: {type(error).__name__}")

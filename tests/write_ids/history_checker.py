@@ -47,7 +47,3 @@ class WriteIdChecker(Checker):
             if not scope.valid.shows(write_id):
                 return True
         return False
-
-    def violated(self, what: str) -> None:
-        with self._lock:
-            self.violations.append(what)

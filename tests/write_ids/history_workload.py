@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from tests.history.checker import Write
 from tests.history.registers import ABSENT, Register, Torn
 from tests.history.threads import LOST, Connections, Job
-from tests.history.workload import Workload
+from tests.history.workload import UNREADABLE, Workload
 from tests.testbed.client import MetastoreClient
 from tests.write_ids import history_hive as hive
 from tests.write_ids.history_checker import WriteIdChecker
@@ -259,7 +259,10 @@ class Transacting(Workload):
         except Hidden:
             self.count("hidden reads")
             if not self.checker.may_hide(scope, owed):
-                self.checker.violated(f"{table.key} by {way.name} on port {port} shows nothing to {scope}, owed {owed}")
+                self.checker.violated(table.key, port, way.name, f"shows nothing to {scope}, owed {owed}")
+            return True
+        except UNREADABLE as error:
+            self.checker.violated(table.key, port, way.name, f"no version can be read for {scope}: {error!r}")
             return True
         except LOST as error:
             self.count(f"{way.name} failed: {type(error).__name__} {getattr(error, 'message', '')!s:.60}")
