@@ -14,7 +14,7 @@ from hms_cache_proxy.metrics import TABLE
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
-from tests.testbed.objects import create_database, create_table, table
+from tests.testbed.objects import create_database, create_table, read_table, table
 
 pytestmark = pytest.mark.real
 NewProxy = Callable[..., Proxy]
@@ -30,6 +30,11 @@ STATUS = {
     "mode": str,
     "upstream": {"uri": str, "version": str, "reachable": bool},
 }
+
+CHANGED_NOTE = """
+UPDATE "TABLE_PARAMS" SET "PARAM_VALUE" = %s
+WHERE "PARAM_KEY" = 'note' AND "TBL_ID" IN (SELECT "TBL_ID" FROM "TBLS" JOIN "DBS" USING ("DB_ID") WHERE "NAME" = %s)
+"""
 
 
 def conforms(value: object, shape: object) -> bool:
@@ -106,6 +111,23 @@ def test_flush(new_proxy: NewProxy, hms42: Metastore, unique_name: str) -> None:
         assert answer["targets"] == targets, (path, answer)
     with MetastoreClient(*proxy.address) as client:
         assert client.get_table(name, "t").tableName == "t"
+
+
+def test_flush_reads_again_what_no_event_tells_of(new_proxy: NewProxy, hms42: Metastore, unique_name: str) -> None:
+    """A row of the metastore's database is changed past the metastore: its log says nothing of it."""
+    name = unique_name
+    with MetastoreClient(hms42.host, hms42.port) as client:
+        create_database(client, name)
+        create_table(client, table(name, "t", parameters={"note": "0"}))
+    proxy = new_proxy(hms42)
+    assert hms42.database is not None
+    with MetastoreClient(*proxy.address) as client, hms42.database.connect() as connection:
+        for number, query in enumerate((f"db={name}&table=t", f"db={name}", "")):
+            with connection.cursor() as cursor:
+                cursor.execute(CHANGED_NOTE, (str(number + 1), name))
+            assert read_table(client, name, "t").parameters["note"] == str(number), "the cache has not read it"
+            proxy.flush(query)
+            assert read_table(client, name, "t").parameters["note"] == str(number + 1), query
 
 
 def test_flush_refuses_what_it_does_not_understand(new_proxy: NewProxy, hms42: Metastore) -> None:
