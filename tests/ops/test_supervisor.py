@@ -40,6 +40,12 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
+def age_s(pid: int) -> int:
+    """For how long the process has run; 0 if it does not run."""
+    told = subprocess.run(["ps", "-o", "etimes=", "-p", str(pid)], capture_output=True, text=True).stdout
+    return int(told or 0)
+
+
 def databases(proxy: Proxy) -> list[str]:
     with MetastoreClient(*proxy.address, timeout_s=SOON_S) as client:
         names: list[str] = client.get_all_databases()
@@ -94,9 +100,14 @@ def test_a_killed_follower_is_replaced_and_the_relay_does_not_notice(new_proxy: 
 
 
 def test_a_hung_follower_is_killed(new_proxy: NewProxy, hms42: Metastore) -> None:
-    proxy = new_proxy(hms42, settings={"FOLLOWER_HUNG_AFTER_S": "8", "MAX_UNCONFIRMED_MS": "1000"})
+    """And one that works is not, however long it has run."""
+    hung_after_s = 8
+    settings = {"FOLLOWER_HUNG_AFTER_S": str(hung_after_s), "MAX_UNCONFIRMED_MS": "1000"}
+    proxy = new_proxy(hms42, settings=settings)
     eventually(lambda: proxy.status()["mode"] == "cache", "serving from its cache")
     (follower,) = proxy.children()["follower"]
+    eventually(lambda: not alive(follower) or age_s(follower) > hung_after_s + 2, "running for longer")
+    assert proxy.children()["follower"] == [follower]
     os.kill(follower, signal.SIGSTOP)
     told: list[tuple[str, str]] = []
 
