@@ -48,7 +48,7 @@ differ. (Statistics of partitions are in the order of the partitions' names, and
 tests/differential/test_exclusions.py shows it of each."""
 
 UNORDERED_BEFORE = frozenset(("get_tables", "get_tables_by_type"))
-"""Of Hive before 4.2, and of the embedded metastore beside it: Hive 4.2 asks for these in the order of names."""
+"""Of Hive before 4.2, which asks for these in the order of names."""
 
 
 def settled(value: Any) -> Any:

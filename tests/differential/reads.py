@@ -208,7 +208,7 @@ class Reads(Filters, StatisticsReads):
         ]
         return "get_tables_by_type", {
             "db_name": self.database(),
-            "pattern": self.rng.choice(["*", "t1*"]),
+            "pattern": self.rng.choice(["*", ".*", "t1*"]),
             "tableType": self.rng.choice(kinds),
         }
 

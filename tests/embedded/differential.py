@@ -15,8 +15,7 @@ from typing import Any
 
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.spec import Struct
-from tests import comparison
-from tests.comparison import first_difference, in_any_order
+from tests.comparison import UNORDERED, first_difference, in_any_order
 from tests.methods.oracle import Oracle
 
 Step = tuple[str, dict[str, Any]]
@@ -25,11 +24,10 @@ ELSEWHERE = "file:/ELSEWHERE"
 EXTERNAL, MANAGED = "file:/WH/external", "file:/WH/managed"
 """In arguments: the warehouses, each metastore its own."""
 _TIME = re.compile(rb"\b1[789]\d{8}\b|(?<=_old_)\d{4}(_\d\d){5}")  # seconds; in the names of replaced plans
-_CONSTRAINTS = {name for name in comparison.UNORDERED if name.endswith(("_constraints", "_keys"))}
-UNORDERED = {"get_all_tables", "get_table_meta", *comparison.UNORDERED_BEFORE, *_CONSTRAINTS}
-"""As in tests/comparison.py; lists of partitions come in the same order from both."""
-_GRANTS = ("PrivilegeGrantInfo", "HiveObjectPrivilege")  # in no order, wherever they are listed
-_SETS = ("pools", "mappings", "triggers", "poolTriggers", "resourcePlans", "errors", "schemaVersions")  # in Hive
+GRANTS = ("PrivilegeGrantInfo", "HiveObjectPrivilege")
+"""Structs that are in no order, wherever they are listed."""
+SETS = ("pools", "mappings", "triggers", "poolTriggers", "resourcePlans", "errors", "schemaVersions")
+"""Fields with lists in no order. tests/differential/test_exclusions.py shows it of each, as of GRANTS."""
 _TIMES = ("createTime", "grantTime", "lastAccessTime", "lastAnalyzed", "eventTime")
 _VOLATILE = {**dict.fromkeys((*_TIMES, "id", "eventId", "executionId"), 0), "eventIds": []}
 
@@ -88,7 +86,7 @@ class Asked:
             return tuple(self._common(item) for item in value)
         if isinstance(value, list):
             common = [self._common(item) for item in value]
-            grants = value and isinstance(value[0], tuple) and value[0][0] in _GRANTS
+            grants = value and isinstance(value[0], tuple) and value[0][0] in GRANTS
             return sorted(common, key=repr) if grants else common
         if isinstance(value, dict):
             return {self._common(key): self._field(key, item) for key, item in value.items()}
@@ -102,12 +100,8 @@ class Asked:
         if name in _VOLATILE and (isinstance(value, list) or isinstance(value, int) and value > 0):
             return _VOLATILE[name]
         found = self._common(value)
-        if name in _SETS and isinstance(found, list):
+        if name in SETS and isinstance(found, list):
             return sorted(found, key=repr)
-        if name in ("partStats", "tableStats"):  # in no certain order
-            lists = found if isinstance(found, dict) else {name: found}
-            ordered = {key: sorted(listed, key=repr) for key, listed in lists.items()}
-            return ordered if isinstance(found, dict) else ordered[name]
         return found
 
 

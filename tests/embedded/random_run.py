@@ -27,7 +27,8 @@ from tests.testbed.metastore import Metastore
 EVERY = 50
 """Steps between two reads of everything."""
 HALF_DONE = ("truncate_table", "truncate_table_req", "exchange_partition", "exchange_partitions")
-"""Calls that Hive refuses after it has changed some of the files: here a refused call changes none."""
+"""Calls that Hive refuses after it has changed some of the files: here a refused call changes none
+(test_shared_directories.py shows it of each)."""
 _PRINTED = re.compile(rb"(Partition\(values:\[[^\]]*\], dbName:\w+, tableName:\w+).*", re.DOTALL)
 _SYSTEM = re.compile(rb"^(Got exception: java\.io|Unable to move|java\.lang\.NullPointerException).*", re.DOTALL)
 INSERT_ONLY_TABLES = 2  # ClientCapability

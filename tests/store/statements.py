@@ -35,6 +35,8 @@ class StatementProxy(Closing):
             while True:
                 client = self._listener.accept()[0]
                 server = socket.create_connection(self._target)
+                for each in (client, server):  # a statement is several small messages: none waits for another's receipt
+                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 threading.Thread(target=self._up, args=(client, server), daemon=True).start()
                 threading.Thread(target=_copy, args=(server, client), daemon=True).start()
 

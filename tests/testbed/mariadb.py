@@ -135,6 +135,19 @@ class MariaDB:
             while cursor.nextset():
                 pass
 
+    @contextmanager
+    def logged(self) -> Iterator[list[str]]:
+        """The statements that the server has carried out meanwhile, at the end."""
+        statements: list[str] = []
+        self.execute("TRUNCATE mysql.general_log; SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = ON")
+        try:
+            yield statements
+        finally:
+            self.execute("SET GLOBAL general_log = OFF")
+            with connected(self.host, self.port, "mysql") as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT argument FROM general_log WHERE command_type IN ('Query', 'Execute')")
+                statements += [text.decode() if isinstance(text, bytes) else text for (text,) in cursor.fetchall()]
+
     def create_metastore_database(
         self, name: str, schema: Schema = Schema.HIVE42, collation: Collation = Collation.C
     ) -> MariaDatabase:
