@@ -175,6 +175,8 @@ class Workload(Threads):
             client = connections.get(port)
             lock_id = self._lock(client, counter)
             version = counter.by_get_table_req(client)
+            if version < self.increments:  # those that were acknowledged: no other thread has the lock
+                self.checker.violations.append(f"{version} read under the lock after {self.increments} increments")
             counter.write(client, version + 1)
         except LOST as error:
             self.lost(connections, port, error, "increment")
