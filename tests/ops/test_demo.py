@@ -26,6 +26,11 @@ def test_the_demo_runs_until_it_is_interrupted(tmp_path: Path, options: list[str
         assert run(tmp_path, options) == found, "what was made by the first run is still there"
 
 
+def _ctrl_c_works() -> None:
+    """A shell starts what runs in the background with SIGINT ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def run(directory: Path, options: list[str]) -> list[str]:
     """Partitions that a client sees; everything has ended when this returns."""
     out = directory / "out"
@@ -38,6 +43,7 @@ def run(directory: Path, options: list[str]) -> list[str]:
             stdout=sink,
             stderr=sink,
             start_new_session=True,
+            preexec_fn=_ctrl_c_works,
         )
     try:
         deadline = time.monotonic() + 240
