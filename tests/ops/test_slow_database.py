@@ -17,6 +17,7 @@ from tests.testbed.metastore import Metastore
 
 HUNG_AFTER_S = 5
 ONE_WAY_S = by_tier(test=0.3, all=0.6, every=0.6)  # twice that for a statement: within half of HUNG_AFTER_S
+EVENTS = int(by_tier(test=1, all=2, every=2))
 
 
 @pytest.mark.real
@@ -43,11 +44,11 @@ def test_a_follower_that_waits_for_single_answers_is_not_killed(
         proxy.wait(lambda: "everything_changed" in report(proxy), "reloading everything")
         proxy.wait_prewarmed()
         assert time.monotonic() - began > 2 * HUNG_AFTER_S, "far longer than what counts as hung"
-        for number in range(3, 5):
+        for number in range(3, 3 + EVENTS):
             objects.add_partitions(client, table, [[str(number)]])
             proxy.wait_event(client.get_current_notificationEventId().eventId, 60)
         with MetastoreClient(*proxy.address) as reader:
-            assert len(reader.get_partition_names("d", "t", -1)) == 4
+            assert len(reader.get_partition_names("d", "t", -1)) == 2 + EVENTS
     assert proxy.children()["follower"] == [follower]
     assert proxy.status()["follower"]["restarts"] == restarts
 

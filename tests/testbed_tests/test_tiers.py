@@ -39,6 +39,24 @@ def test_one_of_each_kind_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(tiers_plugin._sample("f", items, 2)) == 3, "never less than one of each"
 
 
+def test_each_script_is_taken_on_one_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripts = [f"script_{number}" for number in range(8)]
+    items: list[Any] = [
+        Item(f"tests/a.py::test_b[{database}-{script}]")
+        for database in ("embedded", "embedded-postgresql")
+        for script in scripts
+    ]
+    chosen = set()
+    for seed in range(20):
+        monkeypatch.setenv(tiers_plugin.SEED, str(seed))
+        taken = tiers_plugin._on_either("f", items)
+        assert sorted(item.nodeid[:-1].rpartition("-")[2] for item in taken) == scripts
+        assert len([item for item in taken if "[embedded-postgresql-" in item.nodeid]) == len(scripts) / 2
+        assert {item.nodeid for item in taken} == {item.nodeid for item in tiers_plugin._on_either("f", items[::-1])}
+        chosen |= {item.nodeid for item in taken}
+    assert len(chosen) == len(items), "any of them may be taken"
+
+
 def on_hive_31() -> str:
     return "hive31"
 
