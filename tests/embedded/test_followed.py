@@ -114,7 +114,7 @@ def test_another_database_resets_the_cache(new_metastore: Callable[..., Metastor
             with contextlib.suppress(TException), MetastoreClient(*proxy.address) as client:
                 assert client.get_all_databases() == ["default", "theirs"]
                 assert client.get_all_tables("theirs") == ["t"]
-                return proxy.status()["mode"] == "cache" and ("get_all_tables", "hit", "") in proxy.requests()
+                return proxy.status()["mode"] == "cache" and ("get_all_tables", "hit", "") in proxy.told_requests()
             return False
 
         proxy.wait(answered_from_the_new_one, "answers from the cache of the other database", 90)

@@ -53,7 +53,7 @@ def databases(proxy: Proxy) -> list[str]:
 
 
 def calls(proxy: Proxy) -> float:
-    return sum(n for (method, _, _), n in proxy.requests().items() if method == "get_all_databases")
+    return sum(n for (method, _, _), n in proxy.told_requests().items() if method == "get_all_databases")
 
 
 def test_a_killed_worker_is_replaced_and_counters_go_on(new_proxy: NewProxy, hms42: Metastore) -> None:

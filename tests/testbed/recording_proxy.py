@@ -68,6 +68,8 @@ class RecordingProxy(Closing):
             except OSError:
                 return  # closed
             server = socket.create_connection(self._target)
+            for end in (client, server):  # what is small does not wait until what went before is acknowledged
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._open += (client, server)
             threading.Thread(target=self._up, args=(client, server), daemon=True).start()
             threading.Thread(target=self._down, args=(server, client), daemon=True).start()

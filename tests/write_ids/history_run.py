@@ -124,7 +124,7 @@ def served(tables: list[Written], proxies: list[Proxy], checker: WriteIdChecker,
     deadline = time.monotonic() + settle_s
     missed: dict[Any, float] = {(): 1.0}
     while missed and time.monotonic() < deadline:
-        before = [proxy.requests() for proxy in proxies]
+        before = Proxy.requests_of(proxies)
         for table in there:
             for proxy in proxies:
                 with MetastoreClient(*proxy.address) as client:
@@ -133,8 +133,8 @@ def served(tables: list[Written], proxies: list[Proxy], checker: WriteIdChecker,
                         way.ask(client, scope)
         missed = {
             key: count - earlier.get(key, 0)
-            for proxy, earlier in zip(proxies, before, strict=True)
-            for key, count in proxy.requests().items()
+            for requests, earlier in zip(Proxy.requests_of(proxies), before, strict=True)
+            for key, count in requests.items()
             if key[1:] in (("miss", "write_id"), ("miss", "table_id")) and count > earlier.get(key, 0)
         }
     checker.violations += [f"not served after {settle_s} s: {key}, {count} times" for key, count in missed.items()]

@@ -37,11 +37,12 @@ class Reader:
 
     def __init__(self, proxy: Proxy) -> None:
         self.proxy = proxy
+        self.proxy.requests()  # what others have asked is counted; a read waits until it is
         self.client = Transactions(*proxy.address)
 
     def read(self, valid: bytes | None, table_id: int | None) -> tuple[str, str, dict[bytes, bytes]]:
         """(outcome, reason, the table's parameters)."""
-        before = of_get_table(self.proxy.requests())
+        before = of_get_table(self.proxy.told_requests())
         table = self.client.table(DB, TABLE, valid, table_id)
         how: dict[tuple[str, str], float] = {}
         while not how:
