@@ -5,12 +5,15 @@ from __future__ import annotations
 import socket
 import struct
 import time
+import uuid
+from collections.abc import Iterator
 
 import pytest
 from hive_metastore.ttypes import GetTableRequest, GetTablesRequest
 
 from tests.server.conftest import Worker
 from tests.testbed import objects
+from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 from tests.testbed.raw import RawConnection, encode_call
@@ -148,20 +151,30 @@ def wait_zero(worker: Worker, name: str) -> bool:
     return worker.metric(name) == 0
 
 
-@pytest.mark.parametrize("framed", [False, True], ids=["unframed", "framed"])
-def test_a_reply_of_100_mb_to_a_slow_client_stays_out_of_memory(
-    relay: Worker, hms42: Metastore, passing_database: str, framed: bool
-) -> None:
-    with MetastoreClient(*hms42.address) as client:
+@pytest.fixture(scope="module")
+def large(bed: Bed) -> Iterator[tuple[bytes, bytes]]:
+    """A request and its reply of 100 MB; the tables go with the module: what is huge slows every later follower."""
+    name, metastore = f"large_{uuid.uuid4().hex[:8]}", bed.shared("hive42")
+    with MetastoreClient(*metastore.address) as client:
+        objects.create_database(client, name)
         for number in range(5):
             client.create_table(
-                objects.table(passing_database, f"t{number}", parameters={"big": chr(97 + number) * (21 * MEGABYTE)})
+                objects.table(name, f"t{number}", parameters={"big": chr(97 + number) * (21 * MEGABYTE)})
             )
-    request = encode_call(
-        "get_table_objects_by_name_req", GetTablesRequest(passing_database, [f"t{n}" for n in range(5)]), seqid=3
-    )
-    (expected,) = direct(hms42, [request])
+    tables = GetTablesRequest(name, [f"t{number}" for number in range(5)])
+    request = encode_call("get_table_objects_by_name_req", tables, seqid=3)
+    (expected,) = direct(metastore, [request])
     assert len(expected) > 100 * MEGABYTE
+    yield request, expected
+    with MetastoreClient(*metastore.address) as client:
+        client.drop_database(name, False, True)
+
+
+@pytest.mark.parametrize("framed", [False, True], ids=["unframed", "framed"])
+def test_a_reply_of_100_mb_to_a_slow_client_stays_out_of_memory(
+    relay: Worker, large: tuple[bytes, bytes], framed: bool
+) -> None:
+    request, expected = large
     with relay.raw(framed=framed, timeout_s=120) as connection:
         connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         connection.call(encode_call("getVersion"))
