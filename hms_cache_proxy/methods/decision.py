@@ -1,20 +1,20 @@
 """What a dispatcher tells the server about one request, and what the server tells it back.
 
 Job: the vocabulary between methods/ and server/: `Session` (what a client connection is), `Serve`, `Wait`, `Work` and
-`Forward` (what to do with a request) and the protocol `Decider`, which the cache's dispatcher and the relay-only one
-both have.
+`Forward` (what to do with a request), `Pending` (who is told what becomes of a Forward) and the protocol `Decider`,
+which all dispatchers have.
 Must not know: sockets, the loop, the cache.
-Order of calls for one request: `hot` or `decide`; for a Forward then `sending` (before the first byte leaves; may come
-twice if the request is sent again; before each question that is asked in its place, whose reply goes to `answered`),
-`reply_began` (before any byte of the reply is passed on), `reply_done`; or `failed` in place of the rest. Owner: the
-worker's event loop; nothing here may wait.
+Order of calls for one request: the decider's `hot` or `decide`; for a Forward then, of its `pending`, `sending` (before
+the first byte leaves; may come twice if the request is sent again; before each question that is asked in its place,
+whose reply goes to `answered`), `reply_began` (before any byte of the reply is passed on), `reply_done`; or `failed` in
+place of the rest. Owner: the worker's event loop; nothing here may wait.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.metrics import Outcome
@@ -43,7 +43,7 @@ class Serve:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask the metastore this in place of the client's request; its reply is for `Decider.answered`, not for the client.
+    """Ask the metastore this in place of the client's request; its reply is for `Pending.answered`, not for the client.
 
     A reply over `hold_bytes` is given up: `answered` then gets None.
     """
@@ -51,6 +51,33 @@ class Ask:
     header: Header
     message: bytes
     hold_bytes: int
+
+
+class Pending:
+    """What a forwarded call still has to do at each moment of its life. This one does nothing."""
+
+    __slots__ = ()
+
+    def sending(self) -> None:
+        """The request, or a question in its place, is about to leave."""
+
+    def reply_began(self, session: Session, now_ns: int) -> None:
+        """The first bytes of the reply are here and none has been passed on."""
+
+    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+        """The reply is here: whole if it was held, and then none of it has been passed on; else None."""
+
+    def failed(self, sent: bool) -> None:
+        """There will be no reply; the outcome is unknown if `sent`."""
+
+    def answered(self, reply: bytes | None) -> Ask | bytes | None:
+        """The reply to an Ask, None if it was too long. What to do next: another question, the reply for the client, or
+        None: send the client's own request after all."""
+        return None
+
+
+NOTHING: Final = Pending()
+"""The Pending of calls that nothing follows from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +90,7 @@ class Forward:
     hold_bytes: int = 0  # reply_done needs the whole reply if it is no longer than this; 0: never
     retry: bool = False  # a read: may be sent again if the upstream died before the first byte of its reply
     replay: bool = False  # a session call: repeat it on each new upstream connection once it has succeeded
-    pending: object = None  # the dispatcher's own
+    pending: Pending = NOTHING  # is told what becomes of it
     ask: Ask | None = None  # the first question that is asked in place of the request
 
 
@@ -109,44 +136,12 @@ class Decider(Protocol):
         """What to do with a request that arrived at now_ns. `complete` False: it is too large to look at, `message` is
         its beginning. `patient`: Wait may be the answer."""
 
-    def sending(self, session: Session, forward: Forward) -> None:
-        """The request is about to leave."""
-
-    def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
-        """The first bytes of the reply are here and none has been passed on."""
-
-    def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
-        """The reply is here: whole if it was held, and then none of it has been passed on; else None."""
-
-    def failed(self, session: Session, forward: Forward, sent: bool) -> None:
-        """There will be no reply; the outcome is unknown if `sent`."""
-
-    def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> Ask | bytes | None:
-        """The reply to an Ask of this Forward, None if it was too long. What to do next: another question, the reply
-        for the client, or None: send the client's own request after all."""
-
 
 class BaseDecider:
-    """For a Decider to start from: knows no request by heart, lets none wait, keeps nothing of replies, asks nothing in
-    place of requests."""
+    """For a Decider to start from: knows no request by heart, lets none wait."""
 
     def moved(self) -> int:
         return 0
 
     def hot(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
-        return None
-
-    def sending(self, session: Session, forward: Forward) -> None:
-        pass
-
-    def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
-        pass
-
-    def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
-        pass
-
-    def failed(self, session: Session, forward: Forward, sent: bool) -> None:
-        pass
-
-    def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> Ask | bytes | None:
         return None

@@ -1,7 +1,7 @@
 """The dispatcher: what to do with each request, in a worker that has a cache.
 
-Job: decide between an answer from here and the metastore, and carry out what a forwarded call does to fences, floors
-and kept replies (effects.py). Must not know: sockets, the follower's work.
+Job: decide between an answer from here and the metastore, and say what a forwarded call does to fences, floors and kept
+replies (effects.py). Must not know: sockets, the follower's work.
 
 `hot` is the short way for a request whose very bytes were answered before (hot.py).
 
@@ -34,7 +34,7 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from . import effects
-from .decision import Forward, Serve, Session, Wait, Work
+from .decision import NOTHING, Forward, Pending, Serve, Session, Wait, Work
 from .hot import HotPath, Told
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
 from .plan import EVERYTHING, Plan, may_write, plan
@@ -180,47 +180,24 @@ class Dispatcher:
                 label, "relay", "lock", effects.HELD_WRITE_BYTES, pending=self._lock(found, header, message, complete)
             )
         if method.kind is MethodKind.EVENTS:
-            pending = effects.EventIds(label)
+            pending = effects.EventIds(self._shared, label)
             return Forward(label, "relay", "events", HELD_EVENTS_BYTES, retry=True, pending=pending)
         if method.kind is MethodKind.SESSION:
             return effects.session_call(session, label, header, message)
         return Forward(label, "relay", method.kind.value)
 
-    def sending(self, session: Session, forward: Forward) -> None:
-        """The request is about to leave."""
-        if isinstance(forward.pending, effects.Effect):
-            forward.pending.sending(self._shared)
-
-    def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
-        """The first bytes of the reply are here and none has been passed on."""
-        if isinstance(forward.pending, effects.Effect):
-            forward.pending.began(self._shared, session, now_ns)
-
-    def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
-        """The reply is here: whole if it was held, and then none of it has been passed on; else None."""
-        if isinstance(forward.pending, effects.Effect):
-            forward.pending.done(self._shared, session, reply, now_ns)
-
-    def failed(self, session: Session, forward: Forward, sent: bool) -> None:
-        """There will be no reply; the outcome is unknown if `sent`."""
-        if isinstance(forward.pending, effects.Effect):
-            forward.pending.failed(self._shared, sent, time.monotonic_ns())
-
-    def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
-        """Nothing is asked in place of a request."""
-
     def _targets(self, found: Plan, header: Header, message: bytes, complete: bool) -> tuple[bytes, ...]:
         return found.named(message, header.body, self._default_catalog, complete=complete)
 
     def _write(self, label: str, targets: tuple[bytes, ...], reason: str, *, logs: bool = False) -> Forward:
-        pending = effects.Write(targets, logs) if targets else None
-        return Forward(label, "write", reason, effects.HELD_WRITE_BYTES if pending else 0, pending=pending)
+        pending = effects.Write(self._shared, targets, logs) if targets else NOTHING
+        return Forward(label, "write", reason, effects.HELD_WRITE_BYTES if targets else 0, pending=pending)
 
-    def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> effects.Effect:
+    def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> Pending:
         if found.method.rules:
-            return effects.Lock(self._targets(found, header, message, complete))
+            return effects.Lock(self._shared, self._targets(found, header, message, complete))
         lock_id = effects.lock_id_of(found.args, message, header.body)
-        return (effects.Unlock if found.method.name == "unlock" else effects.CheckLock)(lock_id)
+        return (effects.Unlock if found.method.name == "unlock" else effects.CheckLock)(self._shared, lock_id)
 
     # Reads
 
@@ -298,7 +275,7 @@ class Dispatcher:
         proved = Reason.WRITE_ID.value if call.proof.used else ""
         versions = versions_of(snapshot, depends)
         served = self._label(method.name, call.header, proved)
-        pending = effects.Read(depends, (), call.key, versions, method.name, served)
+        pending = effects.Read(self._shared, depends, (), call.key, versions, method.name, served)
         return Forward(method.name, "miss", reason.value, self._max_learned_bytes, retry=True, pending=pending)
 
     def _answer(self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot) -> Serve | Work:
@@ -376,7 +353,7 @@ class Dispatcher:
         cached = method.reads or method.learn
         asks = cached and (reason in _WAITS_FOR_FOLLOWER or (reason is Reason.WRITE_ID and self._looks_again(depends)))
         ticket = tuple(dep for dep in depends if dep[:1] == b"t") if asks else ()
-        pending = effects.Read(depends, ticket)
+        pending = effects.Read(self._shared, depends, ticket)
         return Forward(method.name, "miss" if cached else "relay", reason.value, retry=True, pending=pending)
 
     def _looks_again(self, depends: tuple[bytes, ...]) -> bool:

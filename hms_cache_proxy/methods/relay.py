@@ -53,8 +53,3 @@ class RelayDispatcher(BaseDecider):
             call = effects.session_call(session, header.name.decode(), header, message)
             return replace(call, reason=self._reason)
         return self._known.get(header.name, self._other)
-
-    def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
-        """Nothing is learned but who the client is."""
-        if isinstance(forward.pending, effects.SessionCall):
-            forward.pending.ended(session, reply)

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final
 
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.methods.decision import Ask, Decider, Forward, Serve, Session, Wait, Work
+from hms_cache_proxy.methods.decision import Ask, Decider, Forward, Pending, Serve, Session, Wait, Work
 from hms_cache_proxy.recording.allowed import ALLOWED
 from hms_cache_proxy.recording.writer import Writer
 from hms_cache_proxy.wire.message import (
@@ -41,19 +41,11 @@ _SEQID_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class WantedCall:
     """A request whose result is wanted."""
 
     method: bytes
     arguments: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class _Watched:
-    """What the dispatcher forwards, and the request that it belongs to."""
-
-    inner: Forward
-    call: _Call
 
 
 class Recorder:
@@ -95,12 +87,12 @@ class Recorder:
         if not complete:
             self._writer.left_out("too_large", _TOO_LARGE)
             return decision
-        return self._watch(_Call(header.name, message[header.body :]), decision)
+        return self._watch(WantedCall(header.name, message[header.body :]), decision)
 
-    def _watch(self, call: _Call, decision: Serve | Forward | Wait | Work) -> Serve | Forward | Wait | Work:
+    def _watch(self, call: WantedCall, decision: Serve | Forward | Wait | Work) -> Serve | Forward | Wait | Work:
         if isinstance(decision, Forward):
             hold_bytes = max(decision.hold_bytes, HOLD_BYTES)
-            return replace(decision, hold_bytes=hold_bytes, pending=_Watched(decision, call))
+            return replace(decision, hold_bytes=hold_bytes, pending=_Watched(self, call, decision))
         if isinstance(decision, Work):
             return Work(partial(self._step, call, decision))
         if isinstance(decision, Serve) and decision.outcome == "hit":
@@ -110,13 +102,13 @@ class Recorder:
                 return replace(decision, chunks=self._passing(call, decision.chunks))
         return decision
 
-    def _step(self, call: _Call, work: Work) -> Serve | Forward | None:
+    def _step(self, call: WantedCall, work: Work) -> Serve | Forward | None:
         found = work.step()
         watched = None if found is None else self._watch(call, found)
         assert not isinstance(watched, Wait | Work), "a step gives an answer"
         return watched
 
-    def _passing(self, call: _Call, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    def _passing(self, call: WantedCall, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """The slices of an answer; recorded once the last has been taken."""
         parts: list[bytes] = []
         left = HOLD_BYTES
@@ -132,7 +124,7 @@ class Recorder:
         else:
             self._writer.left_out("too_large", _TOO_LARGE)
 
-    def _answered(self, call: _Call, reply: bytes) -> None:
+    def _answered(self, call: WantedCall, reply: bytes) -> None:
         """A whole reply message."""
         header = parse_header(reply)
         assert header is not NEED_MORE, "a reply is whole"
@@ -140,42 +132,41 @@ class Recorder:
             return
         self._writer.put(call.method, call.arguments, header.type, reply[header.body :])
 
-    # What becomes of a Forward
+    def passed_on(self, call: WantedCall, reply: bytes | None) -> None:
+        """What the client gets in answer to a call that was forwarded; None if it was too long to be held."""
+        if reply is None:
+            self._writer.left_out("too_large", _TOO_LARGE)
+        else:
+            self._answered(call, reply)
 
-    def sending(self, session: Session, forward: Forward) -> None:
-        """The request is about to leave."""
-        self._inner.sending(session, _inner(forward))
 
-    def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
-        """The first bytes of the reply are here."""
-        self._inner.reply_began(session, _inner(forward), now_ns)
+@dataclass(frozen=True, slots=True)
+class _Watched(Pending):
+    """A call that the dispatcher forwards, and whose result is wanted; it is shown what it has asked for."""
 
-    def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
-        """The reply is here: whole if it was held. The dispatcher is shown what it has asked for."""
-        inner = _inner(forward)
-        shown = reply is not None and (inner is forward or len(reply) <= inner.hold_bytes)
-        self._inner.reply_done(session, inner, reply if shown else None, now_ns)
-        if isinstance(forward.pending, _Watched):
-            if reply is None:
-                self._writer.left_out("too_large", _TOO_LARGE)
-            else:
-                self._answered(forward.pending.call, reply)
+    recorder: Recorder
+    call: WantedCall
+    inner: Forward
 
-    def failed(self, session: Session, forward: Forward, sent: bool) -> None:
-        """There will be no reply."""
-        self._inner.failed(session, _inner(forward), sent)
+    def sending(self) -> None:
+        self.inner.pending.sending()
 
-    def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> Ask | bytes | None:
-        """The reply to a question."""
-        step = self._inner.answered(session, _inner(forward), reply, now_ns)
-        if isinstance(step, bytes) and isinstance(forward.pending, _Watched):
-            self._answered(forward.pending.call, step)
+    def reply_began(self, session: Session, now_ns: int) -> None:
+        self.inner.pending.reply_began(session, now_ns)
+
+    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+        shown = reply is not None and len(reply) <= self.inner.hold_bytes
+        self.inner.pending.reply_done(session, reply if shown else None, now_ns)
+        self.recorder.passed_on(self.call, reply)
+
+    def failed(self, sent: bool) -> None:
+        self.inner.pending.failed(sent)
+
+    def answered(self, reply: bytes | None) -> Ask | bytes | None:
+        step = self.inner.pending.answered(reply)
+        if isinstance(step, bytes):
+            self.recorder.passed_on(self.call, step)
         return step
-
-
-def _inner(forward: Forward) -> Forward:
-    """A Forward as the dispatcher made it."""
-    return forward.pending.inner if isinstance(forward.pending, _Watched) else forward
 
 
 def _is_unknown_method(reply: bytes, body: int) -> bool:

@@ -100,7 +100,6 @@ class ClientConnection:
         self._draining = False
         self._gone = False  # the client's connection is lost
         self._exchange = Exchange(
-            decider=decider,
             session=self.session,
             endpoints=endpoints,
             outbox=self._outbox,

@@ -20,7 +20,7 @@ from __future__ import annotations
 from enum import Enum
 
 from hms_cache_proxy.errors import CacheError, WireError
-from hms_cache_proxy.methods.decision import Ask, Decider, Forward, Session
+from hms_cache_proxy.methods.decision import Ask, Forward, Session
 from hms_cache_proxy.metrics import Failure, Outcome
 from hms_cache_proxy.server import twin
 from hms_cache_proxy.server.commands import (
@@ -64,14 +64,12 @@ class Exchange:
     def __init__(
         self,
         *,
-        decider: Decider,
         session: Session,
         endpoints: Endpoints,
         outbox: Outbox,
         commands: list[Command],
         limits: MessageLimits,
     ) -> None:
-        self._decider = decider
         self._session = session
         self._endpoints = endpoints
         self._outbox = outbox
@@ -185,7 +183,7 @@ class Exchange:
         if self.link is not Link.CLOSED:
             self._close_link()
         if forward is not None:
-            self._decider.failed(self._session, forward, sent)
+            forward.pending.failed(sent)
 
     # opening
 
@@ -243,7 +241,7 @@ class Exchange:
         request, forward = self._request, self._forward
         assert request is not None and forward is not None
         try:
-            self._decider.sending(self._session, forward)
+            forward.pending.sending()
         except CacheError as error:
             self._fail("cache", f"the call cannot be kept apart from the cache: {error}")
             return
@@ -294,7 +292,7 @@ class Exchange:
         return True
 
     def _sent_oneway(self, request: Request, forward: Forward) -> None:
-        self._decider.failed(self._session, forward, True)  # nobody will say how it ended
+        forward.pending.failed(True)  # nobody will say how it ended
         self.link = Link.IDLE
         if not _is_known(request.header):
             self._close_link()  # a server that does not know it answers all the same
@@ -314,7 +312,7 @@ class Exchange:
                 return  # only a whole one tells whether it is the answer
         if self.link is Link.ASKING:
             self.link = Link.REPLYING
-            self._decider.reply_began(self._session, forward, now_ns)
+            forward.pending.reply_began(self._session, now_ns)
         if parts:
             self._pass_on(parts, forward, now_ns)
         if reply.complete:
@@ -324,7 +322,7 @@ class Exchange:
         """Part of the reply to a question that was asked in place of the request."""
         if not reply.complete and not too_long:
             return
-        step = self._decider.answered(self._session, forward, None if too_long else reply.held, now_ns)
+        step = forward.pending.answered(None if too_long else reply.held)
         if isinstance(step, bytes):
             self.link = Link.IDLE
             if reply.extra or self._discard or too_long:
@@ -346,7 +344,7 @@ class Exchange:
         if not self._streamed:
             self._streamed = True
             if forward.hold_bytes:  # it is too long to be held: say so before the first byte leaves
-                self._decider.reply_done(self._session, forward, None, now_ns)
+                forward.pending.reply_done(self._session, None, now_ns)
             self._outbox.begin()
         if not self._discard:
             for part in parts:
@@ -362,7 +360,7 @@ class Exchange:
             self._calls.remember(request.header, request.message)
         if not (self._streamed and forward.hold_bytes):
             wanted = held if held is not None and len(held) <= forward.hold_bytes else None
-            self._decider.reply_done(self._session, forward, wanted, now_ns)
+            forward.pending.reply_done(self._session, wanted, now_ns)
         self.link = Link.IDLE
         if reply.extra:
             self._trouble("protocol", "bytes after the end of a reply")
@@ -403,7 +401,7 @@ class Exchange:
         sent = self._sent
         if self.link is not Link.CLOSED:
             self._close_link()
-        self._decider.failed(self._session, forward, sent)
+        forward.pending.failed(sent)
         if close or (self._streamed and self._outbox.passed_on) or (forward.replay and sent):
             self._observe("error", reason)
             self._forget()  # a session call whose outcome is unknown: nobody knows who the client is now

@@ -111,12 +111,12 @@ class Local:
         return found
 
     def _forward(self, method: str, message: bytes, forward: Forward) -> Asked:
-        dispatcher, session = self.dispatcher, self.session
-        dispatcher.sending(session, forward)
+        session = self.session
+        forward.pending.sending()
         whole = (self.oracle.call_again if forward.retry else self.oracle.call)(message)
-        dispatcher.reply_began(session, forward, time.monotonic_ns())
+        forward.pending.reply_began(session, time.monotonic_ns())
         held = whole if 0 < len(whole) <= forward.hold_bytes else None
-        dispatcher.reply_done(session, forward, held, time.monotonic_ns())
+        forward.pending.reply_done(session, held, time.monotonic_ns())
         return Asked(self._parsed(method, whole), forward.outcome, forward.reason)
 
     def _parsed(self, method: str, message: bytes) -> Reply:

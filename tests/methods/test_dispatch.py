@@ -83,10 +83,10 @@ def test_a_fenced_table_is_asked_for_and_others_are_not(local: Local, world42: W
     assert isinstance(header, Header)
     write = local.dispatcher.decide(local.session, header, message, time.monotonic_ns())
     assert isinstance(write, Forward) and write.outcome == "write"
-    local.dispatcher.sending(local.session, write)
+    write.pending.sending()
     assert get_table(local.another(), world42, table).reason == "fence"
     assert get_table(local.another(), world42, b"plain").by in ("hit", "hot")
-    local.dispatcher.failed(local.session, write, sent=True)
+    write.pending.failed(sent=True)
     assert get_table(local.another(), world42, table).reason == "fence", "it may still happen"
     local.followed.fences.expire(time.monotonic_ns() + 10**15)
     until(lambda: get_table(local.another(), world42, table), lambda asked: asked.by == "hot")
@@ -98,8 +98,8 @@ def test_a_write_that_never_left_fences_nothing(local: Local, world42: World, ta
     assert isinstance(header, Header)
     write = local.dispatcher.decide(local.session, header, message, time.monotonic_ns())
     assert isinstance(write, Forward)
-    local.dispatcher.sending(local.session, write)
-    local.dispatcher.failed(local.session, write, sent=False)
+    write.pending.sending()
+    write.pending.failed(sent=False)
     assert get_table(local.another(), world42, table).by in ("hit", "hot")
 
 
@@ -181,13 +181,13 @@ def test_an_unknown_method_changes_nothing(local: Local, world42: World, table: 
     assert isinstance(header, Header)
     forward = local.dispatcher.decide(local.session, header, message, time.monotonic_ns())
     assert isinstance(forward, Forward) and forward.label == "other"
-    local.dispatcher.sending(local.session, forward)
+    forward.pending.sending()
     assert get_table(local.another(), world42, table).reason == "fence"
     reply = local.oracle.call(message)
     answer = parse_header(reply)
     assert isinstance(answer, Header) and answer.type is MessageType.EXCEPTION
-    local.dispatcher.reply_began(local.session, forward, time.monotonic_ns())
-    local.dispatcher.reply_done(local.session, forward, reply, time.monotonic_ns())
+    forward.pending.reply_began(local.session, time.monotonic_ns())
+    forward.pending.reply_done(local.session, reply, time.monotonic_ns())
     assert get_table(local.another(), world42, table).by in ("hit", "hot")
     assert local.followed.page[Slot.GENERATION] == generation
 
@@ -198,8 +198,8 @@ def test_a_name_that_no_service_has_fences_nothing(local: Local, world42: World,
     assert isinstance(header, Header)
     forward = local.dispatcher.decide(local.session, header, message, time.monotonic_ns())
     assert isinstance(forward, Forward) and (forward.label, forward.outcome) == ("other", "relay")
-    local.dispatcher.sending(local.session, forward)
-    local.dispatcher.failed(local.session, forward, sent=True)
+    forward.pending.sending()
+    forward.pending.failed(sent=True)
     assert get_table(local.another(), world42, table).by in ("hit", "hot")
 
 
@@ -312,7 +312,7 @@ def test_a_large_write_fences_what_its_beginning_names(local: Local, world42: Wo
     assert isinstance(header, Header)
     write = local.dispatcher.decide(local.session, header, message, time.monotonic_ns(), complete=False)
     assert isinstance(write, Forward)
-    local.dispatcher.sending(local.session, write)
+    write.pending.sending()
     assert get_table(local.another(), world42, table).reason == "fence"
     assert get_table(local.another(), world42, b"plain").by in ("hit", "hot")
-    local.dispatcher.failed(local.session, write, sent=False)
+    write.pending.failed(sent=False)

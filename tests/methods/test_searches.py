@@ -116,6 +116,6 @@ def test_a_fence_that_came_meanwhile_is_heeded_when_it_is_given_up(
     message = encode_call("drop_partition_by_name", DATABASE[1].decode(), TABLE[2].decode(), "day=d31/n=7", False)
     write = decided(bench, message)
     assert isinstance(write, Forward)
-    bench.dispatcher.sending(bench.session, write)
+    write.pending.sending()
     forward, _ = ended(work)
     assert isinstance(forward, Forward) and forward.reason == "fence" and not forward.hold_bytes

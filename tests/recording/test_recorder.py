@@ -38,7 +38,6 @@ class Recording:
         self.inner = self.book.decider
         self.recorder = Recorder(self.inner, self.writer)
         self.book.core._decider = self.recorder
-        self.book.core._exchange._decider = self.recorder
 
     def records(self) -> list[Record]:
         self.writer.write(self.writer.take())

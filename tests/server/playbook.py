@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 from hms_cache_proxy.errors import CacheError
-from hms_cache_proxy.methods.decision import BaseDecider, Forward, Serve, Session, Wait, Work
+from hms_cache_proxy.methods.decision import BaseDecider, Forward, Pending, Serve, Session, Wait, Work
 from hms_cache_proxy.metrics import Outcome
 from hms_cache_proxy.server.commands import (
     Command,
@@ -32,8 +33,8 @@ def over(label: str, outcome: Outcome, reason: str, reply_bytes: int) -> Observe
     return Observe(label, outcome, reason, SECOND, reply_bytes, Request(header, READ))
 
 
-class Recorder(BaseDecider):
-    """A dispatcher that does as it is told and notes the hooks, and how many bytes had left at each."""
+class Recorder(BaseDecider, Pending):
+    """A dispatcher that does as it is told and notes what it hears of a forwarded call."""
 
     def __init__(self) -> None:
         self.decision: Serve | Forward | Wait | Work = RELAY
@@ -54,20 +55,21 @@ class Recorder(BaseDecider):
     ) -> Serve | Forward | Wait | Work:
         self.seen.append(message)
         self.patience.append(patient)
-        return self.decision
+        decision = self.decision
+        return replace(decision, pending=self) if isinstance(decision, Forward) else decision
 
-    def sending(self, session: Session, forward: Forward) -> None:
+    def sending(self) -> None:
         if self.broken:
             raise CacheError("disk full")
         self.hooks.append(("sending",))
 
-    def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
+    def reply_began(self, session: Session, now_ns: int) -> None:
         self.hooks.append(("began",))
 
-    def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
+    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
         self.hooks.append(("done", reply))
 
-    def failed(self, session: Session, forward: Forward, sent: bool) -> None:
+    def failed(self, sent: bool) -> None:
         self.hooks.append(("failed", sent))
 
 

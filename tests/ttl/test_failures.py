@@ -14,7 +14,7 @@ from hms_cache_proxy.cache.ttl import EntryKind, TtlCache, bounds_of
 from hms_cache_proxy.config import load
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.errors import CacheError
-from hms_cache_proxy.methods.decision import Ask, Forward, Serve, Session
+from hms_cache_proxy.methods.decision import NOTHING, Ask, Forward, Serve, Session
 from hms_cache_proxy.methods.ttl.dispatcher import LoadingDispatcher
 from hms_cache_proxy.methods.ttl.looking import Reload
 from hms_cache_proxy.metrics import WorkerMetrics
@@ -73,9 +73,9 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 def test_a_reply_that_cannot_be_kept_is_passed_on(bench: Bench) -> None:
     forward = bench.decide()
-    assert isinstance(forward, Forward) and forward.pending is not None
+    assert isinstance(forward, Forward) and forward.pending is not NOTHING
     bench.fill_the_disk()
-    bench.dispatcher.reply_done(bench.session, forward, _reply([b"t" * 100] * 10_000), monotonic_ns())
+    forward.pending.reply_done(bench.session, _reply([b"t" * 100] * 10_000), monotonic_ns())
     assert bench.errors == 1
     forward = bench.decide()
     assert isinstance(forward, Forward) and forward.ask is None, "the metastore answers"
@@ -84,7 +84,7 @@ def test_a_reply_that_cannot_be_kept_is_passed_on(bench: Bench) -> None:
 def test_what_was_used_is_told_in_pieces_and_may_fail(bench: Bench) -> None:
     forward = bench.decide()
     assert isinstance(forward, Forward)
-    bench.dispatcher.reply_done(bench.session, forward, _reply([b"t"]), monotonic_ns())
+    forward.pending.reply_done(bench.session, _reply([b"t"]), monotonic_ns())
     assert isinstance(bench.decide(), Serve)
     assert [len(piece) for piece in bench.dispatcher.used()] == [1]
     assert not list(bench.dispatcher.used()), "once"
@@ -100,7 +100,7 @@ def test_a_write_without_its_hold_does_not_leave(bench: Bench) -> None:
     bench.fill_the_disk()
     with pytest.raises(CacheError):
         for _ in range(1000):
-            bench.dispatcher.sending(bench.session, forward)
+            forward.pending.sending()
             forward = bench.dispatcher.decide(bench.session, header, message, monotonic_ns())
             assert isinstance(forward, Forward)
 

@@ -11,7 +11,6 @@ Owner: one per worker, on its loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from time import monotonic_ns
 from typing import Any
@@ -25,21 +24,19 @@ from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
-from .. import effects, reply_contents
-from ..decision import Ask, BaseDecider, Forward, Serve, Session, Wait
+from .. import effects
+from ..decision import BaseDecider, Forward, Pending, Serve, Session, Wait
 from ..plan import EVERYTHING, Plan, may_write, plan
 from ..table import OTHER_LABEL, MethodKind
 from . import filters, lists, partitions, statistics, tables
 from .kinds import KINDS, read_targets, write_targets
 from .looking import Conversation, Maker, RequestView, TtlContext
+from .pending import CheckingLock, Loading, Locking, WaitedFor, Writing
 from .refreshing import Due
 from .whole import Whole
 
 USED_AT_ONCE = 500
 """Entries that `used` tells the cache of in one go (about 4 ms)."""
-
-LOCKS = 10_000
-"""Locks that are waited for whose tables are remembered; others lock anything."""
 
 OBJECTS: Mapping[str, Maker] = {
     "get_table": tables.one_table,
@@ -57,30 +54,6 @@ OBJECTS: Mapping[str, Maker] = {
 }
 
 
-@dataclass(slots=True)
-class _Reading:
-    """A read that went to the metastore."""
-
-    conversation: Conversation
-    began_ns: int
-
-
-@dataclass(slots=True)
-class _Writing:
-    """A write."""
-
-    targets: tuple[Target, ...]
-    holds: tuple[bytes, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Locking:
-    """`lock`, or `check_lock` of an id. Who holds a lock reads what was true when he got it (Iceberg's commits)."""
-
-    targets: tuple[Target, ...]
-    lock_id: int | None = None
-
-
 class LoadingDispatcher(BaseDecider):
     """Decides what each request means. Entries have ages, which only the long way looks at: nothing is hot."""
 
@@ -93,7 +66,7 @@ class LoadingDispatcher(BaseDecider):
         self._per_user = config.ttl.impersonation == "on"
         request_time_ns = int(config.upstream_options.request_timeout_s * 1e9)
         self._shared = TtlContext(cache, config.ttl, metrics, request_time_ns)
-        self._waited_for: dict[int, tuple[Target, ...]] = {}
+        self._waited_for = WaitedFor()
 
     def moved(self) -> int:
         """Changes with each load that ends."""
@@ -157,12 +130,13 @@ class LoadingDispatcher(BaseDecider):
 
     def _write(self, label: str, targets: tuple[Target, ...], reason: str) -> Forward:
         wide = (ALL,) if UNKNOWN in targets or ALL in targets else targets
-        return Forward(label, "write", reason, effects.HELD_WRITE_BYTES, pending=_Writing(wide))
+        return Forward(label, "write", reason, effects.HELD_WRITE_BYTES, pending=Writing(self._shared, wide))
 
-    def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> _Locking:
+    def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> Pending:
         if found.method.rules:
-            return _Locking(found.named(message, header.body, DEFAULT_CATALOG, complete=complete))
-        return _Locking((), effects.lock_id_of(found.args, message, header.body))
+            targets = found.named(message, header.body, DEFAULT_CATALOG, complete=complete)
+            return Locking(self._shared, self._waited_for, targets)
+        return CheckingLock(self._shared, self._waited_for, effects.lock_id_of(found.args, message, header.body))
 
     # Reads
 
@@ -220,7 +194,7 @@ class LoadingDispatcher(BaseDecider):
         if not look.claim(missing, alone=patient):
             return Wait(seen, now_ns + self._shared.request_time_ns)
         self._metrics.ttl_looked_up(kind.label, "miss")
-        pending = _Reading(conversation, monotonic_ns())
+        pending = Loading(self._shared, conversation, label, header.seqid, monotonic_ns())
         ask = conversation.ask()
         return Forward(label, "miss", "not_loaded", self._max_bytes, retry=True, pending=pending, ask=ask)
 
@@ -244,83 +218,6 @@ class LoadingDispatcher(BaseDecider):
         make = OBJECTS.get(label)
         made = make(look, header, args, arguments) if make is not None else None
         return made or Whole(look, label, arguments, kind)
-
-    # What becomes of a Forward
-
-    def sending(self, session: Session, forward: Forward) -> None:
-        """The request is about to leave."""
-        pending = forward.pending
-        if isinstance(pending, _Writing) and not pending.holds:
-            pending.holds = self._cache.hold(pending.targets, self._shared.ends_ns(), monotonic_ns())
-
-    def reply_began(self, session: Session, forward: Forward, now_ns: int) -> None:
-        """The first bytes of the reply are here and none has been passed on."""
-        if isinstance(forward.pending, _Writing):
-            self._end(forward.pending)
-
-    def reply_done(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> None:
-        """The reply is here: whole if it was held."""
-        pending = forward.pending
-        if isinstance(pending, effects.SessionCall):
-            pending.ended(session, reply)
-        elif isinstance(pending, _Locking):
-            self._locked(pending, forward.label, reply)
-        elif isinstance(pending, _Reading):
-            if reply is None:
-                pending.conversation.look.release()
-                return
-            pending.conversation.learn(reply)
-            self._loaded(pending, reply_contents.said(reply) is reply_contents.Said.SUCCESS)
-
-    def answered(self, session: Session, forward: Forward, reply: bytes | None, now_ns: int) -> Ask | bytes | None:
-        """The reply to a question. None: the metastore is to say it all itself."""
-        pending = forward.pending
-        assert isinstance(pending, _Reading), "only reads are put together"
-        try:
-            step = pending.conversation.answered(reply)
-        except CacheError as error:
-            self._shared.troubled(error)
-            return None
-        if not isinstance(step, bytes):
-            return step
-        self._loaded(pending, True)
-        # The question has the request's seqid, and the request's name is the forward's label.
-        name = forward.label.encode()
-        assert forward.ask is not None
-        return message_header(name, MessageType.REPLY, forward.ask.header.seqid) + step
-
-    def failed(self, session: Session, forward: Forward, sent: bool) -> None:
-        """There will be no reply."""
-        pending = forward.pending
-        if isinstance(pending, _Reading):
-            self._loaded(pending, False)
-            pending.conversation.look.release()
-        elif isinstance(pending, _Writing) and not sent:
-            self._end(pending)
-        # The hold of a write of unknown outcome stays until no metastore can carry it out any more.
-
-    def _locked(self, pending: _Locking, label: str, reply: bytes | None) -> None:
-        """What is locked must be read again. A lock that was waited for may have been asked for by another worker."""
-        lock_id, state = reply_contents.lock_of(label, reply)
-        if state == reply_contents.LOCK_WAITING:
-            if pending.lock_id is None and lock_id is not None:
-                if len(self._waited_for) >= LOCKS:
-                    self._waited_for.clear()
-                self._waited_for[lock_id] = pending.targets
-            return
-        targets = pending.targets
-        if pending.lock_id is not None or not targets:
-            targets = self._waited_for.pop(pending.lock_id or 0, (ALL,))
-        self._cache.invalidate(targets)
-
-    def _end(self, writing: _Writing) -> None:
-        if writing.holds:
-            self._cache.end_hold(writing.holds, writing.targets)
-            writing.holds = ()
-
-    def _loaded(self, reading: _Reading, well: bool) -> None:
-        label = reading.conversation.kind.label
-        self._metrics.ttl_loaded(label, "loaded" if well else "failed", (monotonic_ns() - reading.began_ns) / 1e9)
 
 
 def _brings_write_ids(args: Any) -> bool:

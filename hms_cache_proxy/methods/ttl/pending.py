@@ -1,0 +1,133 @@
+"""What a call that went to the metastore does to the loading cache, at each moment of its life.
+
+Job: one small class per kind of call. Its object is the Forward's `pending` and is told of the moments of its life
+(decision.py). Must not know: sockets, how a decision was made.
+
+Invariants: a write holds what it touches from before it leaves until before its reply is passed on; the hold of a write
+of unknown outcome stays until no metastore can carry it out any more. Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import monotonic_ns
+
+from hms_cache_proxy.cache.targets import ALL, Target
+from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.wire.message import MessageType, message_header
+
+from ..decision import Ask, Pending, Session
+from ..reply_contents import LOCK_WAITING, Said, lock_of, said
+from .looking import Conversation, TtlContext
+
+LOCKS = 10_000
+"""Locks that are waited for whose tables are remembered; others lock anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loading(Pending):
+    """A read that went to the metastore, with the conversation that puts its answer together."""
+
+    shared: TtlContext
+    conversation: Conversation
+    method: str
+    seqid: int
+    began_ns: int
+
+    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+        if reply is None:
+            self.conversation.look.release()
+            return
+        self.conversation.learn(reply)
+        self._loaded(said(reply) is Said.SUCCESS)
+
+    def answered(self, reply: bytes | None) -> Ask | bytes | None:
+        try:
+            step = self.conversation.answered(reply)
+        except CacheError as error:
+            self.shared.troubled(error)
+            return None
+        if not isinstance(step, bytes):
+            return step
+        self._loaded(True)
+        return message_header(self.method.encode(), MessageType.REPLY, self.seqid) + step
+
+    def failed(self, sent: bool) -> None:
+        self._loaded(False)
+        self.conversation.look.release()
+
+    def _loaded(self, well: bool) -> None:
+        label = self.conversation.kind.label
+        took_s = (monotonic_ns() - self.began_ns) / 1e9
+        self.shared.metrics.ttl_loaded(label, "loaded" if well else "failed", took_s)
+
+
+@dataclass(slots=True)
+class Writing(Pending):
+    """A write."""
+
+    shared: TtlContext
+    targets: tuple[Target, ...]
+    holds: tuple[bytes, ...] = ()
+
+    def sending(self) -> None:
+        if not self.holds:
+            self.holds = self.shared.cache.hold(self.targets, self.shared.ends_ns(), monotonic_ns())
+
+    def reply_began(self, session: Session, now_ns: int) -> None:
+        self._end()
+
+    def failed(self, sent: bool) -> None:
+        if not sent:
+            self._end()
+
+    def _end(self) -> None:
+        if self.holds:
+            self.shared.cache.end_hold(self.holds, self.targets)
+            self.holds = ()
+
+
+@dataclass(slots=True)
+class WaitedFor:
+    """What the locks will lock that this worker has asked for and that have to wait."""
+
+    targets: dict[int, tuple[Target, ...]] = field(default_factory=dict)
+
+    def remember(self, lock_id: int, targets: tuple[Target, ...]) -> None:
+        """A lock has to wait."""
+        if len(self.targets) >= LOCKS:
+            self.targets.clear()
+        self.targets[lock_id] = targets
+
+    def take(self, lock_id: int | None) -> tuple[Target, ...]:
+        """It waits no more. One that is not known locks anything: another worker may have asked for it."""
+        return (ALL,) if lock_id is None else self.targets.pop(lock_id, (ALL,))
+
+
+@dataclass(frozen=True, slots=True)
+class Locking(Pending):
+    """`lock`. Who holds a lock reads what was true when he got it (Iceberg's commits)."""
+
+    shared: TtlContext
+    waited_for: WaitedFor
+    targets: tuple[Target, ...]
+
+    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+        lock_id, state = lock_of("lock", reply)
+        if state != LOCK_WAITING:
+            self.shared.cache.invalidate(self.targets or (ALL,))
+        elif lock_id is not None:
+            self.waited_for.remember(lock_id, self.targets)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckingLock(Pending):
+    """`check_lock`: the same, for a lock that was waited for."""
+
+    shared: TtlContext
+    waited_for: WaitedFor
+    lock_id: int | None
+
+    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+        if lock_of("check_lock", reply)[1] != LOCK_WAITING:
+            self.shared.cache.invalidate(self.waited_for.take(self.lock_id))
