@@ -15,12 +15,20 @@ Owner: the worker's event loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import Enum, IntEnum
+from enum import IntEnum
 
 from hms_cache_proxy.errors import CacheError, LimitError, WireError
 from hms_cache_proxy.methods.decision import Decider, Forward, Serve, Session, Wait, Work
+from hms_cache_proxy.server.client_states import (
+    ClientState,
+    Listening,
+    Over,
+    Relaying,
+    Serving,
+    WaitingForStep,
+    Working,
+)
 from hms_cache_proxy.server.commands import (
     Again,
     Await,
@@ -31,9 +39,10 @@ from hms_cache_proxy.server.commands import (
     SetReading,
     Why,
 )
-from hms_cache_proxy.server.exchange import Exchange, Link
+from hms_cache_proxy.server.exchange import Exchange
 from hms_cache_proxy.server.inbox import Inbox, Request, TransportRefused
 from hms_cache_proxy.server.outbox import Outbox
+from hms_cache_proxy.server.upstream_states import Closed, Ending, Idle, MustClose
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.framing import Transport
 from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, exception_message
@@ -61,17 +70,6 @@ class HotPathUse(IntEnum):
     HOT_FRAMED = 2
 
 
-class Phase(Enum):
-    """What the connection is doing."""
-
-    READING = "reading"
-    WAITING = "waiting"  # a request that the cache can answer in a moment
-    WORKING = "working"  # the answer is being looked for, in slices
-    SERVING = "serving"  # a reply is being built from slices
-    RELAYING = "relaying"
-    CLOSED = "closed"
-
-
 class ClientConnection:
     """The logic of one client connection."""
 
@@ -86,14 +84,7 @@ class ClientConnection:
         self._commands: list[Command] = []
         self._inbox = Inbox(settings.limits, settings.spool_directory)
         self._outbox = Outbox(self._commands, settings.spool_directory)
-        self._phase = Phase.READING
-        self._slices: Iterator[bytes] = iter(())
-        self._serve: Serve | None = None
-        self._served: Request | None = None  # the request that is being served in slices
-        self._waiting: Request | None = None
-        self._work: Work | None = None
-        self._wait_until_ns = 0
-        self._began_ns = 0
+        self._state: ClientState = Listening()
         self._cold = False  # the next request has been tried on the hot path already
         self._reading = True
         self._ended = False  # the client sends no more
@@ -113,7 +104,7 @@ class ClientConnection:
         """Bytes from the client. `cold`: as a whole they are no request that the hot path knows."""
         self.last_ns = now_ns
         self._cold = cold
-        if self._phase is not Phase.CLOSED and not self._gone:
+        if not isinstance(self._state, Over) and not self._gone:
             self._inbox.add(data)
         return self._settle(now_ns)
 
@@ -127,12 +118,10 @@ class ClientConnection:
         self._gone = self._ended = True
         self._inbox.close()
         self._outbox.drop()
-        self._slices = iter(())
-        self._waiting = self._work = None
-        if self._phase is Phase.RELAYING:
+        if isinstance(self._state, Relaying):
             self._exchange.client_gone()
-        if self._phase is not Phase.RELAYING or self._exchange.link is Link.CLOSED:
-            self._phase = Phase.CLOSED
+        if not isinstance(self._state, Relaying) or isinstance(self._exchange.state, Closed):
+            self._state = Over()
             self._exchange.abort()
         return self._settle(now_ns)
 
@@ -140,13 +129,13 @@ class ClientConnection:
         """The transport's buffer to the client is full. Comes while commands are carried out."""
         self._outbox.blocked = True
         self.mode = HotPathUse.GENERAL
-        return [ReadingUpstream(False)] if self._exchange.link is Link.REPLYING else []
+        return [ReadingUpstream(False)] if self._exchange.replying else []
 
     def client_writable(self, now_ns: int) -> list[Command]:
         """The client takes bytes again."""
         self.last_ns = now_ns
         self._outbox.blocked = False
-        if self._exchange.link is Link.REPLYING:
+        if self._exchange.replying:
             self._exchange.progress_ns = now_ns
             self._commands.append(ReadingUpstream(True))
         self._outbox.pump()
@@ -156,22 +145,22 @@ class ClientConnection:
 
     def upstream_opened(self, now_ns: int) -> list[Command]:
         """The connection that OpenUpstream asked for is there."""
-        self._exchange.opened(now_ns)
+        self._heed(self._exchange.opened(now_ns), now_ns)
         return self._settle(now_ns)
 
     def upstream_refused(self, detail: str, now_ns: int) -> list[Command]:
         """The connection that OpenUpstream asked for cannot be had."""
-        self._exchange.refused(detail, now_ns)
+        self._heed(self._exchange.refused(detail, now_ns), now_ns)
         return self._settle(now_ns)
 
     def upstream_received(self, data: bytes, now_ns: int) -> list[Command]:
         """Bytes from the metastore."""
-        self._exchange.received(data, now_ns)
+        self._heed(self._exchange.received(data, now_ns), now_ns)
         return self._settle(now_ns)
 
     def upstream_lost(self, detail: str, now_ns: int, *, orderly: bool = False) -> list[Command]:
         """The metastore closed the connection (`orderly`), or it broke."""
-        self._exchange.lost(detail, now_ns, orderly=orderly)
+        self._heed(self._exchange.lost(detail, now_ns, orderly=orderly), now_ns)
         return self._settle(now_ns)
 
     def upstream_blocked(self) -> list[Command]:
@@ -190,21 +179,22 @@ class ClientConnection:
 
     def turn(self, now_ns: int) -> list[Command]:
         """Another turn of the loop, as Again asked for."""
-        if self._phase is Phase.SERVING:
-            self._next_slice(now_ns)
-        elif self._phase is Phase.WORKING:
-            self._work_on(now_ns)
-        elif self._phase is not Phase.CLOSED:
+        state = self._state
+        if isinstance(state, Serving):
+            self._next_slice(state, now_ns)
+        elif isinstance(state, Working):
+            self._work_on(state, now_ns)
+        elif not isinstance(state, Over):
             self._exchange.pump()
             self._outbox.pump()
         return self._settle(now_ns)
 
     def moved(self, now_ns: int) -> list[Command]:
         """What a request waits for may be there, as Await asked for."""
-        if self._phase is Phase.WAITING and self._waiting is not None:
-            request, self._waiting = self._waiting, None
-            self._phase = Phase.READING
-            self._decide(request, now_ns, arrived_ns=self._began_ns, patient=now_ns < self._wait_until_ns)
+        state = self._state
+        if isinstance(state, WaitingForStep):
+            self._state = Listening()
+            self._decide(state.request, now_ns, arrived_ns=state.arrived_ns, patient=now_ns < state.until_ns)
         return self._settle(now_ns)
 
     def drain(self, now_ns: int) -> list[Command]:
@@ -216,36 +206,35 @@ class ClientConnection:
         """Close or give up what has been waiting for too long."""
         settings, exchange = self._settings, self._exchange
         blocked = self._outbox.blocked or self._outbox.busy
-        if exchange.waiting and not (exchange.link is Link.REPLYING and blocked):
+        if exchange.waiting and not (exchange.replying and blocked):
             if now_ns - exchange.progress_ns > settings.request_timeout_ns:
-                exchange.timed_out(now_ns)
+                self._heed(exchange.timed_out(now_ns), now_ns)
         elif settings.idle_timeout_ns and now_ns - self.last_ns > settings.idle_timeout_ns:
-            if self._phase is Phase.READING or blocked:
+            if isinstance(self._state, Listening) or blocked:
                 self._close(Why.IDLE, "nothing moved for the idle time")
         return self._settle(now_ns)
 
     @property
     def upstream_idle(self) -> bool:
         """There is a connection to the metastore, and nothing is on it."""
-        return self._exchange.link is Link.IDLE
+        return isinstance(self._exchange.state, Idle)
 
     @property
     def closed(self) -> bool:
         """Nothing is left to do."""
-        return self._phase is Phase.CLOSED
+        return isinstance(self._state, Over)
 
     # requests
 
     def _settle(self, now_ns: int) -> list[Command]:
         """Go on with what has come; returns the commands of this event."""
-        self._heed_exchange(now_ns)
-        if self._phase is Phase.READING:
+        if isinstance(self._state, Listening):
             self._next_requests(now_ns)
-        free = self._phase is Phase.READING and not self._outbox.blocked and not self._outbox.busy
+        free = isinstance(self._state, Listening) and not self._outbox.blocked and not self._outbox.busy
         quiet = free and self._inbox.empty and not self._draining and not self._ended
         self.mode = _MODES[self._inbox.transport] if quiet else HotPathUse.GENERAL
         wanted = free or self._inbox.waiting_bytes <= PIPELINE_BYTES
-        if wanted is not self._reading and self._phase is not Phase.CLOSED:
+        if wanted is not self._reading and not isinstance(self._state, Over):
             self._reading = wanted
             self._commands.append(SetReading(wanted))
         commands = self._commands[:]
@@ -254,7 +243,7 @@ class ClientConnection:
 
     def _next_requests(self, now_ns: int) -> None:
         for _ in range(REQUESTS_PER_TURN):
-            if self._phase is not Phase.READING or self._outbox.blocked or self._outbox.busy:
+            if not isinstance(self._state, Listening) or self._outbox.blocked or self._outbox.busy:
                 return
             try:
                 request = self._inbox.next()
@@ -269,12 +258,11 @@ class ClientConnection:
         if self._ended or (self._draining and self._inbox.empty):
             self._close(Why.FINISHED)
 
-    def _heed_exchange(self, now_ns: int) -> None:
-        exchange = self._exchange
-        if exchange.must_close is not None:
-            self._close(*exchange.must_close)
-        elif exchange.over:
-            exchange.over = False
+    def _heed(self, ending: Ending | None, now_ns: int) -> None:
+        """What has become of the request that is relayed; None: it goes on."""
+        if isinstance(ending, MustClose):
+            self._close(ending.why, ending.detail)
+        elif ending is not None:
             self._finished(now_ns)
 
     def _handle(self, request: Request, now_ns: int) -> None:
@@ -294,31 +282,26 @@ class ClientConnection:
             self.session, request.header, request.message, arrived_ns, complete=complete, patient=patient
         )
         if isinstance(decision, Wait):
-            self._phase, self._waiting = Phase.WAITING, request
-            self._began_ns, self._wait_until_ns = arrived_ns, decision.until_ns
+            self._state = WaitingForStep(request, arrived_ns, decision.until_ns)
             self._commands.append(Await(decision.seen, decision.until_ns))
         elif isinstance(decision, Work):
-            self._phase, self._waiting, self._work = Phase.WORKING, request, decision
-            self._began_ns = arrived_ns
+            self._state = Working(request, arrived_ns, decision)
             self._commands.append(Again())
         else:
             self._carry_out(decision, request, now_ns, arrived_ns)
 
-    def _work_on(self, now_ns: int) -> None:
-        assert self._work is not None and self._waiting is not None
-        decision = self._work.step()
+    def _work_on(self, state: Working, now_ns: int) -> None:
+        decision = state.work.step()
         if decision is None:
             self._commands.append(Again())
             return
-        request, self._waiting, self._work = self._waiting, None, None
-        self._phase = Phase.READING
-        self._carry_out(decision, request, now_ns, self._began_ns)
+        self._state = Listening()
+        self._carry_out(decision, state.request, now_ns, state.arrived_ns)
 
     def _carry_out(self, decision: Serve | Forward, request: Request, now_ns: int, arrived_ns: int) -> None:
         if isinstance(decision, Forward):
-            self._phase = Phase.RELAYING
-            self._exchange.start(request, decision, now_ns)
-            self._heed_exchange(now_ns)
+            self._state = Relaying()
+            self._heed(self._exchange.start(request, decision, now_ns), now_ns)
             return
         assert request.spool is None or decision.outcome == "error", "what was not looked at cannot be answered here"
         request.close()
@@ -326,47 +309,43 @@ class ClientConnection:
             self._outbox.whole(decision.chunks)
             self._observe(decision, request, arrived_ns)
             return
-        self._phase = Phase.SERVING
-        self._serve, self._served = decision, request
-        self._began_ns, self._slices = arrived_ns, decision.chunks
+        state = self._state = Serving(request, arrived_ns, decision, decision.chunks)
         self._outbox.begin()
-        self._next_slice(now_ns)
+        self._next_slice(state, now_ns)
 
-    def _next_slice(self, now_ns: int) -> None:
-        assert self._serve is not None and self._served is not None
+    def _next_slice(self, state: Serving, now_ns: int) -> None:
         try:
-            part = next(self._slices, None)
+            part = next(state.slices, None)
             if part is not None:
                 self._outbox.write(part)
                 self._commands.append(Again())
                 return
         except (CacheError, LimitError) as error:
-            self._break_off(replace(self._serve, outcome="error", reason="cache"), self._served, str(error), now_ns)
+            self._break_off(state, str(error), now_ns)
             return
         self._outbox.end()
-        self._observe(self._serve, self._served, self._began_ns)
+        self._observe(state.serve, state.request, state.arrived_ns)
         self._finished(now_ns)
 
-    def _break_off(self, failed: Serve, request: Request, problem: str, now_ns: int) -> None:
+    def _break_off(self, state: Serving, problem: str, now_ns: int) -> None:
         """A reply cannot be finished: what has not begun to leave becomes an exception."""
+        request, failed = state.request, replace(state.serve, outcome="error", reason="cache")
         if self._outbox.passed_on:
-            self._observe(failed, request, self._began_ns)
+            self._observe(failed, request, state.arrived_ns)
             self._close(Why.CACHE, problem)
             return
         self._outbox.drop()
         name, seqid = request.header.name, request.header.seqid
         self._outbox.whole(exception_message(name, seqid, ApplicationError.INTERNAL_ERROR, problem))
-        self._observe(failed, request, self._began_ns)
+        self._observe(failed, request, state.arrived_ns)
         self._finished(now_ns)
 
     def _finished(self, now_ns: int) -> None:
         """The request is over."""
         self.last_ns = now_ns
-        self._phase = Phase.READING
-        self._serve = self._served = None
-        self._slices = iter(())
+        self._state = Listening()
         if self._gone:
-            self._phase = Phase.CLOSED
+            self._state = Over()
             self._exchange.abort()
 
     def _observe(self, serve: Serve, request: Request, began_ns: int) -> None:
@@ -384,14 +363,12 @@ class ClientConnection:
             self._close(Why.WIRE, str(error))
 
     def _close(self, why: Why, detail: str = "", key: str = "") -> None:
-        if self._phase is Phase.CLOSED:
+        if isinstance(self._state, Over):
             return
-        self._phase = Phase.CLOSED
+        self._state = Over()
         self._inbox.close()
         self._outbox.drop()
         self._exchange.abort()
-        self._slices = iter(())
-        self._waiting = self._work = None
         self._commands.append(Close(why, detail, key))
 
 

@@ -1,10 +1,11 @@
 """Relaying: the upstream side of one client connection, one request at a time.
 
 Job: choose and open the upstream connection, repeat the session calls on it, send the request, pass the reply on as it
-comes, and decide what a failure means. Pure: events in, commands appended to the list of its owner. Must not know
-sockets or the clock.
+comes, and decide what a failure means. Pure: events in, commands appended to the list of its owner; an event that ends
+the request returns how. Must not know sockets or the clock.
 
 Invariants
+- `state` (upstream_states.py) says all that is known of the connection and of the request on it.
 - `sending` comes before the first byte leaves; `reply_began` before any byte of the reply is passed on; a held reply is
   passed on after `reply_done`.
 - A request is sent again only if it is a read and not one byte of a reply has been seen, once.
@@ -17,10 +18,8 @@ Owner: one ClientConnection.
 
 from __future__ import annotations
 
-from enum import Enum
-
 from hms_cache_proxy.errors import CacheError, WireError
-from hms_cache_proxy.methods.decision import Ask, Forward, Session
+from hms_cache_proxy.methods.decision import Forward, Session
 from hms_cache_proxy.metrics import Failure, Outcome
 from hms_cache_proxy.server import twin
 from hms_cache_proxy.server.commands import (
@@ -38,6 +37,22 @@ from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.outbox import Outbox
 from hms_cache_proxy.server.reply import Reply
 from hms_cache_proxy.server.twin import Twin
+from hms_cache_proxy.server.upstream_states import (
+    Asking,
+    Closed,
+    Ending,
+    Finished,
+    Idle,
+    MustClose,
+    Opening,
+    Questioning,
+    RelayedCall,
+    Replaying,
+    Replying,
+    Sent,
+    Streaming,
+    UpstreamState,
+)
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.upstream.replay import MAX_REPLY_BYTES, SessionCalls, succeeded
 from hms_cache_proxy.wire.message import ApplicationError, Header, MessageLimits, MessageType, exception_message
@@ -45,17 +60,6 @@ from hms_cache_proxy.wire.spec import METHODS
 
 # Oneway; tells the metastore to free what the connection holds. Where there is none, nobody needs to be told.
 GOODBYE = b"shutdown"
-
-
-class Link(Enum):
-    """The upstream connection."""
-
-    CLOSED = "closed"
-    OPENING = "opening"
-    REPLAYING = "replaying"  # a session call is out
-    IDLE = "idle"
-    ASKING = "asking"  # the request is out or leaving, no byte of its reply seen
-    REPLYING = "replying"
 
 
 class Exchange:
@@ -76,366 +80,329 @@ class Exchange:
         self._commands = commands
         self._limits = limits
         self._calls = SessionCalls()
-        self._candidates: list[Endpoint] = []
-        self._endpoint: Endpoint | None = None
-        self._attempt = 0
-        self._replayed = 0
-        self._began_ns = 0
-        self._problem = ""
-        self._reply: Reply | None = None
-        self._request: Request | None = None
-        self._forward: Forward | None = None
-        self._twin: Twin | None = None  # is asked in place of the request
-        self._question: Ask | None = None  # the same, as the decider wants it
-        self._refusal: bytes | None = None  # the reply to a bridged request that has no twin
-        self._tried_both = False
-        self._streamed = False  # the reply goes out in parts
-        self._discard = False  # the client is gone; the outcome of its write is still wanted
-        self.over = False  # the request is over; the owner takes note of it and clears the flag
-        self.must_close: tuple[Why, str] | None = None  # the client has to be closed, and why
-        self.link = Link.CLOSED
+        self.state: UpstreamState = Closed()
         self.blocked = False  # the upstream transport's buffer is above its high water
         self.progress_ns = 0  # when bytes last moved on the upstream side
 
     @property
     def waiting(self) -> bool:
         """The metastore owes us something."""
-        return self.link in (Link.REPLAYING, Link.ASKING, Link.REPLYING)
+        return isinstance(self.state, Replaying | Sent)
 
-    def start(self, request: Request, forward: Forward, now_ns: int) -> None:
+    @property
+    def replying(self) -> bool:
+        """The reply to the request is on its way to the client, or held back."""
+        return isinstance(self.state, Replying | Streaming)
+
+    # events
+
+    def start(self, request: Request, forward: Forward, now_ns: int) -> Ending | None:
         """Relay one request."""
-        self._request, self._forward, self._question = request, forward, forward.ask
-        self._began_ns = self.progress_ns = now_ns
-        self._attempt = 1
-        self._problem = ""
-        self._streamed = self._tried_both = False
-        self._refusal = None
-        self._outbox.size = 0
-        if self.link is Link.IDLE:
-            self._ask()
-        elif request.header.name == GOODBYE:
-            self._over(forward.outcome, forward.reason)
-        else:
-            self._open(now_ns)
-
-    def opened(self, now_ns: int) -> None:
-        """The connection to the endpoint is there."""
-        assert self.link is Link.OPENING and self._endpoint is not None
-        self._endpoints.connected(self._endpoint)
+        call = RelayedCall(request, forward, now_ns, forward.ask)
         self.progress_ns = now_ns
-        self._replayed = 0
-        self._replay_next()
+        self._outbox.size = 0
+        if isinstance(self.state, Idle):
+            return self._ask(call, self.state.endpoint)
+        if request.header.name == GOODBYE:
+            return self._over(call, forward.outcome, forward.reason)
+        return self._open(call, now_ns)
 
-    def refused(self, detail: str, now_ns: int) -> None:
+    def opened(self, now_ns: int) -> Ending | None:
+        """The connection to the endpoint is there."""
+        state = self.state
+        assert isinstance(state, Opening)
+        self._endpoints.connected(state.endpoint)
+        self.progress_ns = now_ns
+        return self._replay(state, 0)
+
+    def refused(self, detail: str, now_ns: int) -> Ending | None:
         """The connection to the endpoint could not be made."""
-        assert self.link is Link.OPENING
+        state = self.state
+        assert isinstance(state, Opening)
         self._trouble("connect", detail)
-        self._refuse_endpoint(detail, now_ns)
+        return self._refuse_endpoint(state, detail, now_ns)
 
-    def received(self, data: bytes, now_ns: int) -> None:
+    def received(self, data: bytes, now_ns: int) -> Ending | None:
         """Bytes from the metastore."""
         self.progress_ns = now_ns
+        state = self.state
         try:
-            if self.link in (Link.ASKING, Link.REPLYING):
-                self._take(data, now_ns)
-            elif self.link is Link.REPLAYING:
-                self._take_replayed(data)
-            else:
-                raise WireError("bytes that nobody asked for")
+            if isinstance(state, Asking | Replying | Streaming):
+                return self._take(state, data, now_ns)
+            if isinstance(state, Questioning):
+                return self._take_answer(state, data, now_ns)
+            if isinstance(state, Replaying):
+                return self._take_replayed(state, data)
+            raise WireError("bytes that nobody asked for")
         except WireError as error:
-            self._lose("protocol", str(error), now_ns)
+            return self._lose("protocol", str(error), now_ns)
 
-    def lost(self, detail: str, now_ns: int, *, orderly: bool = False) -> None:
+    def lost(self, detail: str, now_ns: int, *, orderly: bool = False) -> Ending | None:
         """The metastore closed the connection (`orderly`), or it broke."""
-        if self.link is Link.IDLE:
+        if isinstance(self.state, Idle):
             self._close_link()
-        else:
-            self._lose("closed", detail, now_ns, orderly=orderly)
+            return None
+        return self._lose("closed", detail, now_ns, orderly=orderly)
 
-    def timed_out(self, now_ns: int) -> None:
+    def timed_out(self, now_ns: int) -> Ending | None:
         """Nothing moved on the upstream side for the request time."""
-        self._lose("timeout", "no answer in time", now_ns)
+        return self._lose("timeout", "no answer in time", now_ns)
 
     def pump(self) -> None:
         """The metastore takes more of a large request."""
-        request = self._request
-        if request is None or request.spool is None or self.link not in (Link.ASKING, Link.REPLYING):
-            return
-        if request.spool.left and not self.blocked:
-            self._commands.append(SendUpstream(request.spool.read()))
-            if request.spool.left:
+        state = self.state
+        spool = state.call.request.spool if isinstance(state, Sent) else None
+        if spool is not None and spool.left and not self.blocked:
+            self._commands.append(SendUpstream(spool.read()))
+            if spool.left:
                 self._commands.append(Again())
 
     def client_gone(self) -> None:
         """There is nobody to answer. A write goes on, so that its outcome is known; the rest ends."""
-        forward = self._forward
-        if forward is None or forward.retry or self.link not in (Link.ASKING, Link.REPLYING):
+        state = self.state
+        if not isinstance(state, Sent) or state.call.forward.retry:
             self.abort()
             return
-        self._discard = True
+        state.call.discarded = True
         self._outbox.drop()
         self._commands.append(ReadingUpstream(True))
 
     def abort(self) -> None:
         """End at once; a request on its way has an unknown outcome."""
-        forward, sent = self._forward, self._sent
-        self._forget()
-        if self.link is not Link.CLOSED:
+        state = self.state
+        if isinstance(state, Closed):
+            return
+        if isinstance(state, Idle):
             self._close_link()
-        if forward is not None:
-            forward.pending.failed(sent)
+            return
+        state.call.request.close()
+        self._close_link()
+        state.call.forward.pending.failed(_was_sent(state.call, state))
 
     # opening
 
-    @property
-    def _sent(self) -> bool:
-        return self._attempt > 1 or self.link in (Link.ASKING, Link.REPLYING)
-
-    def _open(self, now_ns: int) -> None:
+    def _open(self, call: RelayedCall, now_ns: int) -> Ending | None:
         if not self._calls.complete:
-            self.must_close = (Why.SESSION, "too many session calls to repeat them on a new connection")
-            return
-        self._tried_both = False
-        self._candidates = self._endpoints.candidates(now_ns)
-        self._open_next()
+            call.request.close()
+            call.forward.pending.failed(call.sent_again)
+            return MustClose(Why.SESSION, "too many session calls to repeat them on a new connection")
+        return self._open_next(call, tuple(self._endpoints.candidates(now_ns)))
 
-    def _open_next(self) -> None:
-        if not self._candidates:
-            self.link = Link.CLOSED
-            self._fail("no_upstream", f"no metastore can be reached: {self._problem}")
-            return
-        self._endpoint = self._candidates.pop(0)
-        self.link = Link.OPENING
-        self._commands.append(OpenUpstream(self._endpoint))
+    def _open_next(self, call: RelayedCall, candidates: tuple[Endpoint, ...]) -> Ending | None:
+        if not candidates:
+            self.state = Closed()
+            return self._fail(call, "no_upstream", f"no metastore can be reached: {call.problem}")
+        self.state = Opening(call, candidates[0], candidates[1:])
+        self._commands.append(OpenUpstream(candidates[0]))
+        return None
 
-    def _refuse_endpoint(self, detail: str, now_ns: int) -> None:
-        assert self._endpoint is not None
-        self._endpoints.refused(self._endpoint, now_ns)
-        self._problem = "; ".join(filter(None, (self._problem, f"{self._endpoint.uri}: {detail}")))
-        self._open_next()
+    def _refuse_endpoint(self, state: Opening | Replaying, detail: str, now_ns: int) -> Ending | None:
+        call = state.call
+        self._endpoints.refused(state.endpoint, now_ns)
+        call.problem = "; ".join(filter(None, (call.problem, f"{state.endpoint.uri}: {detail}")))
+        return self._open_next(call, state.others)
 
-    def _replay_next(self) -> None:
-        if self._replayed == len(self._calls.messages):
-            self._ask()
-            return
-        self.link = Link.REPLAYING
-        header, message = self._calls.messages[self._replayed]
-        self._reply = Reply(header, self._limits, MAX_REPLY_BYTES)
+    def _replay(self, state: Opening | Replaying, position: int) -> Ending | None:
+        """Repeat the session calls from this one on, then ask."""
+        if position == len(self._calls.messages):
+            return self._ask(state.call, state.endpoint)
+        header, message = self._calls.messages[position]
+        reply = Reply(header, self._limits, MAX_REPLY_BYTES)
+        self.state = Replaying(state.call, state.endpoint, state.others, position, reply)
         self._commands.append(SendUpstream(message))
+        return None
 
-    def _take_replayed(self, data: bytes) -> None:
-        reply = self._reply
-        assert reply is not None
+    def _take_replayed(self, state: Replaying, data: bytes) -> Ending | None:
+        reply = state.reply
         reply.take(data)
         if not reply.complete:
-            return
+            return None
         if reply.extra or reply.held is None or not succeeded(reply.held):
-            self.must_close = (Why.SESSION, "the metastore refuses a session call that it once accepted")
-            return
-        self._replayed += 1
-        self._replay_next()
+            self.abort()
+            return MustClose(Why.SESSION, "the metastore refuses a session call that it once accepted")
+        return self._replay(state, state.position + 1)
 
     # asking
 
-    def _ask(self) -> None:
-        request, forward = self._request, self._forward
-        assert request is not None and forward is not None
+    def _ask(self, call: RelayedCall, endpoint: Endpoint, *, last: bool = False) -> Ending | None:
+        request, forward, question = call.request, call.forward, call.question
         try:
             forward.pending.sending()
         except CacheError as error:
-            self._fail("cache", f"the call cannot be kept apart from the cache: {error}")
-            return
-        self.link = Link.ASKING
-        if self._question is not None:
-            self._twin = None
-            self._reply = Reply(self._question.header, self._limits, self._question.hold_bytes)
-            self._commands.append(SendUpstream(self._question.message))
-            return
+            return self._fail(call, "cache", f"the call cannot be kept apart from the cache: {error}")
+        if question is not None:
+            reply = Reply(question.header, self._limits, question.hold_bytes)
+            self.state = Questioning(call, endpoint, reply)
+            self._commands.append(SendUpstream(question.message))
+            return None
         hold = max(forward.hold_bytes, MAX_REPLY_BYTES) if forward.replay else forward.hold_bytes
-        self._twin = self._choose_twin(request)
-        if self._twin is not None:
-            self._reply = Reply(self._twin.asked, self._limits, max(hold, twin.HOLD_BYTES))
-            self._commands.append(SendUpstream(self._twin.message))
-            return
-        self._reply = Reply(request.header, self._limits, hold)
+        other = _choose_twin(request, endpoint)
+        if other is not None:
+            reply = Reply(other.asked, self._limits, max(hold, twin.HOLD_BYTES))
+            self.state = Asking(call, endpoint, reply, other, last)
+            self._commands.append(SendUpstream(other.message))
+            return None
+        self.state = Asking(call, endpoint, Reply(request.header, self._limits, hold), None, last)
         if request.spool is None:
             self._commands.append(SendUpstream(request.message))
         else:
             request.spool.rewind()
             self.pump()
-        if not _is_answered(request.header):
-            self._sent_oneway(request, forward)
+        return None if _is_answered(request.header) else self._sent_oneway(call, endpoint)
 
-    def _choose_twin(self, request: Request) -> Twin | None:
-        assert self._endpoint is not None
-        if request.header.name not in self._endpoint.lacks or request.spool is not None:
-            return None
-        return twin.twin_of(request.header, request.message)
-
-    def _try_the_other(self, reply: Reply) -> bool:
-        """True if the metastore lacks the method, and it, or its twin, is asked in its place, once."""
-        request, endpoint = self._request, self._endpoint
-        assert request is not None and endpoint is not None and reply.header is not None
-        if self._tried_both or not twin.is_bridged(request.header) or reply.held is None:
-            return False
-        if not twin.says_unknown_method(reply.header, reply.held):
-            return False
-        self._tried_both = True
-        if self._twin is not None:
-            endpoint.lacks.discard(request.header.name)
-        else:
-            endpoint.lacks.add(request.header.name)
-            if self._choose_twin(request) is None:
-                self._refusal = twin.refusal(request.header, request.message)
-                return False
-        self._ask()
-        return True
-
-    def _sent_oneway(self, request: Request, forward: Forward) -> None:
+    def _sent_oneway(self, call: RelayedCall, endpoint: Endpoint) -> Ending:
+        forward = call.forward
         forward.pending.failed(True)  # nobody will say how it ended
-        self.link = Link.IDLE
-        if not _is_known(request.header):
+        self.state = Idle(endpoint)
+        if not _is_known(call.request.header):
             self._close_link()  # a server that does not know it answers all the same
-        self._over(forward.outcome, forward.reason)
+        return self._over(call, forward.outcome, forward.reason)
 
-    def _take(self, data: bytes, now_ns: int) -> None:
-        reply, forward = self._reply, self._forward
-        assert reply is not None and forward is not None
+    def _take(self, state: Asking | Replying | Streaming, data: bytes, now_ns: int) -> Ending | None:
+        reply = state.reply
         parts = reply.take(data)
         if reply.header is None:
-            return
-        if self._question is not None:
-            self._take_answer(reply, forward, now_ns, too_long=bool(parts))
-            return
-        if reply.header.type is MessageType.EXCEPTION and not parts:
-            if not reply.complete or self._try_the_other(reply):
-                return  # only a whole one tells whether it is the answer
-        if self.link is Link.ASKING:
-            self.link = Link.REPLYING
-            forward.pending.reply_began(self._session, now_ns)
+            return None
+        refusal: bytes | None = None
+        if isinstance(state, Asking):
+            if reply.header.type is MessageType.EXCEPTION and not parts:
+                if not reply.complete:
+                    return None  # only a whole one tells whether it is the answer
+                if _lacks_method(state):
+                    if self._note_lack(state):
+                        return self._ask(state.call, state.endpoint, last=True)
+                    refusal = twin.refusal(state.call.request.header, state.call.request.message)
+            state = self._reply_began(state, now_ns)
         if parts:
-            self._pass_on(parts, forward, now_ns)
-        if reply.complete:
-            self._complete(reply, forward, now_ns)
+            state = self._pass_on(state, parts, now_ns)
+        return self._complete(state, refusal, now_ns) if reply.complete else None
 
-    def _take_answer(self, reply: Reply, forward: Forward, now_ns: int, *, too_long: bool) -> None:
+    def _note_lack(self, state: Asking) -> bool:
+        """The metastore lacks the method that was asked; True if the request, or its twin, can be asked instead."""
+        request, lacks = state.call.request, state.endpoint.lacks
+        if state.twin is not None:
+            lacks.discard(request.header.name)
+            return True
+        lacks.add(request.header.name)
+        return _choose_twin(request, state.endpoint) is not None
+
+    def _take_answer(self, state: Questioning, data: bytes, now_ns: int) -> Ending | None:
         """Part of the reply to a question that was asked in place of the request."""
-        if not reply.complete and not too_long:
-            return
-        step = forward.pending.answered(None if too_long else reply.held)
+        call, reply = state.call, state.reply
+        too_long = bool(reply.take(data))
+        if reply.header is None or not (reply.complete or too_long):
+            return None
+        step = call.forward.pending.answered(None if too_long else reply.held)
         if isinstance(step, bytes):
-            self.link = Link.IDLE
-            if reply.extra or self._discard or too_long:
+            self.state = Idle(state.endpoint)
+            if reply.extra or call.discarded or too_long:
                 self._close_link()
-            if not self._discard:
+            if not call.discarded:
                 self._outbox.whole(step)
-            self._over(forward.outcome, forward.reason)
-            return
-        self._question = step
+            return self._over(call, call.forward.outcome, call.forward.reason)
+        call.question = step
         if too_long or reply.extra:  # the rest of it is still to come
             self._close_link()
-            self._open(now_ns)
-        else:
-            self._ask()
+            return self._open(call, now_ns)
+        return self._ask(call, state.endpoint)
 
-    def _pass_on(self, parts: list[bytes], forward: Forward, now_ns: int) -> None:
-        if self._twin is not None:
-            parts = self._twin.stream(parts)
-        if not self._streamed:
-            self._streamed = True
-            if forward.hold_bytes:  # it is too long to be held: say so before the first byte leaves
-                forward.pending.reply_done(self._session, None, now_ns)
+    def _reply_began(self, state: Asking, now_ns: int) -> Replying:
+        replying = self.state = Replying(state.call, state.endpoint, state.reply, state.twin)
+        state.call.forward.pending.reply_began(self._session, now_ns)
+        return replying
+
+    def _pass_on(self, state: Replying | Streaming, parts: list[bytes], now_ns: int) -> Streaming:
+        call = state.call
+        if state.twin is not None:
+            parts = state.twin.stream(parts)
+        if isinstance(state, Replying):
+            state = self.state = Streaming(call, state.endpoint, state.reply, state.twin)
+            if call.forward.hold_bytes:  # it is too long to be held: say so before the first byte leaves
+                call.forward.pending.reply_done(self._session, None, now_ns)
             self._outbox.begin()
-        if not self._discard:
+        if not call.discarded:
             for part in parts:
                 self._outbox.stream(part)
+        return state
 
-    def _complete(self, reply: Reply, forward: Forward, now_ns: int) -> None:
-        request, held = self._request, reply.held
-        assert request is not None
-        if held is not None and self._twin is not None:
-            held = self._twin.splice(held)
-        held = self._refusal or held
+    def _complete(self, state: Replying | Streaming, refusal: bytes | None, now_ns: int) -> Ending:
+        """The whole reply is here. `refusal`: what the client gets in its place."""
+        call, reply, held = state.call, state.reply, state.reply.held
+        request, forward = call.request, call.forward
+        if held is not None and state.twin is not None:
+            held = state.twin.splice(held)
+        held = refusal or held
         if forward.replay and held is not None and succeeded(held):
             self._calls.remember(request.header, request.message)
-        if not (self._streamed and forward.hold_bytes):
+        if isinstance(state, Replying) or not forward.hold_bytes:
             wanted = held if held is not None and len(held) <= forward.hold_bytes else None
             forward.pending.reply_done(self._session, wanted, now_ns)
-        self.link = Link.IDLE
+        self.state = Idle(state.endpoint)
         if reply.extra:
             self._trouble("protocol", "bytes after the end of a reply")
-        if reply.extra or self._discard or (request.spool is not None and request.spool.left):
+        if reply.extra or call.discarded or (request.spool is not None and request.spool.left):
             self._close_link()
-        if not self._discard:
+        if not call.discarded:
             if held is not None:
                 self._outbox.whole(held)
             else:
                 self._outbox.end()
-        self._over(forward.outcome, forward.reason)
+        return self._over(call, forward.outcome, forward.reason)
 
     # the end
 
-    def _lose(self, kind: Failure, detail: str, now_ns: int, *, orderly: bool = False) -> None:
-        link, forward, reply = self.link, self._forward, self._reply
+    def _lose(self, kind: Failure, detail: str, now_ns: int, *, orderly: bool = False) -> Ending | None:
+        state = self.state
         self._trouble(kind, detail)
-        if link is Link.IDLE or forward is None:
+        if isinstance(state, Replaying):
             self._close_link()
-        elif link is Link.REPLAYING:
+            return self._refuse_endpoint(state, detail, now_ns)
+        if not isinstance(state, Sent):
+            assert not isinstance(state, Opening), "heard from a connection that is not there"
             self._close_link()
-            self._refuse_endpoint(detail, now_ns)
-        elif kind == "closed" and forward.retry and self._attempt == 1 and not (reply and reply.seen):
+            return None
+        call, seen = state.call, state.reply.seen
+        if kind == "closed" and call.forward.retry and not call.sent_again and not seen:
             self._close_link()
-            self._attempt = 2
-            self._open(now_ns)
-        else:
-            assert self._endpoint is not None
-            uri = self._endpoint.uri
-            reason, text = _ENDINGS[kind]
-            silent = orderly and not (reply and reply.seen)
-            self._fail(reason, f"{uri} {text}: {detail}", close=silent)
+            call.sent_again = True
+            return self._open(call, now_ns)
+        reason, text = _ENDINGS[kind]
+        return self._fail(call, reason, f"{state.endpoint.uri} {text}: {detail}", close=orderly and not seen)
 
-    def _fail(self, reason: str, text: str, *, close: bool = False) -> None:
+    def _fail(self, call: RelayedCall, reason: str, text: str, *, close: bool = False) -> Ending:
         """The request has no answer. `close`: the client is told so in the metastore's own way."""
-        request, forward = self._request, self._forward
-        assert request is not None and forward is not None
-        sent = self._sent
-        if self.link is not Link.CLOSED:
+        state, request, forward = self.state, call.request, call.forward
+        sent = _was_sent(call, state)
+        if not isinstance(state, Closed):
             self._close_link()
         forward.pending.failed(sent)
-        if close or (self._streamed and self._outbox.passed_on) or (forward.replay and sent):
-            self._observe("error", reason)
-            self._forget()  # a session call whose outcome is unknown: nobody knows who the client is now
-            self.must_close = (Why.SESSION if forward.replay else Why.UPSTREAM, text)
-            return
+        if close or (isinstance(state, Streaming) and self._outbox.passed_on) or (forward.replay and sent):
+            self._observe(call, "error", reason)
+            request.close()
+            # A session call whose outcome is unknown: nobody knows who the client is now.
+            return MustClose(Why.SESSION if forward.replay else Why.UPSTREAM, text)
         self._outbox.drop()
-        if _is_answered(request.header) and not self._discard:
+        if _is_answered(request.header) and not call.discarded:
             header = request.header
             self._outbox.whole(exception_message(header.name, header.seqid, ApplicationError.INTERNAL_ERROR, text))
-        self._over("error", reason)
+        return self._over(call, "error", reason)
 
-    def _over(self, outcome: Outcome, reason: str) -> None:
-        self._observe(outcome, reason)
-        self._forget()
-        self.over = True
+    def _over(self, call: RelayedCall, outcome: Outcome, reason: str) -> Finished:
+        self._observe(call, outcome, reason)
+        call.request.close()
+        return Finished()
 
-    def _observe(self, outcome: Outcome, reason: str) -> None:
-        request, forward = self._request, self._forward
-        assert request is not None and forward is not None
+    def _observe(self, call: RelayedCall, outcome: Outcome, reason: str) -> None:
         size = self._outbox.size
-        self._commands.append(Observe(forward.label, outcome, reason, self._began_ns, size, request))
-
-    def _forget(self) -> None:
-        if self._request is not None:
-            self._request.close()
-        self._request = self._forward = self._reply = self._question = None
+        self._commands.append(Observe(call.forward.label, outcome, reason, call.began_ns, size, call.request))
 
     def _close_link(self) -> None:
-        self.link = Link.CLOSED
+        self.state = Closed()
         self.blocked = False
         self._commands.append(CloseUpstream())
 
     def _trouble(self, kind: Failure, detail: str) -> None:
-        uri = self._endpoint.uri if self._endpoint is not None else ""
+        uri = "" if isinstance(self.state, Closed) else self.state.endpoint.uri
         self._commands.append(UpstreamTrouble(kind, uri, detail))
 
 
@@ -444,6 +411,26 @@ _ENDINGS: dict[Failure, tuple[str, str]] = {
     "timeout": ("upstream_timeout", "did not answer; whether the call was done is not known"),
     "protocol": ("upstream_protocol", "broke the protocol; whether the call was done is not known"),
 }
+
+
+def _was_sent(call: RelayedCall, state: UpstreamState) -> bool:
+    """May a metastore have begun to carry the call out?"""
+    return call.sent_again or isinstance(state, Sent)
+
+
+def _choose_twin(request: Request, endpoint: Endpoint) -> Twin | None:
+    if request.header.name not in endpoint.lacks or request.spool is not None:
+        return None
+    return twin.twin_of(request.header, request.message)
+
+
+def _lacks_method(state: Asking) -> bool:
+    """Does the whole reply say that the metastore lacks the method, for the first time?"""
+    reply = state.reply
+    if state.last or not twin.is_bridged(state.call.request.header) or reply.held is None:
+        return False
+    assert reply.header is not None
+    return twin.says_unknown_method(reply.header, reply.held)
 
 
 def _is_known(header: Header) -> bool:
