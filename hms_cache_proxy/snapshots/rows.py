@@ -231,26 +231,13 @@ def tables(file: bytes) -> Iterator[TableRow]:
     """The rows of a file of tables."""
     for columns in _batches(file, TABLES):
         for row in _tuples(columns):
-            yield _table(*row[1:])
+            yield _table(row)
 
 
-def _table(
-    catalog: bytes,
-    database: bytes,
-    name: bytes,
-    table_id: int,
-    table_type: bytes,
-    body: bytes | None,
-    transactional: bool,
-    materialized_view: bool,
-    partition_keys: bytes,
-    location: bytes | None,
-    full_acid: bool,
-    constraints: bytes | None,
-    statistics: bytes | None,
-    valid: bytes | None,
-    opened: bytes | None,
-) -> TableRow:
+def _table(row: tuple[Any, ...]) -> TableRow:
+    _, catalog, database, name, table_id, table_type, *loaded = row
+    body, transactional, materialized_view, partition_keys, location, full_acid, constraints, *rest = loaded
+    statistics, valid, opened = rest
     if body is None:
         return TableRow(catalog, database, name, table_id, table_type)
     record = TableRecord(

@@ -12,6 +12,7 @@ the partitions. Owner: the worker's loop.
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
 from struct import Struct as Packer
 from typing import Final
 
@@ -111,21 +112,21 @@ def _added_up(
 ) -> Generator[None, None, Body]:
     places = [(place, name) for name, place in _places(request).items()]
     total = _total(context)
-    most = len(request.colNames)
+    asked = _AskedColumns(columns, engine, len(request.colNames))
     complete = 0
     size = max(1, SLICE // (len(columns) + ROW))
     opened = context.snapshot.again(entry)
     for begin in range(0, len(places), size):
         some = places[begin : begin + size]
         if not begin:
-            complete += _added(context, context.snapshot, entry, some, columns, engine, most, total)
+            complete += _added(context, context.snapshot, entry, some, asked, total)
             continue
         yield
         snapshot = opened()
         if snapshot is None:  # the table has changed
             raise Decline(Reason.STATISTICS)
         with snapshot:
-            complete += _added(context, snapshot, entry, some, columns, engine, most, total)
+            complete += _added(context, snapshot, entry, some, asked, total)
     return success_struct(total.result(len(request.partNames), len(places), complete))
 
 
@@ -138,19 +139,26 @@ def _total(context: Context) -> Total:
     return Total(decimals=context.snapshot.identity.exact_text, complete_fails=context.aggregates_fail)
 
 
+@dataclass(frozen=True, slots=True)
+class _AskedColumns:
+    """Which statistics are asked for; a partition is complete if it has `most` of them."""
+
+    names: frozenset[bytes]
+    engine: bytes
+    most: int
+
+
 def _added(
     context: Context,
     snapshot: CacheSnapshot,
     entry: TableEntry,
     some: list[tuple[int, bytes]],
-    columns: frozenset[bytes],
-    engine: bytes,
-    most: int,
+    asked: _AskedColumns,
     total: Total,
 ) -> int:
     """How many of these partitions are complete."""
     if not context.partitions_by_exact_name and not snapshot.has_partitions(entry, (name for _, name in some)):
         raise Decline(Reason.ARGUMENTS)
-    found, complete = snapshot.gather_statistics(entry, some, columns, engine, most)
+    found, complete = snapshot.gather_statistics(entry, some, asked.names, asked.engine, asked.most)
     total.add(found)
     return complete
