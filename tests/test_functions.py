@@ -30,7 +30,6 @@ TO_DO = frozenset(
         "embedded/schema.py:_seed",
         "methods/dispatch.py:Dispatcher.__init__",
         "methods/readers/partitions.py:_some",
-        "methods/ttl/dispatcher.py:LoadingDispatcher._read",
         "methods/ttl/filters.py:ByFilter.__init__",
         "pipeline/advise/report.py:_page",
         "server/driver.py:Hub.__init__",

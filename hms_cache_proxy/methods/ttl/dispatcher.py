@@ -11,6 +11,7 @@ Owner: one per worker, on its loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from time import monotonic_ns
 from typing import Any
@@ -52,6 +53,20 @@ OBJECTS: Mapping[str, Maker] = {
     "get_partitions_with_auth": lists.listed,
     "get_partitions_ps_with_auth": lists.listed,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadCall:
+    """A read. `complete` False: `message` is only its beginning. `patient`: it may wait for another's load."""
+
+    session: Session
+    plan: Plan
+    kind: EntryKind
+    header: Header
+    message: bytes
+    arrived_ns: int
+    complete: bool
+    patient: bool
 
 
 class LoadingDispatcher(BaseDecider):
@@ -112,7 +127,7 @@ class LoadingDispatcher(BaseDecider):
         label, calls = found.method.name, found.method.kind
         kind = KINDS.get(label)
         if kind is not None:
-            return self._read(session, found, kind, header, message, now_ns, complete=complete, patient=patient)
+            return self._read(_ReadCall(session, found, kind, header, message, now_ns, complete, patient))
         if calls is MethodKind.WRITE or calls is MethodKind.TRANSACTION:
             targets = found.named(message, header.body, DEFAULT_CATALOG, complete=complete)
             if calls is MethodKind.WRITE or targets:
@@ -140,22 +155,12 @@ class LoadingDispatcher(BaseDecider):
 
     # Reads
 
-    def _read(
-        self,
-        session: Session,
-        found: Plan,
-        kind: EntryKind,
-        header: Header,
-        message: bytes,
-        now_ns: int,
-        *,
-        complete: bool,
-        patient: bool,
-    ) -> Serve | Forward | Wait:
+    def _read(self, call: _ReadCall) -> Serve | Forward | Wait:
+        session, found, kind, header, message = call.session, call.plan, call.kind, call.header, call.message
         label = found.method.name
         if session.relay_for_good:
             return Forward(label, "miss", "session", retry=True)
-        if not complete or header.type is not MessageType.CALL:
+        if not call.complete or header.type is not MessageType.CALL:
             return Forward(label, "miss", "arguments", retry=True)
         try:
             args, _ = spec.decode(found.args, message, header.body)
@@ -168,31 +173,23 @@ class LoadingDispatcher(BaseDecider):
             return Forward(label, "miss", "ttl_off", retry=True)
         try:
             conversation = self._conversation(look, label, kind, header, args, message[header.body :])
-            return self._answer(session, conversation, header, message, now_ns, patient=patient)
+            return self._answer(call, conversation)
         except CacheError as error:
             self._shared.troubled(error)
             return Forward(label, "miss", "cache", retry=True)
 
-    def _answer(
-        self,
-        session: Session,
-        conversation: Conversation,
-        header: Header,
-        message: bytes,
-        now_ns: int,
-        *,
-        patient: bool,
-    ) -> Serve | Forward | Wait:
+    def _answer(self, call: _ReadCall, conversation: Conversation) -> Serve | Forward | Wait:
+        header = call.header
         label, kind, look = header.name.decode(), conversation.kind, conversation.look
         seen = self._cache.moved()
         body, missing = conversation.wanted()
         if body is not None:
             self._metrics.ttl_looked_up(kind.label, "refresh_due" if look.due else "hit")
             if look.due:
-                self.due.add(session.identity or b"", conversation, header, message)
+                self.due.add(call.session.identity or b"", conversation, header, call.message)
             return Serve(message_header(header.name, MessageType.REPLY, header.seqid) + body, label)
-        if not look.claim(missing, alone=patient):
-            return Wait(seen, now_ns + self._shared.request_time_ns)
+        if not look.claim(missing, alone=call.patient):
+            return Wait(seen, call.arrived_ns + self._shared.request_time_ns)
         self._metrics.ttl_looked_up(kind.label, "miss")
         pending = Loading(self._shared, conversation, label, header.seqid, monotonic_ns())
         ask = conversation.ask()
