@@ -23,6 +23,7 @@ import contextlib
 import os
 import struct
 from bisect import bisect_left
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -40,6 +41,7 @@ _NO_VALUES = struct.pack("i", 8)  # prometheus_client's files begin with how man
 
 Outcome = Literal["hit", "miss", "relay", "write", "error"]
 Failure = Literal["connect", "closed", "timeout", "protocol"]
+FENCE_STATES = ("infinite", "finite", "unknown")
 
 # 20 us (a hit) to 60 s (a listing of everything); upper bounds in seconds.
 _FINE_BOUNDS = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
@@ -146,6 +148,22 @@ TABLE: tuple[Metric, ...] = (
         "Steps of the follower by result (changed, idle, failed).",
     ),
     Metric("hms_proxy_follower_step_seconds", "histogram", (), "follower", "How long one step takes."),
+    Metric(
+        "hms_proxy_fences",
+        "gauge",
+        ("state",),
+        "follower",
+        "Fences now: of writes in flight (infinite), of writes that wait for their reload (finite), of writes whose"
+        " outcome is not known (unknown).",
+    ),
+    Metric(
+        "hms_proxy_oldest_fence_seconds",
+        "gauge",
+        (),
+        "follower",
+        "For how long the oldest fence has been seen: three times `upstream_options.request_timeout_s` and a reload at"
+        " most.",
+    ),
     Metric(
         "hms_proxy_restarts_total",
         "counter",
@@ -397,6 +415,14 @@ class FollowerMetrics:
         self._resets = _counter("hms_proxy_resets_total", registry)
         self._steps = _counter("hms_proxy_follower_steps_total", registry)
         self._internal = _counter("hms_proxy_internal_errors_total", registry)
+        self._fences = _gauge("hms_proxy_fences", registry, "mostrecent")
+        self._oldest_fence_seconds = _gauge("hms_proxy_oldest_fence_seconds", registry, "mostrecent")
+
+    def fences(self, numbers: Mapping[str, int], oldest_s: float) -> None:
+        """How many fences there are in each state."""
+        for state in FENCE_STATES:
+            self._fences.labels(state).set(numbers.get(state, 0))
+        self._oldest_fence_seconds.set(oldest_s)
 
     def objects(self, kind: str, number: int) -> None:
         """How many objects of a kind the cache has; the kinds are those of `objects` in /status."""

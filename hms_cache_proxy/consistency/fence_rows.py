@@ -35,11 +35,13 @@ from hms_cache_proxy.cache.environment import (
 from hms_cache_proxy.cache.layout import version_key
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.metrics import FENCE_STATES
 
 MAP_BYTES: Final = 1 << 30
 INFINITE: Final = (1 << 64) - 1
 
 UNBOUND, FINITE, UNKNOWN = range(3)
+STATES: Final = FENCE_STATES
 _META: Final = Struct(">QQQQ")
 _FENCE: Final = Struct(">BQQIQ")
 NUMBER: Final = Struct(">Q")
@@ -59,7 +61,8 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """`ticket` counts where the state is FINITE, `until_ns` where it is UNKNOWN, the owner where it is UNBOUND."""
+    """`ticket` counts where the state is FINITE, the owner where it is UNBOUND, `until_ns` where it is not FINITE:
+    then it ends by itself."""
 
     state: int
     ticket: int

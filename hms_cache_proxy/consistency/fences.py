@@ -6,6 +6,10 @@ A **fence** is a record of one write: its targets, its owner, and until when rea
     finite     holds a ticket; lifted once a step of the follower has done the ticket              finish, fence_now
     unknown    the write may or may not happen, at the latest at `until_ns`; then a ticket is taken   unknown, expire
 
+No fence stays for ever: an infinite one that nobody has ended in twice the longest request time becomes finite (its
+owner has forgotten it; the metastore has long done, or given up, what it was for). If its owner ends it after all,
+everything is reloaded.
+
 A **ticket** is a numbered request to refetch targets. The follower takes all tickets *before* the first statement of
 its snapshot (`pending_tickets`), and publishes the last number as `done_ticket` in the commit that holds what it
 refetched; so whatever a reply showed that arrived before `finish` is in the cache once `done_ticket >= ticket`.
@@ -63,6 +67,7 @@ from hms_cache_proxy.consistency.fence_rows import (
     INFINITE,
     LOCK_ID,
     NUMBER,
+    STATES,
     UNBOUND,
     UNKNOWN,
     Fence,
@@ -86,6 +91,7 @@ from hms_cache_proxy.errors import CacheError
 
 _FENCE_SEQ: Final = int(Slot.FENCE_SEQ)  # a plain number: indexing by an IntEnum costs four times as much
 HOLD_NS: Final = 600_000_000_000  # the longest time that a metastore may work on a request (Hive's socket time-out)
+OVERDUE: Final = 2  # times that: a request leaves and is answered within it, or its fence is nobody's
 LOCK_KEEP_NS: Final = 24 * 3600 * 1_000_000_000  # a lock without heartbeat lives 5 minutes; asked about no longer
 
 
@@ -127,8 +133,9 @@ class FenceStore:
     def begin(self, targets: Sequence[Target], owner_pid: int) -> int:
         """A write is about to leave: fence its targets until further notice. Gives the fence's id."""
         pid, start = self._own if owner_pid == self._own[0] else (owner_pid, started(owner_pid) or 0)
+        overdue_ns = time.monotonic_ns() + OVERDUE * self._hold_ns
         with self._change() as txn:
-            return self._add(txn, Fence(UNBOUND, 0, 0, pid, start, tuple(targets)))
+            return self._add(txn, Fence(UNBOUND, 0, overdue_ns, pid, start, tuple(targets)))
 
     def finish(self, fence_id: int) -> int:
         """The reply of a write begins to arrive: its fence gets a ticket. Call before any byte is passed on."""
@@ -210,7 +217,8 @@ class FenceStore:
         """End what nobody else will end; gives how many fences changed.
 
         A fence in flight whose owner is dead becomes unknown for the longest request time (`alive` may know of deaths
-        before the kernel tells); an unknown one past its time gets a ticket. Locks of long ago are forgotten.
+        before the kernel tells); an unknown one past its time, and one that its living owner has left in flight for
+        twice that time, gets a ticket. Locks of long ago are forgotten.
         """
         with self._env.begin() as txn:
             due = [key for key, fence in fences_in(txn) if self._next(fence, now_ns, alive) is not None]
@@ -273,6 +281,11 @@ class FenceStore:
             raise CacheError(f"the fences cannot be read: {error}") from error
         return lifted, tickets
 
+    def standing(self) -> dict[int, str]:
+        """The state of every fence, by its id."""
+        with self._env.begin() as txn:
+            return {NUMBER.unpack(key[1:])[0]: STATES[fence.state] for key, fence in fences_in(txn)}
+
     @property
     def page(self) -> StatePage:
         """The page whose FENCE_SEQ speaks of these records."""
@@ -306,7 +319,7 @@ class FenceStore:
 
     def _next(self, fence: Fence, now_ns: int, alive: Callable[[int], bool] | None) -> int | None:
         """The state that a fence goes to by itself; None if it stays."""
-        if fence.state == UNKNOWN and fence.until_ns <= now_ns:
+        if fence.state != FINITE and fence.until_ns <= now_ns:
             return FINITE
         if fence.state == UNBOUND:
             dead = started(fence.pid) != fence.start or (alive is not None and not alive(fence.pid))

@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,7 @@ class ProgressReport:
         self._mode = ModeReason.STARTING
         self._told: CacheWriter | None = None  # whose objects have been shown: a warm start may change nothing
         self._uncounted: CacheWriter | None = None
+        self._fences_since_s: dict[int, float] = {}
         self._facts: dict[str, Any] = {"findings": [], "unreachable": {}, "last_error": None, "last_reset": None}
 
     def mode(self, reason: ModeReason) -> None:
@@ -195,6 +197,14 @@ class ProgressReport:
                 partitions=prewarm.partitions_done,
                 seconds=round(now_s - prewarm.began_s, 1),
             )
+
+    # --- fences
+
+    def fences(self, standing: dict[int, str], now_s: float) -> None:
+        """The fences of now by id, and for how long the oldest has been seen."""
+        since = self._fences_since_s
+        self._fences_since_s = since = {fence: since.get(fence, now_s) for fence in standing}
+        self._metrics.fences(Counter(standing.values()), now_s - min(since.values(), default=now_s))
 
     # --- signs of life
 

@@ -120,7 +120,8 @@ class Runner:
         self._mode = ServingMode(
             page, paths.not_followed(config), paths.answers(config), stored=config.source != "none"
         )
-        self._fences = FenceStore(paths.fences(config), page)
+        hold_ns = int(config.upstream_options.request_timeout_s * 1e9)
+        self._fences = FenceStore(paths.fences(config), page, hold_ns=hold_ns)
         self._examiner = Examiner(config)
         self._retry = Retry(FIRST_RETRY_S, LONGEST_RETRY_S)
         self._chunks = Chunks(config.follower.prewarm_chunk)
@@ -248,6 +249,7 @@ class Runner:
         if now_s - self._expired_s >= EXPIRE_INTERVAL_S:
             self._expired_s = now_s
             self._fences.expire(time.monotonic_ns())
+            self._report.fences(self._fences.standing(), now_s)
 
     def _drop_tickets(self) -> None:
         last_ticket, _ = self._fences.pending_tickets()

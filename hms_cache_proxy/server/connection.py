@@ -202,6 +202,14 @@ class ClientConnection:
         self._draining = True
         return self._settle(now_ns)
 
+    def abandon(self) -> None:
+        """Something went wrong inside: the connection is over, and the outcome of what is on its way is unknown."""
+        self._state = Over()
+        self._exchange.abort()
+        self._inbox.close()
+        self._outbox.drop()
+        self._commands.clear()
+
     def expire(self, now_ns: int) -> list[Command]:
         """Close or give up what has been waiting for too long."""
         settings, exchange = self._settings, self._exchange

@@ -307,8 +307,11 @@ class Client(asyncio.Protocol):
         self._hub.metrics.internal_error("connection")
         log.exception("connection closed after an internal error", peer=self._peer)
         self._transport.abort()
-        self._close_upstream()
-        self._hub.clients.discard(self)
+        try:
+            self._core.abandon()
+        finally:
+            self._close_upstream()
+            self._hub.clients.discard(self)
 
     def _forget_if_over(self) -> None:
         if self._core.closed:

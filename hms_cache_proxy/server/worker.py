@@ -78,7 +78,8 @@ class _Cache:
     def __init__(self, config: Config, metrics: WorkerMetrics) -> None:
         self.page = StatePage(paths.state(config))
         self.reader = CacheReader(paths.cache(config), self.page)
-        self.fences = FenceStore(paths.fences(config), self.page)
+        hold_ns = int(config.upstream_options.request_timeout_s * 1e9)
+        self.fences = FenceStore(paths.fences(config), self.page, hold_ns=hold_ns)
         self.waker = Waker(paths.follower_socket(config))
         wake = self.waker.wake
         self.dispatcher = Dispatcher(config, self.reader, self.fences, self.page, metrics, wake)

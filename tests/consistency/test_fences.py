@@ -17,7 +17,7 @@ from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency import fence_rows
 from hms_cache_proxy.consistency.fence_rows import UNBOUND, Fence
-from hms_cache_proxy.consistency.fences import HOLD_NS, LOCK_KEEP_NS, FenceMirror, FenceStore
+from hms_cache_proxy.consistency.fences import HOLD_NS, LOCK_KEEP_NS, OVERDUE, FenceMirror, FenceStore
 from hms_cache_proxy.consistency.processes import started
 from tests.consistency.fence_hammer import FIRST_WRITER, STOP, target
 
@@ -389,6 +389,22 @@ def test_processes_hammering(tmp_path: Path) -> None:
         assert not any(mirror.active([target(number)], done) for number in range(writers))
         assert (store.read()[1], store.pending_tickets()[1]) == ({}, set()), "nothing waits"
         store.close()
+
+
+def test_a_fence_that_nobody_ends_does_not_stay(store: FenceStore, mirror: FenceMirror) -> None:
+    """Its owner lives, but has forgotten it."""
+    done = follow(store)
+    fence = store.begin([A], ME)
+    assert store.expire(time.monotonic_ns() + OVERDUE * HOLD_NS - 10**9) == 0, "a metastore may work so long on it"
+    assert store.standing() == {fence: "infinite"}
+    assert store.expire(time.monotonic_ns() + OVERDUE * HOLD_NS) == 1
+    assert store.standing() == {fence: "finite"}
+    assert mirror.active([A], done)
+    last, wanted = store.pending_tickets()
+    assert wanted == {A}
+    store.done(last)
+    assert not mirror.active([A], last)
+    assert mirror.active([B], store.finish(fence) - 1), "ended after all: nobody knows any more what it was"
 
 
 # Starts

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.cache.state import Slot
+from hms_cache_proxy.config import paths
 from hms_cache_proxy.methods.decision import Forward
 from hms_cache_proxy.wire.message import Header, MessageType, parse_header
 from tests.follower.harness import Followed
 from tests.methods.local import Asked, Local
 from tests.methods.oracle import Oracle, request
 from tests.methods.world import World, struct
+from tests.testbed import metric_files
+from tests.testbed.processes import wait_until
 
 pytestmark = pytest.mark.real
 
@@ -47,6 +50,15 @@ def altered(world: World, name: bytes, value: bytes) -> dict[str, Any]:
         found = hms.do("get_table_req", req=world.request("GetTableRequest", dbName=None, tblName=name)).table
     found.parameters[b"k"] = value
     return {"dbname": world.database, "tbl_name": name, "new_tbl": found}
+
+
+def fences(local: Local, state: str) -> float:
+    """How many the follower tells of."""
+    return metric_files.value(paths.metrics(local.followed.config), "hms_proxy_fences", state=state)
+
+
+def oldest_fence_s(local: Local) -> float:
+    return metric_files.value(paths.metrics(local.followed.config), "hms_proxy_oldest_fence_seconds")
 
 
 def until(question: Callable[[], Asked], wanted: Callable[[Asked], bool]) -> Asked:
@@ -86,10 +98,13 @@ def test_a_fenced_table_is_asked_for_and_others_are_not(local: Local, world42: W
     write.pending.sending()
     assert get_table(local.another(), world42, table).reason == "fence"
     assert get_table(local.another(), world42, b"plain").by in ("hit", "hot")
+    assert wait_until(lambda: fences(local, "infinite") == 1 and oldest_fence_s(local) > 0)
     write.pending.failed(sent=True)
     assert get_table(local.another(), world42, table).reason == "fence", "it may still happen"
+    assert wait_until(lambda: (fences(local, "infinite"), fences(local, "unknown")) == (0, 1))
     local.followed.fences.expire(time.monotonic_ns() + 10**15)
     until(lambda: get_table(local.another(), world42, table), lambda asked: asked.by == "hot")
+    assert wait_until(lambda: fences(local, "unknown") == oldest_fence_s(local) == 0)
 
 
 def test_a_write_that_never_left_fences_nothing(local: Local, world42: World, table: bytes) -> None:

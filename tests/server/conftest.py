@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry, multiprocess
 
 from hms_cache_proxy.config import load, to_json
 from tests.server.scripted import ScriptedMetastore
-from tests.testbed import ledger, objects
+from tests.testbed import ledger, metric_files, objects
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 from tests.testbed.processes import Process, free_port, wait_until
@@ -59,14 +58,7 @@ class Worker:
 
     def metric(self, name: str, **labels: str) -> float:
         """The value of a metric now, summed over the labels that are not given."""
-        registry = CollectorRegistry()
-        multiprocess.MultiProcessCollector(registry, str(self.directory / "metrics"))  # type: ignore[no-untyped-call]
-        total = 0.0
-        for family in registry.collect():
-            for sample in family.samples:
-                if sample.name == name and labels.items() <= sample.labels.items():
-                    total += sample.value
-        return total
+        return metric_files.value(self.directory / "metrics", name, **labels)
 
     def counted(self, number: float, name: str, **labels: str) -> bool:
         """Does the metric reach this value at the next flush?"""

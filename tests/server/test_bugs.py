@@ -1,0 +1,82 @@
+"""A bug that ends a client's connection leaves nothing of its call behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hms_cache_proxy.methods.effects import Write
+from hms_cache_proxy.server.connection import REPLY_LIMITS, ConnectionSettings
+from hms_cache_proxy.server.driver import Client, Hub
+from hms_cache_proxy.upstream.endpoints import Endpoints
+from tests.methods.warm import Bench, opened
+from tests.server.scripted import ScriptedMetastore
+from tests.testbed.raw import encode_call
+
+WRITE = encode_call("drop_table", "sales", "orders", True, seqid=3)
+UNKNOWN_METHOD = WRITE.replace(b"drop_table", b"drop_tbale")
+
+
+def hub_of(bench: Bench, scripted: ScriptedMetastore) -> Hub:
+    return Hub(
+        decider=bench.dispatcher,
+        endpoints=Endpoints([scripted.address]),
+        settings=ConnectionSettings(REPLY_LIMITS, idle_timeout_ns=0, request_timeout_ns=10**10),
+        metrics=bench.metrics,
+        max_connections=10,
+        connect_timeout_s=5.0,
+    )
+
+
+async def last_words(hub: Hub, message: bytes) -> bytes:
+    """All that a client of its own gets for this message, until its connection ends."""
+    server = await asyncio.get_running_loop().create_server(lambda: Client(hub), "127.0.0.1", 0)
+    async with server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(message)
+        try:
+            return await asyncio.wait_for(reader.read(), 30)
+        except ConnectionResetError:
+            return b""
+        finally:
+            writer.close()
+
+
+@pytest.mark.parametrize("message", [WRITE, UNKNOWN_METHOD], ids=["one table", "everything"])
+@pytest.mark.parametrize("hook", ["reply_began", "reply_done"])
+def test_a_bug_on_the_way_back_leaves_a_write_of_unknown_outcome(
+    scripted: ScriptedMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hook: str, message: bytes
+) -> None:
+    def bug(*_: object) -> None:
+        raise ZeroDivisionError("a planted bug")
+
+    with opened(tmp_path) as bench:
+        monkeypatch.setattr(Write, hook, bug)
+        assert asyncio.run(last_words(hub_of(bench, scripted), message)) == b""
+        assert scripted.calls, "it has left"
+        assert list(bench.fences.standing().values()) == ["unknown"]
+        assert bench.fences.read()[1], "fenced until it is known what became of it"
+        bench.fences.expire(1 << 62)
+        bench.step()
+        assert bench.fences.read()[1] == {}, "and then no more"
+
+
+def test_a_bug_before_a_write_leaves_no_fence(
+    scripted: ScriptedMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original: Callable[..., None] = Write.sending
+    fenced: list[int] = []
+
+    def bug(self: Write) -> None:
+        original(self)
+        fenced.extend(self.shared.fences.standing())
+        raise ZeroDivisionError("a planted bug")
+
+    with opened(tmp_path) as bench:
+        monkeypatch.setattr(Write, "sending", bug)
+        assert asyncio.run(last_words(hub_of(bench, scripted), WRITE)) == b""
+        assert fenced and not scripted.calls
+        assert bench.fences.standing() == {}
