@@ -45,7 +45,7 @@ class Slot(IntEnum):
     FLOOR_EVENT = 8  # workers, through FenceStore.raise_floor: the largest event id that was handed to a client
     UPSTREAM_EVENT = 9  # the last event id seen at the upstream
     SERVE_MODE = 10  # MODE_RELAY_ONLY or MODE_SERVE
-    MODE_REASON = 11  # why SERVE_MODE is what it is
+    UNFENCED = 11  # workers, through Suspension.owe: odd while nothing may be answered from a cache; it only grows
     PREWARM_TABLES_DONE = 12
     PREWARM_TABLES_TOTAL = 13
     PREWARM_PARTITIONS_DONE = 14
@@ -58,11 +58,15 @@ class Slot(IntEnum):
     DATABASES = 21  # objects in the cache
     TABLES = 22
     PARTITIONS = 23
+    MODE_REASON = 28  # why SERVE_MODE is what it is
     TRANSACTIONAL_TABLES = 26  # of TABLES, with write ids
     TABLES_BEING_WRITTEN = 27  # of those: an open transaction has changed them
     DIFFERS = 25  # upstream.differs.Differs: where the metastore's settings make answers differ from what is stored
     EXPECTED_EVENT = 24  # workers raise it: the log must have reached this id, as a write that logs has succeeded
 
+
+MAX_WORKERS: Final = 256
+FIRST_OWED: Final = 256  # from here one word for each worker: what it owes (consistency/suspension.py)
 
 _MAGIC: Final = int.from_bytes(b"hmsstat1", "little")
 

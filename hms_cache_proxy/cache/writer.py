@@ -89,8 +89,14 @@ class CacheWriter:
         if environment is None:
             files.move_aside(path)
             environment = files.open_for_writing(path, size)
-        _initialise(environment, wanted, page)
-        return cls(environment, page, max_bytes=max_bytes, rebuilt=reason)
+        try:
+            _initialise(environment, wanted, page)
+            return cls(environment, page, max_bytes=max_bytes, rebuilt=reason)
+        except BaseException as error:
+            environment.detach(writer=True)  # else nobody in this process could open it again
+            if isinstance(error, lmdb.Error):
+                raise CacheError(f"the cache cannot be written: {error}") from error
+            raise
 
     def commit(self, changes: Changes) -> int:
         """Apply one step; gives its sequence number. Raises CacheFull or CacheError, and then nothing has changed."""

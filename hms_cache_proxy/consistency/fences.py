@@ -110,12 +110,13 @@ class FenceStore:
                 initialise(txn)
 
     @classmethod
-    def recover(cls, path: Path, page: StatePage, *, hold_ns: int = HOLD_NS) -> FenceStore:
-        """Open them as the first process of a start, when no other is alive: see "A predecessor that crashed"."""
+    def recover(cls, path: Path, page: StatePage, *, hold_ns: int = HOLD_NS, unfenced: bool = False) -> FenceStore:
+        """Open them as the first process of a start, when no other is alive: see "A predecessor that crashed".
+        `unfenced`: it owed some of its fences."""
         known = path.exists()
         if known and not trusted(path):
             shutil.rmtree(path)
-        lost = known and not path.exists()
+        lost = unfenced or (known and not path.exists())
         store = cls(path, page, hold_ns=hold_ns)
         until_ns = time.monotonic_ns() + hold_ns
         with store._change() as txn:

@@ -37,6 +37,7 @@ class Reason(StrEnum):
     BOUNDED = "bounded"  # ... for longer than max_staleness_ms
     STRICT = "strict"  # the mode asks for a confirmation after the read arrived
     FENCE = "fence"  # a write is in flight, or its reload is not done
+    UNFENCED = "unfenced"  # a write through this proxy could not be fenced: the disk is full
     FLOOR = "floor"  # this connection was shown something newer
     EVENTS_FLOOR = "events_floor"  # a client was given the id of an event that the cache has not reached
     UNSETTLED = "unsettled"  # it changed while the follower read it; the next step reads it again
@@ -125,6 +126,8 @@ class Gate:
             return Reason.STARTING
         if self.eventual:
             return None
+        if words[Slot.UNFENCED] & 1:
+            return Reason.UNFENCED
         if self.rules.mode == "strict" and began_ns <= now_ns:
             return Reason.STRICT
         age_ns = now_ns - began_ns

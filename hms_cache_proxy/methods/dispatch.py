@@ -27,7 +27,9 @@ from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.fences import FenceMirror, FenceStore
 from hms_cache_proxy.consistency.gate import Authorization, Gate, Reason, Rules
+from hms_cache_proxy.consistency.guards import Guards
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
+from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire import spec
@@ -101,8 +103,10 @@ class Dispatcher:
         metrics: WorkerMetrics,
         wake: Callable[[], None],
         default_catalog: bytes = DEFAULT_CATALOG,
+        suspension: Suspension | None = None,
     ) -> None:
-        """`wake` tells the follower to look now; it must not block."""
+        """`wake` tells the follower to look now; it must not block. `suspension`: this worker's; None: it is the only
+        one."""
         self._reader = reader
         self._page = page
         self._metrics = metrics
@@ -120,14 +124,11 @@ class Dispatcher:
         self.hot = self._hot.answer
         self._looked_s: dict[tuple[bytes, ...], float] = {}
         self._slow_since_ns = -1  # BEGAN_NS at which a read waited in vain: no patience until it moves
-        self._shared = effects.EffectsContext(
-            page,
-            fences,
-            self._replies,
-            wake,
-            int(config.upstream_options.request_timeout_s * 10**9),
-            config.cache_absent,
-        )
+        request_time_ns = int(config.upstream_options.request_timeout_s * 10**9)
+        barrier = effects.FenceBarrier(fences, request_time_ns)
+        self._guards = Guards(barrier, suspension or Suspension(page), "fences")
+        self.settle = self._guards.settle
+        self._shared = effects.EffectsContext(page, fences, self._guards, self._replies, wake, config.cache_absent)
 
     def authorize(self, authorization: Authorization) -> None:
         """What the settings and the checks of the upstream allow from now on."""

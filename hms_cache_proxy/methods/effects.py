@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hms_cache_proxy.cache import targets as target
@@ -20,7 +21,8 @@ from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.floors import Floors
-from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.consistency.guards import Ending, Guard, Guards
+from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 
@@ -37,22 +39,51 @@ class EffectsContext:
 
     page: StatePage
     fences: FenceStore
+    guards: Guards
     replies: ReplyCache
     wake: Callable[[], None]
     """Tells the follower to look now."""
 
-    request_time_ns: int
-    """The longest time that a metastore may work on a request."""
-
     answers_absent: bool = True
     """Whether a refusal that says that something does not exist may be kept."""
 
+    def owed(self, targets: tuple[bytes, ...] = (target.ALL,)) -> None:
+        """Whatever any metastore said of these up to now must be in the cache before the next hit of anybody."""
+        try:
+            self.fences.fence_now(targets)
+        except CacheError:
+            self.guards.missed(targets)
+        self.wake()
+
+    def reload(self, targets: tuple[bytes, ...]) -> None:
+        """The cache has to read these again."""
+        try:
+            self.fences.ticket(targets)
+        except CacheError:
+            self.guards.missed(targets)
+        self.wake()
+
+
+@dataclass(frozen=True, slots=True)
+class FenceBarrier:
+    """Fences, as guards know them."""
+
+    fences: FenceStore
+    request_time_ns: int
+    """The longest time that a metastore may work on a request."""
+
     pid: int = field(default_factory=os.getpid)
 
-    def owed(self) -> None:
-        """Whatever any metastore said up to now must be in the cache before the next hit of anybody."""
-        self.fences.fence_now((target.ALL,))
-        self.wake()
+    def begin(self, targets: Sequence[bytes]) -> int:
+        return self.fences.begin(targets, self.pid)
+
+    def end(self, mark: int, targets: Sequence[bytes], ending: Ending) -> None:
+        if ending is Ending.FINISHED:
+            self.fences.finish(mark)
+        elif ending is Ending.UNKNOWN:
+            self.fences.unknown(mark, time.monotonic_ns() + self.request_time_ns)
+        else:
+            self.fences.cancel(mark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +102,7 @@ class Read(Pending):
 
     def reply_began(self, session: Session, now_ns: int) -> None:
         if self.ticket:
-            self.shared.fences.ticket(self.ticket)
-            self.shared.wake()
+            self.shared.reload(self.ticket)
             now_ns = time.monotonic_ns()  # a step that began after this has taken the ticket
         if session.floors is None:
             session.floors = Floors()
@@ -99,36 +129,34 @@ class Write(Pending):
     logs: bool = False
     """It logs an event if it succeeds: the log must then move on."""
 
-    fence: int | None = None
+    guard: Guard | None = None
     upstream_event: int = 0
 
     def sending(self) -> None:
-        if self.fence is None:
-            self.fence = self.shared.fences.begin(self.targets, self.shared.pid)
+        if self.guard is None:
+            self.guard = self.shared.guards.begin(self.targets)
             self.upstream_event = self.shared.page[Slot.UPSTREAM_EVENT]
 
     def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
-        assert self.fence is not None, "a reply before its request left"
         outcome = said(reply)
         if outcome is Said.UNKNOWN_METHOD:
-            self.shared.fences.cancel(self.fence)
+            self._end(Ending.CANCELLED)
         else:
             if self.logs and outcome is Said.SUCCESS:
                 expected = self.upstream_event + 1
                 if self.shared.page[Slot.EXPECTED_EVENT] < expected:
                     self.shared.page[Slot.EXPECTED_EVENT] = expected
-            self.shared.fences.finish(self.fence)
+            self._end(Ending.FINISHED)
             self.shared.wake()
-        self.fence = None
 
     def failed(self, sent: bool) -> None:
-        if self.fence is None:
-            return
-        if sent:
-            self.shared.fences.unknown(self.fence, time.monotonic_ns() + self.shared.request_time_ns)
-        else:
-            self.shared.fences.cancel(self.fence)
-        self.fence = None
+        if self.guard is not None:
+            self._end(Ending.UNKNOWN if sent else Ending.CANCELLED)
+
+    def _end(self, ending: Ending) -> None:
+        assert self.guard is not None, "a reply before its request left"
+        guard, self.guard = self.guard, None
+        self.shared.guards.end(guard, ending)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +169,10 @@ class Lock(Pending):
     def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
         lock_id, state = lock_of("lock", reply)
         if state != LOCK_WAITING:
-            self.shared.fences.fence_now(self.targets)
-            self.shared.wake()
+            self.shared.owed(self.targets)
         elif lock_id is not None:
-            self.shared.fences.remember_lock(lock_id, self.targets)
+            with suppress(CacheError):  # one that is not known locks anything
+                self.shared.fences.remember_lock(lock_id, self.targets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +186,7 @@ class CheckLock(Pending):
         if lock_of("check_lock", reply)[1] == LOCK_WAITING:
             return
         known = None if self.lock_id is None else self.shared.fences.lock_targets(self.lock_id)
-        self.shared.fences.fence_now((target.ALL,) if known is None else known)
-        self.shared.wake()
+        self.shared.owed((target.ALL,) if known is None else known)
 
 
 def lock_id_of(args: type[spec.Struct], message: bytes, offset: int) -> int | None:
@@ -180,7 +207,8 @@ class Unlock(Pending):
 
     def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
         if self.lock_id is not None and self.shared.fences.lock_targets(self.lock_id) is not None:
-            self.shared.fences.forget_lock(self.lock_id)
+            with suppress(CacheError):  # then it is forgotten in a day
+                self.shared.fences.forget_lock(self.lock_id)
 
 
 @dataclass(frozen=True, slots=True)

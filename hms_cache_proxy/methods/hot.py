@@ -4,9 +4,10 @@ Job: give a kept reply again while everything that allowed it is as it was. Must
 means. It never gives what the long way (dispatch.py) would not give at that moment.
 
 How it is quick: all that can change the gate's answer or a reply's validity, except time, is published on the state
-page (commits, tickets done, fences, floors of event ids, serve or relay), or is a newer snapshot that this worker has
-opened itself (`reader.seen_seq`). So the page's words are copied in one go and compared with those for which the gate
-was found open (`_state`). If they are equal, only the age of the confirmation and the connection's floors are left.
+page (commits, tickets done, fences and writes that have none, floors of event ids, serve or relay), or is a newer
+snapshot that this worker has opened itself (`reader.seen_seq`). So the page's words are copied in one go and compared
+with those for which the gate was found open (`_state`). If they are equal, only the age of the confirmation and the
+connection's floors are left.
 
 - A reply passes as it is while `approved` is the present stamp: then it has been looked at in this very state.
 - After a step of the follower that committed nothing the words differ, but a reply whose `valid` is the present
@@ -40,7 +41,7 @@ from hms_cache_proxy.metrics import BOUNDS
 
 from .decision import Session
 
-_FIRST, _LAST = Slot.CACHE_SEQ, Slot.SERVE_MODE  # neighbours: everything in between is copied too
+_FIRST, _LAST = Slot.CACHE_SEQ, Slot.UNFENCED  # neighbours: everything in between is copied too
 _WINDOW: Final = slice(int(_FIRST) * 8, int(_LAST) * 8 + 8)
 _WORDS: Final = Struct(f"={_LAST - _FIRST + 1}Q")
 _PASSING: Final = (Slot.BEGAN_NS - _FIRST, Slot.UPSTREAM_EVENT - _FIRST)  # change with steps that change nothing else

@@ -34,6 +34,7 @@ from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Address, Config, paths
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
+from hms_cache_proxy.consistency.suspension import left_on
 from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.processes import addresses, ports
 from hms_cache_proxy.processes.children import Child
@@ -93,8 +94,9 @@ class Supervisor:
         self._lock_fd = lock_fd
         self._http, self._admin = http, admin
         self._metrics = SupervisorMetrics(paths.metrics(config), __version__)
+        unfenced = left_on(paths.state(config))
         self._page = StatePage(paths.state(config), create=True)
-        self._fences = self._recover_fences() if config.source != "none" else None
+        self._fences = self._recover_fences(unfenced) if config.source != "none" else None
         self._ttl = self._new_ttl_cache() if config.ttl.enabled else None
         self._recording = recordings.begin(config) if config.record else None
         self._workers = [self._child("worker", index) for index in range(config.workers)]
@@ -116,10 +118,11 @@ class Supervisor:
         self._hurry = asyncio.Event()
         self._broken: BaseException | None = None
 
-    def _recover_fences(self) -> FenceStore:
-        """Before any child runs: what a predecessor that was killed left in flight stays fenced."""
+    def _recover_fences(self, unfenced: bool) -> FenceStore:
+        """Before any child runs: what a predecessor that was killed left in flight stays fenced; if some of it was
+        `unfenced`, everything."""
         hold_ns = int(self._config.upstream_options.request_timeout_s * 1e9)
-        return FenceStore.recover(paths.fences(self._config), self._page, hold_ns=hold_ns)
+        return FenceStore.recover(paths.fences(self._config), self._page, hold_ns=hold_ns, unfenced=unfenced)
 
     def _new_ttl_cache(self) -> TtlCache:
         """What an earlier run has loaded is of a time that nobody knows."""

@@ -18,7 +18,7 @@ Owner: one ClientConnection.
 
 from __future__ import annotations
 
-from hms_cache_proxy.errors import CacheError, WireError
+from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.methods.decision import Forward, Session
 from hms_cache_proxy.metrics import Failure, Outcome
 from hms_cache_proxy.server import twin
@@ -226,10 +226,7 @@ class Exchange:
 
     def _ask(self, call: RelayedCall, endpoint: Endpoint, *, last: bool = False) -> Ending | None:
         request, forward, question = call.request, call.forward, call.question
-        try:
-            forward.pending.sending()
-        except CacheError as error:
-            return self._fail(call, "cache", f"the call cannot be kept apart from the cache: {error}")
+        forward.pending.sending()
         if question is not None:
             reply = Reply(question.header, self._limits, question.hold_bytes)
             self.state = Questioning(call, endpoint, reply)

@@ -25,6 +25,7 @@ from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
+from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.methods.decision import Decider
 from hms_cache_proxy.methods.dispatch import Dispatcher
 from hms_cache_proxy.methods.relay import RelayDispatcher
@@ -50,6 +51,7 @@ LARGE_BLOCK_BYTES = 4 << 20
 FREE_HEAP_BYTES = 8 << 20  # what the heap keeps of what was freed at its end
 NO_STORE = "no_store"  # why everything is relayed where nothing can be followed
 TEND_INTERVAL_S = HOLD_NS / 4e9
+SETTLE_INTERVAL_S = 0.5
 SWEEP_INTERVAL_S = 1.0  # time-outs are this exact
 
 log = structlog.get_logger()
@@ -60,8 +62,9 @@ def run(config: Config, index: int) -> None:
     _allow_descriptors(config.limits.max_connections)
     _return_large_blocks()
     metrics = WorkerMetrics()
-    cache = _Cache(config, metrics) if config.source != "none" else None
-    ttl = _Ttl(config, metrics) if config.ttl.enabled else None
+    suspension = Suspension(StatePage(paths.state(config)), index) if _caches(config) else None
+    cache = _Cache(config, metrics, suspension) if suspension is not None and config.source != "none" else None
+    ttl = _Ttl(config, metrics, suspension) if suspension is not None and config.ttl.enabled else None
     writer = recording.Writer(config.record, config.record_max_bytes, metrics) if config.record else None
     try:
         uvloop.run(_serve(config, index, cache, ttl, writer, metrics, _access_log(config, index, metrics)))
@@ -75,14 +78,14 @@ def run(config: Config, index: int) -> None:
 class _Cache:
     """What a worker that has a cache opens."""
 
-    def __init__(self, config: Config, metrics: WorkerMetrics) -> None:
+    def __init__(self, config: Config, metrics: WorkerMetrics, suspension: Suspension) -> None:
         self.page = StatePage(paths.state(config))
         self.reader = CacheReader(paths.cache(config), self.page)
         hold_ns = int(config.upstream_options.request_timeout_s * 1e9)
         self.fences = FenceStore(paths.fences(config), self.page, hold_ns=hold_ns)
         self.waker = Waker(paths.follower_socket(config))
         wake = self.waker.wake
-        self.dispatcher = Dispatcher(config, self.reader, self.fences, self.page, metrics, wake)
+        self.dispatcher = Dispatcher(config, self.reader, self.fences, self.page, metrics, wake, suspension=suspension)
         if config.authorization in ("per_user", "relay"):  # auto: the follower asks, and stops serving if it must
             self.dispatcher.authorize(config.authorization)
 
@@ -102,7 +105,7 @@ class _Cache:
 class _Ttl:
     """What a worker of TTL mode opens."""
 
-    def __init__(self, config: Config, metrics: WorkerMetrics) -> None:
+    def __init__(self, config: Config, metrics: WorkerMetrics, suspension: Suspension) -> None:
         self.cache = TtlCache(paths.ttl(config), bounds_of(config.ttl), started)
         options = config.upstream_options
         self.refresher = Refresher(
@@ -111,7 +114,7 @@ class _Ttl:
             connect_timeout_s=options.connect_timeout_s,
             request_timeout_s=options.request_timeout_s,
         )
-        self.dispatcher = LoadingDispatcher(config, self.cache, metrics, self.refresher.wake)
+        self.dispatcher = LoadingDispatcher(config, self.cache, metrics, self.refresher.wake, suspension)
 
     async def tend(self, by_time: Callable[[], bool]) -> None:
         """Load what is due, and keep what the workers share up to date, for ever. `by_time`: is it TTL mode's time?"""
@@ -127,6 +130,10 @@ class _Ttl:
 
     def close(self) -> None:
         self.cache.close()
+
+
+def _caches(config: Config) -> bool:
+    return config.source != "none" or config.ttl.enabled
 
 
 def _allow_descriptors(connections: int) -> None:
@@ -217,7 +224,9 @@ async def _serve(
         hub.spawn(_flush_log(access_log), "flush access log")
     if cache is not None:
         hub.spawn(cache.tend(), "tend streams")
+        hub.spawn(_settle(cache.dispatcher.settle), "settle fences")
     if ttl is not None:
+        hub.spawn(_settle(ttl.dispatcher.settle), "settle holds")
         hub.spawn(ttl.tend(decider.by_time if isinstance(decider, Switch) else lambda: True), "tend TTL cache")
     if writer is not None:
         hub.spawn(_write_out(writer), "write the recording")
@@ -233,6 +242,13 @@ async def _serve(
 def _sweep_interval_s(config: Config) -> float:
     times = [config.upstream_options.request_timeout_s, config.limits.idle_timeout_s or SWEEP_INTERVAL_S * 4]
     return max(0.02, min(SWEEP_INTERVAL_S, *(time / 4 for time in times)))
+
+
+async def _settle(settle: Callable[[], None]) -> None:
+    """What could not be recorded is, once there is room."""
+    while True:
+        settle()
+        await asyncio.sleep(SETTLE_INTERVAL_S)
 
 
 async def _write_out(writer: recording.Writer) -> None:

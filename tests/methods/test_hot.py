@@ -14,6 +14,7 @@ from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.cache.replies import HitLabel
 from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, Slot
 from hms_cache_proxy.consistency.floors import Floors
+from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.methods.decision import Serve, Session
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import TABLE
@@ -76,6 +77,16 @@ def test_a_fence_stops_it_until_the_follower_has_done_its_ticket(warm: Bench) ->
     assert warm.hot() is None
     warm.step()
     assert warm.hot() == expected
+
+
+def test_a_write_that_cannot_be_fenced_stops_it_until_it_is(warm: Bench) -> None:
+    expected = warm.hot()
+    suspension = Suspension(warm.page, 1)
+    suspension.owe("fences", 1)
+    assert warm.hot() is None
+    suspension.owe("fences", 0)
+    assert warm.hot() == expected
+    suspension.close()
 
 
 def test_a_fence_on_something_else_does_not(warm: Bench) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 
-from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.methods.decision import BaseDecider, Forward, Pending, Serve, Session, Wait, Work
 from hms_cache_proxy.metrics import Outcome
 from hms_cache_proxy.server.commands import (
@@ -41,7 +40,6 @@ class Recorder(BaseDecider, Pending):
         self.patience: list[bool] = []
         self.hooks: list[tuple[object, ...]] = []
         self.seen: list[bytes] = []
-        self.broken = False
 
     def decide(
         self,
@@ -59,8 +57,6 @@ class Recorder(BaseDecider, Pending):
         return replace(decision, pending=self) if isinstance(decision, Forward) else decision
 
     def sending(self) -> None:
-        if self.broken:
-            raise CacheError("disk full")
         self.hooks.append(("sending",))
 
     def reply_began(self, session: Session, now_ns: int) -> None:

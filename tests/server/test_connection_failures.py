@@ -131,17 +131,6 @@ def test_a_session_call_of_unknown_outcome_closes_the_client() -> None:
     assert isinstance(close, Close) and close.why is Why.SESSION
 
 
-def test_a_write_that_cannot_be_fenced_does_not_leave() -> None:
-    book = Playbook()
-    book.relaying()
-    book.upstream(REPLY)
-    book.decider.broken = True
-    commands = book.received(READ)
-    assert b"cannot be kept apart from the cache: disk full" in exception_in(commands)
-    assert SendUpstream not in kinds(commands)
-    assert book.decider.hooks[-1] == ("failed", False)
-
-
 def test_time_out_of_the_metastore() -> None:
     book = Playbook()
     book.relaying()

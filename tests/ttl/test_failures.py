@@ -10,10 +10,11 @@ from time import monotonic_ns
 
 import pytest
 
+from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.ttl import EntryKind, TtlCache, bounds_of
 from hms_cache_proxy.config import load
 from hms_cache_proxy.consistency.processes import started
-from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.methods.decision import NOTHING, Ask, Forward, Serve, Session
 from hms_cache_proxy.methods.ttl.dispatcher import LoadingDispatcher
 from hms_cache_proxy.methods.ttl.looking import Reload
@@ -46,6 +47,7 @@ class Bench:
     cache: TtlCache
     metrics: WorkerMetrics
     dispatcher: LoadingDispatcher
+    suspension: Suspension
     session: Session = field(default_factory=Session)
 
     def decide(self) -> object:
@@ -57,6 +59,10 @@ class Bench:
         env = self.cache._env
         env.set_mapsize((env.info()["last_pgno"] + 1) * PAGE_BYTES)
 
+    def make_room(self) -> None:
+        """There is room again."""
+        self.cache._env.set_mapsize(1 << 30)
+
     @property
     def errors(self) -> float:
         return self.metrics.registry.get_sample_value("hms_proxy_internal_errors_total", {"where": "ttl"}) or 0
@@ -67,7 +73,8 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     config = load(cli={"store": "none", "ttl.enabled": True, "ttl.ttl": "1h"})
     cache = TtlCache.create(tmp_path / "ttl", bounds_of(config.ttl), started)
     metrics = WorkerMetrics()
-    yield Bench(cache, metrics, LoadingDispatcher(config, cache, metrics, lambda: None))
+    suspension = Suspension(StatePage(tmp_path / "state", create=True))
+    yield Bench(cache, metrics, LoadingDispatcher(config, cache, metrics, lambda: None, suspension), suspension)
     cache.close()
 
 
@@ -93,16 +100,52 @@ def test_what_was_used_is_told_in_pieces_and_may_fail(bench: Bench) -> None:
     assert bench.errors == 1
 
 
-def test_a_write_without_its_hold_does_not_leave(bench: Bench) -> None:
-    header, message = _call("drop_table", dbname=b"d", name=b"t", deleteData=True)
-    forward = bench.dispatcher.decide(bench.session, header, message, monotonic_ns())
+def drops(bench: Bench) -> Iterator[Forward]:
+    """Writes without end."""
+    while True:
+        header, message = _call("drop_table", dbname=b"d", name=b"t", deleteData=True)
+        forward = bench.dispatcher.decide(bench.session, header, message, monotonic_ns())
+        assert isinstance(forward, Forward)
+        yield forward
+
+
+def learned(bench: Bench) -> None:
+    forward = bench.decide()
     assert isinstance(forward, Forward)
-    bench.fill_the_disk()
-    with pytest.raises(CacheError):
-        for _ in range(1000):
+    forward.pending.reply_done(bench.session, _reply([b"t"]), monotonic_ns())
+    assert isinstance(bench.decide(), Serve)
+
+
+@pytest.mark.parametrize("moment", ["before it leaves", "when its reply is here"])
+def test_a_write_whose_hold_cannot_be_written_stops_all_hits(bench: Bench, moment: str) -> None:
+    learned(bench)
+    writes = drops(bench)
+    if moment == "before it leaves":
+        bench.fill_the_disk()
+        under_way = []
+        while not bench.suspension.active:
+            under_way.append(next(writes))
+            under_way[-1].pending.sending()
+    else:
+        under_way = [next(writes) for _ in range(100)]
+        for forward in under_way:
             forward.pending.sending()
-            forward = bench.dispatcher.decide(bench.session, header, message, monotonic_ns())
-            assert isinstance(forward, Forward)
+        bench.fill_the_disk()
+        for forward in under_way:
+            forward.pending.reply_began(bench.session, monotonic_ns())
+    assert bench.suspension.active
+    relayed = bench.decide()
+    assert isinstance(relayed, Forward) and (relayed.outcome, relayed.reason) == ("miss", "unfenced")
+    for forward in under_way:
+        forward.pending.reply_began(bench.session, monotonic_ns())
+    bench.dispatcher.settle()
+    assert bench.suspension.active, "there is still no room"
+    bench.make_room()
+    bench.dispatcher.settle()
+    assert not bench.suspension.active
+    again = bench.decide()
+    assert isinstance(again, Forward) and again.ask is None, "what was kept before the write is not shown"
+    learned(bench)
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -19,7 +19,10 @@ from typing import Any
 from hms_cache_proxy.cache.targets import ALL, UNKNOWN, Target, partition_lists
 from hms_cache_proxy.cache.ttl import EntryKind, TtlCache
 from hms_cache_proxy.config import Config
+from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.consistency.guards import Guards
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
+from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire import spec
@@ -32,7 +35,7 @@ from ..table import OTHER_LABEL, MethodKind
 from . import filters, lists, partitions, statistics, tables
 from .kinds import KINDS, read_targets, write_targets
 from .looking import Conversation, Maker, RequestView, TtlContext
-from .pending import CheckingLock, Loading, Locking, WaitedFor, Writing
+from .pending import CheckingLock, HoldBarrier, Loading, Locking, WaitedFor, Writing
 from .refreshing import Due
 from .whole import Whole
 
@@ -72,7 +75,14 @@ class _ReadCall:
 class LoadingDispatcher(BaseDecider):
     """Decides what each request means. Entries have ages, which only the long way looks at: nothing is hot."""
 
-    def __init__(self, config: Config, cache: TtlCache, metrics: WorkerMetrics, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        cache: TtlCache,
+        metrics: WorkerMetrics,
+        wake: Callable[[], None],
+        suspension: Suspension,
+    ) -> None:
         """`wake` tells whoever carries reloads out that there are some in `due`; it must not block."""
         self.due = Due(wake)
         self._cache = cache
@@ -80,7 +90,10 @@ class LoadingDispatcher(BaseDecider):
         self._max_bytes = config.replies.max_entry_bytes
         self._per_user = config.ttl.impersonation == "on"
         request_time_ns = int(config.upstream_options.request_timeout_s * 1e9)
-        self._shared = TtlContext(cache, config.ttl, metrics, request_time_ns)
+        self._suspension = suspension
+        guards = Guards(HoldBarrier(cache, request_time_ns), suspension, "ttl")
+        self.settle = guards.settle
+        self._shared = TtlContext(cache, config.ttl, metrics, request_time_ns, guards)
         self._waited_for = WaitedFor()
 
     def moved(self) -> int:
@@ -160,6 +173,8 @@ class LoadingDispatcher(BaseDecider):
         label = found.method.name
         if session.relay_for_good:
             return Forward(label, "miss", "session", retry=True)
+        if self._suspension.active:
+            return Forward(label, "miss", Reason.UNFENCED.value, retry=True)
         if not call.complete or header.type is not MessageType.CALL:
             return Forward(label, "miss", "arguments", retry=True)
         try:

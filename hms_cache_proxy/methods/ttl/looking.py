@@ -16,6 +16,7 @@ import structlog
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.cache.ttl import EntryKind, Found, Item, Load, TtlCache, key_of, target_key
 from hms_cache_proxy.config.ttl import Policy, TtlSection
+from hms_cache_proxy.consistency.guards import Guards
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire import spec
@@ -47,6 +48,7 @@ class TtlContext:
     section: TtlSection
     metrics: WorkerMetrics
     request_time_ns: int
+    guards: Guards
     touched: set[bytes] = field(default_factory=set)
     keys_of_tables: dict[tuple[bytes, ...], KnownKeys] = field(default_factory=dict)
     """By (catalog, database, table), as replies have shown them."""
@@ -54,6 +56,13 @@ class TtlContext:
     def ends_ns(self) -> int:
         """Until when a call that begins now may take."""
         return monotonic_ns() + self.request_time_ns
+
+    def invalidate(self, targets: Sequence[Target]) -> None:
+        """What was loaded of these before now must not be shown any more."""
+        try:
+            self.cache.invalidate(targets)
+        except CacheError:
+            self.guards.missed(targets)
 
     def troubled(self, error: CacheError) -> None:
         """The cache could not be read or written: readers lose nothing by it but time."""

@@ -9,10 +9,13 @@ of unknown outcome stays until no metastore can carry it out any more. Owner: th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic_ns
 
 from hms_cache_proxy.cache.targets import ALL, Target
+from hms_cache_proxy.cache.ttl import TtlCache
+from hms_cache_proxy.consistency.guards import Ending, Guard
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.wire.message import MessageType, message_header
 
@@ -62,29 +65,44 @@ class Loading(Pending):
         self.shared.metrics.ttl_loaded(label, "loaded" if well else "failed", took_s)
 
 
+@dataclass(frozen=True, slots=True)
+class HoldBarrier:
+    """Holds, as guards know them. That of a write of unknown outcome ends by itself."""
+
+    cache: TtlCache
+    request_time_ns: int
+
+    def begin(self, targets: Sequence[Target]) -> tuple[bytes, ...]:
+        now_ns = monotonic_ns()
+        return self.cache.hold(targets, now_ns + self.request_time_ns, now_ns)
+
+    def end(self, mark: tuple[bytes, ...], targets: Sequence[Target], ending: Ending) -> None:
+        if ending is not Ending.UNKNOWN:
+            self.cache.end_hold(mark, targets)
+
+
 @dataclass(slots=True)
 class Writing(Pending):
     """A write."""
 
     shared: TtlContext
     targets: tuple[Target, ...]
-    holds: tuple[bytes, ...] = ()
+    guard: Guard | None = None
 
     def sending(self) -> None:
-        if not self.holds:
-            self.holds = self.shared.cache.hold(self.targets, self.shared.ends_ns(), monotonic_ns())
+        if self.guard is None:
+            self.guard = self.shared.guards.begin(self.targets)
 
     def reply_began(self, session: Session, now_ns: int) -> None:
-        self._end()
+        self._end(Ending.FINISHED)
 
     def failed(self, sent: bool) -> None:
-        if not sent:
-            self._end()
+        self._end(Ending.UNKNOWN if sent else Ending.CANCELLED)
 
-    def _end(self) -> None:
-        if self.holds:
-            self.shared.cache.end_hold(self.holds, self.targets)
-            self.holds = ()
+    def _end(self, ending: Ending) -> None:
+        if self.guard is not None:
+            guard, self.guard = self.guard, None
+            self.shared.guards.end(guard, ending)
 
 
 @dataclass(slots=True)
@@ -115,7 +133,7 @@ class Locking(Pending):
     def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
         lock_id, state = lock_of("lock", reply)
         if state != LOCK_WAITING:
-            self.shared.cache.invalidate(self.targets or (ALL,))
+            self.shared.invalidate(self.targets or (ALL,))
         elif lock_id is not None:
             self.waited_for.remember(lock_id, self.targets)
 
@@ -130,4 +148,4 @@ class CheckingLock(Pending):
 
     def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
         if lock_of("check_lock", reply)[1] != LOCK_WAITING:
-            self.shared.cache.invalidate(self.waited_for.take(self.lock_id))
+            self.shared.invalidate(self.waited_for.take(self.lock_id))

@@ -1,0 +1,132 @@
+"""Guards: writes and locks as a worker records them, which never fails.
+
+Job: keep reads away from what a write touches, by a barrier that lies in a file (fences, or the holds of TTL mode). If
+the file has no room, the write is recorded later, and until then nothing is answered from the cache at all
+(suspension.py): what only speeds reads up never makes a write fail. Must not know how a barrier works, or methods.
+
+Invariants: before `begin` returns, the barrier stands or all hits are stopped; before `end` returns, the barrier has
+noted the end or all hits are stopped; hits are possible again only when everything is recorded.
+Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Protocol
+
+import structlog
+
+from hms_cache_proxy.cache.targets import ALL, Target
+from hms_cache_proxy.consistency.suspension import Suspension
+from hms_cache_proxy.errors import CacheError
+
+MOST_TARGETS: Final = 1000
+"""Of what is recorded later; more become everything."""
+
+log = structlog.get_logger()
+
+
+class Ending(Enum):
+    """How a write ended."""
+
+    FINISHED = "finished"  # what it touched must be read again
+    UNKNOWN = "unknown"  # it may or may not happen
+    CANCELLED = "cancelled"  # it never happens
+
+
+class Barrier(Protocol):
+    """What keeps reads away. Raises CacheError where it cannot be written."""
+
+    def begin(self, targets: Sequence[Target]) -> Any:
+        """Reads of the targets stay away from the cache; gives the mark to end it by."""
+
+    def end(self, mark: Any, targets: Sequence[Target], ending: Ending) -> None:
+        """The write is over."""
+
+
+@dataclass(slots=True, eq=False)
+class Guard:
+    """A write under way. `mark` None: the barrier knows nothing of it yet."""
+
+    targets: tuple[Target, ...]
+    mark: Any = None
+    ending: Ending | None = None
+
+
+class Guards:
+    """Those of one worker."""
+
+    def __init__(self, barrier: Barrier, suspension: Suspension, name: str) -> None:
+        """`name`: of the barrier's file, for the log."""
+        self._barrier = barrier
+        self._suspension = suspension
+        self._name = name
+        self._owed: dict[Guard, None] = {}
+        self._missed: set[Target] = set()
+        self._said = 0
+        if suspension.left:
+            self._owed[Guard((ALL,), ending=Ending.UNKNOWN)] = None
+        self._said = len(self._owed)
+        suspension.owe(name, self._said)
+
+    def begin(self, targets: Sequence[Target]) -> Guard:
+        """A write is about to leave."""
+        guard = Guard(tuple(targets))
+        self._record(guard)
+        return guard
+
+    def end(self, guard: Guard, ending: Ending) -> None:
+        """It is over, and no byte of its reply has been passed on."""
+        guard.ending = ending
+        if guard.mark is None and ending is Ending.FINISHED:
+            self._owed.pop(guard, None)
+            self.missed(guard.targets)
+        else:
+            self._record(guard)
+
+    def missed(self, targets: Sequence[Target]) -> None:
+        """What is there by now of these must be read again, and that could not be recorded."""
+        self._missed.update(targets)
+        if len(self._missed) > MOST_TARGETS:
+            self._missed = {ALL}
+        self._tell()
+
+    def settle(self) -> None:
+        """Record what is owed, if there is room now; to be called now and then."""
+        if self._missed:
+            self._owed[Guard(tuple(self._missed), ending=Ending.FINISHED)] = None
+            self._missed.clear()
+        for guard in list(self._owed):
+            if not self._record(guard):
+                return
+
+    def _record(self, guard: Guard) -> bool:
+        try:
+            self._write(guard)
+        except CacheError as error:
+            if not self._said:
+                log.error("nothing is answered from the cache while this lasts", file=self._name, error=str(error))
+            self._owed[guard] = None
+        else:
+            self._owed.pop(guard, None)
+        self._tell()
+        return guard not in self._owed
+
+    def _write(self, guard: Guard) -> None:
+        if guard.mark is None:
+            if guard.ending is Ending.CANCELLED:
+                return
+            guard.mark = self._barrier.begin(guard.targets)
+        if guard.ending is not None:
+            self._barrier.end(guard.mark, guard.targets, guard.ending)
+
+    def _tell(self) -> None:
+        owed = len(self._owed) + bool(self._missed)
+        if owed == self._said:
+            return
+        self._suspension.owe(self._name, owed)
+        if not owed:
+            log.info("answers from the cache are possible again", file=self._name)
+        self._said = owed

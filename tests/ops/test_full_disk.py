@@ -1,0 +1,62 @@
+"""A disk without room: writes and reads go on through the proxy, reads are right, and hits come back by themselves.
+
+Files of the proxy's processes may not be written beyond their first pages, as on a full disk.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.proxy import Proxy
+from tests.testbed import objects
+from tests.testbed.bed import Bed
+from tests.testbed.client import MetastoreClient
+
+HEAD_BYTES = 8192
+"""LMDB's two meta pages, which are there already."""
+
+NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+
+
+@contextmanager
+def full_disk(proxy: Proxy) -> Iterator[None]:
+    """No file of the workers and the follower grows, or gets a page that it does not have."""
+    children = [pid for pids in proxy.children().values() for pid in pids]
+    for pid in children:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (HEAD_BYTES, resource.RLIM_INFINITY))
+    yield
+    assert children == [pid for pids in proxy.children().values() for pid in pids], "nobody died of it"
+    for pid in children:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, NO_LIMIT)
+
+
+def hits(proxy: Proxy) -> float:
+    return sum(number for (_, outcome, _), number in proxy.requests().items() if outcome == "hit")
+
+
+@pytest.mark.real
+def test_a_full_disk_stops_hits_and_nothing_else(bed: Bed, new_proxy: Callable[..., Proxy], unique_name: str) -> None:
+    assert signal.getsignal(signal.SIGXFSZ) == signal.SIG_IGN, "as in every process of Python"
+    proxy = new_proxy(bed.shared("embedded"), settings={"WORKERS": "2"})
+    with MetastoreClient(*proxy.address) as writer, MetastoreClient(*proxy.address) as reader:
+        objects.create_database(writer, unique_name)
+        table = objects.create_table(writer, objects.table(unique_name, "t"))
+        proxy.wait(lambda: reader.get_table(unique_name, "t") and hits(proxy) > 0, "served from the cache")
+        with full_disk(proxy):
+            for number in range(20):
+                table.parameters["number"] = str(number)
+                writer.alter_table(unique_name, "t", table)
+                assert reader.get_table(unique_name, "t").parameters["number"] == str(number)
+                with MetastoreClient(*proxy.address) as another:
+                    assert another.get_table(unique_name, "t").parameters["number"] == str(number)
+            assert any(reason == "unfenced" for _, _, reason in proxy.requests())
+        began, before = time.monotonic(), hits(proxy)
+        proxy.wait(lambda: reader.get_table(unique_name, "t") and hits(proxy) > before, "served again")
+        assert time.monotonic() - began < 30
+        assert reader.get_table(unique_name, "t").parameters["number"] == "19"
