@@ -274,6 +274,11 @@ class TtlCache:
                     change.txn.delete(_ORDER.pack(kind, number), db=self._dbs[b"order"])
                     change.place(key, kind, size)
 
+    def forget_dead_readers(self) -> None:
+        """A process that was killed while it read keeps what it read from being freed; to be called now and then."""
+        with translated(self._path):
+            self._env.reader_check()
+
     # Writes of clients
 
     def hold(self, targets: Sequence[Target], until_ns: int, now_ns: int) -> tuple[bytes, ...]:

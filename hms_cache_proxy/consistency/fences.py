@@ -219,8 +219,10 @@ class FenceStore:
 
         A fence in flight whose owner is dead becomes unknown for the longest request time (`alive` may know of deaths
         before the kernel tells); an unknown one past its time, and one that its living owner has left in flight for
-        twice that time, gets a ticket. Locks of long ago are forgotten.
+        twice that time, gets a ticket. Locks of long ago are forgotten. So are the readers that a killed process was:
+        what they read would never be freed.
         """
+        self._env.reader_check()
         with self._env.begin() as txn:
             due = [key for key, fence in fences_in(txn) if self._next(fence, now_ns, alive) is not None]
             locks = [key for key, row in rows(txn, b"l") if NUMBER.unpack_from(row)[0] + LOCK_KEEP_NS < now_ns]

@@ -127,6 +127,7 @@ class _Ttl:
                     await asyncio.sleep(0)
                 if by_time():
                     self.dispatcher.tell()
+                self.cache.forget_dead_readers()
 
     def close(self) -> None:
         self.cache.close()
