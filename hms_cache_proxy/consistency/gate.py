@@ -9,7 +9,8 @@ as new as the confirmation, and as the reload of every fence that was found lift
 
 Modes: `session` (default) keeps all rules; `bounded` too, with a smaller bound on the age of the
 confirmation; `strict` only takes a confirmation that began after the read arrived: reads wait for the next
-step; `eventual` only asks that the object is loaded and that the cache has caught up once since the start.
+step; `eventual` only asks that the object is loaded, that the cache has caught up once since the start, and that it was
+confirmed within `max_unconfirmed`: nobody is served any age because the follower is stuck.
 Owner: one per worker; no state of its own but the fence mirror's.
 """
 
@@ -95,7 +96,6 @@ class Fences(Protocol):
         ...
 
 
-_FOREVER = 2**63
 _NEXT_STEP = frozenset({Reason.UNSETTLED, Reason.FLOOR, Reason.EVENTS_FLOOR, Reason.STRICT, Reason.BOUNDED})
 """What the next step of the follower ends, if it is well."""
 
@@ -124,13 +124,13 @@ class Gate:
         began_ns = words[Slot.BEGAN_NS]
         if words[Slot.SERVE_MODE] != MODE_SERVE or not began_ns or words[Slot.CURSOR] < words[Slot.START_EVENT]:
             return Reason.STARTING
+        age_ns = now_ns - began_ns
         if self.eventual:
-            return None
+            return Reason.UNCONFIRMED if age_ns > self._limit_ns else None
         if words[Slot.UNFENCED] & 1:
             return Reason.UNFENCED
         if self.rules.mode == "strict" and began_ns <= now_ns:
             return Reason.STRICT
-        age_ns = now_ns - began_ns
         if age_ns > self._limit_ns:
             return Reason.UNCONFIRMED if age_ns > self.rules.max_unconfirmed_ns else Reason.BOUNDED
         if words[Slot.CURSOR] < words[Slot.FLOOR_EVENT]:
@@ -139,8 +139,6 @@ class Gate:
 
     def open_until(self, began_ns: int) -> int:
         """How long `standing` stays None, while the state page stays as it is, for reads that arrive until then."""
-        if self.eventual:
-            return _FOREVER
         return began_ns - 1 if self.rules.mode == "strict" else began_ns + self._limit_ns
 
     def held_back(self, targets: Sequence[bytes], floors: Floors | None) -> Reason | None:

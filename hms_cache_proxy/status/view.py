@@ -172,8 +172,7 @@ class ProxyView:
     def _unconfirmed(self) -> bool:
         """Whether readers relay as the follower is stuck (gate.Reason.UNCONFIRMED)."""
         age_ms = _ms_ago(self._page[Slot.BEGAN_NS])
-        stuck = age_ms is not None and age_ms > self._config.max_unconfirmed_ms
-        return stuck and self._config.consistency != "eventual"
+        return age_ms is not None and age_ms > self._config.max_unconfirmed_ms
 
 
 def _sizes(cache: TtlCache) -> dict[str, dict[str, int]]:

@@ -59,10 +59,11 @@ def test_a_stuck_follower(page: StatePage) -> None:
     page[Slot.BEGAN_NS] = NOW_NS - 3 * SECOND_NS
     assert gate(page).standing(False, NOW_NS) is None
     assert gate(page, "bounded").standing(False, NOW_NS) is Reason.BOUNDED
+    assert gate(page, "eventual").standing(False, NOW_NS) is None
     page[Slot.BEGAN_NS] = NOW_NS - 11 * SECOND_NS
     assert gate(page).standing(False, NOW_NS) is Reason.UNCONFIRMED
     assert gate(page, "bounded").standing(False, NOW_NS) is Reason.UNCONFIRMED
-    assert gate(page, "eventual").standing(False, NOW_NS) is None
+    assert gate(page, "eventual").standing(False, NOW_NS) is Reason.UNCONFIRMED
 
 
 def test_strict_wants_a_step_that_began_after_the_read_arrived(page: StatePage) -> None:

@@ -167,13 +167,18 @@ def test_strict_answers_nothing_by_an_earlier_confirmation(tmp_path: Path) -> No
         assert bench.hot() is None
 
 
-def test_eventual_needs_only_a_cache_that_serves(tmp_path: Path) -> None:
+def test_eventual_needs_only_a_cache_that_serves_and_is_followed(tmp_path: Path) -> None:
     with opened(tmp_path, consistency="eventual") as bench:
         bench.decide()
         floors = bench.session.floors = Floors()
         floors.lift([TARGET], time.monotonic_ns())
         bench.fences.begin([TARGET], os.getpid())
-        bench.page[Slot.BEGAN_NS] = 1
+        confirmed_ns = bench.page[Slot.BEGAN_NS] = time.monotonic_ns() - 9 * 10**9
+        assert bench.hot() is not None
+        assert bench.dispatcher.hot(bench.session, request(), confirmed_ns + 11 * 10**9) is None
+        bench.page[Slot.BEGAN_NS] = time.monotonic_ns() - 11 * 10**9
+        assert bench.hot() is None, "the follower is stuck"
+        bench.page[Slot.BEGAN_NS] = time.monotonic_ns()
         assert bench.hot() is not None
         bench.page[Slot.SERVE_MODE] = MODE_RELAY_ONLY
         assert bench.hot() is None
