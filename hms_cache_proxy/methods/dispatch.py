@@ -196,7 +196,8 @@ class Dispatcher:
 
     def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> Pending:
         if found.method.rules:
-            return effects.Lock(self._shared, self._targets(found, header, message, complete))
+            reads = complete and effects.only_reads(found.args, message, header.body)
+            return effects.Lock(self._shared, self._targets(found, header, message, complete), reads)
         lock_id = effects.lock_id_of(found.args, message, header.body)
         return (effects.Unlock if found.method.name == "unlock" else effects.CheckLock)(self._shared, lock_id)
 

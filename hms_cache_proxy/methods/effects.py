@@ -29,6 +29,7 @@ from hms_cache_proxy.wire.message import Header
 from .decision import Forward, Pending, Session
 from .reply_contents import LOCK_WAITING, Said, event_id_of, kept_part, lock_of, said
 
+SHARED_READ = 1  # LockType
 HELD_WRITE_BYTES = 1 << 20
 """Replies of writes, locks and session calls are held up to this size, to see how they ended."""
 
@@ -86,6 +87,13 @@ class FenceBarrier:
             self.fences.cancel(mark)
 
 
+def _shown(session: Session, targets: tuple[bytes, ...], now_ns: int) -> None:
+    """The connection must not be shown anything of these that is older than now."""
+    if session.floors is None:
+        session.floors = Floors()
+    session.floors.lift(targets, now_ns)
+
+
 @dataclass(frozen=True, slots=True)
 class Read(Pending):
     """A relayed read: floors for what it showed, and if `key` is given, a reply to keep."""
@@ -104,9 +112,7 @@ class Read(Pending):
         if self.ticket:
             self.shared.reload(self.ticket)
             now_ns = time.monotonic_ns()  # a step that began after this has taken the ticket
-        if session.floors is None:
-            session.floors = Floors()
-        session.floors.lift(self.depends, now_ns)
+        _shown(session, self.depends, now_ns)
 
     def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
         if not self.key or reply is None:
@@ -161,18 +167,32 @@ class Write(Pending):
 
 @dataclass(frozen=True, slots=True)
 class Lock(Pending):
-    """`lock`: once granted, whoever reads what it locks must see what was true by then."""
+    """`lock`: once granted, whoever reads what it locks must see what was true by then; if others may hold it too
+    (`reads`), the connection that asked for it."""
 
     shared: EffectsContext
     targets: tuple[bytes, ...]
+    reads: bool = False
 
     def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
         lock_id, state = lock_of("lock", reply)
-        if state != LOCK_WAITING:
+        if state != LOCK_WAITING and self.reads:
+            _shown(session, self.targets, now_ns)
+        elif state != LOCK_WAITING:
             self.shared.owed(self.targets)
         elif lock_id is not None:
             with suppress(CacheError):  # one that is not known locks anything
                 self.shared.fences.remember_lock(lock_id, self.targets)
+
+
+def only_reads(args: type[spec.Struct], message: bytes, offset: int) -> bool:
+    """Whether `lock` asks for nothing but what Hive's readers take: locks of type SHARED_READ."""
+    try:
+        row, _ = spec.decode(args, message, offset)
+    except WireError:
+        return False
+    components = None if row.rqst is None else row.rqst.component
+    return components is not None and len(components) > 0 and all(one.type == SHARED_READ for one in components)
 
 
 @dataclass(frozen=True, slots=True)
