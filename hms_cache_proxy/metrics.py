@@ -76,6 +76,13 @@ TABLE: tuple[Metric, ...] = (
     ),
     Metric("hms_proxy_connections", "gauge", (), "worker", "Client connections now."),
     Metric("hms_proxy_upstream_connections", "gauge", (), "worker", "Connections to metastores now."),
+    Metric(
+        "hms_proxy_upstream_circuit",
+        "gauge",
+        ("uri",),
+        "worker",
+        "Workers that hold this metastore for sick now: it did not answer their probes, and calls go elsewhere.",
+    ),
     Metric("hms_proxy_accepted_total", "counter", (), "worker", "Client connections accepted."),
     Metric(
         "hms_proxy_refused_transports_total",
@@ -291,6 +298,7 @@ class WorkerMetrics:
         self._seconds = _histogram("hms_proxy_request_seconds", registry, BOUNDS)
         self.connections = _gauge("hms_proxy_connections", registry, "livesum")
         self.upstream_connections = _gauge("hms_proxy_upstream_connections", registry, "livesum")
+        self._circuit = _gauge("hms_proxy_upstream_circuit", registry, "livesum")
         self.accepted = _counter("hms_proxy_accepted_total", registry)
         self._refused = _counter("hms_proxy_refused_transports_total", registry)
         self._limits = _counter("hms_proxy_limits_broken_total", registry)
@@ -328,6 +336,10 @@ class WorkerMetrics:
 
     def upstream_failed(self, kind: Failure) -> None:
         self._failures.labels(kind).inc()
+
+    def circuit(self, uri: str, is_open: bool) -> None:
+        """A metastore, by a URI of the configuration, is sick, or well."""
+        self._circuit.labels(uri).set(is_open)
 
     def internal_error(self, where: str) -> None:
         self._internal.labels(where).inc()

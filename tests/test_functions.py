@@ -33,7 +33,6 @@ TO_DO = frozenset(
         "methods/ttl/filters.py:ByFilter.__init__",
         "pipeline/advise/report.py:_page",
         "server/driver.py:Hub.__init__",
-        "server/worker.py:_serve",
         "status/view.py:ProxyView.__init__",
     }
 )

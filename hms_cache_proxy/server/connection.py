@@ -49,6 +49,7 @@ from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, except
 
 PIPELINE_BYTES = 1 << 18  # of requests that wait while one is answered
 REQUESTS_PER_TURN = 32  # of one packet; other connections come between
+SUSPICIOUS_NS = 1_000_000_000  # without a byte from the metastore: it is looked at, no more
 REPLY_LIMITS = MessageLimits(message_bytes=2**31 - 1, string_bytes=2**31 - 1)  # the metastore is trusted that far
 
 
@@ -148,9 +149,9 @@ class ClientConnection:
         self._heed(self._exchange.opened(now_ns), now_ns)
         return self._settle(now_ns)
 
-    def upstream_refused(self, detail: str, now_ns: int) -> list[Command]:
-        """The connection that OpenUpstream asked for cannot be had."""
-        self._heed(self._exchange.refused(detail, now_ns), now_ns)
+    def upstream_refused(self, detail: str, now_ns: int, *, silent: bool = False) -> list[Command]:
+        """The connection that OpenUpstream asked for cannot be had; `silent`: nobody answered in time."""
+        self._heed(self._exchange.refused(detail, silent=silent), now_ns)
         return self._settle(now_ns)
 
     def upstream_received(self, data: bytes, now_ns: int) -> list[Command]:
@@ -217,6 +218,8 @@ class ClientConnection:
         if exchange.waiting and not (exchange.replying and blocked):
             if now_ns - exchange.progress_ns > settings.request_timeout_ns:
                 self._heed(exchange.timed_out(now_ns), now_ns)
+            elif now_ns - exchange.progress_ns > SUSPICIOUS_NS:
+                self._heed(exchange.overdue(now_ns), now_ns)
         elif settings.idle_timeout_ns and now_ns - self.last_ns > settings.idle_timeout_ns:
             if isinstance(self._state, Listening) or blocked:
                 self._close(Why.IDLE, "nothing moved for the idle time")

@@ -36,7 +36,7 @@ from hms_cache_proxy.server.commands import (
 )
 from hms_cache_proxy.server.connection import ClientConnection, ConnectionSettings, HotPathUse
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
-from hms_cache_proxy.upstream.link import UpstreamLink, connect, keep_alive
+from hms_cache_proxy.upstream.link import NoAnswer, UpstreamLink, connect, keep_alive
 from hms_cache_proxy.wire.framing import frame_header
 
 HIGH_WATER_BYTES = 1 << 18  # of a transport's buffer: what one slow client keeps in memory
@@ -333,9 +333,9 @@ class Client(asyncio.Protocol):
         try:
             link = await connect(endpoint, self, self._hub.connect_timeout_s)
         except ProxyError as error:
-            detail = str(error)
+            detail, silent = str(error), isinstance(error, NoAnswer)
             self._opening = None
-            self._event(lambda now_ns: self._core.upstream_refused(detail, now_ns))
+            self._event(lambda now_ns: self._core.upstream_refused(detail, now_ns, silent=silent))
             return
         self._opening = None
         self._upstream = link

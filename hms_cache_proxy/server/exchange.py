@@ -8,7 +8,10 @@ Invariants
 - `state` (upstream_states.py) says all that is known of the connection and of the request on it.
 - `sending` comes before the first byte leaves; `reply_began` before any byte of the reply is passed on; a held reply is
   passed on after `reply_done`.
-- A request is sent again only if it is a read and not one byte of a reply has been seen, once.
+- A request is sent again only if it is a read and not one byte of a reply has been seen: once, or once to each other
+  metastore.
+- A call that waits has its metastore probed. Once that is known to be sick and another is not, a read goes on there; a
+  write that has left waits for its end.
 - A reply must carry the name and the seqid of its request: one that does not would be somebody else's answer.
 - A failure that no byte of the reply preceded becomes a TApplicationException and the client's connection stays
   usable; after the first byte the client's connection is closed. A metastore that closes its connection instead of
@@ -101,26 +104,29 @@ class Exchange:
         call = RelayedCall(request, forward, now_ns, forward.ask)
         self.progress_ns = now_ns
         self._outbox.size = 0
+        idle = self.state if isinstance(self.state, Idle) else None
+        if idle is not None and request.header.name != GOODBYE and self._better_elsewhere(idle.endpoint):
+            self._close_link()
         if isinstance(self.state, Idle):
             return self._ask(call, self.state.endpoint)
         if request.header.name == GOODBYE:
             return self._over(call, forward.outcome, forward.reason)
-        return self._open(call, now_ns)
+        return self._open(call)
 
     def opened(self, now_ns: int) -> Ending | None:
         """The connection to the endpoint is there."""
         state = self.state
         assert isinstance(state, Opening)
-        self._endpoints.connected(state.endpoint)
         self.progress_ns = now_ns
         return self._replay(state, 0)
 
-    def refused(self, detail: str, now_ns: int) -> Ending | None:
-        """The connection to the endpoint could not be made."""
+    def refused(self, detail: str, *, silent: bool) -> Ending | None:
+        """The connection to the endpoint could not be made; `silent`: nobody answered in time."""
         state = self.state
         assert isinstance(state, Opening)
         self._trouble("connect", detail)
-        return self._refuse_endpoint(state, detail, now_ns)
+        self._endpoints.refused(state.endpoint, detail, silent=silent)
+        return self._open_another(state, detail)
 
     def received(self, data: bytes, now_ns: int) -> Ending | None:
         """Bytes from the metastore."""
@@ -147,6 +153,20 @@ class Exchange:
     def timed_out(self, now_ns: int) -> Ending | None:
         """Nothing moved on the upstream side for the request time."""
         return self._lose("timeout", "no answer in time", now_ns)
+
+    def overdue(self, now_ns: int) -> Ending | None:
+        """Nothing has come for a while: the metastore is probed, and left if a probe has told that it is sick."""
+        state = self.state
+        assert isinstance(state, Replaying | Sent)
+        self._endpoints.suspect(state.endpoint)
+        if not self._better_elsewhere(state.endpoint):
+            return None
+        if isinstance(state, Replaying):
+            return self._lose("timeout", state.endpoint.problem, now_ns)
+        if not self._may_ask_again(state):
+            return None
+        self._trouble("timeout", state.endpoint.problem)
+        return self._ask_again(state)
 
     def pump(self) -> None:
         """The metastore takes more of a large request."""
@@ -181,12 +201,29 @@ class Exchange:
 
     # opening
 
-    def _open(self, call: RelayedCall, now_ns: int) -> Ending | None:
+    def _better_elsewhere(self, endpoint: Endpoint) -> bool:
+        """It is known to be sick, another is not, and this client's session can be begun there."""
+        return endpoint.sick and self._calls.complete and self._endpoints.other_than(endpoint)
+
+    def _may_ask_again(self, state: Sent) -> bool:
+        """The request is a read, nothing of a reply was seen, and there is a metastore left to ask."""
+        attempts = max(2, len(self._endpoints.all))
+        return state.call.forward.retry and not state.reply.seen and state.call.attempt < attempts
+
+    def _ask_again(self, state: Sent) -> Ending | None:
+        self._close_link()
+        state.call.attempt += 1
+        return self._open(state.call, last=state.endpoint)
+
+    def _open(self, call: RelayedCall, *, last: Endpoint | None = None) -> Ending | None:
         if not self._calls.complete:
             call.request.close()
-            call.forward.pending.failed(call.sent_again)
+            call.forward.pending.failed(call.attempt > 1)
             return MustClose(Why.SESSION, "too many session calls to repeat them on a new connection")
-        return self._open_next(call, tuple(self._endpoints.candidates(now_ns)))
+        candidates = tuple(self._endpoints.candidates(last=last))
+        if not candidates:
+            call.problem = self._endpoints.problems
+        return self._open_next(call, candidates)
 
     def _open_next(self, call: RelayedCall, candidates: tuple[Endpoint, ...]) -> Ending | None:
         if not candidates:
@@ -196,9 +233,8 @@ class Exchange:
         self._commands.append(OpenUpstream(candidates[0]))
         return None
 
-    def _refuse_endpoint(self, state: Opening | Replaying, detail: str, now_ns: int) -> Ending | None:
+    def _open_another(self, state: Opening | Replaying, detail: str) -> Ending | None:
         call = state.call
-        self._endpoints.refused(state.endpoint, now_ns)
         call.problem = "; ".join(filter(None, (call.problem, f"{state.endpoint.uri}: {detail}")))
         return self._open_next(call, state.others)
 
@@ -300,7 +336,7 @@ class Exchange:
         call.question = step
         if too_long or reply.extra:  # the rest of it is still to come
             self._close_link()
-            return self._open(call, now_ns)
+            return self._open(call)
         return self._ask(call, state.endpoint)
 
     def _reply_began(self, state: Asking, now_ns: int) -> Replying:
@@ -351,18 +387,18 @@ class Exchange:
     def _lose(self, kind: Failure, detail: str, now_ns: int, *, orderly: bool = False) -> Ending | None:
         state = self.state
         self._trouble(kind, detail)
+        if kind == "closed" and isinstance(state, Replaying | Sent):
+            self._endpoints.suspect(state.endpoint)
         if isinstance(state, Replaying):
             self._close_link()
-            return self._refuse_endpoint(state, detail, now_ns)
+            return self._open_another(state, detail)
         if not isinstance(state, Sent):
             assert not isinstance(state, Opening), "heard from a connection that is not there"
             self._close_link()
             return None
         call, seen = state.call, state.reply.seen
-        if kind == "closed" and call.forward.retry and not call.sent_again and not seen:
-            self._close_link()
-            call.sent_again = True
-            return self._open(call, now_ns)
+        if kind == "closed" and self._may_ask_again(state):
+            return self._ask_again(state)
         reason, text = _ENDINGS[kind]
         return self._fail(call, reason, f"{state.endpoint.uri} {text}: {detail}", close=orderly and not seen)
 
@@ -412,7 +448,7 @@ _ENDINGS: dict[Failure, tuple[str, str]] = {
 
 def _was_sent(call: RelayedCall, state: UpstreamState) -> bool:
     """May a metastore have begun to carry the call out?"""
-    return call.sent_again or isinstance(state, Sent)
+    return call.attempt > 1 or isinstance(state, Sent)
 
 
 def _choose_twin(request: Request, endpoint: Endpoint) -> Twin | None:

@@ -7,7 +7,6 @@ failure leaves the old entries, which are due still. Must not know: what is aske
 from __future__ import annotations
 
 import asyncio
-from time import monotonic_ns
 
 import structlog
 
@@ -111,16 +110,15 @@ class Refresher:
         self._metrics.ttl_refreshed(reload.kind.label, "loaded" if well else "failed")
 
     async def _connect(self) -> tuple[Endpoint, asyncio.StreamReader, asyncio.StreamWriter]:
-        problem = "no metastore is known"
-        for endpoint in self._endpoints.candidates(monotonic_ns()):
+        problem = self._endpoints.problems or "no metastore is known"
+        for endpoint in self._endpoints.candidates():
             try:
                 async with asyncio.timeout(self._connect_timeout_s):
                     streams = await asyncio.open_connection(endpoint.host, endpoint.port)
             except (OSError, TimeoutError) as error:
-                self._endpoints.refused(endpoint, monotonic_ns())
+                self._endpoints.refused(endpoint, str(error), silent=isinstance(error, TimeoutError))
                 problem = f"{endpoint.uri}: {error}"
                 continue
-            self._endpoints.connected(endpoint)
             return endpoint, *streams
         raise UpstreamError(problem)
 

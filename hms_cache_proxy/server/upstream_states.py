@@ -30,7 +30,9 @@ class RelayedCall:
     question: Ask | None
     """What is to be asked in its place next; None: the request itself."""
 
-    sent_again: bool = False
+    attempt: int = 1
+    """How often it has been sent, with this time."""
+
     discarded: bool = False
     """The client is gone; the outcome of its write is still wanted."""
 

@@ -42,6 +42,7 @@ from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.server.waker import Waker
 from hms_cache_proxy.upstream.endpoints import Endpoints
+from hms_cache_proxy.upstream.prober import Prober
 from hms_cache_proxy.wire.message import MessageLimits
 
 BACKLOG = 1024
@@ -64,10 +65,14 @@ def run(config: Config, index: int) -> None:
     metrics = WorkerMetrics()
     suspension = Suspension(StatePage(paths.state(config)), index) if _caches(config) else None
     cache = _Cache(config, metrics, suspension) if suspension is not None and config.source != "none" else None
-    ttl = _Ttl(config, metrics, suspension) if suspension is not None and config.ttl.enabled else None
+    endpoints = Endpoints(config.upstream)
+    ttl = _Ttl(config, metrics, endpoints, suspension) if suspension is not None and config.ttl.enabled else None
     writer = recording.Writer(config.record, config.record_max_bytes, metrics) if config.record else None
     try:
-        uvloop.run(_serve(config, index, cache, ttl, writer, metrics, _access_log(config, index, metrics)))
+        decider = _decider(config, cache, ttl)
+        recorded = decider if writer is None else Recorder(decider, writer)
+        hub = _hub(config, recorded, endpoints, metrics, _access_log(config, index, metrics))
+        uvloop.run(_serve(config, index, hub, cache, ttl, writer))
     finally:
         for opened in (cache, ttl, writer):
             if opened is not None:
@@ -105,19 +110,22 @@ class _Cache:
 class _Ttl:
     """What a worker of TTL mode opens."""
 
-    def __init__(self, config: Config, metrics: WorkerMetrics, suspension: Suspension) -> None:
+    def __init__(
+        self, config: Config, metrics: WorkerMetrics, endpoints: Endpoints, suspension: Suspension
+    ) -> None:
         self.cache = TtlCache(paths.ttl(config), bounds_of(config.ttl), started)
         options = config.upstream_options
         self.refresher = Refresher(
-            Endpoints(config.upstream),
+            endpoints,
             metrics,
             connect_timeout_s=options.connect_timeout_s,
             request_timeout_s=options.request_timeout_s,
         )
+        self.by_time: Callable[[], bool] = lambda: True  # is it TTL mode's time?
         self.dispatcher = LoadingDispatcher(config, self.cache, metrics, self.refresher.wake, suspension)
 
-    async def tend(self, by_time: Callable[[], bool]) -> None:
-        """Load what is due, and keep what the workers share up to date, for ever. `by_time`: is it TTL mode's time?"""
+    async def tend(self) -> None:
+        """Load what is due, and keep what the workers share up to date, for ever."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.refresher.run(self.dispatcher.due), name="refresh")
             while True:
@@ -125,7 +133,7 @@ class _Ttl:
                 for piece in self.dispatcher.used():
                     self.dispatcher.touch(piece)
                     await asyncio.sleep(0)
-                if by_time():
+                if self.by_time():
                     self.dispatcher.tell()
                 self.cache.forget_dead_readers()
 
@@ -169,11 +177,17 @@ def _access_log(config: Config, index: int, metrics: WorkerMetrics) -> AccessLog
     return AccessLog(file, settings.sample, metrics)
 
 
-def _hub(config: Config, decider: Decider, metrics: WorkerMetrics, access_log: AccessLog | None) -> Hub:
+def _hub(
+    config: Config,
+    decider: Decider,
+    endpoints: Endpoints,
+    metrics: WorkerMetrics,
+    access_log: AccessLog | None,
+) -> Hub:
     limits, options = config.limits, config.upstream_options
     return Hub(
         decider=decider,
-        endpoints=Endpoints(config.upstream),
+        endpoints=endpoints,
         settings=ConnectionSettings(
             limits=MessageLimits(message_bytes=limits.max_message_bytes, string_bytes=limits.max_string_bytes),
             idle_timeout_ns=int(limits.idle_timeout_s * 1e9),
@@ -191,7 +205,9 @@ def _decider(config: Config, cache: _Cache | None, ttl: _Ttl | None) -> Decider:
     if config.replay:
         return ReplayDispatcher(Recorded(config.replay))
     if cache is not None and ttl is not None:
-        return Switch(cache.dispatcher, ttl.dispatcher, cache.page)
+        switch = Switch(cache.dispatcher, ttl.dispatcher, cache.page)
+        ttl.by_time = switch.by_time
+        return switch
     opened = cache or ttl
     return RelayDispatcher(NO_STORE) if opened is None else opened.dispatcher
 
@@ -199,17 +215,15 @@ def _decider(config: Config, cache: _Cache | None, ttl: _Ttl | None) -> Decider:
 async def _serve(
     config: Config,
     index: int,
+    hub: Hub,
     cache: _Cache | None,
     ttl: _Ttl | None,
     writer: recording.Writer | None,
-    metrics: WorkerMetrics,
-    access_log: AccessLog | None,
 ) -> None:
     loop = asyncio.get_running_loop()
-    decider = _decider(config, cache, ttl)
+    metrics, access_log = hub.metrics, hub.access_log
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    hub = _hub(config, decider if writer is None else Recorder(decider, writer), metrics, access_log)
     if access_log is not None and cache is not None:
         cache.dispatcher.tell_hits(access_log.hit)
     host, port = config.listen
@@ -220,6 +234,7 @@ async def _serve(
     gc.freeze()  # what is there now stays: the collector need not look at it again
     log.info("worker listens", worker=index, listen=str(config.listen))
     hub.spawn(hub.sweep(_sweep_interval_s(config)), "sweep")
+    hub.spawn(Prober(hub.endpoints, metrics.circuit).run(), "probe metastores")
     hub.spawn(_flush(metrics), "flush metrics")
     if access_log is not None:
         hub.spawn(_flush_log(access_log), "flush access log")
@@ -228,7 +243,7 @@ async def _serve(
         hub.spawn(_settle(cache.dispatcher.settle), "settle fences")
     if ttl is not None:
         hub.spawn(_settle(ttl.dispatcher.settle), "settle holds")
-        hub.spawn(ttl.tend(decider.by_time if isinstance(decider, Switch) else lambda: True), "tend TTL cache")
+        hub.spawn(ttl.tend(), "tend TTL cache")
     if writer is not None:
         hub.spawn(_write_out(writer), "write the recording")
     await stop.wait()

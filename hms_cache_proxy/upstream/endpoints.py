@@ -1,17 +1,21 @@
 """Which metastore to connect to.
 
-Job: the order of the upstream URIs, and which of them refused a connection a moment ago. Must not know sockets or the
-clock (times are passed in). One per worker, shared by its connections.
-Invariants: the first URI that is not remembered as dead is preferred, so that all connections of a healthy proxy go
-to one metastore; a dead one is tried again after DEAD_NS, or at once when every other has failed too.
+Job: the order of the upstream URIs, and a circuit for each: open while it is known not to answer. Must not know sockets
+or the clock. One per worker, shared by its connections.
+
+Invariants
+- The first URI whose circuit is closed is preferred, so that all connections of a healthy proxy go to one metastore.
+- A refused connection opens a circuit at once. What happens to a call never does: a metastore that is slow, or closes
+  instead of answering, is suspected, and a probe on a connection of its own decides (prober.py). Only a probe closes a
+  circuit.
+- Where every circuit is open, calls try all of them but those to which no connection could be made in time: trying
+  these would cost each call the whole time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-
-DEAD_NS = 2_000_000_000  # long enough that a connect time-out is not paid by each call, short enough to come back soon
 
 
 @dataclass(eq=False, slots=True)
@@ -21,11 +25,17 @@ class Endpoint:
     host: str
     port: int
     lacks: set[bytes] = field(default_factory=set)
-    dead_until_ns: int = 0
+    problem: str = ""  # why its circuit is open; empty: it is closed
+    silent: bool = False  # its circuit is open as nobody answers a connect there
 
     @property
     def uri(self) -> str:
         return f"thrift://[{self.host}]:{self.port}" if ":" in self.host else f"thrift://{self.host}:{self.port}"
+
+    @property
+    def sick(self) -> bool:
+        """Its circuit is open."""
+        return bool(self.problem)
 
 
 class Endpoints:
@@ -33,19 +43,28 @@ class Endpoints:
 
     def __init__(self, addresses: Sequence[tuple[str, int]]) -> None:
         self.all = tuple(Endpoint(host, port) for host, port in addresses)
+        self.suspect: Callable[[Endpoint], None] = lambda _: None  # have it probed: the prober's
 
-    def candidates(self, now_ns: int) -> list[Endpoint]:
-        """All of them in the order to try: those not known to be dead, then the others, longest dead first."""
-        alive = [endpoint for endpoint in self.all if endpoint.dead_until_ns <= now_ns]
-        dead = [endpoint for endpoint in self.all if endpoint.dead_until_ns > now_ns]
-        return alive + sorted(dead, key=lambda endpoint: endpoint.dead_until_ns)
+    def candidates(self, *, last: Endpoint | None = None) -> list[Endpoint]:
+        """In the order to try: closed circuits, then open ones; `last` has just failed, and comes last of its kind."""
+        order = sorted(self.all, key=lambda endpoint: (endpoint.sick, endpoint is last))
+        return [endpoint for endpoint in order if not endpoint.silent]
 
-    def refused(self, endpoint: Endpoint, now_ns: int) -> None:
-        """It could not be connected to."""
-        endpoint.dead_until_ns = now_ns + DEAD_NS
+    def other_than(self, endpoint: Endpoint) -> bool:
+        """Is there another one whose circuit is closed?"""
+        return any(not other.sick for other in self.all if other is not endpoint)
 
-    def connected(self, endpoint: Endpoint) -> None:
-        """It can be connected to; it may be another version than before, so what it lacks is asked again."""
-        if endpoint.dead_until_ns:
-            endpoint.dead_until_ns = 0
-            endpoint.lacks.clear()
+    @property
+    def problems(self) -> str:
+        """Why nothing can be reached."""
+        return "; ".join(f"{endpoint.uri}: {endpoint.problem}" for endpoint in self.all if endpoint.sick)
+
+    def refused(self, endpoint: Endpoint, problem: str, *, silent: bool = False) -> None:
+        """It could not be connected to (`silent`: nobody answered in time), or it did not answer a probe."""
+        endpoint.problem, endpoint.silent = problem or "refused", silent
+        endpoint.lacks.clear()  # it may come back as another version
+        self.suspect(endpoint)
+
+    def answered(self, endpoint: Endpoint) -> None:
+        """It answered a probe."""
+        endpoint.problem, endpoint.silent = "", False

@@ -92,14 +92,18 @@ def keep_alive(transport: asyncio.Transport) -> None:
     transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
+class NoAnswer(UpstreamError):
+    """Nobody answers a connect there in time."""
+
+
 async def connect(endpoint: Endpoint, owner: LinkOwner, timeout_s: float) -> UpstreamLink:
-    """A new connection; UpstreamError if there is none in time."""
+    """A new connection; NoAnswer if there is none in time, UpstreamError if there is none for another reason."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_s):
             _, link = await loop.create_connection(lambda: UpstreamLink(owner), endpoint.host, endpoint.port)
     except TimeoutError as error:
-        raise UpstreamError(f"no connection within {timeout_s:g} s", uri=endpoint.uri) from error
+        raise NoAnswer(f"no connection within {timeout_s:g} s", uri=endpoint.uri) from error
     except OSError as error:
         raise UpstreamError(error.strerror or str(error), uri=endpoint.uri) from error
     if link.lost:

@@ -55,7 +55,7 @@ STOP = b"\0"
 class ScriptedMetastore(Closing):
     """Listens on a port of its own; `answers` maps method names to what happens, "*" being the others."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, port: int = 0) -> None:
         self.answers: dict[str, Answer] = {"*": lambda message, call: iter([call.reply(string_field(0, b"ok") + STOP)])}
         self.calls: list[tuple[int, Call]] = []  # (number of the connection, call) in the order of their arrival
         self.connections = 0
@@ -71,7 +71,7 @@ class ScriptedMetastore(Closing):
             daemon_threads = True
             request_queue_size = 128
 
-        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server = Server(("127.0.0.1", port), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
 

@@ -65,6 +65,41 @@ def test_a_read_is_sent_again_once() -> None:
     assert book.decider.hooks == [("sending",), ("sending",), ("failed", True)]
 
 
+def test_a_read_goes_to_the_other_metastore_where_the_first_closes() -> None:
+    book = Playbook()
+    book.decider.decision = replace(RELAY, retry=True)
+    book.relaying()
+    (opens,) = [c for c in book.core.upstream_lost("closed", book.now, orderly=True) if isinstance(c, OpenUpstream)]
+    assert opens.endpoint.host == "two"
+
+
+def test_a_call_that_waits_leaves_its_metastore_only_if_that_is_sick_and_another_is_not() -> None:
+    for retry in (True, False):
+        book = Playbook()
+        suspected: list[str] = []
+        book.endpoints.suspect = lambda endpoint, seen=suspected: seen.append(endpoint.host)
+        book.decider.decision = replace(RELAY, retry=retry)
+        book.relaying()
+        one, two = book.endpoints.all
+        book.now += 2 * SECOND
+        assert (book.core.expire(book.now), suspected) == ([], ["one"])
+        book.endpoints.refused(two, "away")
+        book.endpoints.refused(one, "no answer to a probe")
+        assert book.core.expire(book.now) == []
+        book.endpoints.answered(two)
+        commands = book.core.expire(book.now)
+        assert kinds(commands) == ([UpstreamTrouble, CloseUpstream, OpenUpstream] if retry else [])
+
+
+def test_a_new_call_does_not_go_to_a_sick_metastore() -> None:
+    book = Playbook()
+    book.relaying()
+    book.upstream(REPLY)
+    book.endpoints.refused(book.endpoints.all[0], "no answer to a probe")
+    close, opens = book.received(READ)
+    assert isinstance(close, CloseUpstream) and isinstance(opens, OpenUpstream) and opens.endpoint.host == "two"
+
+
 def test_a_read_of_which_a_byte_was_seen_is_not_sent_again() -> None:
     book = Playbook()
     book.decider.decision = replace(RELAY, retry=True)

@@ -132,15 +132,15 @@ def test_fails_over_in_order_and_comes_back(
         assert (first.accepted, second.accepted) == (1, 0)
         first.refuse()
         assert connection.call(READ) == expected
-        assert second.accepted == 1
-        with worker.raw() as other:  # the dead one is remembered
+        assert second.accepted >= 1  # with a probe where the call took long
+        with worker.raw() as other:
             assert other.call(READ) == expected
-        assert second.accepted == 2
+        assert worker.metric("hms_proxy_upstream_failures_total", kind="connect") == 1  # the dead one is remembered
         first.restore()
-        time.sleep(2.2)
+        before = first.accepted
         second.refuse()
         assert connection.call(READ) == expected
-        assert first.accepted == 2
+        assert first.accepted > before
 
 
 def test_a_deaf_first_upstream_costs_the_connect_time_once(
@@ -248,7 +248,7 @@ def test_bytes_that_nobody_asked_for_end_the_upstream_connection(
             reply = connection.call(encode_call("getVersion", seqid=seqid))
             assert reply == next(good(b"", Call(encode_call("getVersion", seqid=seqid))))
             connection.call(READ)
-    assert scripted.connections == 4
+    assert len({number for number, call in scripted.calls if call.name == "get_all_databases"}) == 3
     assert worker.logged("bytes after the end of a reply")
 
 
@@ -273,12 +273,14 @@ def test_session_calls_are_repeated_on_a_new_connection_before_anything_else(
         assert b"ok" in alice.call(READ)
     by_connection: dict[int, list[Call]] = {}
     for number, call in scripted.calls:
+        if call.name == "getVersion":  # of a probe, on a connection of its own
+            continue
         by_connection.setdefault(number, []).append(call)
-    names = {number: [call.name for call in calls] for number, calls in by_connection.items()}
-    assert names[3] == ["set_ugi", "setMetaConf", "drop_database", "get_all_databases"]
-    assert names[4] == ["set_ugi", "get_all_databases"]
-    assert b"alice" in by_connection[3][0].arguments
-    assert b"bob" in by_connection[4][0].arguments
+    _, _, third, fourth = by_connection.values()
+    assert [call.name for call in third] == ["set_ugi", "setMetaConf", "drop_database", "get_all_databases"]
+    assert [call.name for call in fourth] == ["set_ugi", "get_all_databases"]
+    assert b"alice" in third[0].arguments
+    assert b"bob" in fourth[0].arguments
 
 
 def test_a_client_is_closed_when_its_session_calls_are_refused(
