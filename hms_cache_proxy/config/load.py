@@ -23,6 +23,7 @@ from hms_cache_proxy.config.sections import (
     Config,
     Setting,
     disagreements,
+    driver_problem,
     env_name,
     from_json,
     mask_url,
@@ -167,7 +168,7 @@ def _origin(key: str, origins: Mapping[str, str]) -> str:
 
 def _with_secrets(config: Config, origins: Mapping[str, str]) -> Config:
     url = _secret("store_url", config.store_url, config.store_url_file, origins)
-    if url and (problem := store_url_problem(url)):
+    if url and (problem := store_url_problem(url) or driver_problem(url)):
         key = "store_url_file" if config.store_url_file else "store_url"
         raise ConfigError(f"{origins.get(key, 'configuration')}: {key}: {problem}", key=key)
     token = _secret("admin.token", config.admin.token, config.admin.token_file, origins)

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
+from importlib.util import find_spec
 from typing import Annotated, Any, Literal, NamedTuple
 
 from hms_cache_proxy.config.fields import Parsed, Section, setting
@@ -85,6 +86,7 @@ def _check_patterns(value: object) -> object:
 
 _AddressField = Annotated[Address, Parsed(parse_address)]
 _Upstreams = Annotated[tuple[Address, ...], Parsed(_parse_upstreams)]
+_Names = Annotated[tuple[str, ...], Parsed(_parse_list)]
 _Patterns = Annotated[tuple[str, ...], Parsed(_check_patterns)]
 
 
@@ -269,6 +271,11 @@ class Config(Section):
         (), description="What may be cached, as `db.table` globs or `re:` patterns; empty = all."
     )
     exclude: _Patterns = setting((), description="What is never cached but relayed; wins over `include`.")
+    read_methods: _Names = setting(
+        (),
+        description="Methods of a vendor's metastore, unknown to Hive, that change nothing: other unknown ones count as"
+        " writes to everything.",
+    )
     record: str = setting(
         "", description="Keep every read's result, with its request, in this file: docs/recording.md."
     )
@@ -395,6 +402,13 @@ def store_url_problem(url: str) -> str:
     if scheme in SQLITE_URLS and (rest in ("", "/", "/:memory:") or not rest.startswith("/") or "?" in rest):
         return "names no SQLite file, without options, such as sqlite:////DIRECTORY/metastore.db"
     return ""
+
+
+def driver_problem(url: str) -> str:
+    """That the driver of a store_url's database is not installed; empty if it is. MySQL's comes with an extra."""
+    if url.partition("://")[0] not in MYSQL_URLS or find_spec("pymysql") is not None:
+        return ""
+    return "names MySQL, whose driver is missing: pip install 'hms-cache-proxy[mysql]'"
 
 
 def mask_url(url: str) -> str:

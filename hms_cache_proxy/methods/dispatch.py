@@ -39,7 +39,7 @@ from . import effects
 from .decision import NOTHING, Forward, Pending, Serve, Session, Wait, Work
 from .hot import HotPath, Told
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
-from .plan import EVERYTHING, Plan, may_write, plan
+from .plan import EVERYTHING, Plan, declared_reads, may_write, plan
 from .proof import UNPROVED, Proof, Rejected
 from .readers.base import Body, Context, Decline, Slices, Unfinished
 from .readers.column_arrays import Memory
@@ -112,6 +112,7 @@ class Dispatcher:
         self._metrics = metrics
         self._default_catalog = default_catalog
         self._by_name = config.list_order == "name"
+        self._read_methods = declared_reads(config)
         self._transactional_reads = config.transactional_reads
         self._exact = config.consistency == "strict"
         self._statistics = Memory(config.replies.statistics_bytes)
@@ -161,7 +162,7 @@ class Dispatcher:
         its beginning. `patient`: Wait may be the answer."""
         found = plan(header.name)
         if found is None:
-            if not may_write(header.name):
+            if header.name in self._read_methods or not may_write(header.name):
                 return Forward(OTHER_LABEL, "relay", "unknown_method")
             return self._write(OTHER_LABEL, EVERYTHING, "unknown_method")
         method, label = found.method, found.method.name

@@ -9,6 +9,7 @@ Owner: any process; one Plan per method, made on first use.
 from __future__ import annotations
 
 from hms_cache_proxy.cache import targets as target
+from hms_cache_proxy.config import Config
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire import spec
 
@@ -75,6 +76,11 @@ def may_write(name: bytes) -> bool:
     """Whether a method that the table does not have has to be taken for a write: any, but for names that are not ASCII,
     which no Thrift service has."""
     return name.isascii()
+
+
+def declared_reads(config: Config) -> frozenset[bytes]:
+    """Methods that the table does not have and that an operator knows to change nothing."""
+    return frozenset(name.encode() for name in config.read_methods)
 
 
 def plan(name: bytes) -> Plan | None:

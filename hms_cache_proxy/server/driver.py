@@ -35,6 +35,7 @@ from hms_cache_proxy.server.commands import (
     Why,
 )
 from hms_cache_proxy.server.connection import ClientConnection, ConnectionSettings, HotPathUse
+from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.upstream.link import NoAnswer, UpstreamLink, connect, keep_alive
 from hms_cache_proxy.wire.framing import frame_header
@@ -42,8 +43,6 @@ from hms_cache_proxy.wire.framing import frame_header
 HIGH_WATER_BYTES = 1 << 18  # of a transport's buffer: what one slow client keeps in memory
 CLOSED = "closed by the metastore"
 CLOSE_GRACE_S = 10.0  # for a client to take the last bytes of a connection that is closed
-SAY_INTERVAL_NS = 1_000_000_000
-TOPICS = 1000  # a client address is one; beyond that all are forgotten
 WATCH_INTERVAL_S = 0.0005  # how often the state page is looked at while requests wait for it
 SWEEP_AT_ONCE = 200  # connections looked at between two turns of the loop
 
@@ -75,21 +74,7 @@ class Hub:
         self.draining = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[Client, Await] = {}  # whose request waits for the decider to move
-        self._said: dict[tuple[str, str], list[int]] = {}  # when, and how often it was left out since
-
-    def say(self, event: str, topic: str, **details: str) -> None:
-        """Log a warning that a peer can provoke: one line a second for each topic, the others only counted."""
-        now_ns = monotonic_ns()
-        if len(self._said) > TOPICS:
-            self._said.clear()
-        said = self._said.setdefault((event, topic), [0, 0])
-        if now_ns - said[0] < SAY_INTERVAL_NS:
-            said[1] += 1
-            return
-        if said[1]:
-            details["left_out"] = str(said[1])
-        said[:] = [now_ns, 0]
-        log.warning(event, **details)
+        self.say = SparingLog().say
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Start a task that is named, referenced, and whose failure is seen."""
@@ -383,7 +368,8 @@ class Client(asyncio.Protocol):
 
     def _upstream_trouble(self, command: UpstreamTrouble) -> None:
         self._hub.metrics.upstream_failed(command.kind)
-        log.warning("upstream trouble", kind=command.kind, uri=command.uri, detail=command.detail, peer=self._peer)
+        details = {"kind": command.kind, "uri": command.uri, "detail": command.detail, "peer": self._peer}
+        self._hub.say("upstream trouble", command.kind + command.uri, **details)
 
     def _close(self, command: Close) -> None:
         metrics, why = self._hub.metrics, command.why

@@ -16,6 +16,7 @@ from hms_cache_proxy.methods.decision import Ask
 from hms_cache_proxy.methods.ttl.looking import HOLD_BYTES, Reload
 from hms_cache_proxy.methods.ttl.refreshing import Due
 from hms_cache_proxy.metrics import Failure, WorkerMetrics
+from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream import replay
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
@@ -43,6 +44,7 @@ class Refresher:
         self._metrics = metrics
         self._connect_timeout_s = connect_timeout_s
         self._request_timeout_s = request_timeout_s
+        self._say = SparingLog().say
         self._woken = asyncio.Event()
         self._slots = asyncio.Semaphore(AT_ONCE)
 
@@ -97,7 +99,7 @@ class Refresher:
 
     def _failed(self, kind: Failure, error: str) -> None:
         self._metrics.upstream_failed(kind)
-        log.warning("a refresh failed; what is cached is given until it expires", error=error)
+        self._say("a refresh failed; what is cached is given until it expires", kind, error=error)
 
     def _learn(self, reload: Reload, reply: bytes) -> None:
         well = (

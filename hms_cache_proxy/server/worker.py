@@ -228,7 +228,8 @@ async def _serve(
         cache.dispatcher.tell_hits(access_log.hit)
     host, port = config.listen
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.create_server((host, port), family=family, reuse_port=True, backlog=BACKLOG)
+    both = host == "::"  # every interface: IPv4's too
+    listener = socket.create_server((host, port), family=family, reuse_port=True, backlog=BACKLOG, dualstack_ipv6=both)
     server = await loop.create_server(lambda: Client(hub), sock=listener, backlog=BACKLOG)
     gc.collect()
     gc.freeze()  # what is there now stays: the collector need not look at it again

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.config import paths
 from hms_cache_proxy.methods.decision import Forward
+from hms_cache_proxy.methods.dispatch import Dispatcher
+from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire.message import Header, MessageType, parse_header
 from tests.follower.harness import Followed
 from tests.methods.local import Asked, Local
@@ -205,6 +208,22 @@ def test_an_unknown_method_changes_nothing(local: Local, world42: World, table: 
     forward.pending.reply_done(local.session, reply, time.monotonic_ns())
     assert get_table(local.another(), world42, table).by in ("hit", "hot")
     assert local.followed.page[Slot.GENERATION] == generation
+
+
+def test_an_unknown_method_that_an_operator_calls_a_read_fences_nothing(
+    local: Local, world42: World, table: bytes
+) -> None:
+    config = replace(local.followed.config, read_methods=("no_such_thing",))
+    dispatcher = Dispatcher(
+        config, local.followed.reader, local.followed.fences, local.followed.page, WorkerMetrics(), local.waker.wake
+    )
+    message = request("get_table_req", {"req": None}).replace(b"get_table_req", b"no_such_thing")
+    header = parse_header(message)
+    assert isinstance(header, Header)
+    forward = dispatcher.decide(local.session, header, message, time.monotonic_ns())
+    assert isinstance(forward, Forward) and (forward.label, forward.outcome) == ("other", "relay")
+    forward.pending.sending()
+    assert get_table(local.another(), world42, table).by in ("hit", "hot")
 
 
 def test_a_name_that_no_service_has_fences_nothing(local: Local, world42: World, table: bytes) -> None:

@@ -120,6 +120,23 @@ def test_errors_of_the_supervisor_are_one_line(tmp_path: Path, arguments: list[s
     assert words in one_line(done)
 
 
+def test_a_missing_driver_ends_the_start(tmp_path: Path) -> None:
+    without = "import sys; sys.modules['pymysql'] = None; from hms_cache_proxy.cli.main import main; main()"
+    given = {"UPSTREAM": "thrift://h:1", "STORE_URL": "mysql://u:secret@h/m", "DATA_DIR": str(tmp_path / "data")}
+    given |= dict.fromkeys(("LISTEN", "HTTP", "ADMIN_LISTEN"), "127.0.0.1:0")
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("HMS_CACHE_PROXY_")}
+    done = subprocess.run(
+        [sys.executable, "-c", without, "serve"],
+        env={**clean, **{f"HMS_CACHE_PROXY_{key}": value for key, value in given.items()}},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "store_url: names MySQL, whose driver is missing: pip install 'hms-cache-proxy[mysql]'" in one_line(done)
+    assert "secret" not in done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["serve", "extra"], ["unknown"], ["flush"], ["flush", "--all", "--db", "x"]],

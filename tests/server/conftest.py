@@ -76,15 +76,15 @@ def accepts(port: int) -> bool:
 
 @pytest.fixture
 def new_worker(tmp_path: Path) -> Iterator[Callable[..., Worker]]:
-    """new_worker((host, port), ..., **settings): a worker before these metastores."""
+    """new_worker((host, port), ..., interface=, **settings): a worker before these metastores."""
     with ExitStack() as stack:
 
-        def make(*upstreams: tuple[str, int], **settings: object) -> Worker:
+        def make(*upstreams: tuple[str, int], interface: str = "127.0.0.1", **settings: object) -> Worker:
             port = free_port()
             directory = tmp_path / f"worker-{port}"
             (directory / "metrics").mkdir(parents=True)
             config = {
-                "listen": f"127.0.0.1:{port}",
+                "listen": f"{interface}:{port}",
                 "upstream": [f"thrift://{host}:{number}" for host, number in upstreams],
                 "data_dir": str(directory),
                 "store": "none",

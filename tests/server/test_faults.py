@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from tests.server.conftest import Worker
 from tests.server.scripted import STOP, Call, Hangup, ScriptedMetastore, string_field
 from tests.testbed.fault_proxy import Direction, FaultProxy
 from tests.testbed.metastore import Metastore
-from tests.testbed.processes import wait_until
+from tests.testbed.processes import free_port, wait_until
 from tests.testbed.raw import EndOfStream, RawConnection, decode_reply, encode_call
 
 READ = encode_call("get_all_databases", seqid=1)
@@ -311,6 +312,27 @@ def test_a_session_call_that_failed_is_not_repeated(
         fault.cut()
         assert b"ok" in connection.call(READ)
     assert len(scripted.named("setMetaConf")) == 1
+
+
+def test_failures_of_a_metastore_do_not_fill_the_log(new_worker: Callable[..., Worker]) -> None:
+    worker = new_worker(("127.0.0.1", free_port()))
+    began = time.monotonic()
+    with worker.raw() as connection:
+        for _ in range(300):
+            error_of(connection.call(WRITE))
+    took_s = time.monotonic() - began
+    assert worker.counted(300, "hms_proxy_upstream_failures_total", kind="connect")
+    assert worker.log().count("upstream trouble") <= took_s + 2
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this system has no IPv6")
+def test_every_interface_of_ipv6_is_every_interface_of_ipv4(
+    scripted: ScriptedMetastore, new_worker: Callable[..., Worker]
+) -> None:
+    worker = new_worker(scripted.address, interface="[::]")
+    for host in ("127.0.0.1", "::1"):
+        with RawConnection(host, worker.port) as connection:
+            assert b"ok" in connection.call(READ)
 
 
 @pytest.mark.real

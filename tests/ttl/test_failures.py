@@ -70,7 +70,8 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    config = load(cli={"store": "none", "ttl.enabled": True, "ttl.ttl": "1h"})
+    given = {"store": "none", "ttl.enabled": True, "ttl.ttl": "1h", "read_methods": "get_vendor_facts, get_more"}
+    config = load(cli=given)
     cache = TtlCache.create(tmp_path / "ttl", bounds_of(config.ttl), started)
     metrics = WorkerMetrics()
     suspension = Suspension(StatePage(tmp_path / "state", create=True))
@@ -98,6 +99,14 @@ def test_what_was_used_is_told_in_pieces_and_may_fail(bench: Bench) -> None:
     bench.cache.close()
     bench.dispatcher.touch([b"k" * 16])
     assert bench.errors == 1
+
+
+@pytest.mark.parametrize(("name", "outcome"), [("get_vendor_facts", "relay"), ("set_vendor_facts", "write")])
+def test_an_operator_says_which_unknown_methods_are_reads(bench: Bench, name: str, outcome: str) -> None:
+    header, message = _call("get_all_tables", db_name=b"d")
+    forward = bench.dispatcher.decide(bench.session, header._replace(name=name.encode()), message, monotonic_ns())
+    assert isinstance(forward, Forward)
+    assert (forward.label, forward.outcome, forward.reason) == ("other", outcome, "unknown_method")
 
 
 def drops(bench: Bench) -> Iterator[Forward]:

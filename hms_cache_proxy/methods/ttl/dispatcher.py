@@ -30,7 +30,7 @@ from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from .. import effects
 from ..decision import BaseDecider, Forward, Pending, Serve, Session, Wait
-from ..plan import EVERYTHING, Plan, may_write, plan
+from ..plan import EVERYTHING, Plan, declared_reads, may_write, plan
 from ..table import OTHER_LABEL, MethodKind
 from . import filters, lists, partitions, statistics, tables
 from .kinds import KINDS, read_targets, write_targets
@@ -88,6 +88,7 @@ class LoadingDispatcher(BaseDecider):
         self._cache = cache
         self._metrics = metrics
         self._max_bytes = config.replies.max_entry_bytes
+        self._read_methods = declared_reads(config)
         self._per_user = config.ttl.impersonation == "on"
         request_time_ns = int(config.upstream_options.request_timeout_s * 1e9)
         self._suspension = suspension
@@ -134,7 +135,7 @@ class LoadingDispatcher(BaseDecider):
         """What to do with a request that arrived at now_ns."""
         found = plan(header.name)
         if found is None:
-            if not may_write(header.name):
+            if header.name in self._read_methods or not may_write(header.name):
                 return Forward(OTHER_LABEL, "relay", "unknown_method")
             return self._write(OTHER_LABEL, EVERYTHING, "unknown_method")
         label, calls = found.method.name, found.method.kind
