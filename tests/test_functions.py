@@ -32,7 +32,6 @@ TO_DO = frozenset(
         "methods/readers/partitions.py:_some",
         "methods/ttl/filters.py:ByFilter.__init__",
         "pipeline/advise/report.py:_page",
-        "server/driver.py:Hub.__init__",
         "status/view.py:ProxyView.__init__",
     }
 )

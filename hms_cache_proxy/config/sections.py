@@ -133,6 +133,9 @@ class LimitsSection(Section):
     max_message_bytes: Bytes = setting(100 << 20, ge=1024, description="Longest request that a client may send.")
     max_string_bytes: Bytes = setting(100 << 20, ge=1024, description="Longest string in a message.")
     max_connections: int = setting(5_000, ge=1, description="Client connections of one worker.")
+    max_connections_per_address: int = setting(
+        0, ge=0, description="Client connections of one worker that may come from one address; 0 = any number."
+    )
     idle_timeout_s: float = setting(
         86_400, ge=0, description="A client that is silent for longer is closed; 0 = never."
     )
@@ -147,6 +150,21 @@ class UpstreamOptionsSection(Section):
         600,
         gt=0,
         description="Longest time for an answer; a write of unknown outcome is fenced as long.",
+    )
+    idle_timeout_s: float = setting(
+        30,
+        ge=0,
+        description="A client's connection to a metastore is closed after so long without a call; 0 = never. The next"
+        " call makes another, and repeats the session calls on it.",
+    )
+    max_connections: int = setting(
+        0,
+        ge=0,
+        description="Connections of one worker's clients to one metastore; further calls wait in their order; 0 = any"
+        " number.",
+    )
+    queue_timeout_s: float = setting(
+        10, gt=0, description="Time that a call waits for one of `max_connections` before it is an error."
     )
 
 

@@ -60,6 +60,7 @@ class ConnectionSettings:
     limits: MessageLimits
     idle_timeout_ns: int  # 0: never
     request_timeout_ns: int
+    upstream_idle_ns: int = 0  # after so long an idle upstream connection is released; 0: never
     spool_directory: str | None = None  # for messages that are too large for memory; None: the system's place
 
 
@@ -154,6 +155,16 @@ class ClientConnection:
         self._heed(self._exchange.refused(detail, silent=silent), now_ns)
         return self._settle(now_ns)
 
+    def upstream_busy(self, detail: str, now_ns: int) -> list[Command]:
+        """There was no place for the connection that OpenUpstream asked for."""
+        self._heed(self._exchange.busy(detail), now_ns)
+        return self._settle(now_ns)
+
+    def release_upstream(self, now_ns: int) -> list[Command]:
+        """Somebody else has more use for the upstream connection: give it up if nothing is on it."""
+        self._exchange.release()
+        return self._settle(now_ns)
+
     def upstream_received(self, data: bytes, now_ns: int) -> list[Command]:
         """Bytes from the metastore."""
         self._heed(self._exchange.received(data, now_ns), now_ns)
@@ -214,6 +225,8 @@ class ClientConnection:
     def expire(self, now_ns: int) -> list[Command]:
         """Close or give up what has been waiting for too long."""
         settings, exchange = self._settings, self._exchange
+        if settings.upstream_idle_ns and now_ns - exchange.progress_ns > settings.upstream_idle_ns:
+            exchange.release()
         blocked = self._outbox.blocked or self._outbox.busy
         if exchange.waiting and not (exchange.replying and blocked):
             if now_ns - exchange.progress_ns > settings.request_timeout_ns:

@@ -9,7 +9,9 @@ Owner: the worker's event loop; nothing here is called from another thread.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from time import monotonic_ns
 from typing import Any, cast
 
@@ -38,6 +40,7 @@ from hms_cache_proxy.server.connection import ClientConnection, ConnectionSettin
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.upstream.link import NoAnswer, UpstreamLink, connect, keep_alive
+from hms_cache_proxy.upstream.places import Places
 from hms_cache_proxy.wire.framing import frame_header
 
 HIGH_WATER_BYTES = 1 << 18  # of a transport's buffer: what one slow client keeps in memory
@@ -47,6 +50,17 @@ WATCH_INTERVAL_S = 0.0005  # how often the state page is looked at while request
 SWEEP_AT_ONCE = 200  # connections looked at between two turns of the loop
 
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """How much of what the connections of one worker may take, and how long they may wait for it."""
+
+    connections: int
+    connections_per_address: int  # 0: any number
+    upstream_connections: int  # to each metastore; 0: any number
+    connect_s: float
+    queue_s: float
 
 
 class Hub:
@@ -59,8 +73,7 @@ class Hub:
         endpoints: Endpoints,
         settings: ConnectionSettings,
         metrics: WorkerMetrics,
-        max_connections: int,
-        connect_timeout_s: float,
+        allowed: Allowed,
         access_log: AccessLog | None = None,
     ) -> None:
         self.access_log = access_log
@@ -68,8 +81,9 @@ class Hub:
         self.endpoints = endpoints
         self.settings = settings
         self.metrics = metrics
-        self.max_connections = max_connections
-        self.connect_timeout_s = connect_timeout_s
+        self.allowed = allowed
+        self.places: Places[Client] = Places(allowed.upstream_connections)
+        self.by_address: Counter[str] = Counter()  # connections of each client address
         self.clients: set[Client] = set()
         self.draining = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -141,6 +155,8 @@ class Client(asyncio.Protocol):
         self._peer = ""
         self._upstream: UpstreamLink | None = None
         self._opening: asyncio.Task[None] | None = None
+        self._place: Endpoint | None = None  # where it has a place, or waits for one
+        self._queued: asyncio.TimerHandle | None = None
         self._turn_due = False
         self._grace: asyncio.TimerHandle | None = None
         self._lost = False
@@ -154,6 +170,7 @@ class Client(asyncio.Protocol):
         self._write = self._transport.write
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if name else ""
+        self._address = str(name[0]) if name else ""
         self._core = ClientConnection(
             decider=hub.decider,
             endpoints=hub.endpoints,
@@ -164,19 +181,24 @@ class Client(asyncio.Protocol):
         self._session = self._core.session
         hub.metrics.accepted.inc()
         hub.metrics.connections.inc()
-        if hub.draining or len(hub.clients) >= hub.max_connections:
-            self._turn_away()
+        hub.by_address[self._address] += 1
+        limit = hub.allowed.connections_per_address
+        if hub.draining or len(hub.clients) >= hub.allowed.connections:
+            self._turn_away("max_connections")
+            return
+        if limit and hub.by_address[self._address] > limit:
+            self._turn_away("max_connections_per_address")
             return
         hub.clients.add(self)
         self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         keep_alive(self._transport)
 
-    def _turn_away(self) -> None:
+    def _turn_away(self, limit: str) -> None:
         self._refused = True
         self._transport.abort()
         if not self._hub.draining:
-            self._hub.metrics.limit_broken("max_connections")
-            self._hub.say("client refused", "max_connections", peer=self._peer, limit="max_connections")
+            self._hub.metrics.limit_broken(limit)
+            self._hub.say("client refused", limit, peer=self._peer, limit=limit)
 
     def data_received(self, data: bytes) -> None:
         now_ns = monotonic_ns()
@@ -211,6 +233,9 @@ class Client(asyncio.Protocol):
         if self._grace is not None:
             self._grace.cancel()
         self._hub.metrics.connections.dec()
+        self._hub.by_address[self._address] -= 1
+        if not self._hub.by_address[self._address]:
+            del self._hub.by_address[self._address]
         self._event(self._core.gone)
         self._forget_if_over()
 
@@ -233,6 +258,7 @@ class Client(asyncio.Protocol):
         if link is self._upstream:
             self._upstream = None
             self._hub.metrics.upstream_connections.dec()
+            self._leave_place()
             if error is None:
                 self._event(lambda now_ns: self._core.upstream_lost(CLOSED, now_ns, orderly=True))
             else:
@@ -312,14 +338,54 @@ class Client(asyncio.Protocol):
             self._upstream.write(command.data)
 
     def _open_upstream(self, command: OpenUpstream) -> None:
-        self._opening = self._hub.spawn(self._connect(command.endpoint), f"connect {command.endpoint.uri}")
+        hub, endpoint = self._hub, command.endpoint
+        self._place = endpoint
+        if hub.places.take(endpoint, self):
+            self.place_free(endpoint)
+            return
+        self._queued = asyncio.get_running_loop().call_later(hub.allowed.queue_s, self._no_place, endpoint)
+        for holder in hub.places.holders(endpoint):
+            if holder.release_upstream():
+                return
+
+    def place_free(self, endpoint: Endpoint) -> None:
+        """There is a place for a connection to the endpoint."""
+        if self._queued is not None:
+            self._queued.cancel()
+            self._queued = None
+        self._opening = self._hub.spawn(self._connect(endpoint), f"connect {endpoint.uri}")
+
+    def _no_place(self, endpoint: Endpoint) -> None:
+        allowed = self._hub.allowed
+        self._leave_place()
+        detail = (
+            f"{endpoint.uri}: none of {allowed.upstream_connections} connections (upstream_options.max_connections)"
+            f" came free within {allowed.queue_s:g} s"
+        )
+        self._event(lambda now_ns: self._core.upstream_busy(detail, now_ns))
+
+    def _leave_place(self) -> None:
+        endpoint, self._place = self._place, None
+        if self._queued is not None:
+            self._queued.cancel()
+            self._queued = None
+        if endpoint is not None:
+            first = self._hub.places.leave(endpoint, self)
+            if first is not None:
+                first.place_free(endpoint)
+
+    def release_upstream(self) -> bool:
+        """Give the upstream connection to who waits for one, if nothing is on it; was it given?"""
+        self._event(self._core.release_upstream)
+        return self._place is None
 
     async def _connect(self, endpoint: Endpoint) -> None:
         try:
-            link = await connect(endpoint, self, self._hub.connect_timeout_s)
+            link = await connect(endpoint, self, self._hub.allowed.connect_s)
         except ProxyError as error:
             detail, silent = str(error), isinstance(error, NoAnswer)
             self._opening = None
+            self._leave_place()
             self._event(lambda now_ns: self._core.upstream_refused(detail, now_ns, silent=silent))
             return
         self._opening = None
@@ -335,6 +401,7 @@ class Client(asyncio.Protocol):
             link, self._upstream = self._upstream, None
             self._hub.metrics.upstream_connections.dec()
             link.close()
+        self._leave_place()
 
     def _reading(self, command: SetReading) -> None:
         if not self._transport.is_closing():
@@ -363,6 +430,8 @@ class Client(asyncio.Protocol):
         slot = self._hub.metrics.slot(command.label, command.outcome, command.reason)
         took_ns = monotonic_ns() - command.began_ns
         slot.observe(took_ns / 1e9)
+        if self._place is not None and self._hub.places.wanted(self._place):
+            asyncio.get_running_loop().call_soon(self.release_upstream)  # a call each, in turn
         if self._hub.access_log is not None:
             self._hub.access_log.observed(self._session, took_ns, command)
 

@@ -128,6 +128,17 @@ class Exchange:
         self._endpoints.refused(state.endpoint, detail, silent=silent)
         return self._open_another(state, detail)
 
+    def busy(self, detail: str) -> Ending:
+        """There was no place for a connection to the endpoint."""
+        state = self.state
+        assert isinstance(state, Opening)
+        return self._fail(state.call, "upstream_busy", detail)
+
+    def release(self) -> None:
+        """Close the connection if nothing is on it and the client's session can be begun again on another."""
+        if isinstance(self.state, Idle) and self._calls.complete:
+            self._close_link()
+
     def received(self, data: bytes, now_ns: int) -> Ending | None:
         """Bytes from the metastore."""
         self.progress_ns = now_ns

@@ -37,7 +37,7 @@ from hms_cache_proxy.recording.recorder import Recorder
 from hms_cache_proxy.recording.replay import Recorded, ReplayDispatcher
 from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.connection import ConnectionSettings
-from hms_cache_proxy.server.driver import Client, Hub
+from hms_cache_proxy.server.driver import Allowed, Client, Hub
 from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.server.waker import Waker
@@ -192,11 +192,17 @@ def _hub(
             limits=MessageLimits(message_bytes=limits.max_message_bytes, string_bytes=limits.max_string_bytes),
             idle_timeout_ns=int(limits.idle_timeout_s * 1e9),
             request_timeout_ns=int(options.request_timeout_s * 1e9),
+            upstream_idle_ns=int(options.idle_timeout_s * 1e9),
             spool_directory=config.data_dir,
         ),
         metrics=metrics,
-        max_connections=limits.max_connections,
-        connect_timeout_s=options.connect_timeout_s,
+        allowed=Allowed(
+            connections=limits.max_connections,
+            connections_per_address=limits.max_connections_per_address,
+            upstream_connections=options.max_connections,
+            connect_s=options.connect_timeout_s,
+            queue_s=options.queue_timeout_s,
+        ),
         access_log=access_log,
     )
 
@@ -257,7 +263,8 @@ async def _serve(
 
 
 def _sweep_interval_s(config: Config) -> float:
-    times = [config.upstream_options.request_timeout_s, config.limits.idle_timeout_s or SWEEP_INTERVAL_S * 4]
+    options = config.upstream_options
+    times = [options.request_timeout_s, *filter(None, (config.limits.idle_timeout_s, options.idle_timeout_s))]
     return max(0.02, min(SWEEP_INTERVAL_S, *(time / 4 for time in times)))
 
 

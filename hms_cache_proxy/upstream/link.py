@@ -16,6 +16,7 @@ from hms_cache_proxy.upstream.endpoints import Endpoint
 
 HIGH_WATER_BYTES = 1 << 18
 CLOSE_GRACE_S = 10.0
+_KEEP_ALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}  # seconds, seconds, probes
 
 
 class LinkOwner(Protocol):
@@ -88,8 +89,11 @@ class UpstreamLink(asyncio.Protocol):
 
 
 def keep_alive(transport: asyncio.Transport) -> None:
-    """Let the kernel find out that the peer's machine is gone, in about two hours where nothing is configured."""
-    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    """Let the kernel find out in two minutes that the peer's machine is gone: such a connection would stay for ever."""
+    connection: socket.socket = transport.get_extra_info("socket")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEP_ALIVE.items():
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 class NoAnswer(UpstreamError):
