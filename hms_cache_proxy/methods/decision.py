@@ -90,6 +90,7 @@ class Forward:
     hold_bytes: int = 0  # reply_done needs the whole reply if it is no longer than this; 0: never
     retry: bool = False  # a read: may be sent again if the upstream died before the first byte of its reply
     replay: bool = False  # a session call: repeat it on each new upstream connection once it has succeeded
+    offline: bytes | None = None  # a session call: what to answer while no metastore is well; it is made later
     pending: Pending = NOTHING  # is told what becomes of it
     ask: Ask | None = None  # the first question that is asked in place of the request
 

@@ -10,6 +10,7 @@ about existence. Owner: the worker's loop.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -27,7 +28,7 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 
 from .decision import Forward, Pending, Session
-from .reply_contents import LOCK_WAITING, Said, event_id_of, kept_part, lock_of, said
+from .reply_contents import LOCK_WAITING, Said, agreement, event_id_of, kept_part, lock_of, said
 
 SHARED_READ = 1  # LockType
 HELD_WRITE_BYTES = 1 << 20
@@ -246,13 +247,18 @@ class SessionCall(Pending):
 
 
 def session_call(session: Session, label: str, header: Header, message: bytes) -> Forward:
-    """How a call about the session is passed on."""
+    """How a call about the session is passed on. set_ugi only tells who the client is: it can be answered before a
+    metastore hears of it, so that a client whose reads are hits outlives an outage."""
     identity: bytes | None = None
+    offline: bytes | None = None
     if label == "setMetaConf":
         session.relay_for_good = True
     else:
         identity = message[header.body :]
-    return Forward(label, "relay", "session", HELD_WRITE_BYTES, replay=True, pending=SessionCall(identity))
+        with contextlib.suppress(WireError):  # what is no set_ugi is for the metastore to refuse
+            offline = agreement(label, header, message)
+    pending = SessionCall(identity)
+    return Forward(label, "relay", "session", HELD_WRITE_BYTES, replay=True, offline=offline, pending=pending)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,14 @@ from typing import Any
 
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire import spec
-from hms_cache_proxy.wire.message import ApplicationError, Header, MessageType, parse_exception, parse_header
+from hms_cache_proxy.wire.message import (
+    ApplicationError,
+    Header,
+    MessageType,
+    message_header,
+    parse_exception,
+    parse_header,
+)
 from hms_cache_proxy.wire.spans import fields_of
 
 from . import shapes
@@ -29,6 +36,14 @@ class Said(Enum):
     REFUSED = "refused"
     UNKNOWN_METHOD = "unknown method"
     UNREAD = "not held"
+
+
+def agreement(method: str, header: Header, message: bytes) -> bytes:
+    """The reply to a session call that has succeeded: set_ugi gives the groups that it was told. Raises WireError."""
+    result = spec.result(method)()
+    if method == "set_ugi":
+        result.success = spec.decode(spec.args(method), message, header.body)[0].group_names or []
+    return message_header(header.name, MessageType.REPLY, header.seqid) + spec.encode(result)
 
 
 def said(reply: bytes | None) -> Said:

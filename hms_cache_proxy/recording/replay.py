@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.methods.decision import BaseDecider, Forward, Serve, Session
+from hms_cache_proxy.methods.reply_contents import agreement
 from hms_cache_proxy.methods.table import METHODS, OTHER_LABEL, MethodKind
 from hms_cache_proxy.recording.allowed import ALLOWED, LISTS, TABLE_IDS, bears_lists
 from hms_cache_proxy.recording.file import Damage, RecordingFile
@@ -184,13 +185,10 @@ class ReplayDispatcher(BaseDecider):
 
 def _agreement(name: str, header: Header, message: bytes) -> bytes:
     """A session call has succeeded: set_ugi gives the groups that it was told, as a metastore does."""
-    result = spec.result(name)()
-    if name == "set_ugi":
-        try:
-            result.success = spec.decode(spec.args(name), message, header.body)[0].group_names or []
-        except WireError:
-            result.success = []
-    return message_header(header.name, MessageType.REPLY, header.seqid) + spec.encode(result)
+    try:
+        return agreement(name, header, message)
+    except WireError:
+        return message_header(header.name, MessageType.REPLY, header.seqid) + spec.encode(spec.result(name)(success=[]))
 
 
 def _failure(name: str, header: Header, text: str) -> bytes:

@@ -55,6 +55,8 @@ from hms_cache_proxy.server.upstream_states import (
     Sent,
     Streaming,
     UpstreamState,
+    lacks_method,
+    was_sent,
 )
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.upstream.replay import MAX_REPLY_BYTES, SessionCalls, succeeded
@@ -107,6 +109,8 @@ class Exchange:
         idle = self.state if isinstance(self.state, Idle) else None
         if idle is not None and request.header.name != GOODBYE and self._better_elsewhere(idle.endpoint):
             self._close_link()
+        if forward.offline is not None and self._endpoints.all_sick:
+            return self._answer_offline(call, forward.offline)
         if isinstance(self.state, Idle):
             return self._ask(call, self.state.endpoint)
         if request.header.name == GOODBYE:
@@ -170,6 +174,10 @@ class Exchange:
         state = self.state
         assert isinstance(state, Replaying | Sent)
         self._endpoints.suspect(state.endpoint)
+        offline = state.call.forward.offline if isinstance(state, Asking) else None
+        if offline is not None and self._endpoints.all_sick:
+            self._trouble("timeout", state.endpoint.problem)
+            return self._answer_offline(state.call, offline)  # what was done of it ends with the connection
         if not self._better_elsewhere(state.endpoint):
             return None
         if isinstance(state, Replaying):
@@ -208,7 +216,7 @@ class Exchange:
             return
         state.call.request.close()
         self._close_link()
-        state.call.forward.pending.failed(_was_sent(state.call, state))
+        state.call.forward.pending.failed(was_sent(state.call, state))
 
     # opening
 
@@ -217,9 +225,10 @@ class Exchange:
         return endpoint.sick and self._calls.complete and self._endpoints.other_than(endpoint)
 
     def _may_ask_again(self, state: Sent) -> bool:
-        """The request is a read, nothing of a reply was seen, and there is a metastore left to ask."""
-        attempts = max(2, len(self._endpoints.all))
-        return state.call.forward.retry and not state.reply.seen and state.call.attempt < attempts
+        """The request changes nothing, nothing of a reply was seen, and there is a metastore left to ask."""
+        attempts, forward = max(2, len(self._endpoints.all)), state.call.forward
+        harmless = forward.retry or forward.offline is not None  # what set_ugi does ends with its connection
+        return harmless and not state.reply.seen and state.call.attempt < attempts
 
     def _ask_again(self, state: Sent) -> Ending | None:
         self._close_link()
@@ -239,10 +248,21 @@ class Exchange:
     def _open_next(self, call: RelayedCall, candidates: tuple[Endpoint, ...]) -> Ending | None:
         if not candidates:
             self.state = Closed()
+            if call.forward.offline is not None:
+                return self._answer_offline(call, call.forward.offline)
             return self._fail(call, "no_upstream", f"no metastore can be reached: {call.problem}")
         self.state = Opening(call, candidates[0], candidates[1:])
         self._commands.append(OpenUpstream(candidates[0]))
         return None
+
+    def _answer_offline(self, call: RelayedCall, reply: bytes) -> Ending:
+        """No metastore is well: the session call is answered here, and made on the next connection."""
+        if not isinstance(self.state, Closed):
+            self._close_link()
+        self._calls.remember(call.request.header, call.request.message)
+        call.forward.pending.reply_done(self._session, reply, self.progress_ns)
+        self._outbox.whole(reply)
+        return self._over(call, call.forward.outcome, "outage")
 
     def _open_another(self, state: Opening | Replaying, detail: str) -> Ending | None:
         call = state.call
@@ -312,7 +332,7 @@ class Exchange:
             if reply.header.type is MessageType.EXCEPTION and not parts:
                 if not reply.complete:
                     return None  # only a whole one tells whether it is the answer
-                if _lacks_method(state):
+                if lacks_method(state):
                     if self._note_lack(state):
                         return self._ask(state.call, state.endpoint, last=True)
                     refusal = twin.refusal(state.call.request.header, state.call.request.message)
@@ -408,7 +428,7 @@ class Exchange:
             self._close_link()
             return None
         call, seen = state.call, state.reply.seen
-        if kind == "closed" and self._may_ask_again(state):
+        if kind == "closed" and call.forward.retry and self._may_ask_again(state):
             return self._ask_again(state)
         reason, text = _ENDINGS[kind]
         return self._fail(call, reason, f"{state.endpoint.uri} {text}: {detail}", close=orderly and not seen)
@@ -416,7 +436,7 @@ class Exchange:
     def _fail(self, call: RelayedCall, reason: str, text: str, *, close: bool = False) -> Ending:
         """The request has no answer. `close`: the client is told so in the metastore's own way."""
         state, request, forward = self.state, call.request, call.forward
-        sent = _was_sent(call, state)
+        sent = was_sent(call, state)
         if not isinstance(state, Closed):
             self._close_link()
         forward.pending.failed(sent)
@@ -457,24 +477,10 @@ _ENDINGS: dict[Failure, tuple[str, str]] = {
 }
 
 
-def _was_sent(call: RelayedCall, state: UpstreamState) -> bool:
-    """May a metastore have begun to carry the call out?"""
-    return call.attempt > 1 or isinstance(state, Sent)
-
-
 def _choose_twin(request: Request, endpoint: Endpoint) -> Twin | None:
     if request.header.name not in endpoint.lacks or request.spool is not None:
         return None
     return twin.twin_of(request.header, request.message)
-
-
-def _lacks_method(state: Asking) -> bool:
-    """Does the whole reply say that the metastore lacks the method, for the first time?"""
-    reply = state.reply
-    if state.last or not twin.is_bridged(state.call.request.header) or reply.held is None:
-        return False
-    assert reply.header is not None
-    return twin.says_unknown_method(reply.header, reply.held)
 
 
 def _is_known(header: Header) -> bool:

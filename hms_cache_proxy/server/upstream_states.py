@@ -16,7 +16,7 @@ from hms_cache_proxy.methods.decision import Ask, Forward
 from hms_cache_proxy.server.commands import Why
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.reply import Reply
-from hms_cache_proxy.server.twin import Twin
+from hms_cache_proxy.server.twin import Twin, is_bridged, says_unknown_method
 from hms_cache_proxy.upstream.endpoints import Endpoint
 
 
@@ -117,6 +117,20 @@ Sent = Questioning | Asking | Replying | Streaming
 """The request, or what is asked in its place, is out or leaving."""
 
 UpstreamState = Closed | Idle | Opening | Replaying | Sent
+
+
+def was_sent(call: RelayedCall, state: UpstreamState) -> bool:
+    """May a metastore have begun to carry the call out?"""
+    return call.attempt > 1 or isinstance(state, Sent)
+
+
+def lacks_method(state: Asking) -> bool:
+    """Does the whole reply say that the metastore lacks the method, for the first time?"""
+    reply = state.reply
+    if state.last or not is_bridged(state.call.request.header) or reply.held is None:
+        return False
+    assert reply.header is not None
+    return says_unknown_method(reply.header, reply.held)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ loop.
 from __future__ import annotations
 
 import asyncio
+import time
 
 import structlog
 
@@ -22,52 +23,79 @@ STARTING_INTERVAL_S = 0.1  # a call waits in the listening socket until the meta
 
 
 class UpstreamProbe:
-    """The first upstream that answers, of the configured ones in their order; `facts` is what /status shows."""
+    """All upstreams in their order; `facts` is what /status shows of them and of the first that answers."""
 
     def __init__(self, config: Config, *, starting: bool = False) -> None:
         """`starting`: the metastore is started together with this process; until it answers, that is no news."""
         self._starting = starting
-        self._addresses = config.upstream
         self._replay = config.replay
         timeout_s = min(config.upstream_options.connect_timeout_s, INTERVAL_S)
-        self._connections = [ServiceConnection(a.host, a.port, timeout_s=timeout_s) for a in config.upstream]
-        self._found: Address | None = None
-        self._version: str | None = None
-        self._reachable: bool | None = None  # None: not asked yet
+        self._all = [_Seen(address, timeout_s) for address in config.upstream]
+        self._told: tuple[bool, _Seen | None] | None = None  # was it the first that answers that was told of last?
 
     @property
     def answered(self) -> bool:
-        """It did, once."""
-        return self._found is not None
+        """One did, once."""
+        return any(seen.version is not None for seen in self._all)
+
+    @property
+    def _first(self) -> _Seen:
+        return next((seen for seen in self._all if seen.reachable), self._all[0])
 
     def facts(self) -> dict[str, object]:
-        """uri (of a replay: its file), version (None until it answered once), reachable (None until it was asked)."""
-        if not self._addresses:
-            return {"uri": self._replay, "version": None, "reachable": None}
-        address = self._found or self._addresses[0]
-        return {"uri": address.uri, "version": self._version, "reachable": self._reachable}
+        """Of the first that answers: uri (of a replay: its file), version (None until it answered), reachable (None
+        until it was asked), since_s (for how long); `all`: the same of each."""
+        if not self._all:
+            return {"uri": self._replay, "version": None, "reachable": None, "since_s": None, "all": []}
+        return {**self._first.facts(), "all": [seen.facts() for seen in self._all]}
 
     async def watch(self) -> None:
         """Ask for ever, if there is anybody to ask."""
-        while self._addresses:
-            await self._look()
+        while self._all:
+            await asyncio.gather(*(seen.look(quiet=self._starting) for seen in self._all))
+            self._starting = self._starting and not self.answered
+            self._tell()
             await asyncio.sleep(STARTING_INTERVAL_S if self._starting else INTERVAL_S)
 
-    async def _look(self) -> None:
-        problem = ""
-        for address, connection in zip(self._addresses, self._connections, strict=True):
-            try:
-                version: bytes = await asyncio.to_thread(connection.call, "getVersion")
-            except UpstreamError as error:
-                problem = str(error)
-                continue
-            if self._reachable is False or self._found not in (None, address):
-                log.info("metastore answers", uri=address.uri)
-            self._starting = False
-            self._found, self._version, self._reachable = address, version.decode("utf-8", "replace"), True
+    def _tell(self) -> None:
+        """Log a change: which is the first that answers, or that none does."""
+        first = self._first
+        if self._starting or self._told == (state := (bool(first.reachable), first)):
             return
-        if self._starting:
+        before, self._told = self._told, state
+        if not first.reachable:
+            log.warning("no metastore answers", problem=first.problem)
+        elif before is not None:
+            log.info("metastore answers", uri=first.address.uri)
+
+
+class _Seen:
+    """One upstream."""
+
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        self.address = address
+        self.version: str | None = None
+        self.reachable: bool | None = None
+        self.problem = ""
+        self._since_s = time.monotonic()
+        self._connection = ServiceConnection(address.host, address.port, timeout_s=timeout_s)
+
+    def facts(self) -> dict[str, object]:
+        since_s = None if self.reachable is None else round(time.monotonic() - self._since_s, 1)
+        return {"uri": self.address.uri, "version": self.version, "reachable": self.reachable, "since_s": since_s}
+
+    async def look(self, *, quiet: bool) -> None:
+        """Ask once; `quiet`: that there is no answer is no news yet."""
+        try:
+            version: bytes = await asyncio.to_thread(self._connection.call, "getVersion")
+        except UpstreamError as error:
+            self.problem = str(error)
+            if not quiet:
+                self._now(False)
             return
-        if self._reachable is not False:
-            log.warning("no metastore answers", problem=problem)
-        self._reachable = False
+        self.version = version.decode("utf-8", "replace")
+        self._now(True)
+
+    def _now(self, reachable: bool) -> None:
+        if reachable is not self.reachable:
+            self.reachable, self._since_s = reachable, time.monotonic()

@@ -55,6 +55,11 @@ class Endpoints:
         return any(not other.sick for other in self.all if other is not endpoint)
 
     @property
+    def all_sick(self) -> bool:
+        """No circuit is closed: an outage."""
+        return all(endpoint.sick for endpoint in self.all)
+
+    @property
     def problems(self) -> str:
         """Why nothing can be reached."""
         return "; ".join(f"{endpoint.uri}: {endpoint.problem}" for endpoint in self.all if endpoint.sick)

@@ -24,16 +24,19 @@ class SessionCalls:
         self.complete = True
 
     def remember(self, header: Header, message: bytes) -> None:
-        """A session call succeeded; an equal one before it is superseded by its new place in the order."""
-        kept = [entry for entry in self.messages if not _same(entry, header, message)] + [(header, message)]
+        """A session call succeeded. It supersedes an equal one before it, and set_ugi any other: Hive does not answer a
+        second one on a connection."""
+        kept = [entry for entry in self.messages if not _superseded(entry, header, message)] + [(header, message)]
         if len(kept) > MAX_CALLS or sum(len(entry[1]) for entry in kept) > MAX_BYTES:
             self.complete = False
             return
         self.messages = kept
 
 
-def _same(entry: tuple[Header, bytes], header: Header, message: bytes) -> bool:
-    return entry[0].name == header.name and entry[1][entry[0].body :] == message[header.body :]
+def _superseded(entry: tuple[Header, bytes], header: Header, message: bytes) -> bool:
+    if entry[0].name != header.name:
+        return False
+    return header.name == b"set_ugi" or entry[1][entry[0].body :] == message[header.body :]
 
 
 def succeeded(reply: bytes) -> bool:

@@ -28,7 +28,7 @@ STATUS = {
     "objects": {"databases": int, "tables": int, "partitions": int},
     "cache_bytes": int,
     "mode": str,
-    "upstream": {"uri": str, "version": str, "reachable": bool},
+    "upstream": {"uri": str, "version": str, "reachable": bool, "since_s": float, "all": list},
 }
 
 CHANGED_NOTE = """

@@ -142,6 +142,21 @@ def test_session_calls_are_repeated_first() -> None:
     assert book.upstream(accepted) == [SendUpstream(READ)]
 
 
+def test_only_the_last_set_ugi_is_repeated() -> None:
+    book = Playbook(upstreams=1)
+    away = book.endpoints.all[0]
+    book.endpoints.refused(away, "away")
+    calls = [encode_call("set_ugi", user, ["g"], seqid=1) for user in ("alice", "bob")]
+    for login in calls:
+        book.decider.decision = replace(RELAY, replay=True, offline=reply_to(login))
+        assert sent(book.received(login)) == reply_to(login)
+    book.endpoints.answered(away)
+    book.decider.decision = RELAY
+    book.received(READ)
+    assert book.opened() == [SendUpstream(calls[1])]
+    assert book.upstream(reply_to(calls[1])) == [SendUpstream(READ)]
+
+
 def test_a_refused_session_call_closes_the_client() -> None:
     book = Playbook()
     login = encode_call("set_ugi", "alice", ["g"], seqid=1)

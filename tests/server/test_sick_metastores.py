@@ -16,7 +16,7 @@ from tests.server.test_faults import READ, WRITE, error_of, hang_up
 from tests.testbed.fault_proxy import FaultProxy
 from tests.testbed.metastore import Metastore
 from tests.testbed.processes import free_port, wait_until
-from tests.testbed.raw import encode_call
+from tests.testbed.raw import decode_reply, encode_call
 
 LONG_S = 40  # a call that is answered before it did not wait for its metastore
 LONG = {"upstream_options": {"request_timeout_s": LONG_S}}
@@ -115,6 +115,36 @@ def test_a_metastore_whose_calls_take_long_is_not_sick(
     with worker.raw() as connection:
         assert b"ok" in connection.call(READ)
     assert (len(scripted.named("get_all_databases")), other.calls) == (1, [])
+
+
+def test_set_ugi_is_answered_in_an_outage_and_made_after_it(new_worker: Callable[..., Worker]) -> None:
+    port = free_port()
+    worker = new_worker(("127.0.0.1", port), **LONG)
+    with worker.raw() as alice, worker.raw() as bob:
+        for connection, user in ((alice, "alice"), (bob, "bob")):
+            _, _, result = decode_reply(connection.call(encode_call("set_ugi", user, ["g1", "g2"], seqid=9)))
+            assert (result.success, result.o1) == (["g1", "g2"], None)
+        assert b"no metastore can be reached" in alice.call(READ)
+        with ScriptedMetastore(port=port) as metastore:
+            assert b"ok" in bob.call(WRITE) and b"ok" in alice.call(READ)
+            made = [call for _, call in metastore.calls if call.name != "getVersion"]
+    assert [call.name for call in made] == ["set_ugi", "drop_database", "set_ugi", "get_all_databases"]
+    assert b"bob" in made[0].arguments and b"alice" in made[2].arguments
+    assert worker.counted(2, "hms_proxy_requests_total", method="set_ugi", outcome="relay", reason="outage")
+
+
+def test_set_ugi_does_not_wait_for_the_only_metastore_when_it_hangs(
+    scripted: ScriptedMetastore, new_worker: Callable[..., Worker], fault_proxy: Callable[..., FaultProxy]
+) -> None:
+    fault = fault_proxy(*scripted.address)
+    worker = new_worker(fault.address, **LONG)
+    fault.stall()
+    for _ in range(2):  # found out by the first, known to the second
+        began = time.monotonic()
+        with worker.raw() as connection:
+            _, _, result = decode_reply(connection.call(encode_call("set_ugi", "alice", ["g"], seqid=9)))
+            assert result.success == ["g"]
+        assert time.monotonic() - began < LONG_S
 
 
 @contextmanager
