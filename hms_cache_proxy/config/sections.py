@@ -276,6 +276,13 @@ class Config(Section):
     max_unconfirmed_ms: int = setting(
         10_000, ge=100, description="Nothing is served that the follower has not confirmed for this long."
     )
+    serve_stale: Seconds = setting(
+        0,
+        ge=0,
+        le=366 * 86_400,
+        description="How old an answer may be that nobody confirms, while neither a metastore nor the database can be"
+        " reached; 0 = none is given. Reads that bring a ValidWriteIdList are not answered.",
+    )
     authorization: Literal["auto", "none", "per_user", "relay"] = setting(
         "auto", description="Whether the metastore's answers depend on who asks."
     )
@@ -362,6 +369,8 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
         yield "max_staleness_ms", "may not be larger than max_unconfirmed_ms"
     if config.embedded and config.upstream:
         yield "upstream", "means nothing with embedded = true: the embedded metastore is the upstream"
+    if config.serve_stale and config.consistency == "strict":
+        yield "serve_stale", "means nothing with consistency = strict"
     if config.replay and config.record:
         yield "record", "means nothing with replay: what is replayed was recorded"
     if config.replay and config.embedded:

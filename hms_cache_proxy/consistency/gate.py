@@ -82,6 +82,7 @@ class Rules:
     mode: ConsistencyMode = "session"
     max_unconfirmed_ns: int = 10_000_000_000
     max_staleness_ns: int = 0
+    max_stale_ns: int = 0  # in an outage
 
 
 class Fences(Protocol):
@@ -95,6 +96,9 @@ class Fences(Protocol):
         """Whether the fences on these targets wait for the follower only, not for a write that is under way."""
         ...
 
+
+STALE = "stale"
+"""The metric label of hits that nobody has confirmed for too long, in an outage (`serve_stale`)."""
 
 _NEXT_STEP = frozenset({Reason.UNSETTLED, Reason.FLOOR, Reason.EVENTS_FLOOR, Reason.STRICT, Reason.BOUNDED})
 """What the next step of the follower ends, if it is well."""
@@ -136,6 +140,15 @@ class Gate:
         if words[Slot.CURSOR] < words[Slot.FLOOR_EVENT]:
             return Reason.EVENTS_FLOOR
         return None
+
+    def stale_enough(self, reason: Reason, now_ns: int) -> bool:
+        """May a read that `standing` holds back for this reason be answered if there is nobody else to answer it?"""
+        words = self._words
+        return (
+            reason in (Reason.UNCONFIRMED, Reason.BOUNDED)
+            and now_ns - words[Slot.BEGAN_NS] <= self.rules.max_stale_ns
+            and words[Slot.CURSOR] >= words[Slot.FLOOR_EVENT]
+        )
 
     def open_until(self, began_ns: int) -> int:
         """How long `standing` stays None, while the state page stays as it is, for reads that arrive until then."""

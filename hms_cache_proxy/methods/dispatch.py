@@ -26,7 +26,7 @@ from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry, vers
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.fences import FenceMirror, FenceStore
-from hms_cache_proxy.consistency.gate import Authorization, Gate, Reason, Rules
+from hms_cache_proxy.consistency.gate import STALE, Authorization, Gate, Reason, Rules
 from hms_cache_proxy.consistency.guards import Guards
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.consistency.suspension import Suspension
@@ -79,6 +79,7 @@ class _Call:
     complete: bool
     patient: bool
     declined: Reason | None = None
+    stale: bool = False  # nobody has confirmed the cache for too long, and there is nobody to ask
 
     def proved(self) -> Proof:
         """The proof, read from the request if nobody has done so yet."""
@@ -119,7 +120,13 @@ class Dispatcher:
         self._indexes = KeyIndexes(config.replies.filter_index_bytes)
         self._max_learned_bytes = config.replies.max_entry_bytes
         self._replies = ReplyCache(reader, config.replies.max_bytes, config.replies.max_entry_bytes)
-        rules = Rules(config.consistency, config.max_unconfirmed_ms * 10**6, (config.max_staleness_ms or 0) * 10**6)
+        rules = Rules(
+            config.consistency,
+            config.max_unconfirmed_ms * 10**6,
+            (config.max_staleness_ms or 0) * 10**6,
+            int(config.serve_stale * 10**9),
+        )
+        self._outage: Callable[[], bool] = lambda: False
         self._gate = Gate(page, FenceMirror(fences), rules)
         self._hot = HotPath(page, reader, self._replies, self._gate)
         self.hot = self._hot.answer
@@ -137,6 +144,10 @@ class Dispatcher:
             self._replies.clear()
             self._gate.authorization = authorization
             self._hot.forget()
+
+    def serve_in_outages(self, outage: Callable[[], bool]) -> None:
+        """Answer reads without confirmation, as `serve_stale` allows, while `outage` says that no metastore is well."""
+        self._outage = outage
 
     def tell_hits(self, told: Told) -> None:
         """Have what the short way answers told."""
@@ -215,6 +226,8 @@ class Dispatcher:
         gate = self._gate
         seen = self.moved()
         reason = gate.standing(session.relay_for_good, call.arrived_ns)
+        if reason is not None and self._may_be_stale(call, reason):
+            call, reason = replace(call, stale=True), None
         if reason is None:
             reason = gate.held_back(depends, session.floors)
         if reason is None and (not complete or header.type is not MessageType.CALL):
@@ -242,6 +255,12 @@ class Dispatcher:
             self._slow_since_ns = seen
         return self._missed(found, depends, reason)
 
+    def _may_be_stale(self, call: _Call, reason: Reason) -> bool:
+        """Is this a read for `serve_stale`? Not one that brings a list of write ids: it asks for a proof."""
+        if not self._gate.stale_enough(reason, call.arrived_ns) or not self._outage():
+            return False
+        return call.complete and call.proved().text is None
+
     def _from_cache(
         self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot, began_ns: int
     ) -> Serve | Forward | Work:
@@ -256,7 +275,7 @@ class Dispatcher:
         if kept is not None:
             head = message_header(call.header.name, MessageType.REPLY, call.header.seqid)
             assert kept.label is not None, "every reply that is kept here has one"
-            return Serve(head + kept.body, call.plan.method.name, reason=kept.label.reason)
+            return Serve(head + kept.body, call.plan.method.name, reason=STALE if call.stale else kept.label.reason)
         return self._learn(call, depends, snapshot, reason)
 
     def _learn(self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot, reason: Reason) -> Forward:
@@ -320,17 +339,18 @@ class Dispatcher:
             reason = declined.reason
         except CacheError:
             reason = Reason.CACHE
-        decision = self._read(replace(call, proof=self._proof(), patient=False, declined=reason))
+        decision = self._read(replace(call, proof=self._proof(), patient=False, declined=reason, stale=False))
         assert isinstance(decision, Serve | Forward), "nothing to wait for without patience or reader"
         return decision
 
     def _serve(self, call: _Call, body: Body, depends: tuple[bytes, ...], versions: tuple[int, ...], seq: int) -> Serve:
         label, header = call.plan.method.name, call.header
         head = message_header(header.name, MessageType.REPLY, header.seqid)
-        reason = Reason.WRITE_ID.value if call.proof.used else ""
+        proved = Reason.WRITE_ID.value if call.proof.used else ""
+        reason = STALE if call.stale else proved
         if isinstance(body, Slices):
             return Serve(_chunks(head, body), label, reason=reason)
-        served = self._label(label, header, reason)
+        served = self._label(label, header, proved)
         self._replies.put(call.key, ReplyEntry(body, depends, versions, seq=seq, label=served))
         return Serve(head + body, label, reason=reason)
 

@@ -14,12 +14,13 @@ import resource
 import signal
 import socket
 from collections.abc import Callable
+from time import monotonic_ns
 
 import structlog
 import uvloop
 
 from hms_cache_proxy.cache.reader import CacheReader
-from hms_cache_proxy.cache.state import StatePage
+from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.streams import HOLD_NS
 from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Config, paths
@@ -243,6 +244,9 @@ async def _serve(
     hub.spawn(hub.sweep(_sweep_interval_s(config)), "sweep")
     hub.spawn(Prober(hub.endpoints, metrics.circuit).run(), "probe metastores")
     hub.spawn(_flush(metrics), "flush metrics")
+    if cache is not None and config.serve_stale:
+        cache.dispatcher.serve_in_outages(lambda: hub.endpoints.all_sick)
+        hub.spawn(_doubt(config, cache.page, hub.endpoints), "doubt metastores")
     if access_log is not None:
         hub.spawn(_flush_log(access_log), "flush access log")
     if cache is not None:
@@ -273,6 +277,16 @@ async def _settle(settle: Callable[[], None]) -> None:
     while True:
         settle()
         await asyncio.sleep(SETTLE_INTERVAL_S)
+
+
+async def _doubt(config: Config, page: StatePage, endpoints: Endpoints) -> None:
+    """Have the metastores probed while the cache is not confirmed: whether there is an outage must be known when the
+    first answer is too old."""
+    while True:
+        await asyncio.sleep(min(1.0, config.max_unconfirmed_ms / 4e3))
+        if monotonic_ns() - page[Slot.BEGAN_NS] > config.max_unconfirmed_ms * 10**6 / 2:
+            for endpoint in endpoints.all:
+                endpoints.suspect(endpoint)
 
 
 async def _write_out(writer: recording.Writer) -> None:

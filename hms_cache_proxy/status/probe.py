@@ -39,6 +39,11 @@ class UpstreamProbe:
         return any(seen.version is not None for seen in self._all)
 
     @property
+    def outage(self) -> bool:
+        """None can be reached."""
+        return bool(self._all) and all(seen.reachable is False for seen in self._all)
+
+    @property
     def _first(self) -> _Seen:
         return next((seen for seen in self._all if seen.reachable), self._all[0])
 

@@ -159,7 +159,11 @@ class ProxyView:
             return "replay"
         if self._page[Slot.SERVE_MODE] == MODE_SERVE and not self._unconfirmed():
             return "cache"
-        return "ttl" if self._config.ttl.enabled and self._mode_reason() in BY_TIME else "relay"
+        if self._config.ttl.enabled and self._mode_reason() in BY_TIME:
+            return "ttl"
+        age_ms = _ms_ago(self._page[Slot.BEGAN_NS])
+        stale = self._mode_reason() is ModeReason.UNCONFIRMED and (age_ms or 0) <= self._config.serve_stale * 1000
+        return "stale" if stale and self._probe.outage else "relay"
 
     def _mode_reason(self) -> ModeReason:
         if self._config.replay:

@@ -66,6 +66,19 @@ def test_a_stuck_follower(page: StatePage) -> None:
     assert gate(page, "eventual").standing(False, NOW_NS) is Reason.UNCONFIRMED
 
 
+def test_what_may_be_stale_in_an_outage(page: StatePage) -> None:
+    allowed = Gate(page, Fenced(), Rules("bounded", 10 * SECOND_NS, 2 * SECOND_NS, 60 * SECOND_NS))
+    for reason in (Reason.UNCONFIRMED, Reason.BOUNDED):
+        page[Slot.BEGAN_NS] = NOW_NS - 59 * SECOND_NS
+        assert allowed.stale_enough(reason, NOW_NS) and not gate(page).stale_enough(reason, NOW_NS)
+        page[Slot.BEGAN_NS] = NOW_NS - 61 * SECOND_NS
+        assert not allowed.stale_enough(reason, NOW_NS)
+    page[Slot.BEGAN_NS] = NOW_NS - 59 * SECOND_NS
+    assert not allowed.stale_enough(Reason.STARTING, NOW_NS)
+    page[Slot.FLOOR_EVENT] = page[Slot.CURSOR] + 1
+    assert not allowed.stale_enough(Reason.UNCONFIRMED, NOW_NS)
+
+
 def test_strict_wants_a_step_that_began_after_the_read_arrived(page: StatePage) -> None:
     assert gate(page, "strict").standing(False, NOW_NS) is Reason.STRICT
 
