@@ -68,7 +68,7 @@ class Slot(IntEnum):
 MAX_WORKERS: Final = 256
 FIRST_OWED: Final = 256  # from here one word for each worker: what it owes (consistency/suspension.py)
 
-_MAGIC: Final = int.from_bytes(b"hmsstat1", "little")
+_MAGIC: Final = int.from_bytes(b"hmsstat2", "little")  # another one with each layout
 
 
 class StatePage:

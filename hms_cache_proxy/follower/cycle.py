@@ -150,12 +150,10 @@ class Cycle:
         self._distrusted = ResetReason.NOT_FOLLOWED
 
     def look(self) -> LogLook:
-        """Instead of a step, where nothing is served anyway: the event id; tickets are dropped."""
-        ticket, _ = self._fences.pending_tickets()
+        """Instead of a step, where nothing is served anyway: the event id."""
         expected = self._page[Slot.EXPECTED_EVENT]
         with self._store.snapshot() as source:
             event_id = self._page[Slot.UPSTREAM_EVENT] = source.event_id
-        self._fences.done(ticket)
         return LogLook(event_id, self._unlogged(event_id, expected))
 
     def _unlogged(self, event_id: int, expected: int) -> bool | None:

@@ -200,6 +200,8 @@ class Runner:
         cycle = self._opened()
         if self._mode.idle(self._examiner.verdict):
             self._page[Slot.BEGAN_NS] = 0
+            if self._mode.must_reset:
+                self._drop_tickets()
             self._mode.saw(cycle.look())
             self._report.heartbeat()
             more = changed = False
@@ -252,6 +254,7 @@ class Runner:
             self._report.fences(self._fences.standing(), now_s)
 
     def _drop_tickets(self) -> None:
+        """Where there is no cache, or all of it is going to be read again: what tickets name needs no reading."""
         last_ticket, _ = self._fences.pending_tickets()
         self._fences.done(last_ticket)
 
