@@ -1,0 +1,41 @@
+"""Data directories that an earlier version left behind, as compressed files, and what is in them.
+
+    fences.tar.xz        Hive 4.2 on PostgreSQL; the proxy was killed while a write was in flight and another waited to be
+                         followed
+    not_followed.tar.xz  the same metastore; then the proxy ran on a metastore of that database that writes no log, and was
+                         stopped after a write
+
+`make.py` says how they are made. Both have one database with the tables in TABLES; each table has PARTITIONS partitions
+and the parameter VERSION, which is EARLIER in the cache.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+from typing import Final
+
+COMMIT: Final = "4483a61"
+DATABASE: Final = "earlier"
+QUIET: Final = "quiet"
+REPLIED: Final = "replied"
+IN_FLIGHT: Final = "in_flight"
+TABLES: Final = (QUIET, REPLIED, IN_FLIGHT)
+PARTITIONS: Final = 3
+VERSION: Final = "version"
+EARLIER: Final = "1"
+LATER: Final = "2"
+
+
+def stored(name: str) -> Path:
+    """The compressed file of a data directory."""
+    return Path(__file__).parent / f"{name}.tar.xz"
+
+
+def unpack(name: str, directory: Path) -> Path:
+    """Put a data directory into `directory`; gives its path."""
+    with tarfile.open(stored(name)) as archive:
+        # Python 3.11.3 and older have no filters.
+        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
+        archive.extractall(directory)
+    return directory / "data"
