@@ -111,9 +111,7 @@ class _Cache:
 class _Ttl:
     """What a worker of TTL mode opens."""
 
-    def __init__(
-        self, config: Config, metrics: WorkerMetrics, endpoints: Endpoints, suspension: Suspension
-    ) -> None:
+    def __init__(self, config: Config, metrics: WorkerMetrics, endpoints: Endpoints, suspension: Suspension) -> None:
         self.cache = TtlCache(paths.ttl(config), bounds_of(config.ttl), started)
         options = config.upstream_options
         self.refresher = Refresher(

@@ -1,8 +1,8 @@
 """The present version starts on data directories that an earlier one left behind.
 
-The cache may be used or rebuilt. Writes that were under way stay fenced, and a time in which the log was not followed is
-not forgotten. To see that, a stored directory is made one of the test's own metastore, in which every table is newer than
-in the cache: what is read from it is old.
+The cache may be used or rebuilt. Writes that were under way stay fenced, and a time in which the log was not followed
+is not forgotten. To see that, a stored directory is made one of the test's own metastore, in which every table is newer
+than in the cache: what is read from it is old.
 """
 
 from __future__ import annotations

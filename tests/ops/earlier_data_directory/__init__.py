@@ -1,9 +1,9 @@
 """Data directories that an earlier version left behind, as compressed files, and what is in them.
 
-    fences.tar.xz        Hive 4.2 on PostgreSQL; the proxy was killed while a write was in flight and another waited to be
-                         followed
-    not_followed.tar.xz  the same metastore; then the proxy ran on a metastore of that database that writes no log, and was
-                         stopped after a write
+    fences.tar.xz        Hive 4.2 on PostgreSQL; the proxy was killed while a write was in flight and another waited to
+                         be followed
+    not_followed.tar.xz  the same metastore; then the proxy ran on a metastore of that database that writes no log, and
+                         was stopped after a write
 
 `make.py` says how they are made. Both have one database with the tables in TABLES; each table has PARTITIONS partitions
 and the parameter VERSION, which is EARLIER in the cache.

@@ -1,7 +1,7 @@
 """Make the stored data directories: `python -m tests.ops.earlier_data_directory.make PYTHON`.
 
-PYTHON is the interpreter of an environment with the version that leaves them behind: a clone of this repository at COMMIT
-with its own `make install`. The proxies are of that version, the metastores are the test bed's.
+PYTHON is the interpreter of an environment with the version that leaves them behind: a clone of this repository at
+COMMIT with its own `make install`. The proxies are of that version, the metastores are the test bed's.
 
 Job: run `serve` in front of Hive 4.2, bring about what a directory is to hold, end the proxy, pack its data directory.
 Must not know: what the directory's files mean, but for the mark that it waits for.
@@ -93,7 +93,7 @@ def proxy(python: str, directory: Path, metastore: Metastore) -> Proxy:
 
 
 def fences(bed: Bed, metastore: Metastore, proxy: Proxy) -> None:
-    """One write has its reply and is not in the cache, as the follower stands still; one is in flight. Then all dies."""
+    """One write has its reply and is not in the cache, as the follower stands still; one is in flight. All dies."""
     proxy.start(prewarmed=True)
     children = proxy.children()
     assert metastore.database is not None and len(children["worker"]) == len(children["follower"]) == 1
