@@ -180,7 +180,7 @@ def tag_before_objects() -> None:
             lists = Changes(cursor=meta.cursor, fingerprint=meta.fingerprint, done_ticket=meta.done_ticket)
             lists.held, lists.touched, lists.write_ids = meta.held, changes.touched, changes.write_ids
             commit(self, lists)
-            time.sleep(0.4)
+            time.sleep(0.8)
         return commit(self, changes)
 
     CacheWriter.commit = split  # type: ignore[method-assign]
