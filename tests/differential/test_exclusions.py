@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import pytest
 
+from hms_cache_proxy.wire import spec
 from tests.chance import run_seed, told
 from tests.comparison import UNORDERED, UNORDERED_BEFORE, settled
-from tests.differential.all_reads import ONE_TRY, AllReads, AllReads31
+from tests.differential.all_reads import ONE_TRY, AllReads, AllReads31, AllReads40
 from tests.differential.compare import answer
 from tests.differential.contents import fill
 from tests.differential.wire import encode
@@ -109,13 +110,15 @@ def test_lists_without_an_order(heard42: Heard) -> None:
 
 @pytest.mark.real
 def test_lists_without_an_order_before_4_2(bed: Bed) -> None:
-    """Likewise what has no order in Hive 3.1, and has one in 4.2."""
-    methods = dict.fromkeys(UNORDERED_BEFORE, "TBLS") | dict.fromkeys(test_readers.UNORDERED_31, "PARTITIONS")
-    for each in heard(bed, "hive31"):
-        with MetastoreClient(*each.metastore.address) as client:
-            world = fill(client, "un", run_seed(), databases=1, tables=6, partitions=2)
-        ordered = each.ordered(methods, AllReads31(world, run_seed()))
-    assert not ordered, told(f"no longer needed in UNORDERED_BEFORE or UNORDERED_31: {ordered}")
+    """Likewise what has no order in Hive 3.1 or 4.0, and has one in 4.2."""
+    ordered = set(UNORDERED_BEFORE)
+    for flavour, version, reads in (("hive31", "3.1.3", AllReads31), ("hive40", "4.0.0", AllReads40)):
+        methods = {method: UNORDERED_BEFORE[method] for method in ordered if version in spec.METHODS[method].versions}
+        for each in heard(bed, flavour):
+            with MetastoreClient(*each.metastore.address) as client:
+                world = fill(client, "un", run_seed(), databases=1, tables=6, partitions=2)
+            ordered -= methods.keys() - set(each.ordered(methods, reads(world, run_seed())))
+    assert not ordered, told(f"no longer needed in UNORDERED_BEFORE: {sorted(ordered)}")
 
 
 LISTED_BY: Final = {
