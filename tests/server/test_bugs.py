@@ -10,7 +10,7 @@ import pytest
 
 from hms_cache_proxy.methods.effects import Write
 from hms_cache_proxy.server.connection import REPLY_LIMITS, ConnectionSettings
-from hms_cache_proxy.server.driver import Client, Hub
+from hms_cache_proxy.server.driver import Allowed, Client, Hub
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from tests.methods.warm import Bench, opened
 from tests.server.scripted import ScriptedMetastore
@@ -26,8 +26,7 @@ def hub_of(bench: Bench, scripted: ScriptedMetastore) -> Hub:
         endpoints=Endpoints([scripted.address]),
         settings=ConnectionSettings(REPLY_LIMITS, idle_timeout_ns=0, request_timeout_ns=10**10),
         metrics=bench.metrics,
-        max_connections=10,
-        connect_timeout_s=5.0,
+        allowed=Allowed(connections=10, connections_per_address=0, upstream_connections=0, connect_s=5.0, queue_s=5.0),
     )
 
 
