@@ -58,14 +58,14 @@ class Slot(IntEnum):
     DATABASES = 21  # objects in the cache
     TABLES = 22
     PARTITIONS = 23
-    MODE_REASON = 28  # why SERVE_MODE is what it is
     TRANSACTIONAL_TABLES = 26  # of TABLES, with write ids
     TABLES_BEING_WRITTEN = 27  # of those: an open transaction has changed them
     DIFFERS = 25  # upstream.differs.Differs: where the metastore's settings make answers differ from what is stored
     EXPECTED_EVENT = 24  # workers raise it: the log must have reached this id, as a write that logs has succeeded
+    MODE_REASON = 28  # why SERVE_MODE is what it is
 
 
-MAX_WORKERS: Final = 256
+MAX_WORKERS: Final = 256  # the most that the setting `workers` allows
 FIRST_OWED: Final = 256  # from here one word for each worker: what it owes (consistency/suspension.py)
 
 _MAGIC: Final = int.from_bytes(b"hmsstat2", "little")  # another one with each layout

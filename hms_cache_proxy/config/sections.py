@@ -167,6 +167,11 @@ class UpstreamOptionsSection(Section):
         10, gt=0, description="Time that a call waits for one of `max_connections` before it is an error."
     )
 
+    @property
+    def request_timeout_ns(self) -> int:
+        """`request_timeout_s` for clocks in nanoseconds."""
+        return int(self.request_timeout_s * 1e9)
+
 
 @dataclass(frozen=True)
 class MetastoreSection(Section):

@@ -35,13 +35,11 @@ from hms_cache_proxy.cache.environment import (
 from hms_cache_proxy.cache.layout import version_key
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.errors import CacheError
-from hms_cache_proxy.metrics import FENCE_STATES
 
 MAP_BYTES: Final = 1 << 30
 INFINITE: Final = (1 << 64) - 1
 
 UNBOUND, FINITE, UNKNOWN = range(3)
-STATES: Final = FENCE_STATES
 _META: Final = Struct(">QQQQ")
 _FENCE: Final = Struct(">BQQIQ")
 NUMBER: Final = Struct(">Q")

@@ -67,7 +67,6 @@ from hms_cache_proxy.consistency.fence_rows import (
     INFINITE,
     LOCK_ID,
     NUMBER,
-    STATES,
     UNBOUND,
     UNKNOWN,
     Fence,
@@ -88,6 +87,7 @@ from hms_cache_proxy.consistency.fence_rows import (
 )
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.metrics import FENCE_STATES
 
 _FENCE_SEQ: Final = int(Slot.FENCE_SEQ)  # a plain number: indexing by an IntEnum costs four times as much
 HOLD_NS: Final = 600_000_000_000  # the longest time that a metastore may work on a request (Hive's socket time-out)
@@ -165,7 +165,7 @@ class FenceStore:
     def fence_now(self, targets: Sequence[Target]) -> int:
         """A fence that is born finite (a granted lock): reads must show what was true before now. Gives its ticket.
 
-        The ticket asks for nothing to be refetched: what is owed is a step that begins after now.
+        The ticket asks for nothing to be refetched: it waits for a step that begins after now.
         """
         with self._change() as txn:
             ticket = take_ticket(txn, ())
@@ -287,7 +287,7 @@ class FenceStore:
     def standing(self) -> dict[int, str]:
         """The state of every fence, by its id."""
         with self._env.begin() as txn:
-            return {NUMBER.unpack(key[1:])[0]: STATES[fence.state] for key, fence in fences_in(txn)}
+            return {NUMBER.unpack(key[1:])[0]: FENCE_STATES[fence.state] for key, fence in fences_in(txn)}
 
     @property
     def page(self) -> StatePage:

@@ -65,7 +65,6 @@ class Guards:
         self._name = name
         self._owed: dict[Guard, None] = {}
         self._missed: set[Target] = set()
-        self._said = 0
         if suspension.left:
             self._owed[Guard((ALL,), ending=Ending.UNKNOWN)] = None
         self._said = len(self._owed)
@@ -94,7 +93,7 @@ class Guards:
         self._tell()
 
     def settle(self) -> None:
-        """Record what is owed, if there is room now; to be called now and then."""
+        """Record what could not be recorded, if there is room now; to be called now and then."""
         if self._missed:
             self._owed[Guard(tuple(self._missed), ending=Ending.FINISHED)] = None
             self._missed.clear()

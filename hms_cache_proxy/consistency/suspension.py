@@ -2,7 +2,8 @@
 
 Job: each worker says how many of its writes and locks it cannot record (a full disk); while any says more than nothing,
 the page's UNFENCED is odd and no worker of the proxy answers from a cache. The page lies in memory and was written as a
-whole when it was created, so that needs no room on any disk. Must not know what is owed, or to which file.
+whole when it was created, so that needs no room on any disk. Must not know
+what was not recorded, or in which file.
 
 Invariants
 - A worker says so before the write leaves, or before the reply is passed on.

@@ -120,7 +120,7 @@ class Runner:
         self._mode = ServingMode(
             page, paths.not_followed(config), paths.answers(config), stored=config.source != "none"
         )
-        hold_ns = int(config.upstream_options.request_timeout_s * 1e9)
+        hold_ns = config.upstream_options.request_timeout_ns
         self._fences = FenceStore(paths.fences(config), page, hold_ns=hold_ns)
         self._examiner = Examiner(config)
         self._retry = Retry(FIRST_RETRY_S, LONGEST_RETRY_S)

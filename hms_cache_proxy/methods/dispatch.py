@@ -132,8 +132,7 @@ class Dispatcher:
         self.hot = self._hot.answer
         self._looked_s: dict[tuple[bytes, ...], float] = {}
         self._slow_since_ns = -1  # BEGAN_NS at which a read waited in vain: no patience until it moves
-        request_time_ns = int(config.upstream_options.request_timeout_s * 10**9)
-        barrier = effects.FenceBarrier(fences, request_time_ns)
+        barrier = effects.FenceBarrier(fences, config.upstream_options.request_timeout_ns)
         self._guards = Guards(barrier, suspension or Suspension(page), "fences")
         self.settle = self._guards.settle
         self._shared = effects.EffectsContext(page, fences, self._guards, self._replies, wake, config.cache_absent)
@@ -173,7 +172,7 @@ class Dispatcher:
         its beginning. `patient`: Wait may be the answer."""
         found = plan(header.name)
         if found is None:
-            if header.name in self._read_methods or not may_write(header.name):
+            if not may_write(header.name, self._read_methods):
                 return Forward(OTHER_LABEL, "relay", "unknown_method")
             return self._write(OTHER_LABEL, EVERYTHING, "unknown_method")
         method, label = found.method, found.method.name

@@ -10,7 +10,6 @@ about existence. Owner: the worker's loop.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -255,7 +254,7 @@ def session_call(session: Session, label: str, header: Header, message: bytes) -
         session.relay_for_good = True
     else:
         identity = message[header.body :]
-        with contextlib.suppress(WireError):  # what is no set_ugi is for the metastore to refuse
+        with suppress(WireError):  # what is no set_ugi is for the metastore to refuse
             offline = agreement(label, header, message)
     pending = SessionCall(identity)
     return Forward(label, "relay", "session", HELD_WRITE_BYTES, replay=True, offline=offline, pending=pending)

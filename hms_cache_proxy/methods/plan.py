@@ -8,6 +8,8 @@ Owner: any process; one Plan per method, made on first use.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from hms_cache_proxy.cache import targets as target
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.errors import WireError
@@ -72,10 +74,10 @@ class Plan:
 _PLANS: dict[bytes, Plan] = {}
 
 
-def may_write(name: bytes) -> bool:
-    """Whether a method that the table does not have has to be taken for a write: any, but for names that are not ASCII,
-    which no Thrift service has."""
-    return name.isascii()
+def may_write(name: bytes, reads: Container[bytes]) -> bool:
+    """Whether a method that the table does not have has to be taken for a write: any but the declared `reads`, and
+    names that are not ASCII, which no Thrift service has."""
+    return name.isascii() and name not in reads
 
 
 def declared_reads(config: Config) -> frozenset[bytes]:

@@ -121,7 +121,7 @@ class Supervisor:
     def _recover_fences(self, unfenced: bool) -> FenceStore:
         """Before any child runs: what a predecessor that was killed left in flight stays fenced; if some of it was
         `unfenced`, everything."""
-        hold_ns = int(self._config.upstream_options.request_timeout_s * 1e9)
+        hold_ns = self._config.upstream_options.request_timeout_ns
         return FenceStore.recover(paths.fences(self._config), self._page, hold_ns=hold_ns, unfenced=unfenced)
 
     def _new_ttl_cache(self) -> TtlCache:

@@ -87,7 +87,7 @@ class _Cache:
     def __init__(self, config: Config, metrics: WorkerMetrics, suspension: Suspension) -> None:
         self.page = StatePage(paths.state(config))
         self.reader = CacheReader(paths.cache(config), self.page)
-        hold_ns = int(config.upstream_options.request_timeout_s * 1e9)
+        hold_ns = config.upstream_options.request_timeout_ns
         self.fences = FenceStore(paths.fences(config), self.page, hold_ns=hold_ns)
         self.waker = Waker(paths.follower_socket(config))
         wake = self.waker.wake
@@ -190,7 +190,7 @@ def _hub(
         settings=ConnectionSettings(
             limits=MessageLimits(message_bytes=limits.max_message_bytes, string_bytes=limits.max_string_bytes),
             idle_timeout_ns=int(limits.idle_timeout_s * 1e9),
-            request_timeout_ns=int(options.request_timeout_s * 1e9),
+            request_timeout_ns=options.request_timeout_ns,
             upstream_idle_ns=int(options.idle_timeout_s * 1e9),
             spool_directory=config.data_dir,
         ),

@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
-from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
-from hms_cache_proxy.config.ttl import TtlSection
 from hms_cache_proxy.consistency import fence_rows
 from hms_cache_proxy.consistency.fence_rows import UNBOUND, Fence
 from hms_cache_proxy.consistency.fences import HOLD_NS, LOCK_KEEP_NS, OVERDUE, FenceMirror, FenceStore
@@ -407,46 +405,6 @@ def test_a_fence_that_nobody_ends_does_not_stay(store: FenceStore, mirror: Fence
     store.done(last)
     assert not mirror.active([A], last)
     assert mirror.active([B], store.finish(fence) - 1), "ended after all: nobody knows any more what it was"
-
-
-def kill_a_reader_of(path: Path) -> None:
-    """A process dies while it reads."""
-    program = [sys.executable, "-m", "tests.consistency.killed_reader", str(path)]
-    with subprocess.Popen(program, stdout=subprocess.PIPE) as reader:
-        assert reader.stdout is not None and reader.stdout.readline() == b"reads\n"
-        reader.kill()
-
-
-def test_a_reader_that_was_killed_does_not_keep_pages(tmp_path: Path, store: FenceStore) -> None:
-    kill_a_reader_of(tmp_path / "fences")
-
-    def pages() -> int:
-        for _ in range(200):
-            store.cancel(store.begin([A], ME))
-        used: int = store._env.info()["last_pgno"]
-        return used
-
-    assert pages() > 200, "nothing is freed that it may still read"
-    store.expire(time.monotonic_ns())
-    used = pages()
-    assert pages() == used
-
-
-def test_nor_one_of_ttl_mode(tmp_path: Path) -> None:
-    cache = TtlCache.create(tmp_path / "ttl", bounds_of(TtlSection()), started)
-    kill_a_reader_of(tmp_path / "ttl")
-
-    def pages() -> int:
-        for _ in range(100):
-            cache.invalidate([A])
-        used: int = cache._env.info()["last_pgno"]
-        return used
-
-    assert pages() > 100
-    cache.forget_dead_readers()
-    used = pages()
-    assert pages() == used
-    cache.close()
 
 
 # Starts

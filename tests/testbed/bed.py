@@ -4,8 +4,8 @@ Job: directories, names and life cycles; hive, embedded, postgres and processes 
 Must not know: pytest.
 Invariants: data lives in a temporary directory that is removed; logs live in the cache's logs/ directory,
 one subdirectory a run, the newest few kept; one shared metastore per flavour. A private metastore that is released
-in good order may be lent again to the next who wants one like it: emptied, its warehouses and its database as they
-were when it had just started (emptying), its process the same.
+in good order may be lent to the next test that asks for the same kind: emptied, its warehouses and its database as
+they were when it had just started (emptying), its process the same.
 """
 
 from __future__ import annotations

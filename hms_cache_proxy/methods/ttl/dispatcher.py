@@ -90,7 +90,7 @@ class LoadingDispatcher(BaseDecider):
         self._max_bytes = config.replies.max_entry_bytes
         self._read_methods = declared_reads(config)
         self._per_user = config.ttl.impersonation == "on"
-        request_time_ns = int(config.upstream_options.request_timeout_s * 1e9)
+        request_time_ns = config.upstream_options.request_timeout_ns
         self._suspension = suspension
         guards = Guards(HoldBarrier(cache, request_time_ns), suspension, "ttl")
         self.settle = guards.settle
@@ -135,7 +135,7 @@ class LoadingDispatcher(BaseDecider):
         """What to do with a request that arrived at now_ns."""
         found = plan(header.name)
         if found is None:
-            if header.name in self._read_methods or not may_write(header.name):
+            if not may_write(header.name, self._read_methods):
                 return Forward(OTHER_LABEL, "relay", "unknown_method")
             return self._write(OTHER_LABEL, EVERYTHING, "unknown_method")
         label, calls = found.method.name, found.method.kind
