@@ -33,7 +33,8 @@ class _Metastore:
 
 
 class Examiner:
-    """The thread. `verdict` is None until the first round is through."""
+    """The thread. `verdict` is the one that was taken last, None before the first: whoever decides by it several times
+    in a turn decides by one and the same, and by none whose other contents he has not heeded yet."""
 
     def __init__(self, config: Config) -> None:
         timeout_s = config.upstream_options.connect_timeout_s
@@ -43,7 +44,7 @@ class Examiner:
         self._stopping = threading.Event()
         self._wanted = threading.Event()
         self._thread: threading.Thread | None = None
-        self._taken: Verdict | None = None
+        self._latest: Verdict | None = None  # the thread's
         self.verdict: Verdict | None = None
 
     def ensure(self) -> None:
@@ -58,12 +59,12 @@ class Examiner:
         self._wanted.set()
 
     def take(self) -> Verdict | None:
-        """A verdict that was not taken before."""
-        verdict = self.verdict
-        if verdict is self._taken:
+        """A verdict that was not taken before; from now on it is `verdict`."""
+        latest = self._latest
+        if latest is self.verdict:
             return None
-        self._taken = verdict
-        return verdict
+        self.verdict = latest
+        return latest
 
     def stop(self) -> None:
         """Ends the thread; one that waits for a metastore is left behind, it is a daemon."""
@@ -79,5 +80,5 @@ class Examiner:
             if uuid is None or self._stopping.is_set():
                 continue
             verdict = self._examination.examine(self._metastores, uuid)
-            self.verdict = verdict
+            self._latest = verdict
             pause_s = RETRY_INTERVAL_S if verdict.unreachable else CHECK_INTERVAL_S
