@@ -53,6 +53,7 @@ def run_history(
         registers = build(client, prefix, version=version)
         counter = TableParameter(f"{prefix}_db", "counter")
         counter.create(client)
+        followed(client, proxies)
     ports = [metastore[1], *(proxy.port for proxy in proxies)]
     checker = Checker(direct=metastore[1], bound_ns=int(bound_s * 1e9))
     workload = Workload(registers, checker, ports, ordered_log=not version.startswith("2."))
@@ -69,6 +70,13 @@ def run_history(
     converged(registers, ports, checker, settle_s)
     check_counter(counter, metastore, workload, checker)
     return Outcome(checker.violations, workload.errors, checker.reads, dict(workload.counts), dict(disturb.done))
+
+
+def followed(client: MetastoreClient, proxies: list[Proxy]) -> None:
+    """Until every proxy has come to what was made up to now: before, it may say that there is no such object."""
+    event_id = client.get_current_notificationEventId().eventId
+    for proxy in proxies:
+        proxy.wait_event(event_id)
 
 
 def converged(registers: list[Register], ports: list[int], checker: Checker, settle_s: float) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.history.chaos import Chaos
 from tests.history.registers import PartitionParameter, PartitionSet, Register, TableParameter
-from tests.history.run import Outcome
+from tests.history.run import Outcome, followed
 from tests.history.threads import LOST
 from tests.lengths import lasting
 from tests.proxy import Proxy
@@ -66,6 +66,7 @@ def run_history(
         ]
         for register in external:
             register.create(client)
+        followed(client, proxies)
     ports = [metastore[1], *(proxy.port for proxy in proxies)]
     checker = WriteIdChecker(direct=metastore[1], bound_ns=int(bound_s * 1e9))
     workload, disturb = Transacting(tables, external, checker, ports), Chaos(proxies, kill=kill, every_s=1.5)
