@@ -23,9 +23,13 @@ from tests.testbed import ledger, objects
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 
-EXTRAS = ("mysql", "bootstrap")
+EXTRAS = ("mysql", "bootstrap", "pipeline")
 INSTALL_S = 400
 COMMAND_S = 60
+JOB_S = 300
+"""For what runs on Spark: 15 s on an idle machine."""
+
+LOCAL = ("--master", "local[2]", "--conf", "spark.driver.memory=1g")
 READ = """\
 import sys
 from hms_cache_proxy.store.sql.store import open_sql_store
@@ -37,7 +41,7 @@ with open_sql_store(sys.argv[1]).snapshot() as snapshot:
 """
 
 pytestmark = [
-    pytest.mark.timeout(INSTALL_S + 400),
+    pytest.mark.timeout(INSTALL_S + 2 * JOB_S),
     pytest.mark.skipif(sys.version_info >= (3, 13), reason="the lowest versions have no wheels for Python 3.13"),
 ]
 
@@ -82,7 +86,7 @@ def test_each_lowest_version_is_installed(lowest_environment: Path) -> None:
         assert requirement.specifier.contains(found[canonicalize_name(requirement.name)])
         assert found[canonicalize_name(requirement.name)].startswith(wanted), requirement
     assert found["hms-cache-proxy"] == version("hms-cache-proxy")
-    assert not found.keys() & {"pytest", "pyspark", "pyiceberg"}
+    assert not found.keys() & {"pytest", "pyiceberg"}
 
 
 def test_commands_without_a_server(program: str, tmp_path: Path) -> None:
@@ -140,3 +144,28 @@ def test_store_on_postgresql(lowest_environment: Path, hms42: Metastore, unique_
 
 def test_store_on_mariadb(lowest_environment: Path, hms42_mariadb: Metastore, unique_name: str) -> None:
     reads_the_same(lowest_environment, hms42_mariadb, unique_name)
+
+
+def test_jobs_on_spark(program: str, hms42: Metastore, unique_name: str, tmp_path: Path) -> None:
+    """A snapshot is made, a proxy begins with it, and its access log gives advice."""
+    assert hms42.database is not None
+    with MetastoreClient(*hms42.address) as client:
+        objects.create_database(client, unique_name)
+        made = objects.create_table(client, objects.table(unique_name, "t", partition_keys=[("dt", "string")]))
+        objects.add_partitions(client, made, [["2024-01-01"], ["2024-01-02"]])
+    place, access = str(tmp_path / "snapshot"), tmp_path / "access"
+    run(program, "snapshot", "build", "--store-url", hms42.database.reader_url, "--out", place, *LOCAL, timeout_s=JOB_S)
+    settings = {"BOOTSTRAP": place, "ACCESS_LOG_DIRECTORY": str(access)}
+    proxy = Proxy(tmp_path / "proxy", hms42.uri, hms42.database.reader_url, settings, command=(program, "serve"))
+    try:
+        proxy.start(prewarmed=True)
+        with MetastoreClient(*proxy.address) as client:
+            assert client.get_partition_names(unique_name, "t", -1) == ["dt=2024-01-01", "dt=2024-01-02"]
+        assert "bootstrap done" in proxy.log.read_text()
+        assert proxy.stop() == 0
+    finally:
+        proxy.close()
+    out = tmp_path / "advice"
+    told = json.loads(run(program, "advise", "--json", "--out", str(out), *LOCAL, str(access), timeout_s=JOB_S))
+    assert told, told
+    assert (out / "report.html").stat().st_size > 0 and list(out.glob("*.png")), list(out.iterdir())
