@@ -160,7 +160,8 @@ def test_hive_23(new_metastore: Callable[..., Metastore], new_proxy: Callable[..
             with RawConnection(*proxy.address) as proxied:
                 reads = itertools.islice(OldReads(world, SEED + number, methods), int(READS * 0.01))
                 check(compare(direct, proxied, reads, version="2.3.10"))
-        assert hit_share(proxy) > 0.2, proxy.requests()
+        # A relayed read is a floor until the follower's next turn; over Thrift a turn takes seconds on a busy machine.
+        assert hit_share(proxy) > (0.2 if over_sql else 0.05), proxy.requests()
 
 
 @pytest.mark.real
