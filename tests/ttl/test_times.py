@@ -93,6 +93,7 @@ def test_filters_and_statistics_are_refreshed_together(recorded: Callable[..., R
     world.direct.alter_partition(unique_name, "t", partition)
     world.asked.take()
     time.sleep(2.1)
+    began_s = time.monotonic()
     world.asked.hold()
     assert read() == 0, "the old one is given"
     time.sleep(0.3)
@@ -100,12 +101,11 @@ def test_filters_and_statistics_are_refreshed_together(recorded: Callable[..., R
     until(lambda: read() == 77)
     time.sleep(0.3)
     asked = world.asked.take()
-    assert sorted(one.method for one in asked) == [
-        "get_partition_names",
-        "get_partitions_by_names",
-        "get_partitions_statistics_req",
-        "get_table",
-    ]
+    calls = sorted(one.method for one in asked)
+    once = ["get_partition_names", "get_partitions_by_names", "get_partitions_statistics_req", "get_table"]
+    if time.monotonic() - began_s < 2.0:
+        assert calls == once
+    assert sorted(set(calls)) == once  # on a busy machine they were due again meanwhile
     wanted = sorted(name.encode() for name in names)
     for one in asked:
         if one.method == "get_partitions_by_names":
