@@ -10,6 +10,7 @@
     b"C"                       the catalogs
     b"B"                       only with a mark: what the rows of all databases say
     b"K"                       constraints were dropped somewhere: only a version
+    b"R"                       roles, grants and privileges, all of them: what a user is shown depends on them
     b"p" cat \\0 db \\0 table    only in tickets: all partitions of a table, for writes that log nothing
     b"q" cat \\0 db \\0 table \\0 partition    only in TTL mode: one partition
     b"Q" cat \\0 db \\0 table    only in TTL mode: what lists say of a table's partitions
@@ -32,6 +33,8 @@ CATALOGS: Target = b"C"
 DESCRIPTIONS: Target = b"B"
 MARKED = (FUNCTIONS, CATALOGS)
 """What changes without an event, and is known by a mark of its rows (`Snapshot.marks`)."""
+ROLES: Target = b"R"
+"""Raised with each change of a role or a privilege through this proxy."""
 CONSTRAINTS: Target = b"K"
 """Raised with each drop of a table or a constraint. A metastore then also drops what has the same names elsewhere."""
 

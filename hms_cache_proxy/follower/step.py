@@ -163,7 +163,7 @@ def _ticket(target: bytes) -> Affected:
         return Affected(tables=frozenset({key}), partitions={key: None}, targets=frozenset({targets.table(*key)}))
     if kind == b"d" and len(names) == 2:
         return Affected(databases=frozenset({(names[0], names[1])}), targets=touched)
-    if kind in (b"l", b"D") or target in targets.MARKED:
+    if kind in (b"l", b"D") or target in (*targets.MARKED, targets.ROLES):
         return Affected(targets=touched)
     if target == targets.UNKNOWN:
         return NOTHING

@@ -24,6 +24,7 @@ from functools import partial
 from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
 from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry, versions_of
 from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.targets import ROLES
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.fences import FenceMirror, FenceStore
 from hms_cache_proxy.consistency.gate import STALE, Authorization, Gate, Reason, Rules
@@ -292,6 +293,8 @@ class Dispatcher:
         if named is None:
             return self._missed(call.plan, depends, reason)
         more += dropped_elsewhere(snapshot, method.name, depends) + named
+        if self._gate.authorization == "per_user":
+            more += (ROLES,)
         depends = tuple(dict.fromkeys(depends + more))
         proved = Reason.WRITE_ID.value if call.proof.used else ""
         versions = versions_of(snapshot, depends)

@@ -264,6 +264,11 @@ def functions() -> Rule:
     return _Everything(target.FUNCTIONS, ())
 
 
+def roles() -> Rule:
+    """Roles, grants and privileges, of whomever."""
+    return _Everything(target.ROLES, ())
+
+
 def catalogs() -> Rule:
     """Catalogs, whichever."""
     return _Everything(target.CATALOGS, ())

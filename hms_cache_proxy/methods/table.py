@@ -359,9 +359,16 @@ _ROWS: list[Method] = [
     # Sessions
     *_some(MethodKind.SESSION, "set_ugi setMetaConf"),
     *_some(MethodKind.NEUTRAL, "getMetaConf get_config_value flushCache get_metastore_db_uuid"),
-    # Roles and privileges: never part of what is served
-    *_some(MethodKind.WRITE, "create_role drop_role grant_role revoke_role grant_revoke_role"),
-    *_some(MethodKind.WRITE, "grant_privileges revoke_privileges grant_revoke_privileges refresh_privileges"),
+    # Roles and privileges: never part of what is served, but where answers are a user's own they depend on them
+    _write("create_role", s.roles()),
+    _write("drop_role", s.roles()),
+    _write("grant_role", s.roles()),
+    _write("revoke_role", s.roles()),
+    _write("grant_revoke_role", s.roles()),
+    _write("grant_privileges", s.roles()),
+    _write("revoke_privileges", s.roles()),
+    _write("grant_revoke_privileges", s.roles()),
+    _write("refresh_privileges", s.roles()),
     *_some(MethodKind.NEUTRAL, "get_role_names list_roles get_principals_in_role list_privileges"),
     *_some(MethodKind.NEUTRAL, "get_role_grants_for_principal get_privilege_set"),
     # Delegation tokens and master keys

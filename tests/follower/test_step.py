@@ -110,7 +110,7 @@ def test_tickets() -> None:
     assert requested({database}).databases == {T[:2]}
     partitions = requested({table, b"p" + table[1:]})
     assert (partitions.tables, partitions.partitions) == ({T}, {T: None})
-    lists = {targets.databases(b"hive"), targets.tables(*T[:2]), *targets.MARKED}
+    lists = {targets.databases(b"hive"), targets.tables(*T[:2]), *targets.MARKED, targets.ROLES}
     assert requested(lists) == Affected(targets=frozenset(lists))
     assert requested({targets.ALL}).everything
     assert requested({targets.UNKNOWN}).nothing

@@ -342,6 +342,36 @@ def test_personal_replies_are_for_one_person(local: Local, world42: World, table
     until(lambda: get_table(alice, world42, table), lambda asked: asked.by == "hit")
 
 
+def privileges(world: World, table: bytes) -> Any:
+    """SELECT on a table, for alice."""
+    terms = {"createTime": 0, "grantor": b"o", "grantorType": 1, "grantOption": False}
+    info = struct("PrivilegeGrantInfo", privilege=b"SELECT", **terms)
+    on = struct("HiveObjectRef", objectType=3, dbName=world.database, objectName=table, partValues=[])
+    granted = struct("HiveObjectPrivilege", hiveObject=on, principalName=b"alice", principalType=1, grantInfo=info)
+    return struct("PrivilegeBag", privileges=[granted])
+
+
+def test_what_a_user_was_shown_is_forgotten_with_a_revoke(local: Local, world42: World, table: bytes) -> None:
+    """Whichever right was taken, and whichever worker has answered: what was learned before is asked for again."""
+    local.dispatcher.authorize("per_user")
+    bag = privileges(world42, table)
+    assert local.ask("grant_privileges", privileges=bag).reply.value.success
+    alice, admin = local.another(), local.another()
+    alice.session.identity, admin.session.identity = b"alice", b"admin"
+    role = b"role_%d" % time.monotonic_ns()
+    revokes: list[tuple[str, dict[str, Any]]] = [
+        ("revoke_privileges", {"privileges": bag}),
+        ("grant_revoke_privileges", {"request": struct("GrantRevokePrivilegeRequest", requestType=2, privileges=bag)}),
+        ("create_role", {"role": struct("Role", roleName=role, ownerName=b"o")}),
+        ("drop_role", {"role_name": role}),
+    ]
+    for method, arguments in revokes:
+        until(lambda: get_table(alice, world42, table), lambda asked: asked.by == "hot")
+        assert admin.ask(method, **arguments).by == "write"
+        assert get_table(alice, world42, table).by == "miss"
+    until(lambda: get_table(alice, world42, table), lambda asked: asked.by == "hot")
+
+
 def test_a_large_write_fences_what_its_beginning_names(local: Local, world42: World, table: bytes) -> None:
     rows = [struct("Partition", dbName=world42.database, tableName=table, values=[b"%d" % n]) for n in range(100)]
     message = request("add_partitions", {"new_parts": rows})[:900]

@@ -76,6 +76,7 @@ def cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
     )
     yield "get_all_functions", {}, {t.FUNCTIONS}
     yield "drop_function", {"dbName": b"d", "funcName": b"f"}, {t.FUNCTIONS}
+    yield "revoke_role", {"role": b"r"}, {t.ROLES}
     yield "alter_catalog", {"rqst": struct("AlterCatalogRequest", name=b"c")}, {t.CATALOGS}
 
 
@@ -87,4 +88,4 @@ def test_targets(method: str, arguments: dict[str, object], expected: set[bytes]
 def test_a_write_without_names_touches_nothing() -> None:
     assert targets_of("alter_table") == set()
     assert targets_of("add_partitions", new_parts=[]) == set()
-    assert targets_of("create_role") == set()
+    assert targets_of("create_type") == set()

@@ -82,6 +82,26 @@ def test_privileges_go_with_their_object(recorded: Callable[..., Recorded], uniq
     assert [read(client) for read in reads] == [[], []]
 
 
+def test_what_a_user_was_shown_is_forgotten_with_a_revoke(
+    recorded: Callable[..., Recorded], unique_name: str
+) -> None:
+    world, database = recorded(TTL_IMPERSONATION="on"), unique_name
+    ref = ttypes.HiveObjectRef(objectType=ttypes.HiveObjectType.TABLE, dbName=database, objectName="t")
+    info = ttypes.PrivilegeGrantInfo("SELECT", 0, "o", ttypes.PrincipalType.USER, False)
+    bag = ttypes.PrivilegeBag([ttypes.HiveObjectPrivilege(ref, "anna", ttypes.PrincipalType.USER, info)])
+    create_table(world.client, database)
+    world.client.grant_privileges(bag)
+    with world.another() as anna:
+        anna.set_ugi("anna", [])
+        anna.get_table(database, "t")
+        world.asked.take()
+        anna.get_table(database, "t")
+        assert world.asked.take() == []
+        world.client.revoke_privileges(bag)
+        anna.get_table(database, "t")
+        assert [call.method for call in world.asked.take()] == ["revoke_privileges", "get_table"]
+
+
 def test_lists_that_say_what_tables_are_follow_them(recorded: Callable[..., Recorded], unique_name: str) -> None:
     world, database = recorded(), unique_name
     client = world.client

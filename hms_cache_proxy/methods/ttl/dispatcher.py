@@ -16,7 +16,7 @@ from itertools import islice
 from time import monotonic_ns
 from typing import Any
 
-from hms_cache_proxy.cache.targets import ALL, UNKNOWN, Target, partition_lists
+from hms_cache_proxy.cache.targets import ALL, ROLES, UNKNOWN, Target, partition_lists
 from hms_cache_proxy.cache.ttl import EntryKind, TtlCache
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.gate import Reason
@@ -216,7 +216,9 @@ class LoadingDispatcher(BaseDecider):
     ) -> RequestView:
         named = found.targets(message, header.body, DEFAULT_CATALOG)
         depends = read_targets(found.method.name, kind, named, args)
-        user = (session.identity or b"") if self._per_user else b""
+        user = b""
+        if self._per_user:
+            user, depends = session.identity or b"", (*depends, ROLES)
         look = RequestView(self._shared, user, depends)
         for target in depends:
             parts = target[1:].split(b"\0")

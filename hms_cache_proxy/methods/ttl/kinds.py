@@ -1,8 +1,8 @@
 """Which kind of entry each read is in TTL mode, and what the calls about roles and privileges touch.
 
 Job: one literal table over the methods of the method table (methods/table.py), whose rules tell what a read depends on
-and what a write touches; and the targets of what those leave alone: roles and privileges, and what constraints say
-of other tables. Must not know: entries. Owner: any process; constants.
+and what a write touches; and what those leave alone: reads of roles and privileges, and what constraints say of other
+tables. Must not know: entries. Owner: any process; constants.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hms_cache_proxy.cache import targets
-from hms_cache_proxy.cache.targets import ALL, Target
+from hms_cache_proxy.cache.targets import ALL, ROLES, Target
 from hms_cache_proxy.cache.ttl import EntryKind
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.wire import spec
-
-ROLES: Final[Target] = b"R"
-"""Roles, grants and privileges, all of them."""
 
 ALTERED: Final[Target] = b"A"
 """Any table or database was altered: some lists say what they are, and foreign keys what they refer to is called."""
@@ -52,12 +49,6 @@ KINDS: Final[Mapping[str, EntryKind]] = {name: kind for kind, names in _METHODS.
 """Kind by method. A read that is not here is always relayed."""
 
 OF_ROLES: Final = frozenset({EntryKind.ROLES, EntryKind.ROLE_GRANTS, EntryKind.TABLE_PRIVILEGES})
-ROLE_WRITES: Final = frozenset(
-    "create_role drop_role grant_role revoke_role grant_revoke_role grant_privileges revoke_privileges"
-    " grant_revoke_privileges refresh_privileges".split()
-)
-"""Writes that change roles or privileges."""
-
 _SAYS_WHAT_THEY_ARE: Final = frozenset(
     "get_foreign_keys get_all_table_constraints get_table_meta get_tables_by_type get_tables_ext"
     " get_materialized_views_for_rewriting get_databases_req".split()
@@ -85,8 +76,6 @@ def read_targets(label: str, kind: EntryKind, named: tuple[Target, ...], args: A
 
 def write_targets(label: str, named: tuple[Target, ...]) -> tuple[Target, ...]:
     """What a write invalidates. Hive drops constraints by name: also of other tables (docs/consistency.md)."""
-    if label in ROLE_WRITES:
-        named += (ROLES,)
     if label.startswith(("alter_table", "alter_database")):
         named += (ALTERED,)
     return (*named, targets.CONSTRAINTS) if label.startswith(_DROPS) else named
