@@ -42,7 +42,6 @@ class Slot(IntEnum):
     BEGAN_NS = 5  # when the last committed step began: time.monotonic_ns() before its snapshot's first statement
     CACHE_FILE = 6  # inode of the cache's data file; 0: there is none yet
     FENCE_SEQ = 7  # any process, after each commit to the fences: that commit's own number (consistency/fences.py)
-    FLOOR_EVENT = 8  # workers, through FenceStore.raise_floor: the largest event id that was handed to a client
     UPSTREAM_EVENT = 9  # the last event id seen at the upstream
     SERVE_MODE = 10  # MODE_RELAY_ONLY or MODE_SERVE
     UNFENCED = 11  # workers, through Suspension.owe: odd while nothing may be answered from a cache; it only grows

@@ -242,15 +242,7 @@ class FenceStore:
             meta = counters(txn)
             put_counters(txn, replace(meta, last_ticket=max(meta.last_ticket, done_ticket)))
 
-    # What clients were told
-
-    def raise_floor(self, event_id: int) -> None:
-        """An event id is about to be handed to a client: no hit anywhere before the cursor has reached it."""
-        if self._page[Slot.FLOOR_EVENT] >= event_id:
-            return
-        with self._env.begin(write=True):  # only to exclude the other processes: read, compare, store
-            if self._page[Slot.FLOOR_EVENT] < event_id:
-                self._page[Slot.FLOOR_EVENT] = event_id
+    # What clients have locked
 
     def remember_lock(self, lock_id: int, targets: Sequence[Target]) -> None:
         """A lock was asked for on these targets; `check_lock` and `unlock` name only its id."""

@@ -40,7 +40,6 @@ class Reason(StrEnum):
     FENCE = "fence"  # a write is in flight, or its reload is not done
     UNFENCED = "unfenced"  # a write through this proxy could not be fenced: the disk is full
     FLOOR = "floor"  # this connection was shown something newer
-    EVENTS_FLOOR = "events_floor"  # a client was given the id of an event that the cache has not reached
     UNSETTLED = "unsettled"  # it changed while the follower read it; the next step reads it again
     SETMETACONF = "setmetaconf"  # the connection changed the metastore's settings for itself
     AUTHORIZATION = "authorization"  # the metastore filters or refuses by user
@@ -100,7 +99,7 @@ class Fences(Protocol):
 STALE = "stale"
 """The metric label of hits that nobody has confirmed for too long, in an outage (`serve_stale`)."""
 
-_NEXT_STEP = frozenset({Reason.UNSETTLED, Reason.FLOOR, Reason.EVENTS_FLOOR, Reason.STRICT, Reason.BOUNDED})
+_NEXT_STEP = frozenset({Reason.UNSETTLED, Reason.FLOOR, Reason.STRICT, Reason.BOUNDED})
 """What the next step of the follower ends, if it is well."""
 
 
@@ -137,18 +136,12 @@ class Gate:
             return Reason.STRICT
         if age_ns > self._limit_ns:
             return Reason.UNCONFIRMED if age_ns > self.rules.max_unconfirmed_ns else Reason.BOUNDED
-        if words[Slot.CURSOR] < words[Slot.FLOOR_EVENT]:
-            return Reason.EVENTS_FLOOR
         return None
 
     def stale_enough(self, reason: Reason, now_ns: int) -> bool:
         """May a read that `standing` holds back for this reason be answered if there is nobody else to answer it?"""
-        words = self._words
-        return (
-            reason in (Reason.UNCONFIRMED, Reason.BOUNDED)
-            and now_ns - words[Slot.BEGAN_NS] <= self.rules.max_stale_ns
-            and words[Slot.CURSOR] >= words[Slot.FLOOR_EVENT]
-        )
+        age_ns = now_ns - self._words[Slot.BEGAN_NS]
+        return reason in (Reason.UNCONFIRMED, Reason.BOUNDED) and age_ns <= self.rules.max_stale_ns
 
     def open_until(self, began_ns: int) -> int:
         """How long `standing` stays None, while the state page stays as it is, for reads that arrive until then."""

@@ -11,7 +11,10 @@ Invariants:
 - A step that fails anywhere publishes nothing, and what it had queued is found again from the cache
   (`Work.missing`).
 - What changed while it was read (`step.overtaken`) is held back in the same commit, and read again at once.
-- Nothing is confirmed before this process has reached the event id that it saw first (START_EVENT).
+- Nothing is confirmed before this process has reached the event id that it saw first (START_EVENT), or has started
+  again in another history.
+- Where the log has gone back, ids that clients were told while that was found out were compared with a cursor of the
+  other history: hits wait for one step more.
 - While the log was not being written nothing can be known to be right: when it is again, everything is loaded
   again.
 
@@ -22,13 +25,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes, TableKey, TableStub
 from hms_cache_proxy.cache.inventory import Inventory
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.errors import CacheFull
@@ -68,6 +74,10 @@ class Tickets(Protocol):
 
     def done(self, last_ticket: int) -> None:
         """Every ticket up to this one is in the cache."""
+        ...
+
+    def fence_now(self, targets: Sequence[Target]) -> int:
+        """Hold back reads of these until a step that begins after now."""
         ...
 
 
@@ -184,6 +194,8 @@ class Cycle:
             transactions = self._transactions.after(affected, reading.open_writes)
             reading.changes.done_ticket = ticket
             # Also a ticket that asks for nothing (a lock's) must be published: its fence is lifted by the number.
+            if outcome.event_id < self._writer.meta.cursor:
+                self._fences.fence_now((targets.ALL,))
             if outcome.changed or tickets or ticket > self._writer.meta.done_ticket:
                 if transactions is not self._noted:
                     reading.changes.transactions = transactions.packed()
@@ -198,6 +210,8 @@ class Cycle:
         self._distrusted = None
         self._transactions = transactions
         self._fences.done(ticket)
+        if outcome.reset is not None:
+            self._page[Slot.START_EVENT] = outcome.event_id
         self._page[Slot.BEGAN_NS] = began_ns
         unlogged = self._unlogged(outcome.event_id, expected) if outcome.reset is None else None
         return replace(

@@ -58,7 +58,7 @@ LOOK_AGAIN_S = 10.0
 """A transactional table is read again so often, at most, because a request's list was not the cache's."""
 LOOKS_REMEMBERED = 10_000
 
-_WAITS_FOR_FOLLOWER = frozenset({Reason.FENCE, Reason.FLOOR, Reason.EVENTS_FLOOR, Reason.UNCONFIRMED, Reason.BOUNDED})
+_WAITS_FOR_FOLLOWER = frozenset({Reason.FENCE, Reason.FLOOR, Reason.UNCONFIRMED, Reason.BOUNDED})
 _SEQID = 4
 
 

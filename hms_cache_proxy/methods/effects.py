@@ -149,15 +149,19 @@ class Write(Pending):
             self._end(Ending.CANCELLED)
         else:
             if self.logs and outcome is Said.SUCCESS:
-                expected = self.upstream_event + 1
-                if self.shared.page[Slot.EXPECTED_EVENT] < expected:
-                    self.shared.page[Slot.EXPECTED_EVENT] = expected
+                self._expect()
             self._end(Ending.FINISHED)
             self.shared.wake()
 
     def failed(self, sent: bool) -> None:
         if self.guard is not None:
             self._end(Ending.UNKNOWN if sent else Ending.CANCELLED)
+
+    def _expect(self) -> None:
+        """The log has moved on, unless it has gone back meanwhile: then the id is of another history."""
+        page, expected = self.shared.page, self.upstream_event + 1
+        if page[Slot.EXPECTED_EVENT] < expected and page[Slot.UPSTREAM_EVENT] >= self.upstream_event:
+            page[Slot.EXPECTED_EVENT] = expected
 
     def _end(self, ending: Ending) -> None:
         assert self.guard is not None, "a reply before its request left"
@@ -262,15 +266,16 @@ def session_call(session: Session, label: str, header: Header, message: bytes) -
 
 @dataclass(frozen=True, slots=True)
 class EventIds(Pending):
-    """A call whose reply hands out event ids: the cache must have reached them before anybody's next hit."""
+    """A call whose reply hands out event ids: the cache must have reached them before anybody's next hit.
+
+    A cursor that is beyond an id proves that only while the log is the same: `Cycle.step` provides for a log that has
+    gone back.
+    """
 
     shared: EffectsContext
     method: str
 
     def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
         highest = None if reply is None else event_id_of(self.method, reply)
-        if highest is None:
+        if highest is None or highest > self.shared.page[Slot.CURSOR]:
             self.shared.owed()
-        elif highest > 0:
-            self.shared.fences.raise_floor(highest)
-            self.shared.wake()

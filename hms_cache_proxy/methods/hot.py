@@ -4,7 +4,7 @@ Job: give a kept reply again while everything that allowed it is as it was. Must
 means. It never gives what the long way (dispatch.py) would not give at that moment.
 
 How it is quick: all that can change the gate's answer or a reply's validity, except time, is published on the state
-page (commits, tickets done, fences and writes that have none, floors of event ids, serve or relay), or is a newer
+page (commits, tickets done, fences and writes that have none, serve or relay), or is a newer
 snapshot that this worker has opened itself (`reader.seen_seq`). So the page's words are copied in one go and compared
 with those for which the gate was found open (`_state`). If they are equal, only the age of the confirmation and the
 connection's floors are left.

@@ -274,12 +274,6 @@ def test_locks(store: FenceStore) -> None:
     assert store.lock_targets(6) is None
 
 
-def test_event_ids_handed_out_only_grow(store: FenceStore, page: Recording) -> None:
-    for event_id, floor in ((5, 5), (3, 5), (9, 9)):
-        store.raise_floor(event_id)
-        assert page[Slot.FLOOR_EVENT] == floor
-
-
 def test_tickets_are_above_those_that_the_cache_remembers(store: FenceStore, mirror: FenceMirror) -> None:
     remembered = follow(store) + 1000
     store.number_after(remembered)

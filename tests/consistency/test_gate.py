@@ -75,20 +75,10 @@ def test_what_may_be_stale_in_an_outage(page: StatePage) -> None:
         assert not allowed.stale_enough(reason, NOW_NS)
     page[Slot.BEGAN_NS] = NOW_NS - 59 * SECOND_NS
     assert not allowed.stale_enough(Reason.STARTING, NOW_NS)
-    page[Slot.FLOOR_EVENT] = page[Slot.CURSOR] + 1
-    assert not allowed.stale_enough(Reason.UNCONFIRMED, NOW_NS)
 
 
 def test_strict_wants_a_step_that_began_after_the_read_arrived(page: StatePage) -> None:
     assert gate(page, "strict").standing(False, NOW_NS) is Reason.STRICT
-
-
-def test_event_ids_that_were_handed_out(page: StatePage) -> None:
-    page[Slot.FLOOR_EVENT] = 101
-    assert gate(page).standing(False, NOW_NS) is Reason.EVENTS_FLOOR
-    assert gate(page, "eventual").standing(False, NOW_NS) is None
-    page[Slot.CURSOR] = 101
-    assert gate(page).standing(False, NOW_NS) is None
 
 
 def test_fences_until_their_ticket_is_done(page: StatePage) -> None:

@@ -108,7 +108,7 @@ def test_old_confirmations_stop_it(warm: Bench) -> None:
 
 @pytest.mark.parametrize(
     ("slot", "value"),
-    [(Slot.SERVE_MODE, MODE_RELAY_ONLY), (Slot.BEGAN_NS, 0), (Slot.FLOOR_EVENT, 11), (Slot.CURSOR, 0)],
+    [(Slot.SERVE_MODE, MODE_RELAY_ONLY), (Slot.BEGAN_NS, 0), (Slot.UNFENCED, 1), (Slot.CURSOR, 0)],
 )
 def test_the_pages_words_stop_it(warm: Bench, slot: Slot, value: int) -> None:
     before = warm.page[slot]
