@@ -107,16 +107,20 @@ class Outcome:
     unlogged: bool | None = None
     unfit: tuple[str, ...] = ()
     unlogged_tables: tuple[str, ...] = ()
+    replica: bool = False
+    """The store shows a replica: nothing was read, and nothing is published."""
+
     unmarked: bool = False
     """From now on functions and catalogs cannot be looked at in every step."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogLook:
-    """The log's last id, and `unlogged` as in Outcome."""
+    """The log's last id; `unlogged` and `replica` as in Outcome."""
 
     event_id: int
     unlogged: bool | None
+    replica: bool = False
 
 
 class Cycle:
@@ -163,7 +167,10 @@ class Cycle:
         """Instead of a step, where nothing is served anyway: the event id."""
         expected = self._page[Slot.EXPECTED_EVENT]
         with self._store.snapshot() as source:
-            event_id = self._page[Slot.UPSTREAM_EVENT] = source.event_id
+            event_id = source.event_id
+            if source.is_replica:
+                return LogLook(event_id, None, replica=True)
+            self._page[Slot.UPSTREAM_EVENT] = event_id
         return LogLook(event_id, self._unlogged(event_id, expected))
 
     def _unlogged(self, event_id: int, expected: int) -> bool | None:
@@ -185,6 +192,8 @@ class Cycle:
         expected = self._page[Slot.EXPECTED_EVENT]
         try:
             with self._store.snapshot() as source:
+                if source.is_replica:
+                    return Outcome(source.event_id, changed=False, more=False, replica=True)
                 if not self._verified:
                     self._page[Slot.START_EVENT] = source.event_id
                 self._page[Slot.UPSTREAM_EVENT] = source.event_id

@@ -54,10 +54,6 @@ class ServingMode:
         if closed:
             self._mark()
 
-    def replica(self, replica: bool) -> None:
-        """The store that was just opened is (no) replica, which may lag behind the metastore's own database."""
-        self._replica = replica
-
     def answer(self, differs: Differs) -> None:
         """How the metastores answer. If they did otherwise before, what is kept of their replies has to go."""
         self._page[Slot.DIFFERS] = int(differs)
@@ -74,12 +70,14 @@ class ServingMode:
             self.must_reset = True
 
     def saw(self, look: LogLook) -> None:
-        """While idle: did the last write through this proxy reach the log?"""
+        """While idle: did the last write through this proxy reach the log, and is it the metastore's own?"""
+        self._replica = look.replica
         if look.unlogged is not None:
             self._silent = look.unlogged
 
     def stepped(self, outcome: Outcome) -> None:
-        """A step has been published."""
+        """A step has been published, or has found a replica, which may lag behind the metastore's own database."""
+        self._replica = outcome.replica
         if outcome.unlogged:
             self._silent = True
         if outcome.reset is ResetReason.NOT_FOLLOWED:

@@ -288,7 +288,6 @@ class Runner:
             if config.store == "auto" and not store.identity.ordered_log and store.database.under_way() is None:
                 store.close()
                 raise LogClosed(UNORDERED_LOG)
-            self._mode.replica(store.database.server().is_replica)
             return store
         timeout_s = min(config.upstream_options.request_timeout_s, patience_s)
         from hms_cache_proxy.store.thrift.store import open_thrift_store  # nor this where there is one

@@ -279,6 +279,11 @@ class Snapshot(Protocol):
         """The last event id used in this state; 0 for an empty log."""
         ...
 
+    @property
+    def is_replica(self) -> bool:
+        """Is the database a replica, which may be behind its primary? As it was when the state had been chosen."""
+        ...
+
     def fingerprint(self, event_id: int) -> bytes | None:
         """Hash of that log row (NL_ID, time, message); None if there is no such row."""
         ...

@@ -55,6 +55,14 @@ def own(bed: Bed) -> Iterator[Metastore]:
     bed.release(metastore)
 
 
+@pytest.fixture(scope="module")
+def own_embedded(bed: Bed) -> Iterator[Metastore]:
+    """The same of an embedded metastore on SQLite."""
+    metastore = bed.private_metastore("embedded")
+    yield metastore
+    bed.release(metastore)
+
+
 @pytest.fixture
 def own_client(own: Metastore) -> Iterator[MetastoreClient]:
     with MetastoreClient(*own.address) as client:

@@ -17,7 +17,7 @@ from hms_cache_proxy.config import load, paths
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.follower.cycle import Cycle, Outcome, StepSettings
 from hms_cache_proxy.store.protocol import RawStore, Snapshot, StoreIdentity
-from hms_cache_proxy.store.sql.store import open_sql_store
+from hms_cache_proxy.store.sql.store import SqlSnapshot, open_sql_store
 from tests.testbed.closing import Closing
 from tests.testbed.metastore import Metastore
 
@@ -25,11 +25,13 @@ CHUNK = 1000
 
 
 class Overtaken(RawStore):
-    """A store; `meanwhile` happens between the next snapshot's last statement and the commit of its step."""
+    """A store; `meanwhile` happens between the next snapshot's last statement and the commit of its step. `is_replica`:
+    what the server says of itself from now on."""
 
     def __init__(self, store: RawStore) -> None:
         self._store = store
         self.meanwhile: Callable[[], object] | None = None
+        self.is_replica = False
 
     @property
     def identity(self) -> StoreIdentity:
@@ -38,6 +40,8 @@ class Overtaken(RawStore):
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
         with self._store.snapshot() as snapshot:
+            assert isinstance(snapshot, SqlSnapshot)
+            snapshot._is_replica = self.is_replica
             yield snapshot
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile is not None:

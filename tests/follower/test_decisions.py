@@ -181,8 +181,14 @@ def test_canary_and_replica(page: StatePage, tmp_path: Path) -> None:
     assert mode.idle(good)
     mode.saw(LogLook(2, False))
     assert not mode.idle(good) and mode.must_reset
-    mode.replica(True)
+    mode.stepped(Outcome(2, False, False, replica=True))
     assert mode.decide(good) is ModeReason.REPLICA and mode.idle(good)
+    mode.saw(LogLook(2, None, replica=True))
+    assert mode.idle(good)
+    mode.saw(LogLook(2, None))
+    assert mode.decide(good) is ModeReason.STARTING and not mode.idle(good) and mode.must_reset
+    mode.stepped(Outcome(2, True, False, reset=ResetReason.NOT_FOLLOWED))
+    assert mode.decide(good) is ModeReason.SERVING
     assert ServingMode(page, tmp_path / "x", tmp_path / "answers", stored=False).decide(good) is ModeReason.NO_STORE
 
 

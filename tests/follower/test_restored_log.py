@@ -17,17 +17,13 @@ from tests.follower.stepped import Stepped
 from tests.methods.local import Asked, Local
 from tests.methods.oracle import request
 from tests.testbed import objects
-from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 
 
-@pytest.fixture(scope="module")
-def metastore(bed: Bed) -> Iterator[Metastore]:
-    """Its log is tampered with, by one test after the other."""
-    made = bed.private_metastore("embedded")
-    yield made
-    bed.release(made)
+@pytest.fixture
+def metastore(own_embedded: Metastore) -> Metastore:
+    return own_embedded
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
-from sqlalchemy import ClauseElement, Table, bindparam, func, null
+from sqlalchemy import ClauseElement, Table, bindparam, func, literal_column, null
 from sqlalchemy.engine import URL
 from sqlalchemy.engine import Dialect as Compiler
 
@@ -207,6 +207,10 @@ class CommonDatabase(CommonPieces, Dialect):
             yield from batch
 
     # -- what the database is
+
+    def replica(self) -> Column:
+        """A file has none."""
+        return literal_column("0")
 
     def under_way(self) -> tuple[int, int] | None:
         return None

@@ -200,6 +200,11 @@ class Dialect(Pieces, Protocol):
         runs, or where it cannot be seen."""
 
     @abstractmethod
+    def replica(self) -> Column:
+        """For the first statement of a snapshot: not 0 if the server is a replica, or was made read-only as an old
+        primary is. Evaluated when the snapshot has begun, so a server that was none then has all that was committed."""
+
+    @abstractmethod
     def incomparable(self, names: Sequence[bytes]) -> str | None:
         """Why partitions of these names cannot be told apart and ordered by bytes; None if they can."""
 

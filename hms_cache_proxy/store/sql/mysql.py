@@ -18,11 +18,12 @@ import pymysql
 from pymysql.constants import CLIENT, FIELD_TYPE
 from pymysql.converters import escape_string
 from pymysql.cursors import SSCursor
+from sqlalchemy import literal_column
 from sqlalchemy.engine import URL
 
 from hms_cache_proxy.errors import StoreError, Unfit
 from hms_cache_proxy.store.sql.common import CommonDatabase, connect_timeout_s, decoded, server_place
-from hms_cache_proxy.store.sql.dialect import Row, Server, TablePrivileges
+from hms_cache_proxy.store.sql.dialect import Column, Row, Server, TablePrivileges
 from hms_cache_proxy.store.sql.mysql_pieces import EXACT, MySQLPieces, TextColumn
 
 _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY;"
@@ -188,6 +189,14 @@ class MySQL(CommonDatabase, MySQLPieces):
         self.is_binary = all(key in self.columns and self.columns[key].is_binary for key in _NAMES)
         return self.is_binary
 
+    def replica(self) -> Column:
+        """Products differ in which variables they have. CONCAT: some give a number, some a word."""
+        names = sorted(name for name, _ in self._replica_variables())
+        return literal_column(" OR ".join(f"CONCAT(@@GLOBAL.{name}) NOT IN ('0', 'OFF')" for name in names))
+
+    def _replica_variables(self) -> list[tuple[str, bytes]]:
+        return [(name.decode(), value) for name, value in self.rows(_REPLICA)]
+
     def under_way(self) -> tuple[int, int] | None:
         """None: which transactions run is for accounts with PROCESS to see."""
         return None
@@ -212,8 +221,7 @@ class MySQL(CommonDatabase, MySQLPieces):
 
     def server(self) -> Server:
         ((*texts,),) = self.rows(_SERVER)
-        variables = {name.decode(): value for name, value in self.rows(_REPLICA)}
-        replica = any(value not in (b"OFF", b"0") for value in variables.values())
+        replica = any(value not in (b"OFF", b"0") for _, value in self._replica_variables())
         version, account, database = decoded(texts)
         return Server(version, account, database, database, replica, _product(version)[0])
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import psycopg2
 import psycopg2.extensions
+from sqlalchemy import Integer, cast, func
 from sqlalchemy.engine import URL
 
 from hms_cache_proxy.store.sql.common import CommonDatabase, connect_timeout_s, decoded, server_place
-from hms_cache_proxy.store.sql.dialect import Row, Server, TablePrivileges
+from hms_cache_proxy.store.sql.dialect import Column, Row, Server, TablePrivileges
 from hms_cache_proxy.store.sql.postgres_pieces import PostgresPieces
 
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
@@ -110,6 +111,10 @@ class Postgres(CommonDatabase, PostgresPieces):
         ((collation, provider),) = self.rows(_COLLATION)
         self.is_binary = bool(provider == _BUILTIN or (provider != _ICU and collation in _BYTEWISE))
         return self.is_binary
+
+    def replica(self) -> Column:
+        """A standby comes out of recovery, and never goes back into it without a restart."""
+        return cast(func.pg_is_in_recovery(), Integer)
 
     def under_way(self) -> tuple[int, int] | None:
         ((oldest, following),) = self.rows(_UNDER_WAY)

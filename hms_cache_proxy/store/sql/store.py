@@ -6,9 +6,9 @@ cache, Thrift connections.
 Invariants:
 - VERSION is read first; nothing else is touched before its line is known.
 - A snapshot is one REPEATABLE READ, READ ONLY transaction. Its first statement reads the last event id, with that
-  event's fingerprint, so the state seen is exactly the state of that event id: the metastore raises the id in the
-  transaction of the change itself, under a lock held until its commit. In 2.3 without a lock: there the log is what
-  the snapshot shows of it, whatever the ids (follower/trailing.py).
+  event's fingerprint, and whether the server is a replica. So the state seen is exactly the state of that event id: the
+  metastore raises the id in the transaction of the change itself, under a lock held until its commit. In 2.3 without a
+  lock: there the log is what the snapshot shows of it, whatever the ids (follower/trailing.py).
 - An idle look (snapshot, event_id, its fingerprint, marks) is one statement between BEGIN, sent with it, and COMMIT.
 - Only SELECTs; after an error the connection is dropped and the next snapshot makes a new one.
 
@@ -149,7 +149,7 @@ class _Statements:
         catalog = log.CAT_NAME if "CAT_NAME" in log else literal_column("NULL")
         newest = select(last.label("id")).subquery()
         first = (
-            select(newest.c.id, *mark)
+            select(newest.c.id, database.replica(), *mark)
             .select_from(newest.outerjoin(schema["NOTIFICATION_LOG"], log.EVENT_ID == newest.c.id))
             .order_by(log.NL_ID)
         )
@@ -234,7 +234,8 @@ class SqlSnapshot:
         self._marks = marks
         self._statements = statements
         self._event_id = int(first[0][0] or 0)
-        self._newest = _fingerprint([row[1:] for row in first if row[1] is not None])
+        self._is_replica = bool(first[0][1])
+        self._newest = _fingerprint([row[2:] for row in first if row[2] is not None])
         descriptors = Descriptors(database, statements.descriptors)
         transactional = self._transactional = statements.transactional
         self._write_ids = None if transactional is None else WriteIds(database, transactional.write_ids)
@@ -246,6 +247,11 @@ class SqlSnapshot:
     def event_id(self) -> int:
         """The last event id used."""
         return self._event_id
+
+    @property
+    def is_replica(self) -> bool:
+        """As the server says."""
+        return self._is_replica
 
     def fingerprint(self, event_id: int) -> bytes | None:
         """Hash of that log row; of the newest one without another statement."""

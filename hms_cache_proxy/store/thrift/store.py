@@ -176,6 +176,11 @@ class ThriftSnapshot:
         """The last event id used when the snapshot began."""
         return self._event_id
 
+    @property
+    def is_replica(self) -> bool:
+        """Not for a client to know: a metastore writes to its database."""
+        return False
+
     def fingerprint(self, event_id: int) -> bytes | None:
         """Hash of that log row. What comes after it is kept for `events`: the follower asks for that next."""
         if event_id <= 0:
