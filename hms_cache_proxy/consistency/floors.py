@@ -18,7 +18,11 @@ MAX_FLOORS = 4096
 
 
 class Floors:
-    """Targets of one connection, each with the time (ns, CLOCK_MONOTONIC) that the cache must have passed."""
+    """Targets of one connection, each with the time (ns, CLOCK_MONOTONIC) that the cache must have passed.
+
+    Where the cache follows the log that is the time of its last step (`block`), in TTL mode the beginning of each
+    entry's load (`of`).
+    """
 
     __slots__ = ("_by_target", "highest_ns")
 
@@ -37,6 +41,11 @@ class Floors:
             floors[ALL] = now_ns
         if floors and now_ns > self.highest_ns:
             self.highest_ns = now_ns
+
+    def of(self, targets: Iterable[bytes]) -> int:
+        """The time that what is shown of these must have passed; 0: any."""
+        floors = self._by_target
+        return max(floors.get(ALL, 0), max((floors.get(target, 0) for target in targets), default=0))
 
     def block(self, targets: Iterable[bytes], began_ns: int) -> bool:
         """Whether a cache confirmed by a step that began at began_ns may be older than what was shown."""

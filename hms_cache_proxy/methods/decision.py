@@ -29,6 +29,7 @@ class Session:
     identity: bytes | None = None  # who the session calls say the client is
     relay_for_good: bool = False  # the client called setMetaConf or the like
     floors: Floors | None = None  # what its relayed reads have shown; None: nothing yet
+    locked: Floors | None = None  # what its shared locks are on, in TTL mode; None: nothing yet
 
 
 @dataclass(frozen=True, slots=True)

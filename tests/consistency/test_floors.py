@@ -51,3 +51,13 @@ def test_never_older_than_shown(moves: list[tuple[bytes, int, int]]) -> None:
             assert not blocked or any(when >= began for when in shown.values())
         floors.lift([target], now)
         shown[target] = now
+
+
+def test_the_latest_floor_of_some_targets() -> None:
+    floors = Floors()
+    assert floors.of([b"a"]) == floors.of([]) == 0
+    floors.lift([b"a"], 5)
+    floors.lift([b"b"], 7)
+    assert (floors.of([b"a"]), floors.of([b"a", b"b"]), floors.of([b"c"])) == (5, 7, 0)
+    floors.lift([ALL], 6)
+    assert (floors.of([b"a"]), floors.of([b"b"]), floors.of([])) == (6, 7, 6)

@@ -4,86 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic_ns
 
 import pytest
 
-from hms_cache_proxy.cache.state import StatePage
-from hms_cache_proxy.cache.ttl import EntryKind, TtlCache, bounds_of
-from hms_cache_proxy.config import load
-from hms_cache_proxy.consistency.processes import started
-from hms_cache_proxy.consistency.suspension import Suspension
-from hms_cache_proxy.methods.decision import NOTHING, Ask, Forward, Serve, Session
-from hms_cache_proxy.methods.ttl.dispatcher import LoadingDispatcher
+from hms_cache_proxy.cache.ttl import EntryKind
+from hms_cache_proxy.methods.decision import NOTHING, Ask, Forward, Serve
 from hms_cache_proxy.methods.ttl.looking import Reload
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire import spec
-from hms_cache_proxy.wire.message import Header, MessageType, message_header, parse_header
 from tests.server.scripted import STOP, Call, ScriptedMetastore, string_field
-
-PAGE_BYTES = 4096
-
-
-def _call(method: str, **arguments: object) -> tuple[Header, bytes]:
-    message = message_header(method.encode(), MessageType.CALL, 7) + spec.encode(spec.args(method)(**arguments))
-    header = parse_header(message)
-    assert isinstance(header, Header)
-    return header, message
-
-
-def _reply(names: list[bytes]) -> bytes:
-    result = spec.result("get_all_tables")(success=names)
-    return message_header(b"get_all_tables", MessageType.REPLY, 7) + spec.encode(result)
-
-
-@dataclass
-class Bench:
-    """A dispatcher without a server."""
-
-    cache: TtlCache
-    metrics: WorkerMetrics
-    dispatcher: LoadingDispatcher
-    suspension: Suspension
-    session: Session = field(default_factory=Session)
-
-    def decide(self) -> object:
-        header, message = _call("get_all_tables", db_name=b"d")
-        return self.dispatcher.decide(self.session, header, message, monotonic_ns())
-
-    def fill_the_disk(self) -> None:
-        """LMDB has no room for another page."""
-        env = self.cache._env
-        env.set_mapsize((env.info()["last_pgno"] + 1) * PAGE_BYTES)
-
-    def make_room(self) -> None:
-        """There is room again."""
-        self.cache._env.set_mapsize(1 << 30)
-
-    @property
-    def errors(self) -> float:
-        return self.metrics.registry.get_sample_value("hms_proxy_internal_errors_total", {"where": "ttl"}) or 0
+from tests.ttl.bench import Bench, call, listing, opened
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    given = {"store": "none", "ttl.enabled": True, "ttl.ttl": "1h", "read_methods": "get_vendor_facts, get_more"}
-    config = load(cli=given)
-    cache = TtlCache.create(tmp_path / "ttl", bounds_of(config.ttl), started)
-    metrics = WorkerMetrics()
-    suspension = Suspension(StatePage(tmp_path / "state", create=True))
-    yield Bench(cache, metrics, LoadingDispatcher(config, cache, metrics, lambda: None, suspension), suspension)
-    cache.close()
+    with opened(tmp_path) as made:
+        yield made
 
 
 def test_a_reply_that_cannot_be_kept_is_passed_on(bench: Bench) -> None:
     forward = bench.decide()
     assert isinstance(forward, Forward) and forward.pending is not NOTHING
     bench.fill_the_disk()
-    forward.pending.reply_done(bench.session, _reply([b"t" * 100] * 10_000), monotonic_ns())
+    forward.pending.reply_done(bench.session, listing([b"t" * 100] * 10_000), monotonic_ns())
     assert bench.errors == 1
     forward = bench.decide()
     assert isinstance(forward, Forward) and forward.ask is None, "the metastore answers"
@@ -92,7 +39,7 @@ def test_a_reply_that_cannot_be_kept_is_passed_on(bench: Bench) -> None:
 def test_what_was_used_is_told_in_pieces_and_may_fail(bench: Bench) -> None:
     forward = bench.decide()
     assert isinstance(forward, Forward)
-    forward.pending.reply_done(bench.session, _reply([b"t"]), monotonic_ns())
+    forward.pending.reply_done(bench.session, listing([b"t"]), monotonic_ns())
     assert isinstance(bench.decide(), Serve)
     assert [len(piece) for piece in bench.dispatcher.used()] == [1]
     assert not list(bench.dispatcher.used()), "once"
@@ -103,7 +50,7 @@ def test_what_was_used_is_told_in_pieces_and_may_fail(bench: Bench) -> None:
 
 @pytest.mark.parametrize(("name", "outcome"), [("get_vendor_facts", "relay"), ("set_vendor_facts", "write")])
 def test_an_operator_says_which_unknown_methods_are_reads(bench: Bench, name: str, outcome: str) -> None:
-    header, message = _call("get_all_tables", db_name=b"d")
+    header, message = call("get_all_tables", db_name=b"d")
     forward = bench.dispatcher.decide(bench.session, header._replace(name=name.encode()), message, monotonic_ns())
     assert isinstance(forward, Forward)
     assert (forward.label, forward.outcome, forward.reason) == ("other", outcome, "unknown_method")
@@ -112,7 +59,7 @@ def test_an_operator_says_which_unknown_methods_are_reads(bench: Bench, name: st
 def drops(bench: Bench) -> Iterator[Forward]:
     """Writes without end."""
     while True:
-        header, message = _call("drop_table", dbname=b"d", name=b"t", deleteData=True)
+        header, message = call("drop_table", dbname=b"d", name=b"t", deleteData=True)
         forward = bench.dispatcher.decide(bench.session, header, message, monotonic_ns())
         assert isinstance(forward, Forward)
         yield forward
@@ -121,7 +68,7 @@ def drops(bench: Bench) -> Iterator[Forward]:
 def learned(bench: Bench) -> None:
     forward = bench.decide()
     assert isinstance(forward, Forward)
-    forward.pending.reply_done(bench.session, _reply([b"t"]), monotonic_ns())
+    forward.pending.reply_done(bench.session, listing([b"t"]), monotonic_ns())
     assert isinstance(bench.decide(), Serve)
 
 
@@ -167,7 +114,7 @@ def test_nothing_is_asked_as_somebody_else(known: bool) -> None:
         yield call.reply(STOP) if known else call.reply(b"\x0c\x00\x01" + string_field(1, b"who?") + STOP + STOP)
 
     async def reload(refresher: Refresher) -> None:
-        header, message = _call("get_all_tables", db_name=b"d")
+        header, message = call("get_all_tables", db_name=b"d")
         identity = spec.encode(spec.args("set_ugi")(user_name=b"anna", group_names=[]))
         ask = Ask(header, message, 1 << 20)
         asked = Reload(EntryKind.TABLE_NAMES, identity, ask, learned.append, lambda: released.append(None))
@@ -175,7 +122,7 @@ def test_nothing_is_asked_as_somebody_else(known: bool) -> None:
 
     with ScriptedMetastore() as metastore:
         metastore.answers["set_ugi"] = set_ugi
-        metastore.answers["get_all_tables"] = lambda message, call: iter([_reply([b"t"])])
+        metastore.answers["get_all_tables"] = lambda message, call: iter([listing([b"t"])])
         endpoints = Endpoints([metastore.address])
         asyncio.run(reload(Refresher(endpoints, metrics, connect_timeout_s=5, request_timeout_s=5)))
         assert [call.name for _, call in metastore.calls] == ["set_ugi", "get_all_tables"][: 1 + known]
@@ -188,7 +135,7 @@ def test_a_reply_to_another_call_is_not_learned() -> None:
     metrics = WorkerMetrics()
 
     async def reload(refresher: Refresher) -> None:
-        header, message = _call("get_all_tables", db_name=b"d")
+        header, message = call("get_all_tables", db_name=b"d")
         asked = Reload(EntryKind.TABLE_NAMES, b"", Ask(header, message, 1 << 20), learned.append, lambda: None)
         await refresher._reload(b"", [asked])
 

@@ -82,9 +82,7 @@ def test_privileges_go_with_their_object(recorded: Callable[..., Recorded], uniq
     assert [read(client) for read in reads] == [[], []]
 
 
-def test_what_a_user_was_shown_is_forgotten_with_a_revoke(
-    recorded: Callable[..., Recorded], unique_name: str
-) -> None:
+def test_what_a_user_was_shown_is_forgotten_with_a_revoke(recorded: Callable[..., Recorded], unique_name: str) -> None:
     world, database = recorded(TTL_IMPERSONATION="on"), unique_name
     ref = ttypes.HiveObjectRef(objectType=ttypes.HiveObjectType.TABLE, dbName=database, objectName="t")
     info = ttypes.PrivilegeGrantInfo("SELECT", 0, "o", ttypes.PrincipalType.USER, False)

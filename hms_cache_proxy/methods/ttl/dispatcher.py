@@ -164,7 +164,8 @@ class LoadingDispatcher(BaseDecider):
     def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> Pending:
         if found.method.rules:
             targets = found.named(message, header.body, DEFAULT_CATALOG, complete=complete)
-            return Locking(self._shared, self._waited_for, targets)
+            reads = complete and effects.only_reads(found.args, message, header.body)
+            return Locking(self._shared, self._waited_for, targets, reads)
         return CheckingLock(self._shared, self._waited_for, effects.lock_id_of(found.args, message, header.body))
 
     # Reads
@@ -219,7 +220,8 @@ class LoadingDispatcher(BaseDecider):
         user = b""
         if self._per_user:
             user, depends = session.identity or b"", (*depends, ROLES)
-        look = RequestView(self._shared, user, depends)
+        after_ns = session.locked.of(depends) if session.locked is not None else 0
+        look = RequestView(self._shared, user, depends, after_ns)
         for target in depends:
             parts = target[1:].split(b"\0")
             if target[:1] == b"t" and len(parts) == 3:

@@ -72,12 +72,14 @@ class TtlContext:
 
 @dataclass(slots=True)
 class RequestView:
-    """One request's view. `user`: whose eyes; empty where all see the same. `lists`: what entries about partitions
-    depend on beside `depends`, unless they are of one partition."""
+    """One request's view. `user`: whose eyes; empty where all see the same. `after_ns`: what was loaded up to then is
+    too old for this client. `lists`: what entries about partitions depend on beside `depends`, unless they are of one
+    partition."""
 
     shared: TtlContext
     user: bytes
     depends: tuple[Target, ...]
+    after_ns: int = 0
     database: bytes | None = None
     table: bytes | None = None
     lists: tuple[Target, ...] = ()
@@ -100,7 +102,7 @@ class RequestView:
         if not policy.cached:
             return [None] * len(keys)
         now_ns = monotonic_ns()
-        oldest, due = now_ns - policy.ttl_s * 1e9, now_ns - policy.refresh_s * 1e9
+        oldest, due = max(self.after_ns, now_ns - policy.ttl_s * 1e9), now_ns - policy.refresh_s * 1e9
         found: list[Found | None] = []
         with self.shared.cache.snapshot() as snapshot:
             since = snapshot.invalidated(self.depends if members else self._depends(kind))
@@ -128,7 +130,7 @@ class RequestView:
         """May what a load has told be used still? For what no entry says."""
         with self.shared.cache.snapshot() as snapshot:
             since = snapshot.invalidated(self.depends)
-        return seq >= since and began_ns > monotonic_ns() - self.policy(kind).ttl_s * 1e9
+        return seq >= since and began_ns > max(self.after_ns, monotonic_ns() - self.policy(kind).ttl_s * 1e9)
 
     def again(self) -> RequestView:
         """The same view, of another load."""

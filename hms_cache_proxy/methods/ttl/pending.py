@@ -15,6 +15,7 @@ from time import monotonic_ns
 
 from hms_cache_proxy.cache.targets import ALL, Target
 from hms_cache_proxy.cache.ttl import TtlCache
+from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.consistency.guards import Ending, Guard
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.wire.message import MessageType, message_header
@@ -124,15 +125,21 @@ class WaitedFor:
 
 @dataclass(frozen=True, slots=True)
 class Locking(Pending):
-    """`lock`. Who holds a lock reads what was true when he got it (Iceberg's commits)."""
+    """`lock`. Who holds a lock reads what was true when he got it (Iceberg's commits). If others may hold it too
+    (`reads`), that is for the connection that asked for it, which is shown what was loaded later."""
 
     shared: TtlContext
     waited_for: WaitedFor
     targets: tuple[Target, ...]
+    reads: bool = False
 
     def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
         lock_id, state = lock_of("lock", reply)
-        if state != LOCK_WAITING:
+        if state != LOCK_WAITING and self.reads:
+            if session.locked is None:
+                session.locked = Floors()
+            session.locked.lift(self.targets, now_ns)
+        elif state != LOCK_WAITING:
             self.shared.invalidate(self.targets or (ALL,))
         elif lock_id is not None:
             self.waited_for.remember(lock_id, self.targets)
