@@ -1,23 +1,26 @@
 """What events and tickets name: the objects to read again, and the targets whose readers must notice.
 
-Job: `Affected` is one event's or ticket's answer; `Affected.merge` makes one of many (objects coalesce: each
-is read once per step, however many events name it). Must not know messages, the store or the cache.
+Job: `Affected` is one event's or ticket's answer; `Gathering` makes one of many (objects coalesce: each is read once
+per step, however many events name it). Must not know messages, the store or the cache.
 
-Invariants: naming more than necessary is always right, naming less never is. Values, no state.
+Invariants: naming more than necessary is always right, naming less never is. What is gathered grows with the objects
+that are named, not with the rows that name them, and not with partitions beyond MAX_NAMED.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 DatabaseKey: TypeAlias = tuple[bytes, bytes]
 """(catalog, database)."""
 TableKey: TypeAlias = tuple[bytes, bytes, bytes]
 """(catalog, database, table)."""
 UNKNOWN_WRITE: Final = 0
+MAX_NAMED: Final = 100_000
+"""Partitions that a step reads one by one: some 150 MB. Beyond it the tables of which most are named are read whole,
+in chunks."""
 PartitionNames: TypeAlias = frozenset[bytes] | None
 """The partitions named; None = all of the table, wholesale."""
 
@@ -61,39 +64,86 @@ class Affected:
     @staticmethod
     def merge(parts: Iterable[Affected]) -> Affected:
         """One Affected that names what any of `parts` names; wholesale absorbs named partitions."""
-        known = [part for part in parts if not part.nothing]
-        if len(known) <= 1:
-            return known[0] if known else NOTHING
-        return Affected(
-            tables=frozenset().union(*(part.tables for part in known)),
-            partitions=_merge_partitions(known),
-            databases=frozenset().union(*(part.databases for part in known)),
-            lists=frozenset().union(*(part.lists for part in known)),
-            reload=frozenset().union(*(part.reload for part in known)),
-            all_lists=any(part.all_lists for part in known),
-            everything=any(part.everything for part in known),
-            targets=frozenset().union(*(part.targets for part in known)),
-            write_ids=frozenset().union(*(part.write_ids for part in known)),
-            ended=frozenset().union(*(part.ended for part in known)),
-            renamed=tuple(chain.from_iterable(part.renamed for part in known)),
-            written=frozenset().union(*(part.written for part in known)),
-            dropped=frozenset().union(*(part.dropped for part in known)),
-            constrained=frozenset().union(*(part.constrained for part in known)),
-            constraint_names=frozenset().union(*(part.constraint_names for part in known)),
-        )
+        gathered = Gathering()
+        for part in parts:
+            gathered.add(part)
+        return gathered.affected()
 
 
 NOTHING = Affected()
 
 
-def _merge_partitions(parts: list[Affected]) -> dict[TableKey, PartitionNames]:
-    named: dict[TableKey, set[bytes] | None] = {}
-    for part in parts:
+class Gathering:
+    """Answers made into one as they come: a million rows take no more memory than what they name."""
+
+    __slots__ = ("_all_lists", "_everything", "_named", "_partitions", "_renamed", "_sets")
+
+    def __init__(self) -> None:
+        self._sets: dict[str, set[Any]] = {name: set() for name in _SETS}
+        self._partitions: dict[TableKey, set[bytes] | None] = {}
+        self._named = 0
+        self._renamed: list[tuple[TableKey, TableKey]] = []
+        self._all_lists = self._everything = False
+
+    def add(self, part: Affected) -> None:
+        """What one more row or ticket says."""
+        for name, values in self._sets.items():
+            more = getattr(part, name)
+            if more:
+                values |= more
         for key, names in part.partitions.items():
-            if names is None:
-                named[key] = None
-            elif key not in named:
-                named[key] = set(names)
-            elif (known := named[key]) is not None:
-                known.update(names)
-    return {key: None if names is None else frozenset(names) for key, names in named.items()}
+            self._add_partitions(key, names)
+        self._renamed += part.renamed
+        self._all_lists = self._all_lists or part.all_lists
+        self._everything = self._everything or part.everything
+
+    @property
+    def everything(self) -> bool:
+        """Does it name everything?"""
+        return self._everything
+
+    @property
+    def tables(self) -> int:
+        """How many tables it names."""
+        return len(self._sets["tables"])
+
+    @property
+    def transactions(self) -> int:
+        """How much it says of transactions."""
+        return len(self._sets["write_ids"]) + len(self._sets["ended"])
+
+    def affected(self) -> Affected:
+        """All of it."""
+        named = {key: None if names is None else frozenset(names) for key, names in self._partitions.items()}
+        return Affected(
+            **{name: frozenset(values) for name, values in self._sets.items()},
+            partitions=named,
+            all_lists=self._all_lists,
+            everything=self._everything,
+            renamed=tuple(self._renamed),
+        )
+
+    def _add_partitions(self, key: TableKey, names: PartitionNames) -> None:
+        known = self._partitions.setdefault(key, set())
+        if known is None:
+            return
+        before = len(known)
+        if names is None:
+            self._named -= before
+            self._partitions[key] = None
+            return
+        known |= names
+        self._named += len(known) - before
+        while self._named > MAX_NAMED:
+            self._add_partitions(self._most_named(), None)
+
+    def _most_named(self) -> TableKey:
+        """The table of which most partitions are named."""
+        return max(self._partitions, key=lambda key: len(self._partitions[key] or ()))
+
+
+_SETS: Final = (
+    *("tables", "databases", "lists", "reload", "targets", "write_ids", "ended"),
+    *("written", "dropped", "constrained", "constraint_names"),
+)
+"""Fields of Affected that are sets."""

@@ -43,7 +43,7 @@ from hms_cache_proxy.follower.affected import NOTHING, Affected
 from hms_cache_proxy.follower.events import Result, affects
 from hms_cache_proxy.follower.load_queue import FULL, LoadQueue
 from hms_cache_proxy.follower.log import Followed, Log, OrderedLog, paged
-from hms_cache_proxy.follower.reading import StepLimits, StepReading
+from hms_cache_proxy.follower.reading import OBJECT_BYTES, TABLE_COST, StepLimits, StepReading
 from hms_cache_proxy.follower.step import Position, Reset, ResetReason, Transactions
 from hms_cache_proxy.follower.sweep import Sweep
 from hms_cache_proxy.follower.trailing import TrailingLog
@@ -83,12 +83,14 @@ class Tickets(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StepSettings:
-    """`max_bytes`: of the cache; `chunk`: partitions loaded in one step; `revalidate_interval_s`: 0 = never."""
+    """`max_bytes`: of the cache; `chunk`: partitions loaded in one step; `revalidate_interval_s`: 0 = never;
+    `object_bytes`: of table objects in one step."""
 
     selection: Selection
     max_bytes: int
     chunk: int
     revalidate_interval_s: float = 0.0
+    object_bytes: int = OBJECT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +313,9 @@ class Cycle:
             return Reset(self._distrusted)
         if position.cursor == 0 and self._writer.meta.databases == 0:
             return Reset(ResetReason.FIRST_START)
-        return self._log.follow(source, position, verified=self._verified)
+        meta = self._writer.meta
+        cost = meta.partitions + TABLE_COST * meta.tables
+        return self._log.follow(source, position, verified=self._verified, reload_cost=cost)
 
     def _stands(self, reading: StepReading, source: Snapshot, position: Position) -> Position:
         """Where the cache will be after this step."""
@@ -361,7 +365,8 @@ class Cycle:
         elif work.refused and used < min(most, self._full_at) * READMIT:
             self._full_at = used
             work.try_refused()
-        return StepLimits(self._settings.chunk, admit=admit, crowded=used > most * CROWDED)
+        settings = self._settings
+        return StepLimits(settings.chunk, admit, used > most * CROWDED, settings.object_bytes)
 
     # --- writing
 

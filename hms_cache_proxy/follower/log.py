@@ -36,8 +36,9 @@ class Followed:
 class Log(Protocol):
     """One way to follow a log."""
 
-    def follow(self, source: Snapshot, position: Position, *, verified: bool) -> Followed | Reset:
-        """What was logged after `position`. `verified`: this process has seen the row of the cursor before."""
+    def follow(self, source: Snapshot, position: Position, *, verified: bool, reload_cost: int = 0) -> Followed | Reset:
+        """What was logged after `position`. `verified`: this process has seen the row of the cursor before.
+        `reload_cost`: of loading everything again, in partitions."""
         ...
 
     def begin(self, source: Snapshot) -> None:
@@ -60,12 +61,13 @@ class Log(Protocol):
 class OrderedLog:
     """Ids without gaps, in the order of commits."""
 
-    def follow(self, source: Snapshot, position: Position, *, verified: bool) -> Followed | Reset:
-        """Every row after the cursor, if the log provably continues there."""
+    def follow(self, source: Snapshot, position: Position, *, verified: bool, reload_cost: int = 0) -> Followed | Reset:
+        """Every row after the cursor, if the log provably continues there and there are not too many."""
         at_cursor = source.fingerprint(position.cursor)
         oldest = source.oldest_event_id() if at_cursor is None else None
         state = LogState(source.event_id, oldest, at_cursor)
         reset = step.continues(position, state, verified=verified)
+        reset = reset or step.backlog(source.event_id - position.cursor, reload_cost)
         if reset is not None:
             return reset
         newest = [0]

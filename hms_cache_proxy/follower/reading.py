@@ -50,6 +50,9 @@ A_FEW = 20
 TABLES_PER_READ = 100
 """Tables that are asked for at once: bounds what their bodies take in memory before they are in the cache."""
 
+OBJECT_BYTES = 64 << 20
+"""The same for all that one step takes over."""
+
 SUSPECTS_PER_READ = 1000
 """The same for tables of which only constraints are asked for."""
 
@@ -60,12 +63,13 @@ class StepLimits:
     once.
 
     `admit`: there is room for tables that are not in the cache yet. `crowded`: there is none even for those that are
-    and change; they are left out.
+    and change; they are left out. `object_bytes`: of table objects that a step may hold; tables beyond them are queued.
     """
 
     chunk: int
     admit: bool = True
     crowded: bool = False
+    object_bytes: int = OBJECT_BYTES
 
 
 class StepReading:
@@ -81,6 +85,7 @@ class StepReading:
         self._selection = selection
         self.limits = limits
         self._room = limits.chunk
+        self._held_bytes = 0
         self._read: set[TableKey] = set()
         self._databases_cached: dict[DatabaseKey, bool] | None = None
         self.evicted = 0
@@ -126,7 +131,7 @@ class StepReading:
         while work.lists and spent < most:
             database = next(iter(work.lists))
             spent += 1 + self._compare(database)
-        while spent < most and self._room > 0:
+        while spent < most and self._room > 0 and not self._has_enough:
             keys = work.next_tables(min(TABLES_PER_READ, most - spent))
             if not keys:
                 break
@@ -134,6 +139,11 @@ class StepReading:
             self._tables(keys, dict.fromkeys(keys))
         if spent < most:
             self._continue_loads()
+
+    @property
+    def _has_enough(self) -> bool:
+        """Are the objects of this step as large as one step may hold?"""
+        return self._held_bytes > self.limits.object_bytes
 
     def again(self, keys: Iterable[TableKey]) -> None:
         """Table objects that nothing names: read, and taken over where they are not what is cached."""
@@ -381,7 +391,10 @@ class StepReading:
         if known and self.limits.crowded:
             self.evicted += 1
         room = self.limits.admit or (known and not self.limits.crowded)
-        if not room or not self._selection.admits(record.database, record.name):
+        self._held_bytes += len(record.body)
+        whole = count is not None or not record.partition_keys
+        later = self._has_enough and whole and bool(self.changes.tables)
+        if later or not room or not self._selection.admits(record.database, record.name):
             self._leave_out(key, record.table_id, record.table_type)
             return
         self.changes.stubs.pop(key, None)

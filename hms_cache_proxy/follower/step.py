@@ -1,10 +1,10 @@
 """The decisions of one step of the follower: may it go on from where the cache is, and what must it read
 again?
 
-Job: `continues` compares the cache's position with the log as the snapshot shows it; `gather` turns the rows
-after the cursor into one `Batch`; `requested` turns tickets into what they name; `Transactions` remembers
-which table a transaction writes. Must not know the store, the cache, clocks or sockets: values in, values
-out.
+Job: `continues` compares the cache's position with the log as the snapshot shows it; `backlog` decides whether its rows
+are worth reading; `gather` turns the rows after the cursor into one `EventBatch`; `requested` turns tickets into what
+they name; `Transactions` remembers which table a transaction writes. Must not know the store, the cache, clocks or
+sockets: values in, values out.
 
 Invariants:
 - A step takes its tickets before the first statement of its snapshot, reads every row up to the snapshot's
@@ -27,12 +27,19 @@ from typing import TypeAlias
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
-from hms_cache_proxy.follower.affected import NOTHING, Affected, TableKey
+from hms_cache_proxy.follower.affected import NOTHING, Affected, Gathering, TableKey
 from hms_cache_proxy.follower.events import Result, affects
 from hms_cache_proxy.store.protocol import EventRow
 
 MAX_TABLES_PER_STEP = 50_000
 """Tables that one commit may replace; a backlog that names more is cheaper to load again from the start."""
+
+
+MAX_TRANSACTIONS_PER_STEP = 1_000_000
+"""The same for what rows say of transactions: some 150 MB."""
+
+FEW_ROWS = 100_000
+"""Rows of the log that are always followed: some seconds."""
 
 
 class ResetReason(enum.StrEnum):
@@ -104,9 +111,16 @@ def continues(position: Position, log: LogState, *, verified: bool) -> Reset | N
     return None if verified and complete else Reset(ResetReason.PURGED)
 
 
+def backlog(behind: int, reload_cost: int) -> Reset | None:
+    """Is it cheaper to load everything again (at that cost, in partitions) than to read so many rows of the log? A row
+    costs about what a partition costs."""
+    return Reset(ResetReason.BACKLOG) if behind > max(FEW_ROWS, reload_cost) else None
+
+
 def gather(cursor: int, event_id: int, rows: Iterable[EventRow]) -> EventBatch | Reset:
-    """All rows in (cursor, event_id], ascending, as one batch; a missing id is a Reset."""
-    parts: list[Affected] = []
+    """All rows in (cursor, event_id], ascending, as one batch; a missing id is a Reset. No row is kept: what they name
+    is, until that is too much."""
+    gathered = Gathering()
     results: Counter[tuple[str, Result]] = Counter()
     expected = cursor
     for row in rows:
@@ -114,11 +128,13 @@ def gather(cursor: int, event_id: int, rows: Iterable[EventRow]) -> EventBatch |
         if row.event_id != expected:
             return Reset(ResetReason.PURGED if expected == cursor + 1 else ResetReason.GAP)
         part, result = affects(row)
-        parts.append(part)
+        gathered.add(part)
         results[row.type, result] += 1
+        if gathered.tables > MAX_TABLES_PER_STEP or gathered.transactions > MAX_TRANSACTIONS_PER_STEP:
+            return Reset(ResetReason.BACKLOG)
     if expected != event_id:
         return Reset(ResetReason.PURGED if expected == cursor else ResetReason.GAP)
-    return EventBatch(Affected.merge(parts), results, expected - cursor)
+    return EventBatch(gathered.affected(), results, expected - cursor)
 
 
 def overtaken(rows: Iterable[EventRow], read: Set[bytes]) -> frozenset[bytes]:

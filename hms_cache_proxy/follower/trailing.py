@@ -32,10 +32,10 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from hms_cache_proxy.follower.affected import Affected
+from hms_cache_proxy.follower.affected import Gathering
 from hms_cache_proxy.follower.events import Result, affects
 from hms_cache_proxy.follower.log import EVENTS_PER_READ, Followed
-from hms_cache_proxy.follower.step import EventBatch, Position, Reset, ResetReason
+from hms_cache_proxy.follower.step import EventBatch, Position, Reset, ResetReason, backlog
 from hms_cache_proxy.store.protocol import EventRow, Snapshot
 
 WINDOW_S: Final = 10.0
@@ -85,8 +85,11 @@ class TrailingLog:
         self._seen: frozenset[Key] | None = None
         self._look: WindowLook | None = None
 
-    def follow(self, source: Snapshot, position: Position, *, verified: bool) -> Followed | Reset:
-        """Every row of the window that was not seen."""
+    def follow(self, source: Snapshot, position: Position, *, verified: bool, reload_cost: int = 0) -> Followed | Reset:
+        """Every row of the window that was not seen. Whole rows are kept here, so a long log is never followed."""
+        behind = backlog(source.event_id - position.cursor, 0)
+        if behind is not None:
+            return behind
         look = self._look_at(source, position)
         reset = _continues(position, look, source, verified=verified)
         if reset is not None:
@@ -94,13 +97,13 @@ class TrailingLog:
         seen = self._seen or frozenset()
         new = [row for key, row in look.rows.items() if key not in seen]
         results: Counter[tuple[str, Result]] = Counter()
-        parts: list[Affected] = []
+        gathered = Gathering()
         for row in new:
             part, result = affects(row)
-            parts.append(part)
+            gathered.add(part)
             results[row.type, result] += 1
         newest_s = max((row.time_s for row in new), default=0)
-        return Followed(EventBatch(Affected.merge(parts), results, len(new)), newest_s)
+        return Followed(EventBatch(gathered.affected(), results, len(new)), newest_s)
 
     def begin(self, source: Snapshot) -> None:
         """Whatever the window shows now will show in what is read."""
