@@ -163,7 +163,8 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
         yield f"figures {name}", _one("benchmarks", "python -m benchmarks", rows)
     for part in ("listing", "constraints", "aggregates", "filters"):
         yield f"figures {part}", _one(f"parts/{part}", f"python -m benchmarks --only {part}")
-    for name in ("cache_filters", "cache_size", "statistics", "store_partitions", "write_ids", "access_log", "advise", "backlog"):
+    names = ("cache_filters", "cache_size", "statistics", "store_partitions", "write_ids", "access_log", "advise")
+    for name in (*names, "backlog"):
         yield f"figures {name}", _one(f"single/{name}", f"python -m benchmarks.{name} --keep")
     yield "figures pipeline", _one("single/pipeline", "python -m benchmarks.pipeline --keep")
     yield "figures tests", _several("tests-", "make test FIGURES=1", test_runs)

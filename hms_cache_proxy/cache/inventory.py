@@ -90,6 +90,14 @@ class Inventory:
             if not partitions.loaded:
                 yield _key(partitions.owner), partitions.reason
 
+    def filling(self) -> Iterator[tuple[TableKey, int, int]]:
+        """Tables whose partitions are being loaded in chunks, their ids, and the sets that are filled."""
+        if self._snapshot is not None:
+            for packed_id, row in self._snapshot._under(b"s", b""):
+                partitions = SetRow.unpack(row)
+                if partitions.loading and not partitions.loaded:
+                    yield _key(partitions.owner), layout.TABLE_ID.unpack(packed_id)[0], partitions.loading
+
     def constraints(self, entry: TableEntry) -> ConstraintsEntry | None:
         """A table's constraints, if they are known."""
         return None if self._snapshot is None else self._snapshot.constraints(entry)

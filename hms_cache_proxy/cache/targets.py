@@ -12,6 +12,7 @@
     b"K"                       constraints were dropped somewhere: only a version
     b"R"                       roles, grants and privileges, all of them: what a user is shown depends on them
     b"p" cat \\0 db \\0 table    only in tickets: all partitions of a table, for writes that log nothing
+    b"p" cat \\0 db \\0 table \\0 name    only in tickets: the partition that a client calls so
     b"q" cat \\0 db \\0 table \\0 partition    only in TTL mode: one partition
     b"Q" cat \\0 db \\0 table    only in TTL mode: what lists say of a table's partitions
 
@@ -64,6 +65,16 @@ def table(catalog: bytes, database_name: bytes, name: bytes) -> Target:
 def partitions(catalog: bytes, database_name: bytes, name: bytes) -> Target:
     """A request to reload all partitions of a table; nothing depends on it."""
     return b"p%b\0%b\0%b" % (catalog, database_name, name)
+
+
+def called(catalog: bytes, database_name: bytes, name: bytes, partition_name: bytes) -> Target:
+    """A request to reload one partition, by the name that a client gave; nothing depends on it."""
+    return b"p%b\0%b\0%b\0%b" % (catalog, database_name, name, partition_name)
+
+
+def whole(target: Target) -> Target:
+    """A target, or for a partition that is to be reloaded all of its table."""
+    return SEPARATOR.join(target.split(SEPARATOR)[:3]) if target[:1] == b"p" else target
 
 
 def partition(catalog: bytes, database_name: bytes, name: bytes, values: bytes) -> Target:

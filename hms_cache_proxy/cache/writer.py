@@ -129,6 +129,10 @@ class CacheWriter:
         """Delete at most about `rows` rows that nobody can see any more; True if some are left."""
         return self._transact(lambda txn: collect_slice(self._environment, txn, self.meta, rows))
 
+    def filled(self) -> dict[int, bytes]:
+        """Sets that chunks are filling, and the last name that each has."""
+        return {number: one.last for number, one in self._fillings.items() if one.last is not None}
+
     def counts(self) -> dict[str, int]:
         """Loaded objects by kind."""
         return {

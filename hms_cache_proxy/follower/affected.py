@@ -37,7 +37,8 @@ class Affected:
     and new names of tables, in the order of the log, as open transactions go on under the new one. `written`:
     (table, write id) of changes that were made under a write id; 0 where the event may have one and does not tell.
     `dropped`: tables that were dropped, `constrained`: that were given constraints; `constraint_names`: of constraints
-    that were dropped, empty where that is not known.
+    that were dropped, empty where that is not known. `called`: those of `partitions` whose names are a client's, which
+    may spell them in another way than the metastore.
     """
 
     tables: frozenset[TableKey] = frozenset()
@@ -55,6 +56,7 @@ class Affected:
     dropped: frozenset[TableKey] = frozenset()
     constrained: frozenset[TableKey] = frozenset()
     constraint_names: frozenset[bytes] = frozenset()
+    called: frozenset[tuple[TableKey, bytes]] = frozenset()
 
     @property
     def nothing(self) -> bool:
@@ -144,6 +146,6 @@ class Gathering:
 
 _SETS: Final = (
     *("tables", "databases", "lists", "reload", "targets", "write_ids", "ended"),
-    *("written", "dropped", "constrained", "constraint_names"),
+    *("written", "dropped", "constrained", "constraint_names", "called"),
 )
 """Fields of Affected that are sets."""

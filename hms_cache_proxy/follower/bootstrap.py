@@ -40,8 +40,8 @@ from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.follower import step
+from hms_cache_proxy.follower.limits import TABLE_COST
 from hms_cache_proxy.follower.load_queue import EXCLUDED, FULL, LOADING, UNFIT
-from hms_cache_proxy.follower.reading import TABLE_COST
 from hms_cache_proxy.follower.step import LogState, Position, ResetReason
 from hms_cache_proxy.snapshots import rows
 from hms_cache_proxy.snapshots.manifest import Manifest

@@ -9,7 +9,7 @@ progress is shown.
 
 Invariants:
 - A step that fails anywhere publishes nothing, and what it had queued is found again from the cache
-  (`Work.missing`).
+  (`LoadQueue.missing`).
 - What changed while it was read (`step.overtaken`) is held back in the same commit, and read again at once.
 - Nothing is confirmed before this process has reached the event id that it saw first (START_EVENT), or has started
   again in another history.
@@ -41,9 +41,10 @@ from hms_cache_proxy.errors import CacheFull
 from hms_cache_proxy.follower import step
 from hms_cache_proxy.follower.affected import NOTHING, Affected
 from hms_cache_proxy.follower.events import Result, affects
+from hms_cache_proxy.follower.limits import OBJECT_BYTES, TABLE_COST, StepLimits
 from hms_cache_proxy.follower.load_queue import FULL, LoadQueue
 from hms_cache_proxy.follower.log import Followed, Log, OrderedLog, paged
-from hms_cache_proxy.follower.reading import OBJECT_BYTES, TABLE_COST, StepLimits, StepReading
+from hms_cache_proxy.follower.reading import StepReading
 from hms_cache_proxy.follower.step import Position, Reset, ResetReason, Transactions
 from hms_cache_proxy.follower.sweep import Sweep
 from hms_cache_proxy.follower.trailing import TrailingLog
@@ -260,7 +261,7 @@ class Cycle:
             return self._start_again(source, too_much.reason)
         with self._reader.snapshot() as snapshot:
             cached = Inventory(snapshot)
-            work = self._work = self._work or LoadQueue.missing(cached)
+            work = self._work = self._work or LoadQueue.missing(cached, self._writer.filled())
             reading = self._reading(source, cached, work)
             reading.affected(affected)
             if chunk and (reading.limits.admit or not self._garbage):  # else the room that garbage takes is waited for

@@ -1,7 +1,8 @@
 """What is still to be loaded: lists of tables, tables, and partitions of tables too large for one commit.
 
-Job: the queue that prewarm, repair and large tables share. It is not written anywhere: `Work.missing` finds
-it again from what the cache has not loaded, so a killed or failed step loses nothing.
+Job: the queue that prewarm, repair and large tables share. It is not written anywhere: `LoadQueue.missing`
+finds it again from what the cache has not loaded, so a killed or failed step loses nothing; loads in chunks go on where
+they were, unless the process is another one.
 Must not know the store, clocks or sockets.
 
 Invariants: a table that is queued is not loaded in the cache, hence not served; whatever is done about a
@@ -12,7 +13,7 @@ Owner: the follower's process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hms_cache_proxy.cache import targets
@@ -30,11 +31,11 @@ LEFT_OUT = frozenset({EXCLUDED, UNFIT})
 @dataclass(frozen=True, slots=True)
 class ChunkedLoad:
     """A table whose partitions are loaded in chunks: those up to `after` are in its new partition set. `cost`: how much
-    more one of them takes than one without column statistics."""
+    more one of them takes than one without column statistics; None: it is not known yet."""
 
     table_id: int
     after: bytes | None
-    cost: float = 1
+    cost: float | None = None
 
 
 class LoadQueue:
@@ -49,8 +50,10 @@ class LoadQueue:
         """Tables that had no room; tried again when there is some."""
 
     @staticmethod
-    def missing(cached: Inventory) -> LoadQueue:
-        """What a cache has not loaded: after a start, and after a failure, when it is not known what was done."""
+    def missing(cached: Inventory, filled: Mapping[int, bytes]) -> LoadQueue:
+        """What a cache has not loaded: after a start, and after a failure, when it is not known what was done.
+        `filled`: how far sets have come that chunks are filling. What they have is as of the cursor; loads go on there.
+        """
         databases = cached.databases()
         catalogs = {catalog for catalog, _ in databases}
         listed = [cached.complete(targets.databases(catalog)) for catalog in catalogs]
@@ -63,6 +66,10 @@ class LoadQueue:
                 work.refused[table] = None
             elif reason not in LEFT_OUT:
                 work.tables[table] = None
+        for table, table_id, number in cached.filling():
+            if number in filled and table in work.tables:
+                del work.tables[table]
+                work.loads[table] = ChunkedLoad(table_id, filled[number])
         return work
 
     @property

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes, PartitionChange, PartitionChunk, TableStub, TableWriteIds
@@ -33,43 +32,22 @@ from hms_cache_proxy.consistency.write_ids import equivalent
 from hms_cache_proxy.errors import Unfit
 from hms_cache_proxy.follower.affected import UNKNOWN_WRITE, Affected, DatabaseKey, PartitionNames, TableKey
 from hms_cache_proxy.follower.constraints import cached_form, constraint_names, may_have
+from hms_cache_proxy.follower.limits import (
+    A_FEW,
+    LOADS_SHARE,
+    LOOKED_AT,
+    NAMED_SHARE,
+    SUSPECTS_PER_READ,
+    TABLE_COST,
+    TABLES_PER_READ,
+    StepLimits,
+    weight,
+)
 from hms_cache_proxy.follower.load_queue import EXCLUDED, FULL, LOADING, UNFIT, ChunkedLoad, LoadQueue
+from hms_cache_proxy.store.part_names import is_name
 from hms_cache_proxy.store.protocol import UNKNOWN_ID, PartitionRecord, Snapshot, TableName, TableRecord
 
 NO_NAMES: frozenset[bytes] = frozenset()
-TABLE_COST = 10
-"""Partitions that cost what a table costs."""
-
-COLUMNS_COST = 4
-"""Columns whose statistics cost what a partition costs."""
-
-LOOKED_AT = 1000
-"""Of tables with more partitions a few are looked at first, to know what all of them cost."""
-A_FEW = 20
-
-TABLES_PER_READ = 100
-"""Tables that are asked for at once: bounds what their bodies take in memory before they are in the cache."""
-
-OBJECT_BYTES = 64 << 20
-"""The same for all that one step takes over."""
-
-SUSPECTS_PER_READ = 1000
-"""The same for tables of which only constraints are asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepLimits:
-    """`chunk`: the most partitions that one step loads for the queue, and that one table may have to be loaded at
-    once.
-
-    `admit`: there is room for tables that are not in the cache yet. `crowded`: there is none even for those that are
-    and change; they are left out. `object_bytes`: of table objects that a step may hold; tables beyond them are queued.
-    """
-
-    chunk: int
-    admit: bool = True
-    crowded: bool = False
-    object_bytes: int = OBJECT_BYTES
 
 
 class StepReading:
@@ -92,6 +70,7 @@ class StepReading:
         self.partitions = 0
         self.unfit: list[str] = []
         """Tables whose partitions cannot be held, and why."""
+        self._called: defaultdict[TableKey, set[bytes]] = defaultdict(set)
         self._transactional: dict[TableKey, int] = {}
         self._queue_loads = False
         self._unseen: set[TableKey] = set()
@@ -107,6 +86,8 @@ class StepReading:
     def affected(self, affected: Affected) -> None:
         """Everything that `affected` names, whatever it costs."""
         self.changes.touched |= affected.targets
+        for key, name in affected.called:
+            self._called[key].add(name)
         lists = set(affected.lists)
         if affected.all_lists:
             lists |= self._all_databases()
@@ -121,7 +102,8 @@ class StepReading:
         """The next part of what is not loaded yet: so many partitions, or tables at their cost."""
         self._queue_loads = True
         work = self._work
-        self._room = min(self._room, chunk)
+        share = max(1, min(chunk, self.limits.chunk) // LOADS_SHARE)
+        self._room = max(share, min(self._room, chunk))
         most = max(1, min(chunk, self.limits.chunk) // TABLE_COST)
         if work.all_databases:
             for database in self._all_databases():
@@ -137,8 +119,8 @@ class StepReading:
                 break
             spent += len(keys)
             self._tables(keys, dict.fromkeys(keys))
-        if spent < most:
-            self._continue_loads()
+        self._room = max(share, self._room)
+        self._continue_loads()
 
     @property
     def _has_enough(self) -> bool:
@@ -370,8 +352,21 @@ class StepReading:
             return False
         key = record.catalog, record.database, record.name
         same = entry is not None and entry.body is not None and entry.table_id == record.table_id
-        begun = same and (entry is not None and entry.partitions_loaded or key in self._work.loads)
-        return names is None or not begun or len(names) > self.limits.chunk
+        if names is None or entry is None or not same or not self._understood(key, record):
+            return True
+        if self._loading(key, record) is not None:
+            return False
+        return not entry.partitions_loaded or len(names) > max(self.limits.chunk, entry.partition_count // NAMED_SHARE)
+
+    def _understood(self, key: TableKey, record: TableRecord) -> bool:
+        """Are the names that clients gave for partitions of this table those that the store knows?"""
+        keys = [name for name, _ in record.partition_keys]
+        return all(is_name(name, keys) for name in self._called[key])
+
+    def _loading(self, key: TableKey, record: TableRecord) -> ChunkedLoad | None:
+        """The load in chunks that is under way for this very table."""
+        load = self._work.loads.get(key)
+        return load if load is not None and load.table_id == record.table_id else None
 
     def _drop(self, key: TableKey) -> None:
         self._work.discard(key)
@@ -408,15 +403,22 @@ class StepReading:
         elif count is not None:
             self._whole(key, record, count)
         elif names:
-            found = self._partitions_of(key, record, names=sorted(names))
-            if found is not None:
-                gone = names.difference(part.name for part in found)
-                self.changes.partitions.append(PartitionChange(record.table_id, found, sorted(gone)))
+            self._some(key, record, names)
+
+    def _some(self, key: TableKey, record: TableRecord, names: frozenset[bytes]) -> None:
+        """Single partitions; of a table that is being loaded in chunks only those that it has read already."""
+        load = self._loading(key, record)
+        if load is not None:
+            names = frozenset(name for name in names if load.after is not None and name <= load.after)
+        found = self._partitions_of(key, record, names=sorted(names)) if names else None
+        if found is not None:
+            gone = names.difference(part.name for part in found)
+            self.changes.partitions.append(PartitionChange(record.table_id, found, sorted(gone)))
 
     def _whole(self, key: TableKey, record: TableRecord, count: int) -> None:
         """All partitions, now if there is room in this step, else in chunks from the next one on."""
         self._work.discard(key)
-        cost = self._cost(key, record) if count > LOOKED_AT and record.statistics is not None else 1
+        cost = self._cost(key, record) if count > LOOKED_AT else 1
         if cost is None:
             return
         if count * cost > max(self._room, 0):
@@ -429,28 +431,34 @@ class StepReading:
 
     def _cost(self, key: TableKey, record: TableRecord) -> float | None:
         """Of a partition of this table; None where they cannot be held."""
+        if record.statistics is None:
+            return 1
         found = self._partitions_of(key, record, limit=A_FEW)
         if not found:
             return None if found is None else 1
         self.partitions -= len(found)
-        return _weight(found) / len(found)
+        return weight(found) / len(found)
 
     def _continue_loads(self) -> None:
+        """The next chunk, also of a table that is named in this step: both are of one snapshot, and what was named
+        is in the part that is there or in this chunk."""
         for key, load in list(self._work.loads.items()):
             if self._room <= 0:
                 return
-            if key not in self._read:
-                self._next_chunk(key, load)
+            self._next_chunk(key, load)
 
     def _next_chunk(self, key: TableKey, load: ChunkedLoad) -> None:
-        record = self._source.tables(*key[:2], [key[2]]).get(key[2])
+        record = self.changes.tables.get(key) or self._source.tables(*key[:2], [key[2]]).get(key[2])
         if record is None or record.table_id != load.table_id:
             self._work.add([key])  # the event that tells of it comes in a later step; or none does
             return
         if not self.limits.admit:
             self._leave_out(key, record.table_id, record.table_type)
             return
-        limit = max(1, int(self._room / load.cost))
+        cost = load.cost or self._cost(key, record)
+        if cost is None:
+            return
+        limit = max(1, int(self._room / cost))
         found = self._partitions_of(key, record, after=load.after, limit=limit)
         if found is None:
             return
@@ -460,7 +468,7 @@ class StepReading:
             self.read.add(targets.table(*key))
             self._work.discard(key)
         else:
-            self._work.loads[key] = ChunkedLoad(load.table_id, found[-1].name, load.cost)
+            self._work.loads[key] = ChunkedLoad(load.table_id, found[-1].name, cost)
 
     def _partitions_of(
         self,
@@ -479,11 +487,6 @@ class StepReading:
             self.changes.not_loaded[record.table_id] = UNFIT
             self.unfit.append(f"{b'.'.join(key).decode('utf-8', 'replace')}: {error}")
             return None
-        self._room -= int(_weight(found))
+        self._room -= int(weight(found))
         self.partitions += len(found)
         return found
-
-
-def _weight(records: list[PartitionRecord]) -> float:
-    """Their cost, in partitions without statistics."""
-    return len(records) + sum(len(record.statistics) for record in records if record.statistics) / COLUMNS_COST

@@ -170,13 +170,18 @@ def requested(tickets: Set[bytes]) -> Affected:
 
 
 def _ticket(target: bytes) -> Affected:
-    kind, names = target[:1], target[1:].split(b"\0")
+    kind, names = target[:1], target[1:].split(b"\0", 3)
     touched = frozenset({target})
     if kind == b"t" and len(names) == 3:
         return Affected(tables=frozenset({(names[0], names[1], names[2])}), targets=touched)
     if kind == b"p" and len(names) == 3:
         key = names[0], names[1], names[2]
         return Affected(tables=frozenset({key}), partitions={key: None}, targets=frozenset({targets.table(*key)}))
+    if kind == b"p" and len(names) == 4:
+        key, name = (names[0], names[1], names[2]), names[3]
+        one = {key: frozenset({name})}
+        touched = frozenset({targets.table(*key)})
+        return Affected(frozenset({key}), one, targets=touched, called=frozenset({(key, name)}))
     if kind == b"d" and len(names) == 2:
         return Affected(databases=frozenset({(names[0], names[1])}), targets=touched)
     if kind in (b"l", b"D") or target in (*targets.MARKED, targets.ROLES):

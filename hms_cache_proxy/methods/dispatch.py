@@ -186,7 +186,7 @@ class Dispatcher:
                 return Forward(label, "relay", method.kind.value)
             identity = self._reader.identity if method.silent_before_4 else None
             if identity is not None and not identity.hive_line.startswith("4."):
-                targets += tuple(b"p" + target[1:] for target in targets if target[:1] == b"t")
+                targets += found.silent(message, header.body, self._default_catalog, complete=complete)
             return self._write(label, targets, "", logs=method.logs)
         if method.kind is MethodKind.LOCK:
             return Forward(

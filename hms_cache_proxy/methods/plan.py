@@ -8,7 +8,7 @@ Owner: any process; one Plan per method, made on first use.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 from hms_cache_proxy.cache import targets as target
 from hms_cache_proxy.config import Config
@@ -34,7 +34,8 @@ class Plan:
         self.reader: Reader | None = READERS.get(method.name)
         self.args = spec.args(method.name)
         self.bearer = Bearer(method.name)
-        paths = dict.fromkeys(path for rule in method.rules for path in rule.paths())
+        rules = (*method.rules, *method.silent_before_4)
+        paths = dict.fromkeys(path for rule in rules for path in rule.paths())
         self._cls = shapes.projection(method.name, tuple(paths))
 
     def named(self, message: bytes, offset: int, default_catalog: bytes, *, complete: bool) -> tuple[bytes, ...]:
@@ -52,6 +53,20 @@ class Plan:
             return EVERYTHING
         return self._named(row, default_catalog)
 
+    def silent(self, message: bytes, offset: int, default_catalog: bytes, *, complete: bool) -> tuple[bytes, ...]:
+        """The partitions that a write changes where it is not logged; all of its tables' if only its beginning is
+        there."""
+        if not self.method.silent_before_4:
+            return ()
+        if not complete:
+            named = self.targets_of_beginning(message, offset, default_catalog)
+            return tuple(b"p" + one[1:] for one in named if one[:1] == b"t")
+        try:
+            row, _ = spec.decode(self._cls, message, offset)
+        except WireError:
+            return EVERYTHING
+        return self._named(row, default_catalog, self.method.silent_before_4)
+
     def targets_of_beginning(self, message: bytes, offset: int, default_catalog: bytes) -> tuple[bytes, ...]:
         """The same for arguments of which only the beginning is there.
 
@@ -64,11 +79,13 @@ class Plan:
         for rule in self.method.rules:
             if not any(True for _ in rule.targets(row, default_catalog)):
                 return EVERYTHING
-        return self._named(row, default_catalog)
+        return tuple(dict.fromkeys(map(target.whole, self._named(row, default_catalog))))
 
-    def _named(self, row: spec.Struct, default_catalog: bytes) -> tuple[bytes, ...]:
-        found = (named for rule in self.method.rules for named in rule.targets(row, default_catalog))
-        return tuple(dict.fromkeys(found))
+    def _named(
+        self, row: spec.Struct, default_catalog: bytes, rules: Sequence[shapes.Rule] | None = None
+    ) -> tuple[bytes, ...]:
+        wanted = self.method.rules if rules is None else rules
+        return tuple(dict.fromkeys(named for rule in wanted for named in rule.targets(row, default_catalog)))
 
 
 _PLANS: dict[bytes, Plan] = {}

@@ -27,6 +27,8 @@ from hms_cache_proxy.wire import spec
 
 Path = str
 DEFAULT_DATABASE = b"default"
+MOST_CALLED = 1000
+"""Partitions that one write asks to be reloaded by their names; each is a row of the fences."""
 _PLAIN_PATTERN = re.compile(rb"\w+", re.ASCII).fullmatch
 
 
@@ -85,9 +87,6 @@ class _Table:
     with_database: bool
     """A read: what happens to the whole database happens to the table."""
 
-    unlogged: bool = False
-    """The call may change partitions without an event: they have to be reloaded."""
-
     def paths(self) -> Sequence[Path]:
         return [path for path in (self.database, self.table, self.catalog) if path]
 
@@ -100,12 +99,38 @@ class _Table:
             table = names.write_name(raw)
             if table is not None:
                 yield target.table(*named, table)
-                if self.unlogged:
-                    yield target.partitions(*named, table)
         if self.listing:
             yield target.tables(*named)
         if self.with_database:
             yield target.database(*named)
+
+
+@dataclass(frozen=True, slots=True)
+class _Partitions:
+    """Partitions that may change without an event, and so have to be reloaded: those that are named (one, or a list),
+    or all of the table where too many are, or where none is and that means all."""
+
+    database: Path
+    table: Path
+    catalog: Path | None
+    named: Path
+    none_is_all: bool
+
+    def paths(self) -> Sequence[Path]:
+        return [path for path in (self.database, self.table, self.catalog, self.named) if path]
+
+    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+        database = names.write_database(get(row, self.database), get(row, self.catalog), default_catalog)
+        table = names.write_name(get(row, self.table))
+        if database is None or table is None:
+            return
+        found = get(row, self.named)
+        called = found if isinstance(found, list) else [found] if found else []
+        if len(called) > MOST_CALLED or not all(called) or (self.none_is_all and not called):
+            yield target.partitions(*database, table)
+            return
+        for name in called:
+            yield target.called(*database, table, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,9 +304,9 @@ def table(db: Path, tbl: Path, catalog: Path | None = None) -> Rule:
     return _Table(db, tbl, catalog, listing=False, with_database=False)
 
 
-def emptied_table(db: Path, tbl: Path) -> Rule:
-    """A table that is truncated: without a list of partitions, no event tells."""
-    return _Table(db, tbl, None, listing=False, with_database=False, unlogged=True)
+def partitions(db: Path, tbl: Path, named: Path, catalog: Path | None = None, *, none_is_all: bool = False) -> Rule:
+    """Partitions of a table that change without an event. `none_is_all`: where none is named, all of them."""
+    return _Partitions(db, tbl, catalog, named, none_is_all)
 
 
 def whole_table(db: Path, tbl: Path, catalog: Path | None = None) -> Rule:

@@ -56,8 +56,9 @@ class Method:
     logs: bool = False
     members: bool = False
     """What is learned also depends on every table, or database, of the listing that it depends on."""
-    silent_before_4: bool = False
-    """A write that changes partitions, and of which no Hive before 4 logs anything."""
+    silent_before_4: tuple[s.Rule, ...] = ()
+    """Of a write of which no Hive before 4 logs anything: the partitions that it changes (statistics of a table change
+    none)."""
 
 
 def _read(name: str, *rules: s.Rule) -> Method:
@@ -101,12 +102,15 @@ def _foreign_keys(rows: str) -> tuple[s.Rule, ...]:
 
 def _statistics(name: str, stats: str) -> Method:
     rule = s.table(f"{stats}.dbName", f"{stats}.tableName", f"{stats}.catName")
-    return Method(name, MethodKind.WRITE, (rule,), silent_before_4=True)
+    silent = s.partitions(f"{stats}.dbName", f"{stats}.tableName", f"{stats}.partName", f"{stats}.catName")
+    return Method(name, MethodKind.WRITE, (rule,), silent_before_4=(silent,))
 
 
 def _all_statistics(name: str, request: str) -> Method:
     rule = s.table("statsDesc.dbName", "statsDesc.tableName", "statsDesc.catName")
-    return Method(name, MethodKind.WRITE, (s.each(f"{request}.colStats", rule),), silent_before_4=True)
+    silent = s.partitions("statsDesc.dbName", "statsDesc.tableName", "statsDesc.partName", "statsDesc.catName")
+    every = f"{request}.colStats"
+    return Method(name, MethodKind.WRITE, (s.each(every, rule),), silent_before_4=(s.each(every, silent),))
 
 
 _PARTITION = s.table("dbName", "tableName", "catName")
@@ -195,8 +199,16 @@ _ROWS: list[Method] = [
         "drop_table_req",
         s.whole_table("dropTableReq.dbName", "dropTableReq.tableName", "dropTableReq.catalogName"),
     ),
-    _write("truncate_table", s.emptied_table("dbName", "tableName")),
-    _write("truncate_table_req", s.emptied_table("req.dbName", "req.tableName")),
+    _write(
+        "truncate_table",
+        s.table("dbName", "tableName"),
+        s.partitions("dbName", "tableName", "partNames", none_is_all=True),
+    ),
+    _write(
+        "truncate_table_req",
+        s.table("req.dbName", "req.tableName"),
+        s.partitions("req.dbName", "req.tableName", "req.partNames", none_is_all=True),
+    ),
     _write("update_creation_metadata", s.table("dbname", "tbl_name", "catName")),
     # Partitions, read
     _serve("get_partition", _READ_TABLE),
@@ -293,7 +305,12 @@ _ROWS: list[Method] = [
     _all_statistics("update_partition_column_statistics_req", "req"),
     _all_statistics("set_aggr_stats_for", "request"),
     _write("delete_table_column_statistics", _TABLE),
-    Method("delete_partition_column_statistics", MethodKind.WRITE, (_TABLE,), silent_before_4=True),
+    Method(
+        "delete_partition_column_statistics",
+        MethodKind.WRITE,
+        (_TABLE,),
+        silent_before_4=(s.partitions("db_name", "tbl_name", "part_name"),),
+    ),
     _write("delete_column_statistics_req", s.table("req.db_name", "req.tbl_name", "req.cat_name")),
     # Constraints
     _serve("get_primary_keys", _CONSTRAINTS),

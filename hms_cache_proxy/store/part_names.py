@@ -5,6 +5,7 @@ Job: Hive's FileUtils.makePartName. Must not know: tables, messages, the cache. 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from hms_cache_proxy.errors import WireError
@@ -13,6 +14,7 @@ DEFAULT_PARTITION = b"__HIVE_DEFAULT_PARTITION__"
 """What an empty partition value is called; fixed at the place where Hive makes a partition's name."""
 
 _ESCAPED = frozenset(range(1, 0x20)) | frozenset(b"\"#%'*/:=?\\\x7f{[]^")
+_ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 _ESCAPES = [bytes([c]) if c not in _ESCAPED else b"%%%02X" % c for c in range(256)]
 
 
@@ -21,6 +23,19 @@ def partition_name(keys: Sequence[bytes], values: Sequence[bytes]) -> bytes:
     if len(keys) != len(values) or not keys:
         raise WireError(f"{len(values)} values for {len(keys)} partition keys")
     return b"/".join(escape(_lower(key)) + b"=" + escape(value) for key, value in zip(keys, values, strict=True))
+
+
+def is_name(name: bytes, keys: Sequence[bytes]) -> bool:
+    """Is a partition of these keys called so? Clients may spell names in other ways, which a metastore understands."""
+    parts = [part.partition(b"=") for part in name.split(b"/")]
+    if len(parts) != len(keys):
+        return False
+    return partition_name(keys, [unescape(value) for _, _, value in parts]) == name
+
+
+def unescape(part: bytes) -> bytes:
+    """The inverse of `escape`, but for the default partition's name."""
+    return _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), part)
 
 
 def _lower(key: bytes) -> bytes:

@@ -170,7 +170,7 @@ def test_a_table_that_was_renamed_between_two_states(tmp_path: Path) -> None:
         assert reasons == {b"a": "loading", b"b": "", b"c": "loading", b"d_excluded": "excluded"}
         assert entry(reader, b"b").partition_count == 2
         with reader.snapshot() as cache:
-            assert set(LoadQueue.missing(Inventory(cache)).tables) == {
+            assert set(LoadQueue.missing(Inventory(cache), {}).tables) == {
                 (b"hive", b"sales", b"a"),
                 (b"hive", b"sales", b"c"),
             }

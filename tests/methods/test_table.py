@@ -23,7 +23,7 @@ def test_every_known_method_has_one_row() -> None:
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_rules_name_fields_that_exist(name: str) -> None:
     row = METHODS[name]
-    shapes.projection(name, tuple(path for rule in row.rules for path in rule.paths()))
+    shapes.projection(name, tuple(path for rule in (*row.rules, *row.silent_before_4) for path in rule.paths()))
     assert not (row.learn and not row.rules), "what is learned has dependencies"
     assert row.reads == (name in READERS)
     assert not (row.reads or row.learn) or row.kind is MethodKind.READ
@@ -83,6 +83,49 @@ def cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
 @pytest.mark.parametrize(("method", "arguments", "expected"), list(cases()))
 def test_targets(method: str, arguments: dict[str, object], expected: set[bytes]) -> None:
     assert targets_of(method, **arguments) == expected
+
+
+def statistics(*names: bytes) -> spec.Struct:
+    described = (struct("ColumnStatisticsDesc", dbName=b"D", tableName=b"t", partName=name or None) for name in names)
+    return struct(
+        "SetPartitionsStatsRequest", colStats=[struct("ColumnStatistics", statsDesc=one) for one in described]
+    )
+
+
+def silent_cases() -> Iterator[tuple[str, dict[str, object], set[bytes]]]:
+    """What a write asks to be read again where it is not logged: the partitions that it names."""
+    p1, p2 = (t.called(HIVE, b"d", b"t", name) for name in (b"p=1", b"p=2"))
+    yield "set_aggr_stats_for", {"request": statistics(b"p=1", b"p=2")}, {p1, p2}
+    yield "set_aggr_stats_for", {"request": statistics(b"")}, set()  # of the table itself
+    one = statistics(b"p=1").colStats[0]  # type: ignore[attr-defined]
+    yield "update_partition_column_statistics", {"stats_obj": one}, {p1}
+    named = {"db_name": b"d", "tbl_name": b"t", "part_name": b"p=2", "col_name": b"c"}
+    yield "delete_partition_column_statistics", named, {p2}
+    yield "alter_table", {"dbname": b"d", "tbl_name": b"t"}, set()
+
+
+@pytest.mark.parametrize(("method", "arguments", "expected"), list(silent_cases()))
+def test_partitions_of_writes_that_are_not_logged(
+    method: str, arguments: dict[str, object], expected: set[bytes]
+) -> None:
+    found, message = Plan(METHODS[method]), spec.encode(spec.args(method)(**arguments))
+    assert set(found.silent(message, 0, HIVE, complete=True)) == expected
+    all_of_them = {t.partitions(HIVE, b"d", b"t")} if METHODS[method].silent_before_4 else set()
+    assert set(found.silent(message, 0, HIVE, complete=False)) == all_of_them
+    if expected:
+        assert found.silent(b"\x0b", 0, HIVE, complete=True) == (t.ALL,)
+
+
+def test_truncated_partitions() -> None:
+    """Those of the list; all of them where there is none, only its beginning, or too many."""
+    table, every = t.table(HIVE, b"d", b"t"), t.partitions(HIVE, b"d", b"t")
+    named = {"dbName": b"d", "tableName": b"t"}
+    assert targets_of("truncate_table", **named, partNames=[b"p=1"]) == {table, t.called(HIVE, b"d", b"t", b"p=1")}
+    assert targets_of("truncate_table", **named, partNames=[]) == {table, every}
+    many = [b"p=%d" % number for number in range(shapes.MOST_CALLED + 1)]
+    assert targets_of("truncate_table", **named, partNames=many) == {table, every}
+    message = spec.encode(spec.args("truncate_table")(**named, partNames=many[:10]))
+    assert set(Plan(METHODS["truncate_table"]).targets_of_beginning(message[:-20], 0, HIVE)) == {table, every}
 
 
 def test_a_write_without_names_touches_nothing() -> None:
