@@ -191,13 +191,15 @@ class Workload(Threads):
             self._unlock_own(connections, counter)
 
     def _lock(self, client: MetastoreClient, counter: Register) -> int:
-        part = LockComponent(LockType.EXCLUSIVE, LockLevel.TABLE, counter.database, counter.name, isTransactional=True)
-        owner = threading.current_thread().name
-        answer = client.lock(LockRequest(component=[part], user="history", hostname=owner))
+        answer = client.lock(self._lock_request(counter))
         while answer.state == LockState.WAITING:
             time.sleep(0.01)
             answer = client.check_lock(CheckLockRequest(lockid=answer.lockid))
         return int(answer.lockid)
+
+    def _lock_request(self, counter: Register) -> LockRequest:
+        part = LockComponent(LockType.EXCLUSIVE, LockLevel.TABLE, counter.database, counter.name, isTransactional=True)
+        return LockRequest(component=[part], user="history", hostname=threading.current_thread().name)
 
     def _unlock_own(self, connections: Connections, counter: Register) -> None:
         """Also a lock whose id was lost with a connection: without heartbeats it would stand for minutes."""

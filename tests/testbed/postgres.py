@@ -250,8 +250,19 @@ class LocalPostgres(Postgres):
         """kill -9: the next start recovers from the log; no commit is lost, the machine keeps its power."""
         self.process.kill()
         postmaster_file = self._data / "postmaster.pid"
-        wait_until(lambda: not _shared_memory_in_use(self._data), START_TIMEOUT_S)
+        wait_until(lambda: not self.pids(), START_TIMEOUT_S)  # else its shared memory is in use
         postmaster_file.unlink(missing_ok=True)
+
+    def pids(self) -> list[int]:
+        """Of the postmaster and of all backends, also of those whose postmaster was killed."""
+        found = []
+        for status in Path("/proc").glob("[0-9]*/cwd"):
+            try:
+                if status.readlink() == self._data:
+                    found.append(int(status.parent.name))
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue
+        return found
 
     def _initialise(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -302,14 +313,3 @@ def installed() -> Path | None:
 def _account() -> str | None:
     """PostgreSQL refuses to run as root: the account to use then."""
     return "postgres" if os.geteuid() == 0 else None
-
-
-def _shared_memory_in_use(data: Path) -> bool:
-    """Do backends of a killed postmaster still run in this data directory?"""
-    for status in Path("/proc").glob("[0-9]*/cwd"):
-        try:
-            if status.readlink() == data:
-                return True
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue
-    return False

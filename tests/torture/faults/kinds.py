@@ -1,0 +1,39 @@
+"""What a kind of fault is, and the list of all.
+
+Job: `KINDS` by name. Must not know: when which strikes, what clients see.
+Invariant: `strike` returns when what it broke answers again; the time of recovery begins there.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.torture.world import World
+
+Strike = Callable[[World, random.Random], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`seconds` that it takes; `grace_s`: beyond the usual bound, its recovery may take so much longer, and why is said
+    where it is declared; `clients`: only clients misbehave, so that others are served as before."""
+
+    strike: Strike
+    seconds: float = 8.0
+    grace_s: float = 0.0
+    clients: bool = False
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def kind(seconds: float = 8.0, *, grace_s: float = 0.0, clients: bool = False) -> Callable[[Strike], Strike]:
+    """Declares one, by the function's name."""
+
+    def declare(strike: Strike) -> Strike:
+        KINDS[strike.__name__] = Kind(strike, seconds, grace_s, clients)
+        return strike
+
+    return declare

@@ -1,0 +1,142 @@
+"""Processes are killed, stopped and started again: workers, followers, supervisors, the metastore, PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+
+from tests.testbed.processes import wait_until
+from tests.torture.faults.kinds import kind
+from tests.torture.world import Side, World
+
+BACK_S = 60.0
+
+
+def send(side: Side, role: str, number: signal.Signals) -> list[int]:
+    """To all processes of this role that are there; their ids."""
+    found = []
+    for pid in side.proxy.children()[role]:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+        found.append(pid)
+    return found
+
+
+def another(side: Side, role: str, old: list[int]) -> None:
+    """Wait until other processes have taken their place."""
+    wanted = len(old)
+    assert wait_until(lambda: len(set(side.proxy.children()[role]) - set(old)) >= wanted, BACK_S), side.proxy.log_tail()
+
+
+@kind()
+def kill_workers(world: World, chance: random.Random) -> None:
+    side = chance.choice(world.sides)
+    another(side, "worker", send(side, "worker", signal.SIGKILL))
+
+
+@kind()
+def kill_follower(world: World, chance: random.Random) -> None:
+    side = chance.choice(world.sides)
+    another(side, "follower", send(side, "follower", signal.SIGKILL))
+
+
+@kind()
+def kill_supervisor(world: World, chance: random.Random) -> None:
+    """An init system starts it again."""
+    side = chance.choice(world.sides)
+    side.proxy.kill()
+    side.proxy.start()
+
+
+@kind()
+def restart_proxy(world: World, chance: random.Random) -> None:
+    """In order."""
+    side = chance.choice(world.sides)
+    side.proxy.stop()
+    side.proxy.start()
+
+
+def stopped(side: Side, role: str, seconds: float) -> None:
+    pids = send(side, role, signal.SIGSTOP)
+    time.sleep(seconds)
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            continue
+
+
+@kind()
+def stop_worker(world: World, chance: random.Random) -> None:
+    stopped(chance.choice(world.sides), "worker", chance.uniform(0.5, 4))
+
+
+@kind()
+def stop_follower(world: World, chance: random.Random) -> None:
+    stopped(chance.choice(world.sides), "follower", chance.uniform(0.5, 5))
+
+
+@kind(20)
+def hang_follower(world: World, chance: random.Random) -> None:
+    """Until the supervisor has killed it."""
+    side = chance.choice(world.sides)
+    another(side, "follower", send(side, "follower", signal.SIGSTOP))
+
+
+@kind()
+def stop_supervisor(world: World, chance: random.Random) -> None:
+    side = chance.choice(world.sides)
+    assert side.proxy.process is not None
+    side.proxy.process.send_signal(signal.SIGSTOP)
+    time.sleep(chance.uniform(0.5, 4))
+    side.proxy.process.send_signal(signal.SIGCONT)
+
+
+@kind(15)
+def kill_metastore(world: World, chance: random.Random) -> None:
+    world.metastore.kill()
+    time.sleep(chance.uniform(0, 3))
+    world.metastore.start()
+
+
+@kind(15)
+def restart_metastore(world: World, chance: random.Random) -> None:
+    world.metastore.restart()
+
+
+@kind(10)
+def stop_metastore(world: World, chance: random.Random) -> None:
+    """It hangs: connections open, no answer."""
+    world.metastore.process.pause()
+    time.sleep(chance.uniform(1, 6))
+    world.metastore.process.resume()
+
+
+@kind(12)
+def kill_database(world: World, chance: random.Random) -> None:
+    with world.database_away():
+        world.server.kill()
+        time.sleep(chance.uniform(0, 3))
+        world.server.start()
+
+
+@kind(12)
+def restart_database(world: World, chance: random.Random) -> None:
+    with world.database_away():
+        world.server.stop()
+        world.server.start()
+
+
+@kind(10)
+def stop_database(world: World, chance: random.Random) -> None:
+    """All of its processes."""
+    pids = world.server.pids()
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(chance.uniform(1, 5))
+    for pid in world.server.pids():
+        os.kill(pid, signal.SIGCONT)

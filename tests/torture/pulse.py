@@ -1,0 +1,117 @@
+"""A well-behaved client of one proxy: reads what nobody writes all the time, writes one table now and then.
+
+Job: tell how long its calls take, since when reads are answered, counted as hits, and writes acknowledged again.
+Must not know: faults.
+Invariants: its reads are a method that no other client calls, so that a hit of it is its own; a wrong answer is noted.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.error import URLError
+
+from tests.history.registers import TableParameter, table
+from tests.history.threads import LOST
+from tests.testbed.client import MetastoreClient
+from tests.torture.world import World
+
+METHOD = "get_schema"
+TIMEOUT_S = 12.0
+QUIET = "quiet"
+EXPECTED = ["id", "n"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One that was answered."""
+
+    began_s: float
+    took_s: float
+
+
+class Pulse:
+    """Two threads before the front of a side."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self.world, self.side = world, world.sides[number]
+        self.database = f"pulse{number}"
+        self.beat = TableParameter(self.database, "beat")
+        self.reads: list[Call] = []
+        self.writes: list[Call] = []
+        self.wrong: list[str] = []
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=job, daemon=True) for job in (self._reading, self._writing)]
+
+    def create(self) -> None:
+        """Its objects."""
+        with MetastoreClient(*self.world.truth) as client:
+            from hive_metastore.ttypes import Database
+
+            client.create_database(Database(name=self.database))
+            client.create_table(table(self.database, QUIET, {}, partitioned=True))
+            self.beat.create(client)
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(60)
+            assert not thread.is_alive()
+
+    def _reading(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with MetastoreClient("127.0.0.1", self.side.front.port, timeout_s=TIMEOUT_S) as client:
+                    while not self._stop.wait(0.01):
+                        began_s = time.monotonic()
+                        found = [field.name for field in client.get_schema(self.database, QUIET)]
+                        ended_s = time.monotonic()
+                        if found == EXPECTED:
+                            self.reads.append(Call(began_s, ended_s - began_s))
+                        elif not self.world.was_without_database(began_s, ended_s):
+                            self.wrong.append(f"{found} for the columns {EXPECTED}")
+            except LOST:
+                self._stop.wait(0.05)
+
+    def _writing(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with MetastoreClient("127.0.0.1", self.side.front.port, timeout_s=TIMEOUT_S) as client:
+                    while not self._stop.wait(0.2):
+                        began_s = time.monotonic()
+                        self.beat.write(client, len(self.writes))
+                        self.writes.append(Call(began_s, time.monotonic() - began_s))
+            except LOST:
+                self._stop.wait(0.05)
+
+    def hits(self) -> float:
+        """Of its reads, as far as the workers have told."""
+        try:
+            rows = self.side.proxy.told_requests()
+        except (URLError, OSError, ValueError):
+            return 0.0
+        return sum(count for (method, how, _), count in rows.items() if (method, how) == (METHOD, "hit"))
+
+    def recovered(self, began_s: float, timeout_s: float) -> dict[str, float | None]:
+        """Seconds from `began_s` until a read and a write that began later are answered, and until a hit is counted;
+        None: not in time."""
+        before = self.hits()
+        signs: dict[str, Callable[[], bool]] = {
+            "read": lambda: bool(self.reads) and self.reads[-1].began_s > began_s,
+            "write": lambda: bool(self.writes) and self.writes[-1].began_s > began_s,
+            "hit": lambda: self.hits() not in (before, 0),
+        }
+        found: dict[str, float | None] = dict.fromkeys(signs)
+        deadline_s = time.monotonic() + timeout_s
+        while signs and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+            for name in [name for name, seen in signs.items() if seen()]:
+                found[name] = round(time.monotonic() - began_s, 2)
+                del signs[name]
+        return found

@@ -1,0 +1,185 @@
+"""One run: start the clients, let the faults strike as planned, check, report.
+
+Job: `tortured(world, plan, ...)` gives an `Outcome`. Must not know: how a fault is made.
+Invariants: a strike begins when the one before it has recovered; all that was planned strikes, however long it takes.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from tests.history.registers import Register
+from tests.history.run import ways
+from tests.history.threads import LOST
+from tests.testbed.client import MetastoreClient
+from tests.torture.budget import Budget
+from tests.torture.faults.kinds import KINDS
+from tests.torture.pulse import Pulse
+from tests.torture.schedule import Planned
+from tests.torture.workload import OwnChecker, TortureWorkload
+from tests.torture.world import UNCONFIRMED_S, World
+
+RECOVERY_S = 5.0
+"""After what failed answers again, until every proxy answers from the cache and acknowledges a write."""
+GIVE_UP_S = 90.0
+SETTLE_S = 30.0
+CALM_S = 3.0
+"""Before the first fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """One strike. `recovery_s`: of the slower proxy; None: it did not recover. `pace`: wall time per processor time."""
+
+    kind: str
+    at_s: float
+    lasted_s: float
+    recovery_s: float | None
+    pace: float
+
+    @property
+    def late(self) -> bool:
+        """Later than is allowed, on a machine that gives this process what it wants."""
+        allowed_s = (RECOVERY_S + KINDS[self.kind].grace_s) * max(1.0, self.pace)
+        return self.recovery_s is None or self.recovery_s > allowed_s
+
+
+@dataclass
+class Outcome:
+    """`wrong` fails a run anywhere; `slow` where times are checked."""
+
+    struck: list[Struck] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    slow: list[str] = field(default_factory=list)
+    counts: dict[str, float] = field(default_factory=dict)
+    failures: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """How often each has struck."""
+        return Counter(one.kind for one in self.struck)
+
+
+def pace() -> float:
+    """Wall time per processor time of a thread that wants to run: 2 means that it gets half of a core."""
+    wall, own = time.monotonic(), time.thread_time()
+    while time.thread_time() - own < 0.05:
+        pass
+    return (time.monotonic() - wall) / (time.thread_time() - own)
+
+
+def tortured(world: World, plan: Sequence[Planned], *, seconds: float, prefix: str = "torture") -> Outcome:
+    """Let clients run for so long at least, and while anything of the plan is left."""
+    outcome = Outcome()
+    checker = OwnChecker(world, bound_s=UNCONFIRMED_S + 1)
+    workload = TortureWorkload(world, checker, prefix)
+    pulses = [Pulse(world, number) for number in range(len(world.sides))]
+    budget = Budget(world)
+    workload.create(copies=2)
+    for pulse in pulses:
+        pulse.create()
+    began_s = time.monotonic()
+    workload.begin(writers=3, readers=5, lockers=2)
+    for pulse in pulses:
+        pulse.start()
+    budget.start()
+    time.sleep(min(CALM_S, seconds / 4))
+    for planned in plan:
+        time.sleep(max(0.0, began_s + planned.at_s - time.monotonic()))
+        outcome.struck.append(strike(world, planned, pulses, began_s))
+    time.sleep(max(0.0, began_s + seconds - time.monotonic()))
+    workload.stop()
+    for pulse in pulses:
+        pulse.stop()
+    budget.stop()
+    judged(world, outcome, workload, pulses, budget)
+    outcome.counts["seconds"] = round(time.monotonic() - began_s, 1)
+    return outcome
+
+
+def strike(world: World, planned: Planned, pulses: Sequence[Pulse], began_s: float) -> Struck:
+    """One fault, and what comes after it."""
+    kind = KINDS[planned.kind]
+    at_s = time.monotonic()
+    kind.strike(world, random.Random(planned.seed))
+    healed_s = time.monotonic()
+    with ThreadPoolExecutor() as pool:
+        found = list(pool.map(lambda pulse: pulse.recovered(healed_s, GIVE_UP_S), pulses))
+    seconds = [one for signs in found for one in signs.values() if one is not None]
+    recovery_s = max(seconds) if len(seconds) == sum(map(len, found)) else None
+    struck = Struck(planned.kind, round(at_s - began_s, 1), round(healed_s - at_s, 1), recovery_s, round(pace(), 2))
+    print(f"{struck.at_s:7.1f} s {struck.kind}: {struck.lasted_s} s, then {found}, pace {struck.pace}", flush=True)
+    return struck
+
+
+def judged(
+    world: World, outcome: Outcome, workload: TortureWorkload, pulses: Sequence[Pulse], budget: Budget
+) -> None:
+    """What was wrong, what was slow, how much was done."""
+    checker = workload.own
+    outcome.wrong += workload.errors
+    outcome.wrong += [wrong for pulse in pulses for wrong in pulse.wrong]
+    outcome.wrong += not_converged(world, [*workload.live, *workload.retired])
+    outcome.wrong += lost_writes(world, workload)
+    outcome.wrong += checker.violations
+    outcome.slow += [f"{one}" for one in outcome.struck if one.late]
+    outcome.slow += budget.exceeded
+    outcome.counts |= {
+        "reads": checker.reads,
+        "writes": workload.counts["writes"],
+        "increments": sum(counter.increments for counter in workload.counters),
+        "objects under a lost write": workload.retirements,
+        "answers excused, of Hive without a database": checker.excused,
+        "steady reads": sum(len(pulse.reads) for pulse in pulses),
+        "hits": sum(side_hits(world)),
+        **budget.peaks(),
+    }
+    outcome.failures |= {what: n for what, n in workload.counts.items() if "failed" in what}
+
+
+def side_hits(world: World) -> list[float]:
+    """Of each proxy since it was last started."""
+    told = [side.proxy.told_requests() for side in world.sides]
+    return [sum(count for (_, how, _), count in rows.items() if how == "hit") for rows in told]
+
+
+def not_converged(world: World, registers: Sequence[Register]) -> list[str]:
+    """When writes have ended, every way to read every object gives the metastore's answer through every proxy."""
+    deadline = time.monotonic() + SETTLE_S
+    different = list(registers)
+    said: list[str] = []
+    while different and time.monotonic() < deadline:
+        time.sleep(0.5)
+        said, still = [], []
+        for register in different:
+            truth = ways(register, world.metastore.port)
+            for side in world.sides:
+                try:
+                    answers: object = ways(register, side.front.port)
+                except LOST as error:
+                    answers = error
+                if answers != truth:
+                    said.append(f"not converged: {register.key} on {side.front.port}: {answers}, not {truth}")
+                    still.append(register)
+        different = still
+    return said
+
+
+def lost_writes(world: World, workload: TortureWorkload) -> list[str]:
+    """Acknowledged ones that the metastore does not have."""
+    lost = []
+    with MetastoreClient(*world.truth) as client:
+        for counter in workload.counters:
+            found = counter.register.by_get_table_req(client)
+            if not counter.increments <= found <= counter.increments + counter.lost:
+                lost.append(f"{counter.register.key}: {counter.increments} increments under locks left it at {found}")
+    for register in workload.live:
+        found = max(ways(register, world.metastore.port).values())
+        if found != (-1 if "Recreated" in register.key and register.version % 2 else register.version):
+            lost.append(f"{register.key}: {found} in the metastore, {register.version} was acknowledged")
+    return lost

@@ -1,0 +1,160 @@
+"""What is tortured: Hive 4.2 on a PostgreSQL of its own, two proxies, and a TCP proxy on each connection between them.
+
+Job: start everything, know every place where a fault can strike, end everything.
+Must not know: which faults there are, what clients check.
+Invariants: clients of a proxy come through its `front`; a proxy's calls go through its `upstream`, its follower's
+statements through its `database`; the metastore's statements go through `metastore_database`. The metastore's own port
+is reached directly: what is read there is the truth. As root each proxy has its data directory on a small file system
+of its own, in a mount namespace that ends with the world.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.proxy import Proxy
+from tests.testbed.bed import Bed
+from tests.testbed.fault_proxy import FaultProxy
+from tests.testbed.metastore import Metastore
+from tests.testbed.postgres import LocalPostgres
+from tests.torture.small_disk import SmallDisk, can_mount
+
+UNCONFIRMED_S = 2.0
+REQUEST_TIMEOUT_S = 8
+SETTINGS: Mapping[str, str] = {
+    "WORKERS": "2",
+    "MAX_UNCONFIRMED_MS": str(int(UNCONFIRMED_S * 1000)),
+    "UPSTREAM_OPTIONS_REQUEST_TIMEOUT_S": str(REQUEST_TIMEOUT_S),
+    "UPSTREAM_OPTIONS_CONNECT_TIMEOUT_S": "2",
+    "FOLLOWER_HUNG_AFTER_S": "10",
+    "DRAIN_TIMEOUT_S": "5",
+}
+DISK_BYTES = 512 << 20
+POOL_TRUSTS_S = 0.6
+"""HikariCP takes a connection that was used within the last half second from the pool without a look at it."""
+
+
+@dataclass
+class Side:
+    """One proxy and the connections around it."""
+
+    proxy: Proxy
+    front: FaultProxy
+    upstream: FaultProxy
+    database: FaultProxy
+    disk: SmallDisk | None
+
+    @property
+    def data(self) -> Path:
+        """The data directory, as this process reaches it."""
+        data = self.proxy.directory / "data"
+        return data if self.disk is None else self.disk.outside(data)
+
+    def cursor(self) -> int | None:
+        """The event that its cache is as of, if it tells."""
+        try:
+            return int(self.proxy.status()["cursor_event_id"])
+        except (OSError, ValueError, http.client.HTTPException):
+            return None
+
+    @property
+    def links(self) -> dict[str, FaultProxy]:
+        """By the name of what is broken."""
+        return {"front": self.front, "upstream": self.upstream, "database": self.database}
+
+
+@dataclass
+class World:
+    """Everything that runs; `without_database` are the times in which Hive itself may answer wrongly."""
+
+    server: LocalPostgres
+    metastore: Metastore
+    metastore_database: FaultProxy
+    sides: list[Side]
+    without_database: list[list[float]] = field(default_factory=list)
+
+    @property
+    def truth(self) -> tuple[str, int]:
+        """The metastore's own address."""
+        return self.metastore.address
+
+    @property
+    def ports(self) -> list[int]:
+        """Where clients connect: the metastore's own port, then the proxies' fronts."""
+        return [self.metastore.port, *(side.front.port for side in self.sides)]
+
+    @contextmanager
+    def database_away(self) -> Iterator[None]:
+        """Meanwhile, and until the metastore's pool has noticed, Hive says of what is there that it does not exist."""
+        span = [time.monotonic(), float("inf")]
+        self.without_database.append(span)
+        try:
+            yield
+        finally:
+            span[1] = time.monotonic() + POOL_TRUSTS_S
+
+    def was_without_database(self, began_s: float, ended_s: float) -> bool:
+        """At any moment between these two?"""
+        return any(away <= ended_s and began_s <= back for away, back in self.without_database)
+
+    def sql(self, statement: str, *parameters: object) -> list[tuple[object, ...]]:
+        """Rows of a statement in the metastore's database, if it gives any."""
+        assert self.metastore.database is not None
+        direct = self.metastore.database.behind(self.server.host, self.server.port)
+        with direct.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(statement, parameters or None)
+            return list(cursor.fetchall()) if cursor.description else []
+
+
+@contextmanager
+def world(directory: Path, bed: Bed, *, planted: str | None = None) -> Iterator[World]:
+    """All of it, started; ended with the context."""
+    with ExitStack() as stack:
+        server = bed.private_postgres()
+        stack.callback(bed.release, server)
+        behind = stack.enter_context(FaultProxy(server.host, server.port))
+        metastore = bed.private_metastore(
+            "hive42", postgres=server, via=behind.address, settings={"hikaricp.connectionTimeout": "5000"}
+        )
+        stack.callback(bed.release, metastore)
+        sides = [stack.enter_context(_side(directory / f"proxy{n}", metastore, server, planted)) for n in range(2)]
+        yield World(server, metastore, behind, sides)
+
+
+@contextmanager
+def _side(directory: Path, metastore: Metastore, server: LocalPostgres, planted: str | None) -> Iterator[Side]:
+    with ExitStack() as stack:
+        upstream = stack.enter_context(FaultProxy(*metastore.address))
+        database = stack.enter_context(FaultProxy(server.host, server.port))
+        assert metastore.database is not None
+        disk = None
+        if can_mount():
+            disk = stack.enter_context(SmallDisk(directory / "data", DISK_BYTES))
+        proxy = Proxy(
+            directory,
+            f"thrift://{upstream.host}:{upstream.port}",
+            metastore.database.behind(*database.address).reader_url,
+            SETTINGS,
+            planted=planted,
+        )
+        if disk is not None:
+            proxy.command = [*disk.inside, *proxy.command]
+        stack.callback(_end, proxy)
+        proxy.start(prewarmed=True)
+        front = stack.enter_context(FaultProxy(*proxy.address))
+        yield Side(proxy, front, upstream, database, disk)
+
+
+def _end(proxy: Proxy) -> None:
+    """Whatever state it was left in."""
+    for pids in proxy.children().values():
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    proxy.kill()
