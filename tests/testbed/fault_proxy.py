@@ -1,4 +1,4 @@
-"""A TCP proxy that cuts, delays, goes deaf and refuses, in front of a metastore or a database.
+"""A TCP proxy that cuts, delays, garbles, goes deaf, forgets connections and refuses, before a metastore or a database.
 
 Job: `FaultProxy(target)` listens on a port of its own and passes bytes both ways until told otherwise.
 Must not know: what protocol passes.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import os
 import socket
 import struct
 import threading
@@ -42,6 +43,8 @@ class FaultProxy(Closing):
         self.bytes_taken = {Direction.UP: 0, Direction.DOWN: 0}  # read from a sender; a fault may hold them back
         self.bytes_passed = {Direction.UP: 0, Direction.DOWN: 0}  # counted before the receiver can see them
         self.accepted = 0  # connections since the start
+        self._garbled: Direction | None = None
+        self._slamming = False
         self._links: set[_Link] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault proxy", daemon=True)
@@ -80,6 +83,18 @@ class FaultProxy(Closing):
         """Go deaf: connections stay open and are accepted, no byte passes."""
         self._run(self._set(self._flowing.clear))
 
+    def half_open(self) -> None:
+        """Forget every open connection: neither side hears of the other any more, nor of its end; new ones work."""
+        self._run(self._set(self._forget))
+
+    def garble(self, direction: Direction) -> None:
+        """Pass as many bytes as come that way, but random ones."""
+        self._run(self._set(lambda: setattr(self, "_garbled", direction)))
+
+    def slam(self) -> None:
+        """Cut all connections; accept new ones, and close them at once."""
+        self._run(self._slam())
+
     def refuse(self) -> None:
         """Cut all connections and refuse new ones."""
         self._run(self._refuse())
@@ -112,6 +127,9 @@ class FaultProxy(Closing):
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
+        if self._slamming:
+            writer.close()
+            return
         link = _Link(self, reader, writer)
         self._links.add(link)
         try:
@@ -124,6 +142,14 @@ class FaultProxy(Closing):
             link.reset()
         while self._links:
             await asyncio.sleep(0.001)
+
+    def _forget(self) -> None:
+        for link in self._links:
+            link.forgotten = True
+
+    async def _slam(self) -> None:
+        self._slamming = True
+        await self._cut()
 
     async def _refuse(self) -> None:
         if self._server is None:
@@ -138,6 +164,10 @@ class FaultProxy(Closing):
     async def _restore(self) -> None:
         self._delay_s = dict.fromkeys(Direction, 0.0)
         self._cut_after = dict.fromkeys(Direction)
+        self._garbled, self._slamming = None, False
+        for link in list(self._links):
+            if link.forgotten:
+                link.reset()
         if self._reserved is not None:
             self._reserved.close()
             self._reserved = None
@@ -159,6 +189,8 @@ class FaultProxy(Closing):
 
     def let_through(self, direction: Direction, chunk: bytes) -> tuple[bytes, bool]:
         """(bytes to pass, cut afterwards?)"""
+        if self._garbled is direction:
+            chunk = os.urandom(len(chunk))
         budget = self._cut_after[direction]
         if budget is not None and budget <= len(chunk):
             self._cut_after[direction] = None
@@ -176,6 +208,7 @@ class _Link:
         self._client = (reader, writer)
         self._writers = [writer]
         self._task = asyncio.current_task()
+        self.forgotten = False  # swallows what comes
 
     async def run(self, target: tuple[str, int]) -> None:
         """Pass bytes until both sides have ended or the link is reset."""
@@ -208,6 +241,8 @@ class _Link:
         while chunk := await source.read(CHUNK_BYTES):
             self._proxy.bytes_taken[direction] += len(chunk)
             await self._proxy.hold(direction)
+            if self.forgotten:
+                continue
             passed, cut = self._proxy.let_through(direction, chunk)
             self._proxy.bytes_passed[direction] += len(passed)
             sink.write(passed)
@@ -215,5 +250,7 @@ class _Link:
             if cut:
                 raise ConnectionResetError("cut by the fault proxy")
         await self._proxy.hold(direction)
+        if self.forgotten:
+            await asyncio.Event().wait()  # until it is reset
         if sink.can_write_eof():
             sink.write_eof()

@@ -31,9 +31,10 @@ def main() -> int:
     print(f"seed {given.seed}: {len(plan)} faults in {given.minutes:g} minutes", flush=True)
     bed = Bed()
     try:
-        directory = Path(tempfile.mkdtemp(prefix="torture-")) 
+        directory = Path(tempfile.mkdtemp(prefix="torture-"))
         print(directory)
         with world(directory, bed, planted=given.planted) as there:
+            there.scale = min(1.0, given.minutes / ROUNDS_FROM_MINUTES)
             outcome = tortured(there, plan, seconds=given.minutes * 60)
     finally:
         bed.close()

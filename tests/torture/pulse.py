@@ -13,13 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.error import URLError
 
+from hive_metastore.ttypes import Database
+
 from tests.history.registers import TableParameter, table
 from tests.history.threads import LOST
 from tests.testbed.client import MetastoreClient
+from tests.torture.gate import Gate
 from tests.torture.world import World
 
 METHOD = "get_schema"
 TIMEOUT_S = 12.0
+CALLS = 25
+"""On one connection."""
 QUIET = "quiet"
 EXPECTED = ["id", "n"]
 
@@ -35,7 +40,8 @@ class Call:
 class Pulse:
     """Two threads before the front of a side."""
 
-    def __init__(self, world: World, number: int) -> None:
+    def __init__(self, world: World, number: int, gate: Gate) -> None:
+        self.gate = gate
         self.world, self.side = world, world.sides[number]
         self.database = f"pulse{number}"
         self.beat = TableParameter(self.database, "beat")
@@ -48,8 +54,6 @@ class Pulse:
     def create(self) -> None:
         """Its objects."""
         with MetastoreClient(*self.world.truth) as client:
-            from hive_metastore.ttypes import Database
-
             client.create_database(Database(name=self.database))
             client.create_table(table(self.database, QUIET, {}, partitioned=True))
             self.beat.create(client)
@@ -65,43 +69,58 @@ class Pulse:
             assert not thread.is_alive()
 
     def _reading(self) -> None:
+        self._again(self._read, pause_s=0.01)
+
+    def _writing(self) -> None:
+        self._again(self._write, pause_s=0.2)
+
+    def _again(self, job: Callable[[MetastoreClient], None], *, pause_s: float) -> None:
+        """On connections that do not live long: one that was shown something newer by the metastore must wait for the
+        cache, one that is new need not."""
         while not self._stop.is_set():
             try:
-                with MetastoreClient("127.0.0.1", self.side.front.port, timeout_s=TIMEOUT_S) as client:
-                    while not self._stop.wait(0.01):
-                        began_s = time.monotonic()
-                        found = [field.name for field in client.get_schema(self.database, QUIET)]
-                        ended_s = time.monotonic()
-                        if found == EXPECTED:
-                            self.reads.append(Call(began_s, ended_s - began_s))
-                        elif not self.world.was_without_database(began_s, ended_s):
-                            self.wrong.append(f"{found} for the columns {EXPECTED}")
+                with self.gate.inside():
+                    client = MetastoreClient("127.0.0.1", self.side.front.port, timeout_s=TIMEOUT_S)
+                with client:
+                    for _ in range(CALLS):
+                        if self._stop.wait(pause_s):
+                            break
+                        with self.gate.inside():
+                            job(client)
             except LOST:
                 self._stop.wait(0.05)
 
-    def _writing(self) -> None:
-        while not self._stop.is_set():
-            try:
-                with MetastoreClient("127.0.0.1", self.side.front.port, timeout_s=TIMEOUT_S) as client:
-                    while not self._stop.wait(0.2):
-                        began_s = time.monotonic()
-                        self.beat.write(client, len(self.writes))
-                        self.writes.append(Call(began_s, time.monotonic() - began_s))
-            except LOST:
-                self._stop.wait(0.05)
+    def _read(self, client: MetastoreClient) -> None:
+        began_s = time.monotonic()
+        found = [field.name for field in client.get_schema(self.database, QUIET)]
+        ended_s = time.monotonic()
+        if found == EXPECTED:
+            self.reads.append(Call(began_s, ended_s - began_s))
+        elif not self.world.was_without_database(began_s, ended_s):
+            self.wrong.append(f"{found} for the columns {EXPECTED}")
+
+    def _write(self, client: MetastoreClient) -> None:
+        began_s = time.monotonic()
+        self.beat.write(client, len(self.writes))
+        self.writes.append(Call(began_s, time.monotonic() - began_s))
 
     def hits(self) -> float:
         """Of its reads, as far as the workers have told."""
+        return self.told().get("hit", 0.0)
+
+    def told(self) -> dict[str, float]:
+        """Its reads by outcome and reason."""
         try:
             rows = self.side.proxy.told_requests()
         except (URLError, OSError, ValueError):
-            return 0.0
-        return sum(count for (method, how, _), count in rows.items() if (method, how) == (METHOD, "hit"))
+            return {}
+        return {f"{how} {why}".strip(): count for (method, how, why), count in rows.items() if method == METHOD}
 
     def recovered(self, began_s: float, timeout_s: float) -> dict[str, float | None]:
         """Seconds from `began_s` until a read and a write that began later are answered, and until a hit is counted;
         None: not in time."""
-        before = self.hits()
+        before_all = self.told()
+        before = before_all.get("hit", 0.0)
         signs: dict[str, Callable[[], bool]] = {
             "read": lambda: bool(self.reads) and self.reads[-1].began_s > began_s,
             "write": lambda: bool(self.writes) and self.writes[-1].began_s > began_s,
@@ -114,4 +133,6 @@ class Pulse:
             for name in [name for name, seen in signs.items() if seen()]:
                 found[name] = round(time.monotonic() - began_s, 2)
                 del signs[name]
+        if max(one or timeout_s for one in found.values()) > 5:
+            print({why: count - before_all.get(why, 0) for why, count in self.told().items()})
         return found

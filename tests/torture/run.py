@@ -13,12 +13,16 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from tests.history.registers import Register
+from tests.history.registers import Register, Torn
 from tests.history.run import ways
 from tests.history.threads import LOST
+from tests.history.workload import UNREADABLE
 from tests.testbed.client import MetastoreClient
+from tests.torture import attackers
 from tests.torture.budget import Budget
+from tests.torture.faults import floods
 from tests.torture.faults.kinds import KINDS
+from tests.torture.gate import Gate
 from tests.torture.pulse import Pulse
 from tests.torture.schedule import Planned
 from tests.torture.workload import OwnChecker, TortureWorkload
@@ -77,12 +81,17 @@ def tortured(world: World, plan: Sequence[Planned], *, seconds: float, prefix: s
     """Let clients run for so long at least, and while anything of the plan is left."""
     outcome = Outcome()
     checker = OwnChecker(world, bound_s=UNCONFIRMED_S + 1)
-    workload = TortureWorkload(world, checker, prefix)
-    pulses = [Pulse(world, number) for number in range(len(world.sides))]
+    gate = Gate()
+    workload = TortureWorkload(world, checker, prefix, gate)
+    pulses = [Pulse(world, number, gate) for number in range(len(world.sides))]
     budget = Budget(world)
     workload.create(copies=2)
     for pulse in pulses:
         pulse.create()
+    attackers.prepared(world.truth)
+    floods.prepared(world.truth)
+    world.still = gate.closed
+    world.restored = lambda: outcome.wrong.extend(after_restore(world, workload))
     began_s = time.monotonic()
     workload.begin(writers=3, readers=5, lockers=2)
     for pulse in pulses:
@@ -106,7 +115,11 @@ def strike(world: World, planned: Planned, pulses: Sequence[Pulse], began_s: flo
     """One fault, and what comes after it."""
     kind = KINDS[planned.kind]
     at_s = time.monotonic()
-    kind.strike(world, random.Random(planned.seed))
+    try:
+        kind.strike(world, random.Random(planned.seed))
+    except Exception as error:
+        error.add_note(f"{planned.kind} with seed {planned.seed} at {at_s - began_s:.1f} s")
+        raise
     healed_s = time.monotonic()
     with ThreadPoolExecutor() as pool:
         found = list(pool.map(lambda pulse: pulse.recovered(healed_s, GIVE_UP_S), pulses))
@@ -117,9 +130,7 @@ def strike(world: World, planned: Planned, pulses: Sequence[Pulse], began_s: flo
     return struck
 
 
-def judged(
-    world: World, outcome: Outcome, workload: TortureWorkload, pulses: Sequence[Pulse], budget: Budget
-) -> None:
+def judged(world: World, outcome: Outcome, workload: TortureWorkload, pulses: Sequence[Pulse], budget: Budget) -> None:
     """What was wrong, what was slow, how much was done."""
     checker = workload.own
     outcome.wrong += workload.errors
@@ -142,6 +153,12 @@ def judged(
     outcome.failures |= {what: n for what, n in workload.counts.items() if "failed" in what}
 
 
+def after_restore(world: World, workload: TortureWorkload) -> list[str]:
+    """What each proxy says of the objects that went back: within its bound, what the metastore says."""
+    time.sleep(UNCONFIRMED_S)
+    return not_converged(world, workload.begin_again())
+
+
 def side_hits(world: World) -> list[float]:
     """Of each proxy since it was last started."""
     told = [side.proxy.told_requests() for side in world.sides]
@@ -157,17 +174,22 @@ def not_converged(world: World, registers: Sequence[Register]) -> list[str]:
         time.sleep(0.5)
         said, still = [], []
         for register in different:
-            truth = ways(register, world.metastore.port)
+            truth = told(register, world.metastore.port)
             for side in world.sides:
-                try:
-                    answers: object = ways(register, side.front.port)
-                except LOST as error:
-                    answers = error
+                answers = told(register, side.front.port)
                 if answers != truth:
                     said.append(f"not converged: {register.key} on {side.front.port}: {answers}, not {truth}")
                     still.append(register)
         different = still
     return said
+
+
+def told(register: Register, port: int) -> object:
+    """By every way to read it; what it fails with, if it fails."""
+    try:
+        return ways(register, port)
+    except (*LOST, *UNREADABLE, Torn) as error:
+        return f"{type(error).__name__}"
 
 
 def lost_writes(world: World, workload: TortureWorkload) -> list[str]:

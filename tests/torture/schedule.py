@@ -1,7 +1,7 @@
 """Which fault strikes when: a function of a seed.
 
 Job: `planned(seed, seconds, kinds)` gives times, kinds and a seed for each strike. Must not know: what a kind does.
-Invariant: each kind comes once before one comes again, in an order that the seed chooses, so that a run that has time for
+Invariant: each kind comes once before one comes again, in an order that the seed chooses, so a run that has time for
 three of each has three of each.
 """
 
@@ -22,7 +22,7 @@ class Planned:
 
 
 def planned(seed: int, seconds: float, kinds: Mapping[str, float], *, rounds: int = 0) -> Sequence[Planned]:
-    """`kinds`: how many seconds each takes, its recovery too; `rounds`: of all kinds at least, whatever time they take."""
+    """`kinds`: how many seconds each takes, its recovery too; `rounds`: of all kinds at least, however long."""
     chance = random.Random(seed)
     plan: list[Planned] = []
     at_s, done = 0.0, 0

@@ -22,6 +22,7 @@ from tests.history.registers import KINDS, DatabaseParameter, Register, TablePar
 from tests.history.threads import LOST, Connections, Job
 from tests.history.workload import Workload
 from tests.testbed.client import MetastoreClient
+from tests.torture.gate import Gate
 from tests.torture.world import World
 
 RETIRED_READ = 12
@@ -60,9 +61,9 @@ class Counter:
 class TortureWorkload(Workload):
     """Threads over the metastore's own port and the proxies' fronts."""
 
-    def __init__(self, world: World, checker: OwnChecker, prefix: str) -> None:
+    def __init__(self, world: World, checker: OwnChecker, prefix: str, gate: Gate) -> None:
         super().__init__([], checker, world.ports)
-        self.world, self.own = world, checker
+        self.world, self.own, self.gate = world, checker, gate
         self.database = f"{prefix}_db"
         self.live: list[Register] = []
         self.retired: deque[Register] = deque(maxlen=RETIRED_READ)
@@ -84,7 +85,28 @@ class TortureWorkload(Workload):
         """Start all threads."""
         jobs: list[Job] = [self._read_log_once, self._replace_once]
         jobs += [self._write_once] * writers + [self._read_once] * readers + [self._increment_once] * lockers
-        self.run(jobs)
+        self.run([self._gated(job) for job in jobs])
+
+    def _gated(self, job: Job) -> Job:
+        def inside(connections: Connections) -> None:
+            with self.gate.inside():
+                job(connections)
+
+        return inside
+
+    def begin_again(self) -> list[Register]:
+        """All objects are as they were some time ago, or gone: others take their places. Those that were.
+
+        While the gate is closed: nobody uses what is changed here."""
+        old = [*self.live, *self.retired]
+        self._wanted.extend(type(register) for register in self.live)
+        self.live.clear()
+        self.retired.clear()
+        self.counter = None
+        self.counters.clear()
+        self.own.handed_out.clear()
+        self._tell_readers()
+        return old
 
     # -- objects that come and go ---------------------------------------------------------------------------------
     def _replace_once(self, connections: Connections) -> None:
@@ -118,7 +140,7 @@ class TortureWorkload(Workload):
     def _followed(self, client: MetastoreClient) -> None:
         event_id = client.get_current_notificationEventId().eventId
         behind = list(self.world.sides)
-        while behind and not self._stop.is_set():
+        while behind and not self._stop.is_set() and not self.gate.closing:
             behind = [side for side in behind if (cursor := side.cursor()) is None or cursor < event_id]
             self._stop.wait(0.05)
 
@@ -190,7 +212,7 @@ class TortureWorkload(Workload):
             answer = client.lock(self._lock_request(counter.register))
             while answer.state == LockState.WAITING:
                 time.sleep(0.02)
-                if counter is not self.counter or self._stop.is_set():
+                if counter is not self.counter or self._stop.is_set() or self.gate.closing:
                     return  # whoever has the lock was lost with it
                 answer = client.check_lock(CheckLockRequest(lockid=answer.lockid))
             version = counter.register.by_get_table_req(client)

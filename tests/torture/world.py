@@ -14,8 +14,8 @@ import http.client
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,12 +28,13 @@ from tests.torture.small_disk import SmallDisk, can_mount
 
 UNCONFIRMED_S = 2.0
 REQUEST_TIMEOUT_S = 8
+HUNG_AFTER_S = 15
 SETTINGS: Mapping[str, str] = {
     "WORKERS": "2",
     "MAX_UNCONFIRMED_MS": str(int(UNCONFIRMED_S * 1000)),
     "UPSTREAM_OPTIONS_REQUEST_TIMEOUT_S": str(REQUEST_TIMEOUT_S),
     "UPSTREAM_OPTIONS_CONNECT_TIMEOUT_S": "2",
-    "FOLLOWER_HUNG_AFTER_S": "10",
+    "FOLLOWER_HUNG_AFTER_S": str(HUNG_AFTER_S),
     "DRAIN_TIMEOUT_S": "5",
 }
 DISK_BYTES = 512 << 20
@@ -72,13 +73,19 @@ class Side:
 
 @dataclass
 class World:
-    """Everything that runs; `without_database` are the times in which Hive itself may answer wrongly."""
+    """Everything that runs; `without_database` are the times in which Hive itself may answer wrongly.
+
+    Whoever has clients sets `still`, in which they make no call, and `restored`, which tells them of an older state.
+    """
 
     server: LocalPostgres
     metastore: Metastore
     metastore_database: FaultProxy
     sides: list[Side]
     without_database: list[list[float]] = field(default_factory=list)
+    scale: float = 1.0  # of floods
+    still: Callable[[], AbstractContextManager[None]] = nullcontext
+    restored: Callable[[], None] = lambda: None
 
     @property
     def truth(self) -> tuple[str, int]:

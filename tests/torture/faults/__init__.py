@@ -1,13 +1,13 @@
-"""The kinds of faults. A module has those of one part of the world, each a function that breaks it and mends it again."""
+"""The kinds of faults. A module has those of one part of the world, each breaks something and mends it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tests.torture.faults import processes
+from tests.torture.faults import clients, files, floods, log, network, processes
 from tests.torture.faults.kinds import KINDS, Kind
 
-MODULES = (processes,)
+MODULES = (clients, files, floods, log, network, processes)
 
 
 def every(only: Sequence[str] | None = None) -> Mapping[str, Kind]:

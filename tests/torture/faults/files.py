@@ -1,0 +1,101 @@
+"""The disk of a data directory is full; its files are cut off, damaged or gone."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.torture.faults.kinds import kind
+from tests.torture.world import REQUEST_TIMEOUT_S, Side, World
+
+HEAD_BYTES = 8192
+"""LMDB's two meta pages, which are there already."""
+
+
+@kind(grace_s=2)
+def full_disk(world: World, chance: random.Random) -> None:
+    """Recovers later: a disk that has room again is found by the next try to write."""
+    side = chance.choice(world.sides)
+    with ExitStack() as stack:
+        if side.disk is not None:
+            stack.enter_context(side.disk.full())
+        else:
+            limit_files(side, HEAD_BYTES)
+            stack.callback(limit_files, side, resource.RLIM_INFINITY)
+        time.sleep(chance.uniform(0.5, 5))
+
+
+@kind(grace_s=2)
+def limited_files(world: World, chance: random.Random) -> None:
+    """No file of the workers and of the follower grows."""
+    side = chance.choice(world.sides)
+    limit_files(side, HEAD_BYTES)
+    time.sleep(chance.uniform(0.5, 5))
+    limit_files(side, resource.RLIM_INFINITY)
+
+
+def limit_files(side: Side, size: int) -> None:
+    for pids in side.proxy.children().values():
+        for pid in pids:
+            try:
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+            except ProcessLookupError:
+                continue
+
+
+def some_file(side: Side, chance: random.Random) -> Path:
+    """With bytes in it: of the cache, of fences, the state page."""
+    names = ["cache/data.mdb", "fences/data.mdb", "state"]
+    return chance.choice([path for name in names if (path := side.data / name).exists() and path.stat().st_size])
+
+
+@kind(12, grace_s=REQUEST_TIMEOUT_S)
+def truncate_at_rest(world: World, chance: random.Random) -> None:
+    """While the proxy is down. Without its fences nobody knows which writes are under way: nothing is served for the
+    longest time that one may take."""
+    side = chance.choice(world.sides)
+    side.proxy.kill()
+    path = some_file(side, chance)
+    os.truncate(path, chance.randrange(path.stat().st_size))
+    side.proxy.start()
+
+
+@kind(12, grace_s=REQUEST_TIMEOUT_S)
+def truncate_live(world: World, chance: random.Random) -> None:
+    """Under the processes that have it mapped."""
+    path = some_file(chance.choice(world.sides), chance)
+    os.truncate(path, chance.randrange(path.stat().st_size))
+
+
+@kind(12, grace_s=REQUEST_TIMEOUT_S)
+def flip_bytes(world: World, chance: random.Random) -> None:
+    """While the proxy is down."""
+    side = chance.choice(world.sides)
+    side.proxy.kill()
+    with some_file(side, chance).open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        for _ in range(chance.randint(1, 20)):
+            at = chance.randrange(size)
+            file.seek(at)
+            flipped = file.read(1)[0] ^ (1 << chance.randrange(8))
+            file.seek(at)
+            file.write(bytes([flipped]))
+    side.proxy.start()
+
+
+@kind(12, grace_s=REQUEST_TIMEOUT_S)
+def lose_files(world: World, chance: random.Random) -> None:
+    """While the proxy is down: one of them, or all."""
+    side = chance.choice(world.sides)
+    side.proxy.kill()
+    if chance.random() < 0.5:
+        some_file(side, chance).unlink()
+    else:
+        for inside in side.data.iterdir():
+            shutil.rmtree(inside) if inside.is_dir() else inside.unlink()
+    side.proxy.start()

@@ -1,0 +1,49 @@
+"""The notification log is purged before it was followed, has a gap, and goes back with a database that was restored."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+
+from tests.testbed.emptying import Kept
+from tests.torture.faults.kinds import kind
+from tests.torture.faults.processes import send
+from tests.torture.world import World
+
+
+@kind(10)
+def purge_log(world: World, chance: random.Random) -> None:
+    """While a follower stands still, and all of it."""
+    side = chance.choice(world.sides)
+    pids = send(side, "follower", signal.SIGSTOP)
+    time.sleep(chance.uniform(0.3, 1.5))
+    world.sql('DELETE FROM "NOTIFICATION_LOG"')
+    send(side, "follower", signal.SIGCONT)
+    assert pids
+
+
+@kind(10)
+def gap_in_log(world: World, chance: random.Random) -> None:
+    """Ids that nobody will ever write."""
+    ids = chance.choice([1, 3, 1000])
+    world.sql('UPDATE "NOTIFICATION_SEQUENCE" SET "NEXT_EVENT_ID" = "NEXT_EVENT_ID" + %s', ids)
+
+
+@kind(20)
+def restore_database(world: World, chance: random.Random) -> None:
+    """To what it was some seconds ago: clients stand still, the metastore is down, nobody is connected."""
+    assert world.metastore.database is not None
+    database = world.metastore.database.behind(world.server.host, world.server.port)
+    with world.still():
+        kept = Kept(database)
+    time.sleep(chance.uniform(1, 4))
+    with world.still():
+        world.metastore.stop()
+        for side in world.sides:
+            side.database.refuse()
+        assert kept.put_back(), "the database has another shape, or is in use"
+        for side in world.sides:
+            side.database.restore()
+        world.metastore.start()
+        world.restored()
