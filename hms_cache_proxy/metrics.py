@@ -40,7 +40,7 @@ RESERVED = {"counter": 1 << 20, "gauge_livesum": 1 << 16, "gauge_mostrecent": 1 
 _NO_VALUES = struct.pack("i", 8)  # prometheus_client's files begin with how many bytes are in use, these included
 
 Outcome = Literal["hit", "miss", "relay", "write", "error"]
-Failure = Literal["connect", "closed", "timeout", "protocol"]
+UpstreamFailure = Literal["connect", "closed", "timeout", "protocol"]
 FENCE_STATES = ("infinite", "finite", "unknown")
 
 # 20 us (a hit) to 60 s (a listing of everything); upper bounds in seconds.
@@ -334,7 +334,7 @@ class WorkerMetrics:
         """A client broke the limit with this key, e.g. max_message_bytes."""
         self._limits.labels(limit).inc()
 
-    def upstream_failed(self, kind: Failure) -> None:
+    def upstream_failed(self, kind: UpstreamFailure) -> None:
         self._failures.labels(kind).inc()
 
     def circuit(self, uri: str, is_open: bool) -> None:

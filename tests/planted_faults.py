@@ -83,8 +83,8 @@ FAULTS: Final = (
     ),
     Fault(
         "doctor/metastores.py",
-        'level = Level.ERROR if one.level == "refusal" else Level.WARNING',
-        "level = Level.WARNING",
+        'level = Severity.ERROR if one.level == "refusal" else Severity.WARNING',
+        "level = Severity.WARNING",
         "the doctor finds nothing wrong with a metastore that `serve` refuses",
         ("tests/ops/test_doctor_embedded.py", "tests/ops/test_doctor.py"),
     ),

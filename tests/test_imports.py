@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -107,6 +108,46 @@ def test_only_some_modules_wait(name: str) -> None:
 def test_every_module_says_what_it_is_for(name: str) -> None:
     docstring = ast.get_docstring(parsed(modules()[name]))
     assert docstring, f"{name} has no docstring"
+
+
+def named_types(tree: ast.Module) -> Iterator[str]:
+    """Public classes, and other names of types, that a module defines."""
+    for node in tree.body:
+        match node:
+            case ast.ClassDef(name=name):
+                pass
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=ast.Name(id="TypeAlias")):
+                pass
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript() | ast.BinOp()):
+                pass
+            case _:
+                continue
+        if name[0].isupper() and not name.isupper():
+            yield name
+
+
+def test_one_name_for_one_type() -> None:
+    """A reader who searches for a class finds one."""
+    places: dict[str, list[str]] = {}
+    for module, path in modules().items():
+        for name in named_types(parsed(path)):
+            places.setdefault(name, []).append(module)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+    assert len(places) > 500, "the search finds too few"
+
+
+def test_which_names_are_types() -> None:
+    source = """
+class Class: pass
+class _Own: pass
+Alias: TypeAlias = bytes
+Pair = tuple[int, int]
+Either = Class | Pair
+Made = make(1)
+FIRST = TABLE[1]
+first = table[1]
+"""
+    assert set(named_types(ast.parse(source))) == {"Class", "Alias", "Pair", "Either"}
 
 
 def test_every_module_has_a_layer() -> None:

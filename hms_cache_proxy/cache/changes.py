@@ -13,10 +13,7 @@ from dataclasses import dataclass, field
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.statistics import row_bytes
 from hms_cache_proxy.cache.targets import Target
-from hms_cache_proxy.store.protocol import DatabaseKey, DatabaseRecord, PartitionRecord, TableRecord
-
-TableKey = tuple[bytes, bytes, bytes]
-"""(catalog, database, table)."""
+from hms_cache_proxy.store.protocol import DatabaseKey, DatabaseRecord, PartitionRecord, TableKey, TableRecord
 
 
 @dataclass(frozen=True, slots=True)

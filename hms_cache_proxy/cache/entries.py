@@ -18,6 +18,8 @@ class Absent(Enum):
 
 
 ABSENT: Final = Absent.ABSENT
+TableState = tuple[int, ...]
+"""What `CacheSnapshot.state` gives: equal as long as neither the table nor one of its partitions has changed."""
 
 
 class DatabaseEntry(NamedTuple):

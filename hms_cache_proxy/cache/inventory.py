@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 from hms_cache_proxy.cache import layout, targets
 from hms_cache_proxy.cache.attachments import ConstraintsEntry, constraints_unpack
-from hms_cache_proxy.cache.changes import TableKey
 from hms_cache_proxy.cache.entries import Absent, DatabaseEntry, TableEntry
 from hms_cache_proxy.cache.layout import WriteIdsRow
 from hms_cache_proxy.cache.reader import CacheSnapshot
 from hms_cache_proxy.cache.sets import SetRow
-from hms_cache_proxy.store.protocol import DatabaseKey, Statistics
+from hms_cache_proxy.store.protocol import DatabaseKey, Statistics, TableKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from hms_cache_proxy.cache import layout
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.layout import KEY_BYTES
-from hms_cache_proxy.cache.segments import END, INDEX_BYTES, Pieces, TableNames, Variant, pieces
+from hms_cache_proxy.cache.segments import END, INDEX_BYTES, PartitionPieces, TableNames, Variant, pieces
 from hms_cache_proxy.errors import CacheError
 
 KEPT_JOINERS: Final = 256  # tables whose templates a process keeps resolved
@@ -37,7 +37,7 @@ class Joiner:
         self._long_names = entry.long_names
         self._names = TableNames(entry.database, entry.name, entry.catalog if keeper.with_catalog else None)
         self._variant = variant
-        self._pieces: dict[bytes, Pieces] = {}
+        self._pieces: dict[bytes, PartitionPieces] = {}
 
     @property
     def prefix(self) -> bytes:
@@ -146,7 +146,7 @@ class Joiner:
                 rows.extend((key[cut:] + rest, inner) for rest, inner in layout.bucket_items(row))
         return rows
 
-    def _resolve(self, txn: Any, template: bytes) -> Pieces:
+    def _resolve(self, txn: Any, template: bytes) -> PartitionPieces:
         found = self._pieces[template] = pieces(
             self._shared(txn, template), self._names, self._variant, lambda index: self._shared(txn, index)
         )

@@ -25,7 +25,7 @@ import lmdb
 from hms_cache_proxy.cache import environment as files
 from hms_cache_proxy.cache import layout, targets
 from hms_cache_proxy.cache.attachments import UNCONSTRAINED, ConstraintsEntry, constraints_unpack
-from hms_cache_proxy.cache.entries import ABSENT, Absent, DatabaseEntry, TableEntry
+from hms_cache_proxy.cache.entries import ABSENT, Absent, DatabaseEntry, TableEntry, TableState
 from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.identity import identity_unpack
 from hms_cache_proxy.cache.joiner import Joiner, Joiners
@@ -453,7 +453,7 @@ class CacheSnapshot:
 
         return shared
 
-    def state(self, entry: TableEntry) -> tuple[int, ...]:
+    def state(self, entry: TableEntry) -> TableState:
         """Another one once anything of the table or its partitions is, in this cache or in one that replaces it."""
         version = self.version(targets.table(entry.catalog, entry.database, entry.name))
         return self._environment.inode, self.meta.generation, entry.table_id, entry.set_number, version

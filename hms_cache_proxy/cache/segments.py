@@ -246,14 +246,16 @@ class TableNames:
         return run if self.catalog is None else run + b"\x0b\x00\x09" + _string(self.catalog)
 
 
-Pieces = tuple[bytes, bytes, int]
+PartitionPieces = tuple[bytes, bytes, int]
 """prefix behind the `END` of the partition before it, body, length of the location's own part (-1: it is the name)."""
 
 END: Final = b"\0\0"
 """Stop of the sd, stop of the struct: the last piece of every partition, glued to the first of the next."""
 
 
-def pieces(template_row: bytes, names: TableNames, variant: Variant, shared: Callable[[bytes], bytes]) -> Pieces:
+def pieces(
+    template_row: bytes, names: TableNames, variant: Variant, shared: Callable[[bytes], bytes]
+) -> PartitionPieces:
     """Resolve a template; `shared` gives the row of an index."""
     if template_row[:1] != TEMPLATE:
         raise CacheError("a partition's template is not one")

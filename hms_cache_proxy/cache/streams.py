@@ -209,7 +209,7 @@ def encode_strings(strings: list[bytes]) -> bytes:
     return b"".join([_LENGTH.pack(len(string)) + string for string in strings])
 
 
-class Holder(Protocol):
+class TransactionHolder(Protocol):
     """What keeps a transaction open beyond its snapshot."""
 
     begun_ns: int
@@ -228,9 +228,9 @@ class Streams:
     __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self.waiting: list[Holder] = []
+        self.waiting: list[TransactionHolder] = []
 
-    def add(self, stream: Holder) -> None:
+    def add(self, stream: TransactionHolder) -> None:
         """A new stream or walk."""
         self.waiting.append(stream)
 

@@ -103,7 +103,7 @@ class Sizes(NamedTuple):
     bytes: int
 
 
-class Found(NamedTuple):
+class TtlEntry(NamedTuple):
     """An entry: what was answered (`absent`: that there is no such thing), and when its load began."""
 
     body: bytes
@@ -111,7 +111,7 @@ class Found(NamedTuple):
     absent: bool
 
 
-class Item(NamedTuple):
+class NewEntry(NamedTuple):
     """One answer to publish, under its key. Body None: there is no such thing any more, and that is not remembered."""
 
     kind: EntryKind
@@ -156,13 +156,13 @@ class TtlSnapshot:
         self._databases = databases
         self.seq, _, _, self._floor = _counters(txn, databases)
 
-    def since(self, key: bytes, seq: int) -> Found | None:
+    def since(self, key: bytes, seq: int) -> TtlEntry | None:
         """The entry, if its load began at this number or later."""
         row = self._txn.get(key, db=self._databases[b"entries"])
         if row is None:
             return None
         began_seq, loaded_ns, flags = _ENTRY.unpack_from(row)
-        return Found(row[_ENTRY.size :], loaded_ns, bool(flags & _ABSENT)) if began_seq >= seq else None
+        return TtlEntry(row[_ENTRY.size :], loaded_ns, bool(flags & _ABSENT)) if began_seq >= seq else None
 
     def invalidated(self, depends: Iterable[Target]) -> int:
         """The number of the last invalidation of any of these."""
@@ -248,7 +248,7 @@ class TtlCache:
                 change.txn.put(key, _CLAIM.pack(self._pid, self._start, deadline_ns), db=self._dbs[b"claims"])
         return Load(change.seq, now_ns, tuple(claimed), tuple(theirs))
 
-    def publish(self, load: Load, items: Iterable[Item], now_ns: int) -> int:
+    def publish(self, load: Load, items: Iterable[NewEntry], now_ns: int) -> int:
         """What a load found. Gives the number of entries that were put: not those that a write in flight may change."""
         put = 0
         with self._change() as change:
@@ -366,7 +366,7 @@ class TtlCache:
                     found = cursor.next()
         return False
 
-    def _put(self, change: _Change, load: Load, item: Item) -> bool:
+    def _put(self, change: _Change, load: Load, item: NewEntry) -> bool:
         """False if it is older than what is there, invalidated already, nothing, or larger than its kind may be."""
         if load.seq < max(change.floor, change.invalidated(item.depends)):
             return False

@@ -25,7 +25,7 @@ INTEGER_TYPES: Final = frozenset((b"tinyint", b"smallint", b"int", b"bigint"))
 _INTEGER = re.compile(rb"-?[0-9]{1,20}")  # the database casts to decimal(21,0)
 _DATE = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
-Keys = Sequence[tuple[bytes, bytes]]
+PartitionKeys = Sequence[tuple[bytes, bytes]]
 
 
 def kind(key_type: bytes) -> bytes:
@@ -36,7 +36,7 @@ def kind(key_type: bytes) -> bytes:
     return DATE if folded == b"date" else UNKNOWN
 
 
-def kinds(keys: Keys) -> bytes:
+def kinds(keys: PartitionKeys) -> bytes:
     """What a set of a table with these keys has while it is empty."""
     return b"".join([kind(key_type) for _, key_type in keys])
 
@@ -62,7 +62,7 @@ def is_date(value: bytes) -> bool:
 CHECKS: Final[dict[bytes, Callable[[bytes], bool]]] = {INTEGER: is_integer, DATE: is_date}
 
 
-def still(typed: bytes, keys: Keys, records: Iterable[PartitionRecord]) -> bytes:
+def still(typed: bytes, keys: PartitionKeys, records: Iterable[PartitionRecord]) -> bytes:
     """What is left of `typed` with these partitions in the set."""
     wanted = [(at, CHECKS[letter]) for at in range(len(keys)) if (letter := typed[at : at + 1]) in CHECKS]
     if not wanted:

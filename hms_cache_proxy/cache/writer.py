@@ -30,7 +30,7 @@ import lmdb
 from hms_cache_proxy.cache import environment as files
 from hms_cache_proxy.cache import layout, targets
 from hms_cache_proxy.cache.attachments import constraints_pack
-from hms_cache_proxy.cache.changes import Changes, TableKey, TableStub
+from hms_cache_proxy.cache.changes import Changes, TableStub
 from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.garbage import collect_slice
 from hms_cache_proxy.cache.identity import identity_row, mismatch
@@ -40,7 +40,7 @@ from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.statistics import table_pack
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.errors import CacheError, CacheFull
-from hms_cache_proxy.store.protocol import DatabaseKey, DatabaseRecord, StoreIdentity, TableRecord
+from hms_cache_proxy.store.protocol import DatabaseKey, DatabaseRecord, StoreIdentity, TableKey, TableRecord
 
 _T = TypeVar("_T")
 

@@ -15,7 +15,7 @@ from hms_cache_proxy.config import CONFIG_FILE_VARIABLE
 from hms_cache_proxy.pipeline.progress import reporting
 
 if TYPE_CHECKING:
-    from hms_cache_proxy.pipeline.audit import Found
+    from hms_cache_proxy.pipeline.audit import AuditResult
 
 LISTED = 20
 """Differences that are printed."""
@@ -65,7 +65,7 @@ def audit(
     sys.exit(1 if found.differences else 0)
 
 
-def _tell_audit(found: Found) -> None:
+def _tell_audit(found: AuditResult) -> None:
     from hms_cache_proxy.pipeline.values import values
 
     compared = ", ".join(f"{number} {kind}" for kind, number in found.compared.items())

@@ -28,7 +28,7 @@ MOST_TARGETS: Final = 1000
 log = structlog.get_logger()
 
 
-class Ending(Enum):
+class WriteEnding(Enum):
     """How a write ended."""
 
     FINISHED = "finished"  # what it touched must be read again
@@ -42,7 +42,7 @@ class Barrier(Protocol):
     def begin(self, targets: Sequence[Target]) -> Any:
         """Reads of the targets stay away from the cache; gives the mark to end it by."""
 
-    def end(self, mark: Any, targets: Sequence[Target], ending: Ending) -> None:
+    def end(self, mark: Any, targets: Sequence[Target], ending: WriteEnding) -> None:
         """The write is over."""
 
 
@@ -52,7 +52,7 @@ class Guard:
 
     targets: tuple[Target, ...]
     mark: Any = None
-    ending: Ending | None = None
+    ending: WriteEnding | None = None
 
 
 class Guards:
@@ -66,7 +66,7 @@ class Guards:
         self._owed: dict[Guard, None] = {}
         self._missed: set[Target] = set()
         if suspension.left:
-            self._owed[Guard((ALL,), ending=Ending.UNKNOWN)] = None
+            self._owed[Guard((ALL,), ending=WriteEnding.UNKNOWN)] = None
         self._said = len(self._owed)
         suspension.owe(name, self._said)
 
@@ -76,10 +76,10 @@ class Guards:
         self._record(guard)
         return guard
 
-    def end(self, guard: Guard, ending: Ending) -> None:
+    def end(self, guard: Guard, ending: WriteEnding) -> None:
         """It is over, and no byte of its reply has been passed on."""
         guard.ending = ending
-        if guard.mark is None and ending is Ending.FINISHED:
+        if guard.mark is None and ending is WriteEnding.FINISHED:
             self._owed.pop(guard, None)
             self.missed(guard.targets)
         else:
@@ -95,7 +95,7 @@ class Guards:
     def settle(self) -> None:
         """Record what could not be recorded, if there is room now; to be called now and then."""
         if self._missed:
-            self._owed[Guard(tuple(self._missed), ending=Ending.FINISHED)] = None
+            self._owed[Guard(tuple(self._missed), ending=WriteEnding.FINISHED)] = None
             self._missed.clear()
         for guard in list(self._owed):
             if not self._record(guard):
@@ -115,7 +115,7 @@ class Guards:
 
     def _write(self, guard: Guard) -> None:
         if guard.mark is None:
-            if guard.ending is Ending.CANCELLED:
+            if guard.ending is WriteEnding.CANCELLED:
                 return
             guard.mark = self._barrier.begin(guard.targets)
         if guard.ending is not None:

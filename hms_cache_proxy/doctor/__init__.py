@@ -14,17 +14,17 @@ from rich.markup import escape
 
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.doctor.database import look_at_database
-from hms_cache_proxy.doctor.finding import Finding, Level
+from hms_cache_proxy.doctor.finding import Finding, Severity
 from hms_cache_proxy.doctor.machine import look_at_machine
 from hms_cache_proxy.doctor.metastores import ask_metastores, judge_metastores
 
 __all__ = ["Diagnosis", "Finding", "Level", "diagnose", "print_diagnosis"]
 
 _MARKS = {
-    Level.OK: "[green]  ok   [/]",
-    Level.NOTE: "[blue] note  [/]",
-    Level.WARNING: "[yellow]warning[/]",
-    Level.ERROR: "[red bold] ERROR [/]",
+    Severity.OK: "[green]  ok   [/]",
+    Severity.NOTE: "[blue] note  [/]",
+    Severity.WARNING: "[yellow]warning[/]",
+    Severity.ERROR: "[red bold] ERROR [/]",
 }
 
 
@@ -70,6 +70,6 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
     if diagnosis.grant_script:
         console.print("[bold]The account for store_url: what the owner of the metastore's database runs[/]\n")
         console.print(escape(diagnosis.grant_script))
-    errors = sum(finding.level is Level.ERROR for finding in diagnosis.findings)
-    warnings = sum(finding.level is Level.WARNING for finding in diagnosis.findings)
+    errors = sum(finding.level is Severity.ERROR for finding in diagnosis.findings)
+    warnings = sum(finding.level is Severity.WARNING for finding in diagnosis.findings)
     console.print(f"{errors} errors, {warnings} warnings", style="red" if errors else "green")

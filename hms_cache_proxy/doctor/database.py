@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator, Sequence
 
 from hms_cache_proxy.config import Config, mask_url
-from hms_cache_proxy.doctor.finding import Finding, Level
+from hms_cache_proxy.doctor.finding import Finding, Severity
 from hms_cache_proxy.errors import StoreError
-from hms_cache_proxy.store.sql.dialect import Server
+from hms_cache_proxy.store.sql.dialect import DatabaseServer
 from hms_cache_proxy.store.sql.mysql_pieces import MySQLPieces
 from hms_cache_proxy.store.sql.postgres_pieces import PostgresPieces
 from hms_cache_proxy.store.sql.report import PrivilegesReport, privileges_report
@@ -48,31 +48,33 @@ def _unreadable(config: Config, error: str, product: str) -> Finding:
             " (pg_hba.conf, the account's host in MySQL, firewall)"
         )
     elif config.embedded:
-        return Finding(_SUBJECT, Level.NOTE, error, "right before the first start of `serve --embedded`")
+        return Finding(_SUBJECT, Severity.NOTE, error, "right before the first start of `serve --embedded`")
     else:
         advice = (
             "give the path of an embedded metastore's database; this account has to read the file, and to write to the"
             " -shm file beside it, by which SQLite's readers and writers know of each other"
         )
-    return Finding(_SUBJECT, Level.ERROR, error, advice)
+    return Finding(_SUBJECT, Severity.ERROR, error, advice)
 
 
 def _without(config: Config) -> Finding:
     if config.source == "none":
         return Finding(
-            _SUBJECT, Level.WARNING, "store = none: everything is relayed, nothing is cached", "set store_url"
+            _SUBJECT, Severity.WARNING, "store = none: everything is relayed, nothing is cached", "set store_url"
         )
     text = "store_url is not set: the cache is read from the metastore itself"
     advice = "that works, and is slower; make an account for its database with the script below, and set store_url"
-    return Finding(_SUBJECT, Level.NOTE, text, advice)
+    return Finding(_SUBJECT, Severity.NOTE, text, advice)
 
 
-def grant_script(server: Server | None = None, tables: Sequence[str] = READ_TABLES, *, product: str = POSTGRES) -> str:
+def grant_script(
+    server: DatabaseServer | None = None, tables: Sequence[str] = READ_TABLES, *, product: str = POSTGRES
+) -> str:
     """What the database's owner runs to make a new account that can read what is read, and nothing else; empty for
     SQLite, which has none."""
     if product == SQLITE:
         return ""
-    server = Server(
+    server = DatabaseServer(
         version="",
         account=READER,
         database=server.database if server else "metastore",
@@ -88,26 +90,26 @@ def _findings(report: PrivilegesReport) -> Iterator[Finding]:
     text = f"{server.product} {server.version}, database {server.database}"
     if server.account:
         text += f", schema {server.schema}, as {server.account}"
-    yield Finding(_SUBJECT, Level.OK, text)
+    yield Finding(_SUBJECT, Severity.OK, text)
     if server.is_replica:
         advice = "it may lag behind the metastore, which cannot be noticed: give the primary's address in store_url"
-        yield Finding(_SUBJECT, Level.ERROR, "is a read-only replica", advice)
+        yield Finding(_SUBJECT, Severity.ERROR, "is a read-only replica", advice)
     if report.isolation != "repeatable read":
         advice = "a pooler or a setting overrides it; connect to the database directly"
-        yield Finding(_SUBJECT, Level.ERROR, f"transactions are {report.isolation}, not repeatable read", advice)
+        yield Finding(_SUBJECT, Severity.ERROR, f"transactions are {report.isolation}, not repeatable read", advice)
     yield from _privileges(report)
     if identity is None:
-        yield Finding(_SUBJECT, Level.ERROR, report.failure or "cannot be read", "")
+        yield Finding(_SUBJECT, Severity.ERROR, report.failure or "cannot be read", "")
         return
     yield Finding(
-        _SUBJECT, Level.OK, f"metastore schema {identity.schema_version}, id {identity.database_uuid or 'none'}"
+        _SUBJECT, Severity.OK, f"metastore schema {identity.schema_version}, id {identity.database_uuid or 'none'}"
     )
     if not identity.binary_collation:
         advice = (
             "calls whose answer depends on the order of names are relayed; not so with a database whose collation is"
             " C, or, in MySQL, names with a _bin collation"
         )
-        yield Finding(_SUBJECT, Level.WARNING, "compares names by a collation that is not bytewise", advice)
+        yield Finding(_SUBJECT, Severity.WARNING, "compares names by a collation that is not bytewise", advice)
     yield from _log(report)
 
 
@@ -115,18 +117,18 @@ def _privileges(report: PrivilegesReport) -> Iterator[Finding]:
     if report.missing:
         text = f"tables are missing: {_some(report.missing)}"
         yield Finding(
-            _SUBJECT, Level.ERROR, text, "is this the metastore's database, and its schema on the search path?"
+            _SUBJECT, Severity.ERROR, text, "is this the metastore's database, and its schema on the search path?"
         )
     if report.unreadable:
         text = f"the account may not read: {_some(report.unreadable)}"
-        yield Finding(_SUBJECT, Level.ERROR, text, "run the script below as the owner of the metastore's tables")
+        yield Finding(_SUBJECT, Severity.ERROR, text, "run the script below as the owner of the metastore's tables")
     if report.writable:
         text = f"the account may write: {_some(report.writable)}"
         advice = "the proxy never does; make an account that can only read, with the script below"
-        yield Finding(_SUBJECT, Level.WARNING, text, advice)
+        yield Finding(_SUBJECT, Severity.WARNING, text, advice)
     if not (report.missing or report.unreadable or report.writable):
         yield Finding(
-            _SUBJECT, Level.OK, f"the account may read the {len(report.tables)} tables it needs, and write none"
+            _SUBJECT, Severity.OK, f"the account may read the {len(report.tables)} tables it needs, and write none"
         )
 
 
@@ -136,11 +138,11 @@ def _log(report: PrivilegesReport) -> Iterator[Finding]:
         return
     if retention.oldest_s is None:
         text = f"the notification log is empty (newest event {retention.newest_event_id})"
-        yield Finding(_SUBJECT, Level.NOTE, text, "right for a metastore where nothing was changed lately")
+        yield Finding(_SUBJECT, Severity.NOTE, text, "right for a metastore where nothing was changed lately")
         return
     hours = (time.time() - retention.oldest_s) / 3600
     text = f"the notification log reaches back {hours:,.1f} hours, from event {retention.oldest_event_id}"
-    yield Finding(_SUBJECT, Level.OK, f"{text} to {retention.newest_event_id}")
+    yield Finding(_SUBJECT, Severity.OK, f"{text} to {retention.newest_event_id}")
 
 
 def _some(names: tuple[str, ...]) -> str:

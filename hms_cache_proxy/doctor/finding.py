@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 
 
-class Level(Enum):
+class Severity(Enum):
     """OK and NOTE need nothing; WARNING costs something; ERROR keeps the cache, or the proxy, from working."""
 
     OK = "ok"
@@ -20,14 +20,14 @@ class Finding:
     """`subject` is what was looked at (metastore thrift://..., database, data directory, machine)."""
 
     subject: str
-    level: Level
+    level: Severity
     text: str
     advice: str = ""
 
     @property
     def bad(self) -> bool:
         """Does the doctor's exit code say so?"""
-        return self.level is Level.ERROR
+        return self.level is Severity.ERROR
 
     def as_dict(self) -> dict[str, str]:
         return {**asdict(self), "level": self.level.value}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hms_cache_proxy.config import Config, paths
-from hms_cache_proxy.doctor.finding import Finding, Level
+from hms_cache_proxy.doctor.finding import Finding, Severity
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.processes.cores import usable_cores
 from hms_cache_proxy.processes.data_directory import refuse_network_file_system
@@ -29,23 +29,23 @@ def _directory(config: Config) -> Iterator[Finding]:
     existing = next(path for path in (directory, *directory.parents) if path.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         advice = f"give it to the account that runs the proxy (user id {os.geteuid()}), or set data_dir"
-        yield Finding(_SUBJECT, Level.ERROR, f"{existing} cannot be written to", advice)
+        yield Finding(_SUBJECT, Severity.ERROR, f"{existing} cannot be written to", advice)
         return
     try:
         refuse_network_file_system(existing)
     except CacheError as error:
-        yield Finding(_SUBJECT, Level.ERROR, str(error), "")
+        yield Finding(_SUBJECT, Severity.ERROR, str(error), "")
         return
     free, most = shutil.disk_usage(existing).free, config.cache.max_bytes
     text = f"{directory}: {free / (1 << 30):,.1f} GiB free, cache.max_bytes is {most / (1 << 30):,.1f} GiB"
     if free + _used(config) < most:
-        yield Finding(_SUBJECT, Level.WARNING, text, "lower cache.max_bytes, or give it a larger disk")
+        yield Finding(_SUBJECT, Severity.WARNING, text, "lower cache.max_bytes, or give it a larger disk")
     else:
-        yield Finding(_SUBJECT, Level.OK, text)
+        yield Finding(_SUBJECT, Severity.OK, text)
     holder = _holder(paths.lock(config))
     if holder is not None:
         text, advice = f"in use by process {holder}", "a proxy runs on it; another one needs its own data_dir"
-        yield Finding(_SUBJECT, Level.NOTE, text, advice)
+        yield Finding(_SUBJECT, Severity.NOTE, text, advice)
 
 
 def _used(config: Config) -> int:
@@ -70,7 +70,7 @@ def _holder(lock: Path) -> str | None:
 
 def _limits(config: Config) -> Iterator[Finding]:
     workers = config.workers or usable_cores()
-    yield Finding(_MACHINE, Level.OK, f"{usable_cores()} usable cores, {workers} workers")
+    yield Finding(_MACHINE, Severity.OK, f"{usable_cores()} usable cores, {workers} workers")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = 2 * config.limits.max_connections + 64  # a client's connection, one to the metastore; files
     if hard != resource.RLIM_INFINITY and hard < needed:
@@ -78,8 +78,8 @@ def _limits(config: Config) -> Iterator[Finding]:
             f"a process may open {hard} files; limits.max_connections = {config.limits.max_connections} takes {needed}"
         )
         advice = "raise it (LimitNOFILE= of systemd, ulimit -Hn, --ulimit nofile= of a container), or lower the limit"
-        yield Finding(_MACHINE, Level.WARNING, text, advice)
+        yield Finding(_MACHINE, Severity.WARNING, text, advice)
     else:
         yield Finding(
-            _MACHINE, Level.OK, f"file descriptors suffice for {config.limits.max_connections} clients a worker"
+            _MACHINE, Severity.OK, f"file descriptors suffice for {config.limits.max_connections} clients a worker"
         )

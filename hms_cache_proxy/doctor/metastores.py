@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.config import Address, Config
-from hms_cache_proxy.doctor.finding import Finding, Level
+from hms_cache_proxy.doctor.finding import Finding, Severity
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.follower.checks import judge
 from hms_cache_proxy.upstream import checks
@@ -48,7 +48,7 @@ def judge_metastores(config: Config, answers: list[tuple[Address, Answer]], data
     uuids = {facts.database_uuid for facts in answered} - {None}
     if len(uuids) > 1:
         text = f"these metastores are of {len(uuids)} different databases"
-        found.append(Finding("upstream", Level.ERROR, text, _ADVICE[ModeReason.OTHER_DATABASE]))
+        found.append(Finding("upstream", Severity.ERROR, text, _ADVICE[ModeReason.OTHER_DATABASE]))
     return found
 
 
@@ -64,40 +64,40 @@ def _ask(config: Config, address: Address) -> Answer:
 def _unreachable(address: Address, error: UpstreamError, *, alone: bool) -> Finding:
     text = f"cannot be asked: {error}"
     if not alone:
-        return Finding(address.uri, Level.WARNING, text, "calls go to the others meanwhile")
+        return Finding(address.uri, Severity.WARNING, text, "calls go to the others meanwhile")
     advice = "start it, or correct `upstream`; a closed port refuses, a firewall lets the connection time out"
-    return Finding(address.uri, Level.ERROR, text, advice)
+    return Finding(address.uri, Severity.ERROR, text, advice)
 
 
 def _judge(config: Config, facts: UpstreamFacts, database_uuid: str | None) -> Iterator[Finding]:
     version = "2.3 (it says 3.0)" if facts.version == "3.0" else facts.version
-    yield Finding(facts.uri, Level.OK, f"answers; Hive {version}, database {facts.database_uuid or 'without an id'}")
+    yield Finding(facts.uri, Severity.OK, f"answers; Hive {version}, database {facts.database_uuid or 'without an id'}")
     if facts.event_id is not None:
         retention = facts.settings[checks.LOG_RETENTION]
-        yield Finding(facts.uri, Level.OK, f"newest event {facts.event_id}; the log is kept for {retention or '?'}")
+        yield Finding(facts.uri, Severity.OK, f"newest event {facts.event_id}; the log is kept for {retention or '?'}")
     else:
         yield _closed_log(config, facts)
     told = "(a database without an id)" if database_uuid == "" else database_uuid or ""
     for one in judge(facts, told, config.authorization):
-        level = Level.ERROR if one.level == "refusal" else Level.WARNING
+        level = Severity.ERROR if one.level == "refusal" else Severity.WARNING
         yield Finding(facts.uri, level, one.text, _ADVICE.get(one.reason, ""))
     if facts.logs_in_transaction:
-        yield Finding(facts.uri, Level.OK, "writes its notification log in the transaction of each change")
+        yield Finding(facts.uri, Severity.OK, "writes its notification log in the transaction of each change")
     if not facts.restrictions:
-        yield Finding(facts.uri, Level.OK, "answers everybody alike (no filter hook, no pre-event listener)")
+        yield Finding(facts.uri, Severity.OK, "answers everybody alike (no filter hook, no pre-event listener)")
     elif config.authorization == "none":
         named = ", ".join(facts.restrictions)
         yield Finding(
-            facts.uri, Level.NOTE, f"{named}: not Hive's default; authorization = none says that it is harmless"
+            facts.uri, Severity.NOTE, f"{named}: not Hive's default; authorization = none says that it is harmless"
         )
 
 
 def _closed_log(config: Config, facts: UpstreamFacts) -> Finding:
     text = f"does not let this proxy read its notification log ({facts.event_id_problem})"
     if config.source != "thrift":
-        return Finding(facts.uri, Level.NOTE, text, "it need not: the log is read from the database")
+        return Finding(facts.uri, Severity.NOTE, text, "it need not: the log is read from the database")
     advice = (
         "set store_url, or hive.metastore.event.db.notification.api.auth = false at the metastore; until then "
         "everything is relayed"
     )
-    return Finding(facts.uri, Level.ERROR, text, advice)
+    return Finding(facts.uri, Severity.ERROR, text, advice)

@@ -22,18 +22,18 @@ _FORMATS = ("org.apache.hadoop.hive.ql.io.orc.OrcInputFormat", "org.apache.hadoo
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class AcidWrite:
     """What a call says of the transaction that it writes in: its write id, and the write ids that it sees."""
 
     write_id: int = -1
     valid: str | None = None
 
 
-NO_WRITE = Write()
+NO_WRITE = AcidWrite()
 Parameters = dict[str, str] | None
 
 
-def check_statistics(table: Struct, parameters: dict[str, str], write: Write) -> None:
+def check_statistics(table: Struct, parameters: dict[str, str], write: AcidWrite) -> None:
     """MetaException where the numbers of a table with transactions would become accurate outside of a transaction.
 
     Source: ObjectStore.verifyStatsChangeCtx of 4.2, its names in its order.
@@ -41,7 +41,7 @@ def check_statistics(table: Struct, parameters: dict[str, str], write: Write) ->
     _check_change(table, f"{table.tableName}.{table.dbName}", (table.parameters, parameters), write)
 
 
-def check_partition_statistics(table: Struct, before: Struct, after: Struct, write: Write) -> None:
+def check_partition_statistics(table: Struct, before: Struct, after: Struct, write: AcidWrite) -> None:
     """The same of a partition that is altered alone, where Hive does not tell why. It does not check several."""
     try:
         _check_change(table, f"{table.dbName}.{table.tableName}", (before.parameters, after.parameters), write)
@@ -49,7 +49,7 @@ def check_partition_statistics(table: Struct, before: Struct, after: Struct, wri
         raise meta("The transaction for alter partition did not commit successfully.") from failure
 
 
-def _check_change(table: Struct, name: str, parameters: tuple[Parameters, Parameters], write: Write) -> None:
+def _check_change(table: Struct, name: str, parameters: tuple[Parameters, Parameters], write: AcidWrite) -> None:
     old, new = ((each or {}).get(ACCURATE) for each in parameters)
     if (_value(table.parameters, TRANSACTIONAL) or "").lower() != "true" or table.catName != DEFAULT_CATALOG:
         return

@@ -1,6 +1,6 @@
 """What a handler gets: the call's transaction, its session, the metastore's settings, and the log of its events.
 
-Job: `Call` and `Method`, the row of the method table. Must not know: how calls arrive, what a method means.
+Job: `Call` and `ServedMethod`, the row of the method table. Must not know: how calls arrive, what a method means.
 
 Invariants: one call, one transaction; what a handler changed outside of the database is done after the commit
 (`after_commit`) or undone when there is none (`undo`). Owner: the thread of a connection.
@@ -33,7 +33,7 @@ class Access(Enum):
 
 
 @dataclass(slots=True)
-class Session:
+class MetastoreSession:
     """One client connection."""
 
     peer: str
@@ -56,7 +56,7 @@ class Removal:
 class Call:
     """One call in progress. `connection` must not be used by a method whose access is NONE."""
 
-    session: Session
+    session: MetastoreSession
     warehouse: Warehouse
     settings: dict[str, str]
     connection: Connection
@@ -97,27 +97,27 @@ class Call:
         self.on_rollback.append(action)
 
 
-Handler = Callable[[Call, Struct], Any]
+MethodHandler = Callable[[Call, Struct], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class ServedMethod:
     """A served method: what it needs and what answers it (the value of `success`)."""
 
-    run: Handler
+    run: MethodHandler
     access: Access
 
 
-def reads(**handlers: Handler) -> dict[str, Method]:
+def reads(**handlers: MethodHandler) -> dict[str, ServedMethod]:
     """Rows of the table for methods that read."""
-    return {name: Method(run, Access.READ) for name, run in handlers.items()}
+    return {name: ServedMethod(run, Access.READ) for name, run in handlers.items()}
 
 
-def writes(**handlers: Handler) -> dict[str, Method]:
+def writes(**handlers: MethodHandler) -> dict[str, ServedMethod]:
     """Rows of the table for methods that write."""
-    return {name: Method(run, Access.WRITE) for name, run in handlers.items()}
+    return {name: ServedMethod(run, Access.WRITE) for name, run in handlers.items()}
 
 
-def neither(**handlers: Handler) -> dict[str, Method]:
+def neither(**handlers: MethodHandler) -> dict[str, ServedMethod]:
     """Rows of the table for methods that do not ask the database."""
-    return {name: Method(run, Access.NONE) for name, run in handlers.items()}
+    return {name: ServedMethod(run, Access.NONE) for name, run in handlers.items()}

@@ -21,7 +21,7 @@ import structlog
 
 from hms_cache_proxy.embedded.call import Call, Removal
 from hms_cache_proxy.embedded.failures import meta
-from hms_cache_proxy.embedded.rows.locations import Named, Tenant, above, paths_of, tenants
+from hms_cache_proxy.embedded.rows.locations import Tenant, TenantTest, above, paths_of, tenants
 
 log = structlog.get_logger()
 
@@ -66,7 +66,7 @@ def settle(call: Call) -> None:
                 call.after_commit(partial(_remove, call, place, removal.purge, parents))
 
 
-def _taken(call: Call, paths: Iterable[str], named: Named = lambda tenant: False) -> dict[str, Tenant]:
+def _taken(call: Call, paths: Iterable[str], named: TenantTest = lambda tenant: False) -> dict[str, Tenant]:
     """Which of these directories the guard keeps, and for whose sake."""
     return {} if call.warehouse.delete_shared else tenants(call, paths, named)
 
@@ -88,7 +88,7 @@ def _tell(path: str, owner: str, tenant: Tenant) -> None:
     log.warning("a directory is kept: another object lives in it", directory=path, of=owner, holds=tenant.name)
 
 
-def empty(call: Call, locations: Sequence[str], owner: str, named: Named, *, purge: bool) -> None:
+def empty(call: Call, locations: Sequence[str], owner: str, named: TenantTest, *, purge: bool) -> None:
     """Remove what is in directories once the call is committed.
 
     MetaException, before anything changes: where one is not there, lies in one that goes before it, or holds an object
@@ -110,7 +110,7 @@ def empty(call: Call, locations: Sequence[str], owner: str, named: Named, *, pur
         call.after_commit(partial(call.warehouse.empty, path, purge=purge))
 
 
-def move(call: Call, source: str, target: str, owner: str, named: Named) -> bool:
+def move(call: Call, source: str, target: str, owner: str, named: TenantTest) -> bool:
     """Move a directory now, and back if the call fails; False if it was left or is not there. MetaException."""
     paths = paths_of(call, [source])
     taken = _taken(call, paths, named)

@@ -16,7 +16,7 @@ class Failure(Exception):
         self.message = message
 
 
-class UnknownMethod(Exception):
+class MethodNotServed(Exception):
     """The method is not served: answered as a metastore does that has never heard of it."""
 
 

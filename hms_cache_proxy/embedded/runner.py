@@ -20,7 +20,7 @@ from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.embedded.call import PARTITION_LIMIT, TRANSFORMER_CLASS
 from hms_cache_proxy.embedded.database import Database
 from hms_cache_proxy.embedded.handlers import METHODS
-from hms_cache_proxy.embedded.server import Server
+from hms_cache_proxy.embedded.server import ThriftServer
 from hms_cache_proxy.embedded.service import Service
 from hms_cache_proxy.embedded.warehouse import Warehouse
 from hms_cache_proxy.errors import ConfigError
@@ -66,7 +66,7 @@ def _serve(config: Config, listener: socket.socket) -> bool:
     )
     for root in (warehouse.managed, warehouse.external):
         warehouse.make(root)
-    server = Server(Service(database, warehouse, told(config, warehouse)), listener)
+    server = ThriftServer(Service(database, warehouse, told(config, warehouse)), listener)
     in_time = True
 
     def stop() -> None:

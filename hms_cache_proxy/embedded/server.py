@@ -18,7 +18,7 @@ from typing import NoReturn
 
 import structlog
 
-from hms_cache_proxy.embedded.call import Session
+from hms_cache_proxy.embedded.call import MetastoreSession
 from hms_cache_proxy.embedded.service import Service
 from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.wire import framing, spec
@@ -32,7 +32,7 @@ from hms_cache_proxy.wire.message import (
     parse_header,
 )
 from hms_cache_proxy.wire.scan import HOLLOW, SKIP
-from hms_cache_proxy.wire.spec import CODEC_ERRORS, Source, Struct, wire_error
+from hms_cache_proxy.wire.spec import CODEC_ERRORS, Struct, StructSource, wire_error
 
 log = structlog.get_logger()
 
@@ -46,7 +46,7 @@ class Ended(Exception):
     """The peer closed between two requests, or the server stops."""
 
 
-class Server:
+class ThriftServer:
     """Threads that serve one listening socket."""
 
     def __init__(self, service: Service, listener: socket.socket) -> None:
@@ -112,7 +112,7 @@ class Connection:
     """One client."""
 
     def __init__(self, service: Service, sock: socket.socket, peer: str) -> None:
-        self.session = Session(peer)
+        self.session = MetastoreSession(peer)
         self._service = service
         self._socket = sock
         self._buffer = io.BytesIO()
@@ -211,7 +211,7 @@ class Connection:
 
     def _decode(self, into: object, typeargs: list[object]) -> Struct:
         try:
-            source = Source(self._buffer, self._refill, MAX_REQUEST_BYTES, MAX_REQUEST_BYTES)
+            source = StructSource(self._buffer, self._refill, MAX_REQUEST_BYTES, MAX_REQUEST_BYTES)
             decoded: Struct = source.read(into, typeargs)
         except CODEC_ERRORS as cause:
             raise wire_error(cause, offset=0, size=0) from cause

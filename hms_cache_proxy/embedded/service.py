@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, DBAPIError
 
 from hms_cache_proxy.embedded import directories
-from hms_cache_proxy.embedded.call import Access, Call, Method, Session
+from hms_cache_proxy.embedded.call import Access, Call, MetastoreSession, ServedMethod
 from hms_cache_proxy.embedded.database import Database
 from hms_cache_proxy.embedded.failures import Failure, meta
 from hms_cache_proxy.embedded.handlers import METHODS
@@ -44,11 +44,11 @@ class Service:
         self._warehouse = warehouse
         self._settings = settings
 
-    def find(self, name: bytes) -> Method | None:
+    def find(self, name: bytes) -> ServedMethod | None:
         """The method of this name, if it is served."""
         return METHODS.get(name.decode("utf-8", "replace"))
 
-    def call(self, session: Session, name: bytes, method: Method, seqid: int, decoded: Struct) -> bytes:
+    def call(self, session: MetastoreSession, name: bytes, method: ServedMethod, seqid: int, decoded: Struct) -> bytes:
         """Run a method; the whole reply message. Raises nothing."""
         text = name.decode()
         began = time.perf_counter()
@@ -72,7 +72,7 @@ class Service:
         log.debug("call", method=text, ms=round((time.perf_counter() - began) * 1e3, 2))
         return message_header(name, MessageType.REPLY, seqid) + body
 
-    def _run(self, session: Session, method: Method, args: Struct) -> Any:
+    def _run(self, session: MetastoreSession, method: ServedMethod, args: Struct) -> Any:
         for attempt in range(TRIES):
             call = Call(session, self._warehouse, self._settings, cast(Connection, None))
             try:

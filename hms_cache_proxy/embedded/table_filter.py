@@ -1,8 +1,9 @@
 """Which tables a filter of get_table_names_by_filter selects.
 
-Job: the text of a filter to a predicate over `Named` tables. The language is that of partition filters; its keys are
-hive_filter_field_owner__, _last_access__, _tableName__, _tableType__ and _params__NAME. What a table does not have is
-in no comparison, not even `!=`; LIKE has the patterns of the `matches` of JDO: `.*` any run, `.` any character.
+Job: turns the text of a filter into a predicate over `FilteredTable`. The language is that of partition filters; its
+keys are hive_filter_field_owner__, _last_access__, _tableName__, _tableType__ and _params__NAME. What a table does not
+have matches no comparison, not even `!=`; LIKE has the patterns of the `matches` of JDO: `.*` any run, `.` any
+character.
 Must not know: rows. Source: ExpressionTree.generateJDOFilterOverTables of 4.0. Owner: any thread; no state.
 """
 
@@ -24,7 +25,7 @@ _DISCOVER = "discover__partitions"
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class FilteredTable:
     """A table, as far as filters see it."""
 
     name: str
@@ -34,22 +35,22 @@ class Named:
     parameters: Mapping[str, str]
 
 
-Predicate = Callable[[Named], bool]
-_FIELDS: dict[str, Callable[[Named], str | None]] = {
+TablePredicate = Callable[[FilteredTable], bool]
+_FIELDS: dict[str, Callable[[FilteredTable], str | None]] = {
     PREFIX + "owner__": lambda table: table.owner,
     PREFIX + "tableName__": lambda table: table.name,
     PREFIX + "tableType__": lambda table: table.kind,
 }
 
 
-def selects(text: str) -> Predicate:
+def selects(text: str) -> TablePredicate:
     """A predicate over tables; an empty text selects all. MetaException for what is no filter."""
     if not text:
         return lambda table: True
     return compiled(parsed(text), _comparison)
 
 
-def _comparison(node: Compare) -> Predicate:
+def _comparison(node: Compare) -> TablePredicate:
     key, text = node.key, node.value.text
     like = node.op == "like"
     if key == _LAST_ACCESS:
@@ -76,7 +77,7 @@ def _pieces(pattern: str) -> list[str]:
     return [{".*": ".*", ".": "."}.get(piece) or re.escape(piece) for piece in re.findall(r"\.\*|.", pattern)]
 
 
-def _text_of(key: str) -> Callable[[Named], str | None]:
+def _text_of(key: str) -> Callable[[FilteredTable], str | None]:
     """What reads a key's value, a text."""
     if key.startswith(_PARAMETERS):
         name = key[len(_PARAMETERS) :]

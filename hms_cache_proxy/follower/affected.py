@@ -13,10 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-DatabaseKey: TypeAlias = tuple[bytes, bytes]
-"""(catalog, database)."""
-TableKey: TypeAlias = tuple[bytes, bytes, bytes]
-"""(catalog, database, table)."""
+from hms_cache_proxy.store.protocol import DatabaseKey, TableKey
+
 UNKNOWN_WRITE: Final = 0
 MAX_NAMED: Final = 100_000
 """Partitions that a step reads one by one: some 150 MB. Beyond it the tables of which most are named are read whole,

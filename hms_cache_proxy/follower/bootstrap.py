@@ -27,14 +27,7 @@ from dataclasses import dataclass
 import structlog
 
 from hms_cache_proxy.cache import targets
-from hms_cache_proxy.cache.changes import (
-    Changes,
-    PartitionChange,
-    PartitionChunk,
-    TableKey,
-    TableStub,
-    TableWriteIds,
-)
+from hms_cache_proxy.cache.changes import Changes, PartitionChange, PartitionChunk, TableStub, TableWriteIds
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config.selection import Selection
@@ -47,7 +40,7 @@ from hms_cache_proxy.snapshots import rows
 from hms_cache_proxy.snapshots.manifest import Manifest
 from hms_cache_proxy.snapshots.place import Place
 from hms_cache_proxy.snapshots.rows import PartitionRun, TableRow
-from hms_cache_proxy.store.protocol import DatabaseKey, PartitionRecord, RawStore, Snapshot, StoreIdentity
+from hms_cache_proxy.store.protocol import DatabaseKey, PartitionRecord, RawStore, Snapshot, StoreIdentity, TableKey
 
 _REFUSED = {
     ResetReason.WENT_BACK: "the log ends at event {event_id}: the database is older than the snapshot",
@@ -60,7 +53,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class LoadScope:
     """What is followed, and how much room there is. `chunk`: partitions in one commit."""
 
     include: tuple[str, ...]
@@ -84,7 +77,13 @@ class Bootstrap:
     """One attempt. `alive` is called often: it may raise to end it early."""
 
     def __init__(
-        self, uri: str, store: RawStore, writer: CacheWriter, page: StatePage, scope: Scope, alive: Callable[[], None]
+        self,
+        uri: str,
+        store: RawStore,
+        writer: CacheWriter,
+        page: StatePage,
+        scope: LoadScope,
+        alive: Callable[[], None],
     ) -> None:
         self._uri = uri
         self._store = store
@@ -161,7 +160,7 @@ def refusal(source: Snapshot, position: Position) -> str | None:
 class _Filling:
     """The commits of one bootstrap."""
 
-    def __init__(self, writer: CacheWriter, manifest: Manifest, scope: Scope, alive: Callable[[], None]) -> None:
+    def __init__(self, writer: CacheWriter, manifest: Manifest, scope: LoadScope, alive: Callable[[], None]) -> None:
         self._writer = writer
         self._manifest = manifest
         self._scope = scope

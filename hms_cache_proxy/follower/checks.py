@@ -26,8 +26,8 @@ from hms_cache_proxy.upstream import checks as upstream
 from hms_cache_proxy.upstream.checks import UpstreamFacts
 from hms_cache_proxy.upstream.differs import Differs
 
-Authorization: TypeAlias = Literal["auto", "none", "per_user", "relay"]
-Level: TypeAlias = Literal["warning", "refusal"]
+AuthorizationSetting: TypeAlias = Literal["auto", "none", "per_user", "relay"]
+CheckLevel: TypeAlias = Literal["warning", "refusal"]
 
 SHORT_RETENTION_S = 6 * 3600
 """A log that is kept for less is worth a warning: a proxy that is stopped for longer loads everything again."""
@@ -49,18 +49,18 @@ class CheckFinding:
     """Something about one metastore that its operator should know."""
 
     uri: str
-    level: Level
+    level: CheckLevel
     reason: ModeReason
     text: str
 
 
-def judge(facts: UpstreamFacts, database_uuid: str, authorization: Authorization) -> list[CheckFinding]:
+def judge(facts: UpstreamFacts, database_uuid: str, authorization: AuthorizationSetting) -> list[CheckFinding]:
     """What is wrong with one metastore. `database_uuid`: of the store's database, empty if it has none."""
     found = [*_database(facts, database_uuid), *_log(facts), *_authorization(facts, authorization)]
     return [CheckFinding(facts.uri, *one) for one in found]
 
 
-_Judged: TypeAlias = tuple[Level, ModeReason, str]
+_Judged: TypeAlias = tuple[CheckLevel, ModeReason, str]
 
 
 def _database(facts: UpstreamFacts, database_uuid: str) -> Iterable[_Judged]:
@@ -100,7 +100,7 @@ def _log(facts: UpstreamFacts) -> Iterable[_Judged]:
         yield "refusal", ModeReason.NO_LOG, text
 
 
-def _authorization(facts: UpstreamFacts, authorization: Authorization) -> Iterable[_Judged]:
+def _authorization(facts: UpstreamFacts, authorization: AuthorizationSetting) -> Iterable[_Judged]:
     if authorization == "relay":
         yield "refusal", ModeReason.AUTHORIZATION, "authorization = relay: nothing is answered from cache"
     elif authorization != "none" and facts.restrictions:
@@ -138,8 +138,8 @@ class Examination:
 
     __slots__ = ("_authorization", "_differs", "_known", "_looked_again")
 
-    def __init__(self, authorization: Authorization) -> None:
-        self._authorization: Authorization = authorization
+    def __init__(self, authorization: AuthorizationSetting) -> None:
+        self._authorization: AuthorizationSetting = authorization
         self._known: dict[str, list[CheckFinding]] = {}
         self._differs: dict[str, Differs] = {}
         self._looked_again = False

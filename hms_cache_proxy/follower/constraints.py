@@ -22,7 +22,7 @@ _NAMES: Final = {
 }
 
 
-class Named(Protocol):
+class HasTableName(Protocol):
     """A table, as its name is stored."""
 
     @property
@@ -33,7 +33,7 @@ class Named(Protocol):
     def name(self) -> bytes: ...
 
 
-def cached_form(table: Named, constraints: Constraints) -> ConstraintsEntry:
+def cached_form(table: HasTableName, constraints: Constraints) -> ConstraintsEntry:
     """What the cache says of a table with these constraints."""
     owner = targets.SEPARATOR.join((table.catalog, table.database, table.name))
     return constraints_unpack(constraints_pack(owner, constraints))

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hms_cache_proxy.cache import targets
-from hms_cache_proxy.cache.changes import Changes, TableKey, TableStub
+from hms_cache_proxy.cache.changes import Changes, TableStub
 from hms_cache_proxy.cache.inventory import Inventory
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import Slot, StatePage
@@ -40,7 +40,7 @@ from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.errors import CacheFull
 from hms_cache_proxy.follower import step
 from hms_cache_proxy.follower.affected import NOTHING, Affected
-from hms_cache_proxy.follower.events import Result, affects
+from hms_cache_proxy.follower.events import EventResult, affects
 from hms_cache_proxy.follower.limits import OBJECT_BYTES, TABLE_COST, StepLimits
 from hms_cache_proxy.follower.load_queue import FULL, LoadQueue
 from hms_cache_proxy.follower.log import Followed, Log, OrderedLog, paged
@@ -48,7 +48,7 @@ from hms_cache_proxy.follower.reading import StepReading
 from hms_cache_proxy.follower.step import Position, Reset, ResetReason, Transactions
 from hms_cache_proxy.follower.sweep import Sweep
 from hms_cache_proxy.follower.trailing import TrailingLog
-from hms_cache_proxy.store.protocol import OF_TRANSACTIONS, RawStore, Snapshot
+from hms_cache_proxy.store.protocol import OF_TRANSACTIONS, RawStore, Snapshot, TableKey
 
 GARBAGE_ROWS = 5000
 """Rows deleted after one step: about 10 ms."""
@@ -95,7 +95,7 @@ class StepSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepOutcome:
     """What one step did. `unlogged`: a write through this proxy succeeded and the event id did not move."""
 
     event_id: int
@@ -103,7 +103,7 @@ class Outcome:
     more: bool
     rows: int = 0
     newest_time_s: int = 0
-    results: Counter[tuple[str, Result]] | None = None
+    results: Counter[tuple[str, EventResult]] | None = None
     reset: ResetReason | None = None
     evicted: int = 0
     partitions: int = 0
@@ -184,7 +184,7 @@ class Cycle:
         self._expected = expected
         return event_id < expected
 
-    def step(self, chunk: int) -> Outcome:
+    def step(self, chunk: int) -> StepOutcome:
         """One step, which loads up to `chunk` partitions of what is queued besides what the log and tickets name.
 
         Raises StoreError, CacheError; then nothing was published.
@@ -196,7 +196,7 @@ class Cycle:
         try:
             with self._store.snapshot() as source:
                 if source.is_replica:
-                    return Outcome(source.event_id, changed=False, more=False, replica=True)
+                    return StepOutcome(source.event_id, changed=False, more=False, replica=True)
                 if not self._verified:
                     self._page[Slot.START_EVENT] = source.event_id
                 self._page[Slot.UPSTREAM_EVENT] = source.event_id
@@ -245,7 +245,7 @@ class Cycle:
 
     # --- reading
 
-    def _read(self, source: Snapshot, tickets: set[bytes], chunk: int) -> tuple[StepReading, Outcome, Affected]:
+    def _read(self, source: Snapshot, tickets: set[bytes], chunk: int) -> tuple[StepReading, StepOutcome, Affected]:
         position = Position(self._writer.meta.cursor, self._writer.meta.fingerprint)
         followed = self._follow(source, position)
         if isinstance(followed, Reset):
@@ -272,7 +272,7 @@ class Cycle:
             unmarked = self._marks(reading)
             reading.write_ids(affected, self._to_look_at(cached))
         end = self._stands(reading, source, position)
-        outcome = Outcome(
+        outcome = StepOutcome(
             end.cursor,
             changed=end != position or not _empty(reading.changes),
             more=not work.done,
@@ -324,7 +324,7 @@ class Cycle:
         reading.changes.cursor, reading.changes.fingerprint = end.cursor, end.fingerprint
         return end
 
-    def _start_again(self, source: Snapshot, reason: ResetReason) -> tuple[StepReading, Outcome, Affected]:
+    def _start_again(self, source: Snapshot, reason: ResetReason) -> tuple[StepReading, StepOutcome, Affected]:
         """Everything loses its validity, in the commit that moves the cursor to this snapshot."""
         self._transactions = self._begun_before(source, source.event_id)
         self._page[Slot.EXPECTED_EVENT] = 0
@@ -336,7 +336,7 @@ class Cycle:
         unmarked = self._marks(reading)
         reading.write_ids(NOTHING, ())
         end = self._stands(reading, source, Position(0, None))
-        outcome = Outcome(end.cursor, changed=True, more=not work.done, reset=reason, unmarked=unmarked)
+        outcome = StepOutcome(end.cursor, changed=True, more=not work.done, reset=reason, unmarked=unmarked)
         return reading, outcome, NOTHING
 
     def _begun_before(self, source: Snapshot, event_id: int) -> Transactions:

@@ -26,12 +26,12 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG, write_name
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.follower import messages
-from hms_cache_proxy.follower.affected import NOTHING, UNKNOWN_WRITE, Affected, DatabaseKey, PartitionNames, TableKey
+from hms_cache_proxy.follower.affected import NOTHING, UNKNOWN_WRITE, Affected, PartitionNames
 from hms_cache_proxy.follower.messages import Json
-from hms_cache_proxy.store.protocol import EventRow
+from hms_cache_proxy.store.protocol import DatabaseKey, EventRow, TableKey
 
-Result: TypeAlias = Literal["applied", "ignored", "unknown", "poison"]
-Handler: TypeAlias = Callable[[EventRow, Json], Affected]
+EventResult: TypeAlias = Literal["applied", "ignored", "unknown", "poison"]
+EventHandler: TypeAlias = Callable[[EventRow, Json], Affected]
 
 _NO_DATABASE = b"null"  # what Hive 3.1 stores, as four letters, in DB_NAME of transaction rows
 
@@ -46,7 +46,7 @@ _ROW_FORMAT_PARAMETERS = ("transactional", "transactional_properties", "EXTERNAL
 """Parameters that change how a metastore answers with the table's partitions."""
 
 
-def affects(row: EventRow) -> tuple[Affected, Result]:
+def affects(row: EventRow) -> tuple[Affected, EventResult]:
     """What this row affects and how that was found out: the `result` label of hms_proxy_events_total."""
     handler = HANDLERS.get(row.type)
     if handler is None:
@@ -396,12 +396,12 @@ _CONSTRAINING = frozenset(
     )
 )
 
-_ROW_ONLY: frozenset[Handler] = frozenset(
+_ROW_ONLY: frozenset[EventHandler] = frozenset(
     {_listed_table, _table_object, _all_partitions, _statistics_of_many, _database, _catalog_changed, _function}
 )
 """Handlers to which the row's own columns say enough: their messages are not even unpacked."""
 
-HANDLERS: dict[str, Handler] = {
+HANDLERS: dict[str, EventHandler] = {
     "CREATE_TABLE": _listed_table,
     "DROP_TABLE": _listed_table,
     "ALTER_TABLE": _alter_table,

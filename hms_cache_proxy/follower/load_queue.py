@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.inventory import Inventory
-from hms_cache_proxy.follower.affected import DatabaseKey, TableKey
+from hms_cache_proxy.store.protocol import DatabaseKey, TableKey
 
 LOADING = "loading"
 FULL = "full"

@@ -19,7 +19,7 @@ from pathlib import Path
 from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.follower.checks import Verdict
-from hms_cache_proxy.follower.cycle import LogLook, Outcome
+from hms_cache_proxy.follower.cycle import LogLook, StepOutcome
 from hms_cache_proxy.follower.step import ResetReason
 from hms_cache_proxy.upstream.differs import Differs
 
@@ -75,7 +75,7 @@ class ServingMode:
         if look.unlogged is not None:
             self._silent = look.unlogged
 
-    def stepped(self, outcome: Outcome) -> None:
+    def stepped(self, outcome: StepOutcome) -> None:
         """A step has been published, or has found a replica, which may lag behind the metastore's own database."""
         self._replica = outcome.replica
         if outcome.unlogged:

@@ -26,7 +26,7 @@ from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, MODE_SERVE, Slot, State
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.follower.bootstrap import Filled
 from hms_cache_proxy.follower.checks import Verdict
-from hms_cache_proxy.follower.cycle import Outcome
+from hms_cache_proxy.follower.cycle import StepOutcome
 from hms_cache_proxy.follower.events import HANDLERS
 from hms_cache_proxy.follower.load_queue import LoadQueue
 from hms_cache_proxy.follower.step import ResetReason
@@ -89,7 +89,7 @@ class ProgressReport:
             _log.warning("metastore cannot be asked", uri=uri, error=unreachable[uri])
         self._facts |= {"findings": findings, "unreachable": unreachable}
 
-    def step(self, outcome: Outcome, writer: CacheWriter, work: LoadQueue | None, seconds: float) -> None:
+    def step(self, outcome: StepOutcome, writer: CacheWriter, work: LoadQueue | None, seconds: float) -> None:
         """One step has been committed and published."""
         self._metrics.step("changed" if outcome.changed else "idle", seconds)
         self._count(outcome)
@@ -113,7 +113,7 @@ class ProgressReport:
         self._facts["bootstrap"] = {"uri": uri, "refused": reason}
         _log.warning("no bootstrap: everything is loaded from the store", uri=uri, reason=reason)
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: StepOutcome) -> None:
         for (kind, result), number in (outcome.results or {}).items():
             self._metrics.event(kind if kind in HANDLERS else "other", result, number)
             if result in ("unknown", "poison"):
@@ -162,7 +162,7 @@ class ProgressReport:
 
     # --- prewarm
 
-    def _follow_prewarm(self, outcome: Outcome, writer: CacheWriter, work: LoadQueue) -> None:
+    def _follow_prewarm(self, outcome: StepOutcome, writer: CacheWriter, work: LoadQueue) -> None:
         done = max(0, writer.meta.tables - len(work.loads))
         self._page[Slot.PREWARM_TABLES_TOTAL] = done + work.tables_left
         self._page[Slot.PREWARM_TABLES_DONE] = done

@@ -30,7 +30,7 @@ from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.consistency.write_ids import equivalent
 from hms_cache_proxy.errors import Unfit
-from hms_cache_proxy.follower.affected import UNKNOWN_WRITE, Affected, DatabaseKey, PartitionNames, TableKey
+from hms_cache_proxy.follower.affected import UNKNOWN_WRITE, Affected, PartitionNames
 from hms_cache_proxy.follower.constraints import cached_form, constraint_names, may_have
 from hms_cache_proxy.follower.limits import (
     A_FEW,
@@ -45,7 +45,15 @@ from hms_cache_proxy.follower.limits import (
 )
 from hms_cache_proxy.follower.load_queue import EXCLUDED, FULL, LOADING, UNFIT, ChunkedLoad, LoadQueue
 from hms_cache_proxy.store.part_names import is_name
-from hms_cache_proxy.store.protocol import UNKNOWN_ID, PartitionRecord, Snapshot, TableName, TableRecord
+from hms_cache_proxy.store.protocol import (
+    UNKNOWN_ID,
+    DatabaseKey,
+    PartitionRecord,
+    Snapshot,
+    TableKey,
+    TableName,
+    TableRecord,
+)
 
 NO_NAMES: frozenset[bytes] = frozenset()
 

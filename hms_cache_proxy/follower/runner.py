@@ -28,7 +28,7 @@ from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.errors import LogClosed, ProxyError, SnapshotError, StoreError
-from hms_cache_proxy.follower.bootstrap import Bootstrap, Scope
+from hms_cache_proxy.follower.bootstrap import Bootstrap, LoadScope
 from hms_cache_proxy.follower.cycle import Cycle, StepSettings
 from hms_cache_proxy.follower.examiner import Examiner
 from hms_cache_proxy.follower.mode import ServingMode
@@ -227,7 +227,7 @@ class Runner:
         """Before the first step: fill an empty cache from a snapshot, if there is one that may be used."""
         assert self._store is not None and self._writer is not None, "a cycle has a store and a writer"
         config = self._config
-        scope = Scope(config.include, config.exclude, config.cache.max_bytes, config.follower.prewarm_chunk)
+        scope = LoadScope(config.include, config.exclude, config.cache.max_bytes, config.follower.prewarm_chunk)
         try:
             if self._mode.must_reset:
                 raise SnapshotError("for a time the log was not followed, and changes may have left no trace in it")

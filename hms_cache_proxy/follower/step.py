@@ -27,9 +27,9 @@ from typing import TypeAlias
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
-from hms_cache_proxy.follower.affected import NOTHING, Affected, Gathering, TableKey
-from hms_cache_proxy.follower.events import Result, affects
-from hms_cache_proxy.store.protocol import EventRow
+from hms_cache_proxy.follower.affected import NOTHING, Affected, Gathering
+from hms_cache_proxy.follower.events import EventResult, affects
+from hms_cache_proxy.store.protocol import EventRow, TableKey
 
 MAX_TABLES_PER_STEP = 50_000
 """Tables that one commit may replace; a backlog that names more is cheaper to load again from the start."""
@@ -86,7 +86,7 @@ class EventBatch:
     """The rows after the cursor, coalesced, and how each was understood."""
 
     affected: Affected
-    results: Counter[tuple[str, Result]]
+    results: Counter[tuple[str, EventResult]]
     rows: int
 
 
@@ -121,7 +121,7 @@ def gather(cursor: int, event_id: int, rows: Iterable[EventRow]) -> EventBatch |
     """All rows in (cursor, event_id], ascending, as one batch; a missing id is a Reset. No row is kept: what they name
     is, until that is too much."""
     gathered = Gathering()
-    results: Counter[tuple[str, Result]] = Counter()
+    results: Counter[tuple[str, EventResult]] = Counter()
     expected = cursor
     for row in rows:
         expected += 1

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hms_cache_proxy.follower.affected import TableKey
+from hms_cache_proxy.store.protocol import TableKey
 
 TABLES_PER_STEP = 25
 """An idle follower takes four steps a second: 10,000 tables take 100 s."""

@@ -33,7 +33,7 @@ from struct import Struct
 from typing import Final
 
 from hms_cache_proxy.follower.affected import Gathering
-from hms_cache_proxy.follower.events import Result, affects
+from hms_cache_proxy.follower.events import EventResult, affects
 from hms_cache_proxy.follower.log import EVENTS_PER_READ, Followed
 from hms_cache_proxy.follower.step import EventBatch, Position, Reset, ResetReason, backlog
 from hms_cache_proxy.store.protocol import EventRow, Snapshot
@@ -96,7 +96,7 @@ class TrailingLog:
             return reset
         seen = self._seen or frozenset()
         new = [row for key, row in look.rows.items() if key not in seen]
-        results: Counter[tuple[str, Result]] = Counter()
+        results: Counter[tuple[str, EventResult]] = Counter()
         gathered = Gathering()
         for row in new:
             part, result = affects(row)

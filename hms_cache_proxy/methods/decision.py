@@ -1,8 +1,8 @@
 """What a dispatcher tells the server about one request, and what the server tells it back.
 
-Job: the vocabulary between methods/ and server/: `Session` (what a client connection is), `Serve`, `Wait`, `Work` and
-`Forward` (what to do with a request), `Pending` (who is told what becomes of a Forward) and the protocol `Decider`,
-which all dispatchers have.
+Job: the vocabulary between methods/ and server/: `ClientSession` (what a client connection is), `Serve`, `Wait`, `Work`
+and `Forward` (what to do with a request), `Pending` (who is told what becomes of a Forward) and the protocol `Decider`,
+which all dispatchers implement.
 Must not know: sockets, the loop, the cache.
 Order of calls for one request: the decider's `hot` or `decide`; for a Forward then, of its `pending`, `sending` (before
 the first byte leaves; may come twice if the request is sent again; before each question that is asked in its place,
@@ -22,7 +22,7 @@ from hms_cache_proxy.wire.message import Header
 
 
 @dataclass(slots=True)
-class Session:
+class ClientSession:
     """One client connection. The server creates it; the dispatcher owns its fields."""
 
     peer: str = ""
@@ -62,10 +62,10 @@ class Pending:
     def sending(self) -> None:
         """The request, or a question in its place, is about to leave."""
 
-    def reply_began(self, session: Session, now_ns: int) -> None:
+    def reply_began(self, session: ClientSession, now_ns: int) -> None:
         """The first bytes of the reply are here and none has been passed on."""
 
-    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         """The reply is here: whole if it was held, and then none of it has been passed on; else None."""
 
     def failed(self, sent: bool) -> None:
@@ -122,12 +122,12 @@ class Decider(Protocol):
     def moved(self) -> int:
         """A number that changes when the follower has finished a step: reads that wait may then be decided."""
 
-    def hot(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
+    def hot(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
         """The whole reply if `data` is exactly one request that is known to be valid still; else None."""
 
     def decide(
         self,
-        session: Session,
+        session: ClientSession,
         header: Header,
         message: bytes,
         now_ns: int,
@@ -145,5 +145,5 @@ class BaseDecider:
     def moved(self) -> int:
         return 0
 
-    def hot(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
+    def hot(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
         return None

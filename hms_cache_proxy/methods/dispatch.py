@@ -37,7 +37,7 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from . import effects
-from .decision import NOTHING, Forward, Pending, Serve, Session, Wait, Work
+from .decision import NOTHING, ClientSession, Forward, Pending, Serve, Wait, Work
 from .hot import HotPath, Told
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
 from .plan import EVERYTHING, Plan, declared_reads, may_write, plan
@@ -70,7 +70,7 @@ class _Call:
     why its reader has given up on it already.
     """
 
-    session: Session
+    session: ClientSession
     arrived_ns: int
     plan: Plan
     header: Header
@@ -161,7 +161,7 @@ class Dispatcher:
 
     def decide(
         self,
-        session: Session,
+        session: ClientSession,
         header: Header,
         message: bytes,
         now_ns: int,
@@ -203,7 +203,7 @@ class Dispatcher:
         return found.named(message, header.body, self._default_catalog, complete=complete)
 
     def _write(self, label: str, targets: tuple[bytes, ...], reason: str, *, logs: bool = False) -> Forward:
-        pending = effects.Write(self._shared, targets, logs) if targets else NOTHING
+        pending = effects.FencedWrite(self._shared, targets, logs) if targets else NOTHING
         return Forward(label, "write", reason, effects.HELD_WRITE_BYTES if targets else 0, pending=pending)
 
     def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> Pending:
@@ -299,7 +299,7 @@ class Dispatcher:
         proved = Reason.WRITE_ID.value if call.proof.used else ""
         versions = versions_of(snapshot, depends)
         served = self._label(method.name, call.header, proved)
-        pending = effects.Read(self._shared, depends, (), call.key, versions, method.name, served)
+        pending = effects.RelayedRead(self._shared, depends, (), call.key, versions, method.name, served)
         return Forward(method.name, "miss", reason.value, self._max_learned_bytes, retry=True, pending=pending)
 
     def _answer(self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot) -> Serve | Work:
@@ -378,7 +378,7 @@ class Dispatcher:
         cached = method.reads or method.learn
         asks = cached and (reason in _WAITS_FOR_FOLLOWER or (reason is Reason.WRITE_ID and self._looks_again(depends)))
         ticket = tuple(dep for dep in depends if dep[:1] == b"t") if asks else ()
-        pending = effects.Read(self._shared, depends, ticket)
+        pending = effects.RelayedRead(self._shared, depends, ticket)
         return Forward(method.name, "miss" if cached else "relay", reason.value, retry=True, pending=pending)
 
     def _looks_again(self, depends: tuple[bytes, ...]) -> bool:

@@ -21,12 +21,12 @@ from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.floors import Floors
-from hms_cache_proxy.consistency.guards import Ending, Guard, Guards
+from hms_cache_proxy.consistency.guards import Guard, Guards, WriteEnding
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 
-from .decision import Forward, Pending, Session
+from .decision import ClientSession, Forward, Pending
 from .reply_contents import LOCK_WAITING, Said, agreement, event_id_of, kept_part, lock_of, said
 
 SHARED_READ = 1  # LockType
@@ -78,16 +78,16 @@ class FenceBarrier:
     def begin(self, targets: Sequence[bytes]) -> int:
         return self.fences.begin(targets, self.pid)
 
-    def end(self, mark: int, targets: Sequence[bytes], ending: Ending) -> None:
-        if ending is Ending.FINISHED:
+    def end(self, mark: int, targets: Sequence[bytes], ending: WriteEnding) -> None:
+        if ending is WriteEnding.FINISHED:
             self.fences.finish(mark)
-        elif ending is Ending.UNKNOWN:
+        elif ending is WriteEnding.UNKNOWN:
             self.fences.unknown(mark, time.monotonic_ns() + self.request_time_ns)
         else:
             self.fences.cancel(mark)
 
 
-def _shown(session: Session, targets: tuple[bytes, ...], now_ns: int) -> None:
+def _shown(session: ClientSession, targets: tuple[bytes, ...], now_ns: int) -> None:
     """The connection must not be shown anything of these that is older than now."""
     if session.floors is None:
         session.floors = Floors()
@@ -95,7 +95,7 @@ def _shown(session: Session, targets: tuple[bytes, ...], now_ns: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Read(Pending):
+class RelayedRead(Pending):
     """A relayed read: floors for what it showed, and if `key` is given, a reply to keep."""
 
     shared: EffectsContext
@@ -108,13 +108,13 @@ class Read(Pending):
     method: str = ""
     label: HitLabel | None = None
 
-    def reply_began(self, session: Session, now_ns: int) -> None:
+    def reply_began(self, session: ClientSession, now_ns: int) -> None:
         if self.ticket:
             self.shared.reload(self.ticket)
             now_ns = time.monotonic_ns()  # a step that began after this has taken the ticket
         _shown(session, self.depends, now_ns)
 
-    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         if not self.key or reply is None:
             return
         waiting = self.shared.replies.peek(self.key)
@@ -127,7 +127,7 @@ class Read(Pending):
 
 
 @dataclass(slots=True)
-class Write(Pending):
+class FencedWrite(Pending):
     """A write: fenced from before it leaves until what it touched has been reloaded."""
 
     shared: EffectsContext
@@ -143,19 +143,19 @@ class Write(Pending):
             self.guard = self.shared.guards.begin(self.targets)
             self.upstream_event = self.shared.page[Slot.UPSTREAM_EVENT]
 
-    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         outcome = said(reply)
         if outcome is Said.UNKNOWN_METHOD:
-            self._end(Ending.CANCELLED)
+            self._end(WriteEnding.CANCELLED)
         else:
             if self.logs and outcome is Said.SUCCESS:
                 self._expect()
-            self._end(Ending.FINISHED)
+            self._end(WriteEnding.FINISHED)
             self.shared.wake()
 
     def failed(self, sent: bool) -> None:
         if self.guard is not None:
-            self._end(Ending.UNKNOWN if sent else Ending.CANCELLED)
+            self._end(WriteEnding.UNKNOWN if sent else WriteEnding.CANCELLED)
 
     def _expect(self) -> None:
         """The log has moved on, unless it has gone back meanwhile: then the id is of another history."""
@@ -163,7 +163,7 @@ class Write(Pending):
         if page[Slot.EXPECTED_EVENT] < expected and page[Slot.UPSTREAM_EVENT] >= self.upstream_event:
             page[Slot.EXPECTED_EVENT] = expected
 
-    def _end(self, ending: Ending) -> None:
+    def _end(self, ending: WriteEnding) -> None:
         assert self.guard is not None, "a reply before its request left"
         guard, self.guard = self.guard, None
         self.shared.guards.end(guard, ending)
@@ -178,7 +178,7 @@ class Lock(Pending):
     targets: tuple[bytes, ...]
     reads: bool = False
 
-    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         lock_id, state = lock_of("lock", reply)
         if state != LOCK_WAITING and self.reads:
             _shown(session, self.targets, now_ns)
@@ -206,7 +206,7 @@ class CheckLock(Pending):
     shared: EffectsContext
     lock_id: int | None
 
-    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         if lock_of("check_lock", reply)[1] == LOCK_WAITING:
             return
         known = None if self.lock_id is None else self.shared.fences.lock_targets(self.lock_id)
@@ -229,7 +229,7 @@ class Unlock(Pending):
     shared: EffectsContext
     lock_id: int | None
 
-    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         if self.lock_id is not None and self.shared.fences.lock_targets(self.lock_id) is not None:
             with suppress(CacheError):  # then it is forgotten in a day
                 self.shared.fences.forget_lock(self.lock_id)
@@ -241,7 +241,7 @@ class SessionCall(Pending):
 
     identity: bytes | None
 
-    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         outcome = said(reply)
         if self.identity is not None and outcome is Said.SUCCESS:
             session.identity = self.identity
@@ -249,7 +249,7 @@ class SessionCall(Pending):
             session.relay_for_good = True
 
 
-def session_call(session: Session, label: str, header: Header, message: bytes) -> Forward:
+def session_call(session: ClientSession, label: str, header: Header, message: bytes) -> Forward:
     """How a call about the session is passed on. set_ugi only tells who the client is: it can be answered before a
     metastore hears of it, so that a client whose reads are hits outlives an outage."""
     identity: bytes | None = None
@@ -275,7 +275,7 @@ class EventIds(Pending):
     shared: EffectsContext
     method: str
 
-    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         highest = None if reply is None else event_id_of(self.method, reply)
         if highest is None or highest > self.shared.page[Slot.CURSOR]:
             self.shared.owed()

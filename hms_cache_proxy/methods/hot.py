@@ -39,7 +39,7 @@ from hms_cache_proxy.consistency.gate import Gate
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import BOUNDS
 
-from .decision import Session
+from .decision import ClientSession
 
 _FIRST, _LAST = Slot.CACHE_SEQ, Slot.UNFENCED  # neighbours: everything in between is copied too
 _WINDOW: Final = slice(int(_FIRST) * 8, int(_LAST) * 8 + 8)
@@ -49,7 +49,7 @@ _SEQID = 4
 _QUICK_NS: Final = int(BOUNDS[0] * 1e9)
 
 
-Told = Callable[[int, int, int, Session, bytes, HitLabel], None]
+Told = Callable[[int, int, int, ClientSession, bytes, HitLabel], None]
 """Is told of each answer: when its request arrived and how long it took (ns), bytes of the reply, who asked, the
 request, what it is."""
 
@@ -99,14 +99,14 @@ class HotPath:
         self._began_ns = 0
         self._until_ns = 0
 
-    def key(self, session: Session, message: bytes, seqid: int) -> bytes:
+    def key(self, session: ClientSession, message: bytes, seqid: int) -> bytes:
         """What a reply is kept under: the request without its sequence id, and who asks where that matters."""
         key = message[:seqid] + message[seqid + _SEQID :]
         if self._per_user:
             return b"%b\0%b" % (session.identity or b"", key)
         return key
 
-    def answer(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
+    def answer(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
         """The whole reply if `data` is exactly one request that is known to be valid still; else None."""
         try:
             seqid = 8 + data[7]  # version and type, the name's length (names are shorter than 256 bytes), the name

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hms_cache_proxy.methods.decision import BaseDecider, Forward, Serve, Session
+from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Forward, Serve
 from hms_cache_proxy.wire.message import Header
 from hms_cache_proxy.wire.spec import METHODS
 
@@ -40,7 +40,7 @@ class RelayDispatcher(BaseDecider):
 
     def decide(
         self,
-        session: Session,
+        session: ClientSession,
         header: Header,
         message: bytes,
         now_ns: int,

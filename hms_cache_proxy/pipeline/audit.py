@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hms_cache_proxy.cache import environment as files
-from hms_cache_proxy.cache.changes import TableKey
 from hms_cache_proxy.cache.entries import DatabaseEntry, TableEntry
 from hms_cache_proxy.cache.inventory import Inventory
 from hms_cache_proxy.cache.layout import META_KEY, Meta
@@ -45,8 +44,8 @@ from hms_cache_proxy.pipeline.files import Directory
 from hms_cache_proxy.pipeline.progress import JobReport
 from hms_cache_proxy.pipeline.ranges import Partitioned, TableStretch, partition_stretches, table_stretches, tasks
 from hms_cache_proxy.pipeline.session import data_frame, phase
-from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, Source
-from hms_cache_proxy.store.protocol import DatabaseKey
+from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, SnapshotSource
+from hms_cache_proxy.store.protocol import DatabaseKey, TableKey
 from hms_cache_proxy.store.sql.store import SqlSnapshot, SqlStore, open_sql_store
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ SHOWN: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class AuditResult:
     """The result. `compared`: objects by kind; `not_loaded`: tables that are listed but relayed, by reason."""
 
     event_id: int
@@ -83,7 +82,7 @@ class Audit:
     connections: int
     report: JobReport
 
-    def run(self) -> Found:
+    def run(self) -> AuditResult:
         """Compare everything. Raises StoreError, CacheError, AuditError."""
         if self.out and Directory(self.spark, self.out).names():
             raise AuditError(f"{self.out} has something in it: --out makes a new directory")
@@ -93,7 +92,7 @@ class Audit:
         finally:
             store.close()
 
-    def _of(self, store: SqlStore) -> Found:
+    def _of(self, store: SqlStore) -> AuditResult:
         directory = self._beside_the_cache()
         try:
             for _ in range(ATTEMPTS):
@@ -102,7 +101,7 @@ class Audit:
                     if exported is None:
                         raise AuditError("needs PostgreSQL: other databases do not let connections share one state")
                     if self._copied(directory, snapshot):
-                        source = Source(self.config.store_url, exported)
+                        source = SnapshotSource(self.config.store_url, exported)
                         return self._compared(store, snapshot, source, Copy(str(directory)))
             raise AuditError(f"the cache was never at an event of the database in {ATTEMPTS} attempts")
         finally:
@@ -150,7 +149,7 @@ class Audit:
         self.report.tell(f"cache at event {meta.cursor}, database at {snapshot.event_id}")
         return meta.cursor == snapshot.event_id and not meta.held
 
-    def _compared(self, store: SqlStore, snapshot: SqlSnapshot, source: Source, copy: Copy) -> Found:
+    def _compared(self, store: SqlStore, snapshot: SqlSnapshot, source: SnapshotSource, copy: Copy) -> AuditResult:
         with copy.snapshot() as cache:
             if cache.identity != store.identity:
                 raise AuditError("the cache is of another database than store_url")
@@ -171,7 +170,9 @@ class Audit:
             everything = self._frame("lists", [listed], iter).unionAll(tables).unionAll(parts).cache()
             return self._result(snapshot.event_id, counted, missing, everything)
 
-    def _result(self, event_id: int, counted: dict[str, int], missing: Counter[str], everything: DataFrame) -> Found:
+    def _result(
+        self, event_id: int, counted: dict[str, int], missing: Counter[str], everything: DataFrame
+    ) -> AuditResult:
         by_field = {
             " ".join(part for part in row[:3] if part): row["count"]
             for row in everything.groupBy("kind", "difference", "field").count().collect()
@@ -179,7 +180,7 @@ class Audit:
         if self.out:
             everything.write.parquet(self.out)
         shown = [Difference(*row) for row in everything.limit(SHOWN).collect()]
-        return Found(event_id, counted, dict(missing), sum(by_field.values()), by_field, shown)
+        return AuditResult(event_id, counted, dict(missing), sum(by_field.values()), by_field, shown)
 
     # --- what the driver compares itself
 

@@ -37,7 +37,7 @@ from hms_cache_proxy.pipeline.progress import JobReport
 from hms_cache_proxy.pipeline.ranges import Partitioned, partition_stretches, table_stretches, tasks
 from hms_cache_proxy.pipeline.rounds import COST, Rounds, directory, rounds
 from hms_cache_proxy.pipeline.session import data_frame, phase
-from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, Source, read_partitions, read_tables
+from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, SnapshotSource, read_partitions, read_tables
 from hms_cache_proxy.snapshots import manifest, rows
 from hms_cache_proxy.snapshots.manifest import File, Manifest
 from hms_cache_proxy.store.protocol import DatabaseKey
@@ -95,7 +95,7 @@ class Build:
                 begun = self._begin(store, snapshot, progress)
             else:
                 self._check(begun, store, snapshot)
-            source = Source(self.config.store_url, exported)
+            source = SnapshotSource(self.config.store_url, exported)
             self._tables(source, snapshot, progress)
             self._partitions(source, store, snapshot, progress)
             after = snapshot.event_id
@@ -163,13 +163,13 @@ class Build:
             self._write(rows.DATABASES, 0, [lists], _database_batches)
         return keys
 
-    def _tables(self, source: Source, snapshot: SqlSnapshot, progress: Rounds) -> None:
+    def _tables(self, source: SnapshotSource, snapshot: SqlSnapshot, progress: Rounds) -> None:
         with phase("tables", self.report):
             plan = progress.plan(rows.TABLES)
             assert plan is not None, "it is kept before the build is begun"
             self._rounds(rows.TABLES, plan, partial(read_tables, source), progress)
 
-    def _partitions(self, source: Source, store: SqlStore, snapshot: SqlSnapshot, progress: Rounds) -> None:
+    def _partitions(self, source: SnapshotSource, store: SqlStore, snapshot: SqlSnapshot, progress: Rounds) -> None:
         with phase("partitions", self.report):
             plan = progress.plan(rows.PARTITIONS)
             if plan is None:

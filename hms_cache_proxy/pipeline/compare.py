@@ -23,7 +23,7 @@ from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.errors import Unfit, WireError
 from hms_cache_proxy.follower.constraints import cached_form
 from hms_cache_proxy.pipeline.ranges import PARTITIONS_PER_STRETCH, Partitioned, PartitionStretch, TableStretch
-from hms_cache_proxy.pipeline.tasks import BATCH, Source, records
+from hms_cache_proxy.pipeline.tasks import BATCH, SnapshotSource, records
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import PartitionRecord, TableRecord
 from hms_cache_proxy.wire import spec
@@ -76,7 +76,7 @@ def text(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
-def compare_tables(source: Source, copy: Copy, stretches: Sequence[TableStretch]) -> Iterator[tuple[Any, ...]]:
+def compare_tables(source: SnapshotSource, copy: Copy, stretches: Sequence[TableStretch]) -> Iterator[tuple[Any, ...]]:
     """Differences of tables that the database has."""
     with source.snapshot() as snapshot, copy.snapshot() as cache:
         for stretch in stretches:
@@ -105,7 +105,9 @@ def _table(cache: CacheSnapshot, record: TableRecord) -> Iterator[Difference]:
         yield Difference(*place, DIFFERENT, "statistics")
 
 
-def compare_partitions(source: Source, copy: Copy, stretches: Sequence[PartitionStretch]) -> Iterator[tuple[Any, ...]]:
+def compare_partitions(
+    source: SnapshotSource, copy: Copy, stretches: Sequence[PartitionStretch]
+) -> Iterator[tuple[Any, ...]]:
     """Differences of the partitions of tables that have partition keys."""
     with source.snapshot() as snapshot, copy.snapshot() as cache:
         for stretch in stretches:

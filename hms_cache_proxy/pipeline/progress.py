@@ -23,7 +23,7 @@ class JobReport(Protocol):
         """So much of a part of the job is done."""
 
 
-class Lines:
+class LineReport:
     """Lines, for logs; `sink` takes each."""
 
     def __init__(self, sink: Callable[[str], Any]) -> None:
@@ -67,7 +67,7 @@ class Bar:
 def reporting() -> Iterator[JobReport]:
     """For a command: on standard error, in the form that fits it."""
     if not sys.stderr.isatty():
-        yield Lines(lambda line: click.echo(line, err=True))
+        yield LineReport(lambda line: click.echo(line, err=True))
         return
     bar = Bar()
     with bar.progress:

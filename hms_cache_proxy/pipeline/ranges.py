@@ -28,7 +28,7 @@ TABLE_COST: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class StretchTable:
     """A table in a listing."""
 
     name: bytes
@@ -43,7 +43,7 @@ class TableStretch:
 
     place: int
     database: DatabaseKey
-    tables: tuple[Named, ...]
+    tables: tuple[StretchTable, ...]
 
     @property
     def size(self) -> int:
@@ -102,7 +102,7 @@ def table_stretches(snapshot: Snapshot, databases: Iterable[DatabaseKey], select
     found: list[TableStretch] = []
     for database in databases:
         tables = [
-            Named(name, kind, id_, selection.admits(database[1], name))
+            StretchTable(name, kind, id_, selection.admits(database[1], name))
             for name, kind, id_ in snapshot.table_names(*database)
         ]
         for start in range(0, len(tables), TABLES_PER_STRETCH):

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.pipeline.files import Directory
-from hms_cache_proxy.pipeline.ranges import Named, Partitioned, PartitionStretch, S, TableStretch
+from hms_cache_proxy.pipeline.ranges import Partitioned, PartitionStretch, S, StretchTable, TableStretch
 from hms_cache_proxy.snapshots import rows
 from hms_cache_proxy.snapshots.manifest import Manifest
 
@@ -109,7 +109,7 @@ def _dump_tables(stretch: TableStretch) -> list[Any]:
 
 def _load_tables(found: list[Any]) -> TableStretch:
     place, catalog, database, tables = found
-    named = (Named(_bytes(name), _bytes(kind), id_, admitted) for name, kind, id_, admitted in tables)
+    named = (StretchTable(_bytes(name), _bytes(kind), id_, admitted) for name, kind, id_, admitted in tables)
     return TableStretch(place, (_bytes(catalog), _bytes(database)), tuple(named))
 
 

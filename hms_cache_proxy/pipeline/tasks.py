@@ -27,7 +27,7 @@ BATCH: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SnapshotSource:
     """The database, and the name of the exported snapshot if there is one."""
 
     url: str
@@ -46,7 +46,7 @@ class Source:
             store.close()
 
 
-def read_tables(source: Source, stretches: Sequence[TableStretch]) -> Iterator[Any]:
+def read_tables(source: SnapshotSource, stretches: Sequence[TableStretch]) -> Iterator[Any]:
     """Batches of `tables`."""
     with source.snapshot() as snapshot:
         for stretch in stretches:
@@ -70,7 +70,7 @@ def _tables(snapshot: Snapshot, stretch: TableStretch) -> Iterator[tuple[Any, ..
         yield rows.table_row(stretch.place, TableRow(catalog, database, table.name, id_, kind, record, write_ids))
 
 
-def read_partitions(source: Source, stretches: Sequence[PartitionStretch]) -> Iterator[Any]:
+def read_partitions(source: SnapshotSource, stretches: Sequence[PartitionStretch]) -> Iterator[Any]:
     """Batches of `partitions`."""
     with source.snapshot() as snapshot:
         for stretch in stretches:

@@ -28,7 +28,7 @@ from hms_cache_proxy.recording.format import (
     VERSION,
     FileHeader,
     Record,
-    State,
+    RecordingState,
     decode,
     parse_header,
     payload_bytes,
@@ -107,7 +107,7 @@ class RecordingFile:
                 written.append(record)
                 size += len(record)
             if len(written) < len(records):
-                header = replace(header, state=State.FULL)
+                header = replace(header, state=RecordingState.FULL)
             self._write(b"".join(written), header.end)
             self._write(header.grown(size, len(written)).encoded(), 0)
         return len(written)
@@ -187,6 +187,6 @@ class RecordingFile:
         if damage is None and size > end:
             damage = Damage(end, size - end, "a record was not finished")
         os.ftruncate(self._fd, end)
-        renewed = replace(header, until_ms=until_ms, end=end, records=count, state=State.OPEN)
+        renewed = replace(header, until_ms=until_ms, end=end, records=count, state=RecordingState.OPEN)
         self._write(renewed.encoded(), 0)
         return damage

@@ -39,7 +39,7 @@ _LENGTH: Final = Struct(">I")
 PREFIX_BYTES: Final = _RECORD.size
 
 
-class State(IntEnum):
+class RecordingState(IntEnum):
     """What a recording says of itself."""
 
     OPEN = 0
@@ -54,7 +54,7 @@ class FileHeader:
     until_ms: int
     end: int = HEADER_BYTES
     records: int = 0
-    state: State = State.OPEN
+    state: RecordingState = RecordingState.OPEN
     version: int = VERSION
 
     def encoded(self) -> bytes:
@@ -82,7 +82,7 @@ def parse_header(data: bytes) -> FileHeader | None:
     if len(data) < HEADER_BYTES or not data.startswith(MAGIC):
         return None
     _, version, state, _, created_ms, until_ms, end, records = _HEADER.unpack_from(data)
-    known = State(state) if state in State._value2member_map_ else State.OPEN
+    known = RecordingState(state) if state in RecordingState._value2member_map_ else RecordingState.OPEN
     return FileHeader(created_ms, until_ms, end, records, known, version)
 
 

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final
 
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.methods.decision import Ask, Decider, Forward, Pending, Serve, Session, Wait, Work
+from hms_cache_proxy.methods.decision import Ask, ClientSession, Decider, Forward, Pending, Serve, Wait, Work
 from hms_cache_proxy.recording.allowed import ALLOWED
 from hms_cache_proxy.recording.writer import Writer
 from hms_cache_proxy.wire.message import (
@@ -57,7 +57,7 @@ class Recorder:
         self._hot = inner.hot
         self.moved = inner.moved
 
-    def hot(self, session: Session, data: bytes, now_ns: int) -> bytes | None:
+    def hot(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
         """The dispatcher's reply to a request that it knows by heart."""
         reply = self._hot(session, data, now_ns)
         if reply is not None and self._writer.active:
@@ -69,7 +69,7 @@ class Recorder:
 
     def decide(
         self,
-        session: Session,
+        session: ClientSession,
         header: Header,
         message: bytes,
         now_ns: int,
@@ -151,10 +151,10 @@ class _Watched(Pending):
     def sending(self) -> None:
         self.inner.pending.sending()
 
-    def reply_began(self, session: Session, now_ns: int) -> None:
+    def reply_began(self, session: ClientSession, now_ns: int) -> None:
         self.inner.pending.reply_began(session, now_ns)
 
-    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         shown = reply is not None and len(reply) <= self.inner.hold_bytes
         self.inner.pending.reply_done(session, reply if shown else None, now_ns)
         self.recorder.passed_on(self.call, reply)

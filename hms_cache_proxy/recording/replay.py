@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from hms_cache_proxy.errors import CacheError, WireError
-from hms_cache_proxy.methods.decision import BaseDecider, Forward, Serve, Session
+from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Forward, Serve
 from hms_cache_proxy.methods.reply_contents import agreement
 from hms_cache_proxy.methods.table import METHODS, OTHER_LABEL, MethodKind
 from hms_cache_proxy.recording.allowed import ALLOWED, LISTS, TABLE_IDS, bears_lists
@@ -113,7 +113,7 @@ class ReplayDispatcher(BaseDecider):
 
     def decide(
         self,
-        session: Session,
+        session: ClientSession,
         header: Header,
         message: bytes,
         now_ns: int,

@@ -20,7 +20,7 @@ import structlog
 from hms_cache_proxy.errors import ProxyError
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.recording.file import Damage, RecordingFile
-from hms_cache_proxy.recording.format import Record, State, digest, encode
+from hms_cache_proxy.recording.format import Record, RecordingState, digest, encode
 
 QUEUE_BYTES: Final = 128 << 20
 FLUSH_INTERVAL_S: Final = 0.1
@@ -51,7 +51,7 @@ class Writer:
         self._waiting_bytes = 0
         self._taken_ms = _now_ms()
         self._said: set[str] = set()
-        self.active = header.state is State.OPEN
+        self.active = header.state is RecordingState.OPEN
         self._heed_time()
 
     def put(self, method: bytes, arguments: bytes, kind: int, result: bytes) -> None:

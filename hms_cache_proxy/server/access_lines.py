@@ -35,7 +35,7 @@ _FIXED = 8  # of a message's header, before the name
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class LoggedCall:
     """What was counted, and where the arguments begin; `complete`: the request is no longer than HEAD_BYTES."""
 
     label: str
@@ -56,10 +56,10 @@ class Waiting(NamedTuple):
     head: bytes
     """The first HEAD_BYTES of the request."""
 
-    what: HitLabel | Call
+    what: HitLabel | LoggedCall
 
 
-class Lines:
+class LineFormatter:
     """Makes lines. What many have in common is made once: half a microsecond is left for a hit."""
 
     def __init__(self, sample: float) -> None:
@@ -91,7 +91,7 @@ class Lines:
         return f"{self._when}{said}{took_ns // 1000}{who}"
 
     def _say_hit(self, hit: HitLabel, head: bytes, size: int) -> str:
-        call = Call(hit.method, "hit", hit.reason, _FIXED + head[7] + 4, len(head) < HEAD_BYTES)
+        call = LoggedCall(hit.method, "hit", hit.reason, _FIXED + head[7] + 4, len(head) < HEAD_BYTES)
         said = self._whats[hit] = _say(call, head, size)
         return said
 
@@ -106,7 +106,7 @@ def _say_when(ms: int) -> str:
     return f'{{"time":"{strftime("%Y-%m-%dT%H:%M:%S", gmtime(second))}.{rest:03d}Z",'
 
 
-def _say(call: Call, head: bytes, size: int) -> str:
+def _say(call: LoggedCall, head: bytes, size: int) -> str:
     name, tables = object_of(call.label, head, call.body, complete=call.complete)
     several = f',"tables":{tables}' if tables > 1 else ""
     return (

@@ -20,9 +20,9 @@ from time import monotonic, monotonic_ns
 import structlog
 
 from hms_cache_proxy.cache.replies import HitLabel
-from hms_cache_proxy.methods.decision import Session
+from hms_cache_proxy.methods.decision import ClientSession
 from hms_cache_proxy.metrics import WorkerMetrics
-from hms_cache_proxy.server.access_lines import HEAD_BYTES, Call, Lines, Waiting
+from hms_cache_proxy.server.access_lines import HEAD_BYTES, LineFormatter, LoggedCall, Waiting
 from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.log_file import LogFile
 
@@ -43,7 +43,7 @@ class AccessLog:
         self._file = file
         self._sample = sample
         self._metrics = metrics
-        self._lines = Lines(sample)
+        self._lines = LineFormatter(sample)
         self._waiting: deque[Waiting] = deque()
         self._most = most
         self._overflow = 0
@@ -51,7 +51,7 @@ class AccessLog:
         self._said_s = -SAY_INTERVAL_S
 
     def hit(
-        self, arrived_ns: int, took_ns: int, reply_bytes: int, session: Session, message: bytes, label: HitLabel
+        self, arrived_ns: int, took_ns: int, reply_bytes: int, session: ClientSession, message: bytes, label: HitLabel
     ) -> None:
         """A call that the short way answered."""
         if self._sample < 1.0 and random() >= self._sample:
@@ -62,7 +62,7 @@ class AccessLog:
         call = (arrived_ns, took_ns, reply_bytes, session.peer, session.identity, message[:HEAD_BYTES], label)
         self._waiting.append(call)  # type: ignore[arg-type]  # a Waiting, without the 0.3 us of making one
 
-    def observed(self, session: Session, took_ns: int, observed: Observe) -> None:
+    def observed(self, session: ClientSession, took_ns: int, observed: Observe) -> None:
         """Any other call, when it is over."""
         if self._sample < 1.0 and random() >= self._sample:
             return
@@ -72,7 +72,7 @@ class AccessLog:
         request = observed.request
         head = request.message[:HEAD_BYTES]
         complete = request.spool is None and len(head) == len(request.message)
-        call = Call(observed.label, observed.outcome, observed.reason, request.header.body, complete)
+        call = LoggedCall(observed.label, observed.outcome, observed.reason, request.header.body, complete)
         self._waiting.append(
             Waiting(observed.began_ns, took_ns, observed.reply_bytes, session.peer, session.identity, head, call)
         )

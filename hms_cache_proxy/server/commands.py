@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from hms_cache_proxy.metrics import Failure, Outcome
+from hms_cache_proxy.metrics import Outcome, UpstreamFailure
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.upstream.endpoints import Endpoint
 
@@ -98,7 +98,7 @@ class Observe:
 class UpstreamTrouble:
     """Log and count: kind is connect, closed, timeout or protocol."""
 
-    kind: Failure
+    kind: UpstreamFailure
     uri: str
     detail: str
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from hms_cache_proxy.errors import CacheError, LimitError, WireError
-from hms_cache_proxy.methods.decision import Decider, Forward, Serve, Session, Wait, Work
+from hms_cache_proxy.methods.decision import ClientSession, Decider, Forward, Serve, Wait, Work
 from hms_cache_proxy.server.client_states import (
     ClientState,
     Listening,
@@ -42,7 +42,7 @@ from hms_cache_proxy.server.commands import (
 from hms_cache_proxy.server.exchange import Exchange
 from hms_cache_proxy.server.inbox import Inbox, Request, TransportRefused
 from hms_cache_proxy.server.outbox import Outbox
-from hms_cache_proxy.server.upstream_states import Closed, Ending, Idle, MustClose
+from hms_cache_proxy.server.upstream_states import Closed, Idle, MustClose, ReplyEnding
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.framing import Transport
 from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, exception_message
@@ -78,7 +78,7 @@ class ClientConnection:
     def __init__(
         self, *, decider: Decider, endpoints: Endpoints, settings: ConnectionSettings, peer: str, now_ns: int
     ) -> None:
-        self.session = Session(peer=peer)
+        self.session = ClientSession(peer=peer)
         self.mode = HotPathUse.GENERAL
         self.last_ns = now_ns  # when something last moved on the client's side; the driver writes it too
         self._decider = decider
@@ -282,7 +282,7 @@ class ClientConnection:
         if self._ended or (self._draining and self._inbox.empty):
             self._close(Why.FINISHED)
 
-    def _heed(self, ending: Ending | None, now_ns: int) -> None:
+    def _heed(self, ending: ReplyEnding | None, now_ns: int) -> None:
         """What has become of the request that is relayed; None: it goes on."""
         if isinstance(ending, MustClose):
             self._close(ending.why, ending.detail)

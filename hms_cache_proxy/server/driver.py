@@ -40,7 +40,7 @@ from hms_cache_proxy.server.connection import ClientConnection, ConnectionSettin
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.upstream.link import NoAnswer, UpstreamLink, connect, keep_alive
-from hms_cache_proxy.upstream.places import Places
+from hms_cache_proxy.upstream.places import ConnectionPlaces
 from hms_cache_proxy.wire.framing import frame_header
 
 HIGH_WATER_BYTES = 1 << 18  # of a transport's buffer: what one slow client keeps in memory
@@ -82,7 +82,7 @@ class Hub:
         self.settings = settings
         self.metrics = metrics
         self.allowed = allowed
-        self.places: Places[Client] = Places(allowed.upstream_connections)
+        self.places: ConnectionPlaces[Client] = ConnectionPlaces(allowed.upstream_connections)
         self.by_address: Counter[str] = Counter()  # connections of each client address
         self.clients: set[Client] = set()
         self.draining = False

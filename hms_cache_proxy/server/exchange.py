@@ -22,8 +22,8 @@ Owner: one ClientConnection.
 from __future__ import annotations
 
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.methods.decision import Forward, Session
-from hms_cache_proxy.metrics import Failure, Outcome
+from hms_cache_proxy.methods.decision import ClientSession, Forward
+from hms_cache_proxy.metrics import Outcome, UpstreamFailure
 from hms_cache_proxy.server import twin
 from hms_cache_proxy.server.commands import (
     Again,
@@ -43,7 +43,6 @@ from hms_cache_proxy.server.twin import Twin
 from hms_cache_proxy.server.upstream_states import (
     Asking,
     Closed,
-    Ending,
     Finished,
     Idle,
     MustClose,
@@ -51,6 +50,7 @@ from hms_cache_proxy.server.upstream_states import (
     Questioning,
     RelayedCall,
     Replaying,
+    ReplyEnding,
     Replying,
     Sent,
     Streaming,
@@ -73,7 +73,7 @@ class Exchange:
     def __init__(
         self,
         *,
-        session: Session,
+        session: ClientSession,
         endpoints: Endpoints,
         outbox: Outbox,
         commands: list[Command],
@@ -101,7 +101,7 @@ class Exchange:
 
     # events
 
-    def start(self, request: Request, forward: Forward, now_ns: int) -> Ending | None:
+    def start(self, request: Request, forward: Forward, now_ns: int) -> ReplyEnding | None:
         """Relay one request."""
         call = RelayedCall(request, forward, now_ns, forward.ask)
         self.progress_ns = now_ns
@@ -117,14 +117,14 @@ class Exchange:
             return self._over(call, forward.outcome, forward.reason)
         return self._open(call)
 
-    def opened(self, now_ns: int) -> Ending | None:
+    def opened(self, now_ns: int) -> ReplyEnding | None:
         """The connection to the endpoint is there."""
         state = self.state
         assert isinstance(state, Opening)
         self.progress_ns = now_ns
         return self._replay(state, 0)
 
-    def refused(self, detail: str, *, silent: bool) -> Ending | None:
+    def refused(self, detail: str, *, silent: bool) -> ReplyEnding | None:
         """The connection to the endpoint could not be made; `silent`: nobody answered in time."""
         state = self.state
         assert isinstance(state, Opening)
@@ -132,7 +132,7 @@ class Exchange:
         self._endpoints.refused(state.endpoint, detail, silent=silent)
         return self._open_another(state, detail)
 
-    def busy(self, detail: str) -> Ending:
+    def busy(self, detail: str) -> ReplyEnding:
         """There was no place for a connection to the endpoint."""
         state = self.state
         assert isinstance(state, Opening)
@@ -143,7 +143,7 @@ class Exchange:
         if isinstance(self.state, Idle) and self._calls.complete:
             self._close_link()
 
-    def received(self, data: bytes, now_ns: int) -> Ending | None:
+    def received(self, data: bytes, now_ns: int) -> ReplyEnding | None:
         """Bytes from the metastore."""
         self.progress_ns = now_ns
         state = self.state
@@ -158,18 +158,18 @@ class Exchange:
         except WireError as error:
             return self._lose("protocol", str(error), now_ns)
 
-    def lost(self, detail: str, now_ns: int, *, orderly: bool = False) -> Ending | None:
+    def lost(self, detail: str, now_ns: int, *, orderly: bool = False) -> ReplyEnding | None:
         """The metastore closed the connection (`orderly`), or it broke."""
         if isinstance(self.state, Idle):
             self._close_link()
             return None
         return self._lose("closed", detail, now_ns, orderly=orderly)
 
-    def timed_out(self, now_ns: int) -> Ending | None:
+    def timed_out(self, now_ns: int) -> ReplyEnding | None:
         """Nothing moved on the upstream side for the request time."""
         return self._lose("timeout", "no answer in time", now_ns)
 
-    def overdue(self, now_ns: int) -> Ending | None:
+    def overdue(self, now_ns: int) -> ReplyEnding | None:
         """Nothing has come for a while: the metastore is probed, and left if a probe has told that it is sick."""
         state = self.state
         assert isinstance(state, Replaying | Sent)
@@ -230,12 +230,12 @@ class Exchange:
         harmless = forward.retry or forward.offline is not None  # what set_ugi does ends with its connection
         return harmless and not state.reply.seen and state.call.attempt < attempts
 
-    def _ask_again(self, state: Sent) -> Ending | None:
+    def _ask_again(self, state: Sent) -> ReplyEnding | None:
         self._close_link()
         state.call.attempt += 1
         return self._open(state.call, last=state.endpoint)
 
-    def _open(self, call: RelayedCall, *, last: Endpoint | None = None) -> Ending | None:
+    def _open(self, call: RelayedCall, *, last: Endpoint | None = None) -> ReplyEnding | None:
         if not self._calls.complete:
             call.request.close()
             call.forward.pending.failed(call.attempt > 1)
@@ -245,7 +245,7 @@ class Exchange:
             call.problem = self._endpoints.problems
         return self._open_next(call, candidates)
 
-    def _open_next(self, call: RelayedCall, candidates: tuple[Endpoint, ...]) -> Ending | None:
+    def _open_next(self, call: RelayedCall, candidates: tuple[Endpoint, ...]) -> ReplyEnding | None:
         if not candidates:
             self.state = Closed()
             if call.forward.offline is not None:
@@ -255,7 +255,7 @@ class Exchange:
         self._commands.append(OpenUpstream(candidates[0]))
         return None
 
-    def _answer_offline(self, call: RelayedCall, reply: bytes) -> Ending:
+    def _answer_offline(self, call: RelayedCall, reply: bytes) -> ReplyEnding:
         """No metastore is well: the session call is answered here, and made on the next connection."""
         if not isinstance(self.state, Closed):
             self._close_link()
@@ -264,12 +264,12 @@ class Exchange:
         self._outbox.whole(reply)
         return self._over(call, call.forward.outcome, "outage")
 
-    def _open_another(self, state: Opening | Replaying, detail: str) -> Ending | None:
+    def _open_another(self, state: Opening | Replaying, detail: str) -> ReplyEnding | None:
         call = state.call
         call.problem = "; ".join(filter(None, (call.problem, f"{state.endpoint.uri}: {detail}")))
         return self._open_next(call, state.others)
 
-    def _replay(self, state: Opening | Replaying, position: int) -> Ending | None:
+    def _replay(self, state: Opening | Replaying, position: int) -> ReplyEnding | None:
         """Repeat the session calls from this one on, then ask."""
         if position == len(self._calls.messages):
             return self._ask(state.call, state.endpoint)
@@ -279,7 +279,7 @@ class Exchange:
         self._commands.append(SendUpstream(message))
         return None
 
-    def _take_replayed(self, state: Replaying, data: bytes) -> Ending | None:
+    def _take_replayed(self, state: Replaying, data: bytes) -> ReplyEnding | None:
         reply = state.reply
         reply.take(data)
         if not reply.complete:
@@ -291,7 +291,7 @@ class Exchange:
 
     # asking
 
-    def _ask(self, call: RelayedCall, endpoint: Endpoint, *, last: bool = False) -> Ending | None:
+    def _ask(self, call: RelayedCall, endpoint: Endpoint, *, last: bool = False) -> ReplyEnding | None:
         request, forward, question = call.request, call.forward, call.question
         forward.pending.sending()
         if question is not None:
@@ -314,7 +314,7 @@ class Exchange:
             self.pump()
         return None if _is_answered(request.header) else self._sent_oneway(call, endpoint)
 
-    def _sent_oneway(self, call: RelayedCall, endpoint: Endpoint) -> Ending:
+    def _sent_oneway(self, call: RelayedCall, endpoint: Endpoint) -> ReplyEnding:
         forward = call.forward
         forward.pending.failed(True)  # nobody will say how it ended
         self.state = Idle(endpoint)
@@ -322,7 +322,7 @@ class Exchange:
             self._close_link()  # a server that does not know it answers all the same
         return self._over(call, forward.outcome, forward.reason)
 
-    def _take(self, state: Asking | Replying | Streaming, data: bytes, now_ns: int) -> Ending | None:
+    def _take(self, state: Asking | Replying | Streaming, data: bytes, now_ns: int) -> ReplyEnding | None:
         reply = state.reply
         parts = reply.take(data)
         if reply.header is None:
@@ -350,7 +350,7 @@ class Exchange:
         lacks.add(request.header.name)
         return _choose_twin(request, state.endpoint) is not None
 
-    def _take_answer(self, state: Questioning, data: bytes, now_ns: int) -> Ending | None:
+    def _take_answer(self, state: Questioning, data: bytes, now_ns: int) -> ReplyEnding | None:
         """Part of the reply to a question that was asked in place of the request."""
         call, reply = state.call, state.reply
         too_long = bool(reply.take(data))
@@ -389,7 +389,7 @@ class Exchange:
                 self._outbox.stream(part)
         return state
 
-    def _complete(self, state: Replying | Streaming, refusal: bytes | None, now_ns: int) -> Ending:
+    def _complete(self, state: Replying | Streaming, refusal: bytes | None, now_ns: int) -> ReplyEnding:
         """The whole reply is here. `refusal`: what the client gets in its place."""
         call, reply, held = state.call, state.reply, state.reply.held
         request, forward = call.request, call.forward
@@ -415,7 +415,7 @@ class Exchange:
 
     # the end
 
-    def _lose(self, kind: Failure, detail: str, now_ns: int, *, orderly: bool = False) -> Ending | None:
+    def _lose(self, kind: UpstreamFailure, detail: str, now_ns: int, *, orderly: bool = False) -> ReplyEnding | None:
         state = self.state
         self._trouble(kind, detail)
         if kind == "closed" and isinstance(state, Replaying | Sent):
@@ -433,7 +433,7 @@ class Exchange:
         reason, text = _ENDINGS[kind]
         return self._fail(call, reason, f"{state.endpoint.uri} {text}: {detail}", close=orderly and not seen)
 
-    def _fail(self, call: RelayedCall, reason: str, text: str, *, close: bool = False) -> Ending:
+    def _fail(self, call: RelayedCall, reason: str, text: str, *, close: bool = False) -> ReplyEnding:
         """The request has no answer. `close`: the client is told so in the metastore's own way."""
         state, request, forward = self.state, call.request, call.forward
         sent = was_sent(call, state)
@@ -465,12 +465,12 @@ class Exchange:
         self.blocked = False
         self._commands.append(CloseUpstream())
 
-    def _trouble(self, kind: Failure, detail: str) -> None:
+    def _trouble(self, kind: UpstreamFailure, detail: str) -> None:
         uri = "" if isinstance(self.state, Closed) else self.state.endpoint.uri
         self._commands.append(UpstreamTrouble(kind, uri, detail))
 
 
-_ENDINGS: dict[Failure, tuple[str, str]] = {
+_ENDINGS: dict[UpstreamFailure, tuple[str, str]] = {
     "closed": ("upstream_lost", "closed the connection; whether the call was done is not known"),
     "timeout": ("upstream_timeout", "did not answer; whether the call was done is not known"),
     "protocol": ("upstream_protocol", "broke the protocol; whether the call was done is not known"),

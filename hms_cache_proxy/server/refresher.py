@@ -14,8 +14,8 @@ from hms_cache_proxy.errors import CacheError, UpstreamError, WireError
 from hms_cache_proxy.methods import reply_contents
 from hms_cache_proxy.methods.decision import Ask
 from hms_cache_proxy.methods.ttl.looking import HOLD_BYTES, Reload
-from hms_cache_proxy.methods.ttl.refreshing import Due
-from hms_cache_proxy.metrics import Failure, WorkerMetrics
+from hms_cache_proxy.methods.ttl.refreshing import DueEntries
+from hms_cache_proxy.metrics import UpstreamFailure, WorkerMetrics
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream import replay
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
@@ -52,7 +52,7 @@ class Refresher:
         """Something is due."""
         self._woken.set()
 
-    async def run(self, due: Due) -> None:
+    async def run(self, due: DueEntries) -> None:
         """For ever."""
         async with asyncio.TaskGroup() as tasks:
             while True:
@@ -97,7 +97,7 @@ class Refresher:
                 reload.release()
                 self._metrics.ttl_refreshed(reload.kind.label, "failed")
 
-    def _failed(self, kind: Failure, error: str) -> None:
+    def _failed(self, kind: UpstreamFailure, error: str) -> None:
         self._metrics.upstream_failed(kind)
         self._say("a refresh failed; what is cached is given until it expires", kind, error=error)
 

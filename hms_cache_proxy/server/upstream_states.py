@@ -146,4 +146,4 @@ class MustClose:
     detail: str
 
 
-Ending = Finished | MustClose
+ReplyEnding = Finished | MustClose

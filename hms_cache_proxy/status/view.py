@@ -22,7 +22,7 @@ from hms_cache_proxy.config import Config
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.recording.file import RecordingFile
-from hms_cache_proxy.recording.format import FileHeader, State
+from hms_cache_proxy.recording.format import FileHeader, RecordingState
 from hms_cache_proxy.status.flush import Flusher
 from hms_cache_proxy.status.probe import UpstreamProbe
 
@@ -145,7 +145,7 @@ class ProxyView:
             header = FileHeader(0, 1)
             log.warning("the recording cannot be read", error=str(error))
         left_s = max(0.0, header.until_ms / 1000 - time.time()) if header.until_ms else None
-        active = header.state is State.OPEN and left_s != 0
+        active = header.state is RecordingState.OPEN and left_s != 0
         return {
             "file": self._recording.path,
             "active": active,

@@ -26,6 +26,9 @@ HiveLine = Literal["2.3", "3.1", "4.0", "4.1", "4.2"]
 DatabaseKey = tuple[bytes, bytes]
 """(catalog, database)."""
 
+TableKey = tuple[bytes, bytes, bytes]
+"""(catalog, database, table)."""
+
 WritesKey = tuple[bytes, bytes]
 """(database, table): write ids have no catalogs, so tables of one name in two catalogs share them."""
 

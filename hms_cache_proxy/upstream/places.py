@@ -15,7 +15,7 @@ from hms_cache_proxy.upstream.endpoints import Endpoint
 Holder = TypeVar("Holder")
 
 
-class Places(Generic[Holder]):
+class ConnectionPlaces(Generic[Holder]):
     """`limit` connections to each metastore; 0: any number."""
 
     def __init__(self, limit: int) -> None:

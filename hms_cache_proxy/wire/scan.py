@@ -23,7 +23,7 @@ from greenlet import getcurrent, greenlet
 from hms_cache_proxy.errors import LimitError
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import DEFAULT_LIMITS, NEED_MORE, Header, MessageLimits, NeedMore, parse_header
-from hms_cache_proxy.wire.spec import CODEC_ERRORS, Source, reader, wire_error
+from hms_cache_proxy.wire.spec import CODEC_ERRORS, StructSource, reader, wire_error
 
 #: Strings above this are counted while they pass, not gathered.
 COUNTED_BYTES: Final = 64 << 10
@@ -53,7 +53,7 @@ def end_of_struct(buf: bytes | bytearray, start: int = 0, limits: MessageLimits 
 
     buffer = reader(buf, start)
     try:
-        Source(buffer, no_more, spec.MAX_LENGTH, limits.message_bytes).read(HOLLOW, SKIP)
+        StructSource(buffer, no_more, spec.MAX_LENGTH, limits.message_bytes).read(HOLLOW, SKIP)
     except EOFError:
         _check_message(len(buf) - start, limits)
         return NEED_MORE
@@ -94,7 +94,7 @@ class _Feed:
         self.buffer = reader(piece, start)
         self.seen = len(piece) - start
         try:
-            Source(self.buffer, self.refill, spec.MAX_LENGTH, self.limits.message_bytes).read(HOLLOW, SKIP)
+            StructSource(self.buffer, self.refill, spec.MAX_LENGTH, self.limits.message_bytes).read(HOLLOW, SKIP)
         except CODEC_ERRORS as cause:
             raise wire_error(cause, offset=start, size=self.seen) from cause
         end = self.buffer.tell()

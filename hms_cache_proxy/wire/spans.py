@@ -22,8 +22,8 @@ from hms_cache_proxy.wire.scan import HOLLOW, SKIP
 from hms_cache_proxy.wire.spec import (
     CODEC_ERRORS,
     NESTING_DEPTH,
-    Source,
     Struct,
+    StructSource,
     TType,
     no_more,
     reader,
@@ -98,7 +98,7 @@ class _Walker:
     def __init__(self, buf: bytes) -> None:
         self._buf = buf
         self._buffer = io.BytesIO(buf)
-        self._source = Source(self._buffer, no_more, spec.MAX_LENGTH, len(buf))
+        self._source = StructSource(self._buffer, no_more, spec.MAX_LENGTH, len(buf))
 
     def field_header(self, at: int) -> tuple[int, int]:
         """(wire type, id) at that offset; (STOP, 0) at the end of the struct."""
@@ -227,7 +227,7 @@ def _fields_by_codec(buf: bytes, start: int, cls: type[Struct]) -> list[FieldSpa
     args = _hollow_args(cls)
     rows = args[1]
     try:
-        Source(buffer, no_more, spec.MAX_LENGTH, len(buf)).read(into, args)
+        StructSource(buffer, no_more, spec.MAX_LENGTH, len(buf)).read(into, args)
     except TypeError:
         return None  # a list whose elements are not what the class says: the walk in Python finds out
     except CODEC_ERRORS as cause:

@@ -197,7 +197,7 @@ def _split_pair(inner: str) -> tuple[str, str]:
     raise AssertionError(f"not a map: {inner}")
 
 
-class Source:
+class StructSource:
     """What fastbinary reads from, in both roles that it asks for: protocol and transport.
 
     The buffer's position after a read is the exact end. `refill(partial, wanted)` is called when the buffer
@@ -220,7 +220,7 @@ class Source:
         self.cstringio_refill = refill
         self.string_length_limit = string_limit
         self.container_length_limit = count
-        self.trans: Source | None = None
+        self.trans: StructSource | None = None
 
     def read(self, into: object, typeargs: list[Any]) -> Any:
         """Decode one struct into `into`, or into a new instance if that is None. Raises CODEC_ERRORS."""
@@ -275,7 +275,7 @@ def decode(
     limit. No count may exceed the bytes that are left, so memory stays in proportion to the buffer.
     """
     buffer = reader(buf, offset)
-    source = Source(buffer, no_more, string_limit, min(container_limit, max(len(buf) - offset, 0)))
+    source = StructSource(buffer, no_more, string_limit, min(container_limit, max(len(buf) - offset, 0)))
     try:
         value: S = source.read(None, cls._typeargs)
     except OverflowError as cause:  # a negative length too: the codec tells them apart by text alone

@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from hms_cache_proxy.cache import targets
-from hms_cache_proxy.cache.changes import Changes, PartitionChange, PartitionChunk, TableKey
+from hms_cache_proxy.cache.changes import Changes, PartitionChange, PartitionChunk
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
-from hms_cache_proxy.store.protocol import TableRecord
+from hms_cache_proxy.store.protocol import TableKey, TableRecord
 from tests.cache.records import DATABASE, IDENTITY, TABLE, TABLE_ID, database, days, flat_table, table
 
 PARTS = days(40)

@@ -20,8 +20,8 @@ from hms_cache_proxy.cache.ttl import (
     HOLDS,
     Bounds,
     EntryKind,
-    Item,
     Load,
+    NewEntry,
     TtlCache,
     key_of,
     target_key,
@@ -47,7 +47,7 @@ def cache(tmp_path: Path) -> Iterator[TtlCache]:
 
 def _load(cache: TtlCache, name: bytes, body: bytes = b"x", now_ns: int = 10) -> Load:
     load = cache.begin([_key(name)], now_ns, FAR)
-    cache.publish(load, [Item(EntryKind.TABLE, _key(name), DEPENDS[name], body)], now_ns)
+    cache.publish(load, [NewEntry(EntryKind.TABLE, _key(name), DEPENDS[name], body)], now_ns)
     return load
 
 
@@ -60,7 +60,7 @@ def _body(cache: TtlCache, name: bytes) -> bytes | None:
 def test_load_before_invalidation_is_never_seen(cache: TtlCache) -> None:
     late = cache.begin([_key(b"1")], 10, FAR)
     cache.invalidate([b"ta"])
-    cache.publish(late, [Item(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], b"old")], 20)
+    cache.publish(late, [NewEntry(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], b"old")], 20)
     assert _body(cache, b"1") is None
     _load(cache, b"1", b"new", 30)
     assert _body(cache, b"1") == b"new"
@@ -74,7 +74,7 @@ def test_holds_whose_time_is_over_are_forgotten(cache: TtlCache) -> None:
         assert txn.stat(cache._dbs[b"holds"])["entries"] <= 1.5 * HOLDS + 1
     for number, put in ((0, 0), (1, 1)):
         load = cache.begin([_key(b"1")], 300, FAR)
-        item = Item(EntryKind.TABLE, _key(b"1"), (b"t%d" % number,), b"x")
+        item = NewEntry(EntryKind.TABLE, _key(b"1"), (b"t%d" % number,), b"x")
         assert cache.publish(load, [item], 300) == put
 
 
@@ -82,7 +82,7 @@ def test_holds_whose_time_is_over_are_forgotten(cache: TtlCache) -> None:
 def test_what_is_gone_or_too_large_leaves_nothing(cache: TtlCache, body: bytes | None) -> None:
     _load(cache, b"1", b"old", 10)
     late = cache.begin([_key(b"1")], 5, FAR)
-    item = Item(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], body)
+    item = NewEntry(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], body)
     assert cache.publish(late, [item], 20) == 0
     assert _body(cache, b"1") == b"old", "what began earlier says nothing about it"
     assert cache.publish(cache.begin([_key(b"1")], 20, FAR), [item], 30) == 0
@@ -155,7 +155,7 @@ def test_claims_end_with_their_time_and_with_their_process(tmp_path: Path) -> No
 def test_older_load_does_not_replace_a_newer_one(cache: TtlCache) -> None:
     older = cache.begin([_key(b"1")], 10, FAR)
     _load(cache, b"1", b"newer", 20)
-    cache.publish(older, [Item(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], b"older")], 30)
+    cache.publish(older, [NewEntry(EntryKind.TABLE, _key(b"1"), DEPENDS[b"1"], b"older")], 30)
     assert _body(cache, b"1") == b"newer"
 
 
@@ -259,7 +259,7 @@ class LoadingCacheMachine(RuleBasedStateMachine):
     def publish(self, load: tuple[bytes, Load, int], body: bytes) -> None:
         self.now_ns += 1
         name, begun, seq = load
-        self.cache.publish(begun, [Item(EntryKind.TABLE, _key(name), DEPENDS[name], body)], self.now_ns)
+        self.cache.publish(begun, [NewEntry(EntryKind.TABLE, _key(name), DEPENDS[name], body)], self.now_ns)
         self.model.publish(seq, begun.began_ns, name, body, self.now_ns)
 
     @rule(which=_targets)

@@ -13,7 +13,7 @@ from hms_cache_proxy.cache.state import FIRST_OWED, Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency.fence_rows import MAP_BYTES
 from hms_cache_proxy.consistency.fences import HOLD_NS, FenceStore
-from hms_cache_proxy.consistency.guards import MOST_TARGETS, Ending, Guard, Guards
+from hms_cache_proxy.consistency.guards import MOST_TARGETS, Guard, Guards, WriteEnding
 from hms_cache_proxy.consistency.suspension import Suspension, left_on
 from hms_cache_proxy.methods.effects import FenceBarrier
 
@@ -66,30 +66,32 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def test_with_room(bench: Bench) -> None:
-    for ending in Ending:
+    for ending in WriteEnding:
         guard = bench.guards.begin([A])
         assert bench.fenced() == {A}
         bench.guards.end(guard, ending)
-        assert bench.fenced() == (set() if ending is Ending.CANCELLED else {A})
+        assert bench.fenced() == (set() if ending is WriteEnding.CANCELLED else {A})
         bench.store.expire(1 << 62)
         bench.store.done(bench.store.pending_tickets()[0])
     assert not bench.stopped and not bench.page[Slot.UNFENCED]
 
 
-@pytest.mark.parametrize("ending", Ending)
-def test_a_write_without_room_stops_all_hits_until_it_is_recorded(bench: Bench, ending: Ending) -> None:
+@pytest.mark.parametrize("ending", WriteEnding)
+def test_a_write_without_room_stops_all_hits_until_it_is_recorded(bench: Bench, ending: WriteEnding) -> None:
     with bench.full():
         guard = bench.begin_in_vain(bench.guards)
         assert bench.stopped, "before the write leaves"
         bench.guards.settle()
         assert bench.stopped
         bench.guards.end(guard, ending)
-        assert bench.stopped == (ending is not Ending.CANCELLED)
+        assert bench.stopped == (ending is not WriteEnding.CANCELLED)
     bench.guards.settle()
     assert not bench.stopped
-    expected = {Ending.FINISHED: {"finite"}, Ending.UNKNOWN: {"unknown"}, Ending.CANCELLED: set()}[ending]
+    expected = {WriteEnding.FINISHED: {"finite"}, WriteEnding.UNKNOWN: {"unknown"}, WriteEnding.CANCELLED: set()}[
+        ending
+    ]
     assert set(bench.store.standing().values()) - {"infinite"} == expected
-    if ending is Ending.FINISHED:
+    if ending is WriteEnding.FINISHED:
         assert A in bench.store.pending_tickets()[1], "what it touched is read again"
 
 
@@ -98,7 +100,7 @@ def test_a_write_in_flight_is_fenced_as_soon_as_there_is_room(bench: Bench) -> N
         guard = bench.begin_in_vain(bench.guards)
     bench.guards.settle()
     assert not bench.stopped and A in bench.fenced() and guard.mark is not None
-    bench.guards.end(guard, Ending.CANCELLED)
+    bench.guards.end(guard, WriteEnding.CANCELLED)
     assert guard.mark not in bench.store.standing()
 
 
@@ -106,7 +108,7 @@ def test_an_ending_without_room(bench: Bench) -> None:
     guards = [bench.guards.begin([b"t%d" % number + b"x" * 400]) for number in range(200)]
     with bench.full():
         for guard in guards:
-            bench.guards.end(guard, Ending.FINISHED)
+            bench.guards.end(guard, WriteEnding.FINISHED)
         assert bench.stopped
     bench.guards.settle()
     assert not bench.stopped

@@ -15,7 +15,7 @@ from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config import load, paths
 from hms_cache_proxy.consistency.fences import FenceStore
-from hms_cache_proxy.follower.cycle import Cycle, Outcome, StepSettings
+from hms_cache_proxy.follower.cycle import Cycle, StepOutcome, StepSettings
 from hms_cache_proxy.store.protocol import RawStore, Snapshot, StoreIdentity
 from hms_cache_proxy.store.sql.store import SqlSnapshot, open_sql_store
 from tests.testbed.closing import Closing
@@ -69,11 +69,11 @@ class Stepped(Closing):
         self.cycle = Cycle(self.store, self.writer, self.reader, self.fences, self.page, settings)
         self.page[Slot.SERVE_MODE] = MODE_SERVE
 
-    def step(self) -> Outcome:
+    def step(self) -> StepOutcome:
         """One step."""
         return self.cycle.step(CHUNK)
 
-    def caught_up(self) -> Outcome:
+    def caught_up(self) -> StepOutcome:
         """Steps until nothing is left to load; the first one's outcome."""
         first = outcome = self.step()
         while outcome.more:

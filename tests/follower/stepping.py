@@ -18,12 +18,12 @@ from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.consistency.fences import FenceStore
-from hms_cache_proxy.embedded.call import Session
+from hms_cache_proxy.embedded.call import MetastoreSession
 from hms_cache_proxy.embedded.database import Database
 from hms_cache_proxy.embedded.handlers import METHODS
 from hms_cache_proxy.embedded.service import Service
 from hms_cache_proxy.embedded.warehouse import Warehouse
-from hms_cache_proxy.follower.cycle import Cycle, Outcome, StepSettings
+from hms_cache_proxy.follower.cycle import Cycle, StepOutcome, StepSettings
 from hms_cache_proxy.store.sql.store import open_sql_store
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import MessageType, parse_header
@@ -58,7 +58,7 @@ class Catalog(Closing):
     def call(self, name: str, **arguments: Any) -> Any:
         """The method's value; AssertionError for what it refuses."""
         decoded, _ = spec.decode(spec.args(name), spec.encode(spec.args(name)(**arguments)), 0)
-        reply = self._service.call(Session("test"), name.encode(), METHODS[name], 0, decoded)
+        reply = self._service.call(MetastoreSession("test"), name.encode(), METHODS[name], 0, decoded)
         header = parse_header(reply, 0)
         assert not isinstance(header, int) and header.type is MessageType.REPLY, reply
         result, _ = spec.decode(spec.result(name), reply, header.body)
@@ -140,7 +140,7 @@ class Stepping(Closing):
         self.cycle = Cycle(self.store, self.writer, self.reader, self.fences, self.page, self.settings)
         return self.cycle
 
-    def step(self, chunk: int | None = None) -> Outcome:
+    def step(self, chunk: int | None = None) -> StepOutcome:
         """One step, and what follows it."""
         outcome = self.cycle.step(self.settings.chunk if chunk is None else chunk)
         self.cycle.collect()

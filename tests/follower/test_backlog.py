@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.cache import targets
-from hms_cache_proxy.follower.affected import MAX_NAMED, Affected, Gathering, TableKey
+from hms_cache_proxy.follower.affected import MAX_NAMED, Affected, Gathering
 from hms_cache_proxy.follower.step import (
     FEW_ROWS,
     MAX_TABLES_PER_STEP,
@@ -21,7 +21,7 @@ from hms_cache_proxy.follower.step import (
     backlog,
     gather,
 )
-from hms_cache_proxy.store.protocol import EventRow
+from hms_cache_proxy.store.protocol import EventRow, TableKey
 from tests.follower import rows
 from tests.follower.stepping import Catalog, Stepping
 

@@ -22,7 +22,7 @@ from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.errors import SnapshotError
-from hms_cache_proxy.follower.bootstrap import Scope, _Filling
+from hms_cache_proxy.follower.bootstrap import LoadScope, _Filling
 from hms_cache_proxy.follower.load_queue import LoadQueue
 from hms_cache_proxy.snapshots import rows
 from hms_cache_proxy.snapshots.manifest import File, Manifest
@@ -97,7 +97,7 @@ def fill(made: tuple[Path, Manifest], tmp_path: Path) -> Iterator[Fill]:
         root.mkdir()
         page = StatePage(root / "state", create=True)
         writer = CacheWriter.open(root / "cache", page, IDENTITY)
-        filling = _Filling(writer, made[1], Scope(include, (), max_bytes, chunk), lambda: None)
+        filling = _Filling(writer, made[1], LoadScope(include, (), max_bytes, chunk), lambda: None)
         opened.extend((reader := CacheReader(root / "cache", page), writer, page))
         filling.run(Place(str(made[0])))
         return reader, filling
@@ -164,7 +164,7 @@ def test_a_table_that_was_renamed_between_two_states(tmp_path: Path) -> None:
     made = replace(files.manifest(), exact=False)
     with StatePage(tmp_path / "state", create=True) as page:
         writer = CacheWriter.open(tmp_path / "cache", page, IDENTITY)
-        _Filling(writer, made, Scope((), (), 1 << 30, 10), lambda: None).run(Place(str(tmp_path)))
+        _Filling(writer, made, LoadScope((), (), 1 << 30, 10), lambda: None).run(Place(str(tmp_path)))
         reader = CacheReader(tmp_path / "cache", page)
         reasons = {name: entry(reader, name).reason_not_loaded for name in (b"a", b"b", b"c", b"d_excluded")}
         assert reasons == {b"a": "loading", b"b": "", b"c": "loading", b"d_excluded": "excluded"}
@@ -184,5 +184,5 @@ def test_partitions_without_their_table(made: tuple[Path, Manifest], tmp_path: P
     with StatePage(tmp_path / "state", create=True) as page:
         writer = CacheWriter.open(tmp_path / "cache", page, IDENTITY)
         with pytest.raises(SnapshotError, match="partitions of table 1, but not this table"):
-            _Filling(writer, files.manifest(), Scope((), (), 1 << 30, 10), lambda: None).run(Place(str(tmp_path)))
+            _Filling(writer, files.manifest(), LoadScope((), (), 1 << 30, 10), lambda: None).run(Place(str(tmp_path)))
         writer.close()

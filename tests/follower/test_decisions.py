@@ -11,7 +11,7 @@ from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.follower.checks import Examination, Verdict, duration_s, judge
-from hms_cache_proxy.follower.cycle import LogLook, Outcome
+from hms_cache_proxy.follower.cycle import LogLook, StepOutcome
 from hms_cache_proxy.follower.mode import ServingMode
 from hms_cache_proxy.follower.pace import BUSY_S, SMALL_CHUNK, Chunks, Pace
 from hms_cache_proxy.follower.step import ResetReason
@@ -165,7 +165,7 @@ def test_after_a_refusal_everything_is_loaded_anew(page: StatePage, tmp_path: Pa
     mode = ServingMode(page, tmp_path / "not_followed", tmp_path / "answers", stored=True)  # a restart
     assert mode.must_reset and not mode.idle(verdict(ModeReason.SERVING))
     assert mode.decide(verdict(ModeReason.SERVING)) is ModeReason.STARTING
-    mode.stepped(Outcome(1, True, False, reset=ResetReason.NOT_FOLLOWED))
+    mode.stepped(StepOutcome(1, True, False, reset=ResetReason.NOT_FOLLOWED))
     assert not mode.must_reset
     assert mode.decide(verdict(ModeReason.SERVING)) is ModeReason.SERVING
     assert not ServingMode(page, tmp_path / "not_followed", tmp_path / "answers", stored=True).must_reset
@@ -175,19 +175,19 @@ def test_canary_and_replica(page: StatePage, tmp_path: Path) -> None:
     mode = ServingMode(page, tmp_path / "not_followed", tmp_path / "answers", stored=True)
     good = verdict(ModeReason.SERVING)
     page[Slot.BEGAN_NS] = 1
-    mode.stepped(Outcome(1, True, False, unlogged=True))
+    mode.stepped(StepOutcome(1, True, False, unlogged=True))
     assert mode.decide(good) is ModeReason.NO_LOG and mode.idle(good)
     mode.saw(LogLook(1, None))
     assert mode.idle(good)
     mode.saw(LogLook(2, False))
     assert not mode.idle(good) and mode.must_reset
-    mode.stepped(Outcome(2, False, False, replica=True))
+    mode.stepped(StepOutcome(2, False, False, replica=True))
     assert mode.decide(good) is ModeReason.REPLICA and mode.idle(good)
     mode.saw(LogLook(2, None, replica=True))
     assert mode.idle(good)
     mode.saw(LogLook(2, None))
     assert mode.decide(good) is ModeReason.STARTING and not mode.idle(good) and mode.must_reset
-    mode.stepped(Outcome(2, True, False, reset=ResetReason.NOT_FOLLOWED))
+    mode.stepped(StepOutcome(2, True, False, reset=ResetReason.NOT_FOLLOWED))
     assert mode.decide(good) is ModeReason.SERVING
     assert ServingMode(page, tmp_path / "x", tmp_path / "answers", stored=False).decide(good) is ModeReason.NO_STORE
 
@@ -203,7 +203,7 @@ def test_metastores_that_answer_otherwise_than_when_the_cache_was_filled(page: S
     assert page[Slot.DIFFERS] == Differs.COLUMNS and not mode.must_reset, "a restart"
     mode.answer(Differs.COLUMNS | Differs.LISTS)
     assert page[Slot.DIFFERS] == Differs.COLUMNS | Differs.LISTS and mode.must_reset
-    mode.stepped(Outcome(1, True, False, reset=ResetReason.NOT_FOLLOWED))
+    mode.stepped(StepOutcome(1, True, False, reset=ResetReason.NOT_FOLLOWED))
     mode = ServingMode(StatePage(tmp_path / "third", create=True), *files, stored=True)
     mode.answer(Differs(0))
     assert mode.must_reset and ServingMode(page, *files, stored=True).must_reset, "while nobody looked"

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hms_cache_proxy.cache import targets
-from hms_cache_proxy.follower.affected import NOTHING, Affected, TableKey
+from hms_cache_proxy.follower.affected import NOTHING, Affected
 from hms_cache_proxy.follower.events import HANDLERS, affects
+from hms_cache_proxy.store.protocol import TableKey
 from tests.follower import rows
 
 T: TableKey = (b"hive", b"d", b"t")

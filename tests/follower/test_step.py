@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hms_cache_proxy.cache import targets
-from hms_cache_proxy.follower.affected import Affected, TableKey
+from hms_cache_proxy.follower.affected import Affected
 from hms_cache_proxy.follower.step import (
     MAX_TABLES_PER_STEP,
     EventBatch,
@@ -19,7 +19,7 @@ from hms_cache_proxy.follower.step import (
     requested,
     too_much,
 )
-from hms_cache_proxy.store.protocol import EventRow
+from hms_cache_proxy.store.protocol import EventRow, TableKey
 from tests.follower import rows
 
 T: TableKey = (b"hive", b"d", b"t")

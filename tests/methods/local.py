@@ -15,7 +15,7 @@ from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.consistency.fences import FenceStore
-from hms_cache_proxy.methods.decision import Forward, Serve, Session, Wait, Work
+from hms_cache_proxy.methods.decision import ClientSession, Forward, Serve, Wait, Work
 from hms_cache_proxy.methods.dispatch import Dispatcher
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.server.waker import Waker
@@ -58,7 +58,7 @@ class Local:
         self.oracle = oracle
         self.dispatcher = dispatcher
         self.waker = waker
-        self.session = Session()
+        self.session = ClientSession()
         self._seqid = 100
 
     @classmethod

@@ -15,7 +15,7 @@ from hms_cache_proxy.cache.replies import HitLabel
 from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, Slot
 from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.consistency.suspension import Suspension
-from hms_cache_proxy.methods.decision import Serve, Session
+from hms_cache_proxy.methods.decision import ClientSession, Serve
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import TABLE
 from tests.methods.warm import TARGET, Bench, opened, request
@@ -125,7 +125,7 @@ def test_floors_of_the_connection_stop_it_and_no_other_connection(warm: Bench) -
     assert warm.hot() is not None
     floors.lift([TARGET], time.monotonic_ns())
     assert warm.hot() is None
-    assert warm.dispatcher.hot(Session(), request(), time.monotonic_ns()) is not None
+    assert warm.dispatcher.hot(ClientSession(), request(), time.monotonic_ns()) is not None
     warm.step()
     assert warm.hot() is not None
 

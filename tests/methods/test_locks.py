@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hive_metastore.ttypes import LockComponent, LockLevel, LockRequest, LockType
 
-from hms_cache_proxy.methods.decision import Forward, Session
+from hms_cache_proxy.methods.decision import ClientSession, Forward
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header, parse_header
 from tests.cache.records import DATABASE, TABLE
@@ -26,7 +26,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         yield made
 
 
-def lock(bench: Bench, session: Session, *types: int, state: int = GRANTED) -> None:
+def lock(bench: Bench, session: ClientSession, *types: int, state: int = GRANTED) -> None:
     """The session asks for such locks on the table, and the metastore answers."""
     database, table = DATABASE[1].decode(), TABLE[2].decode()
     components = [LockComponent(kind, LockLevel.TABLE, database, table) for kind in types]
@@ -42,12 +42,12 @@ def lock(bench: Bench, session: Session, *types: int, state: int = GRANTED) -> N
     forward.pending.reply_done(session, reply, time.monotonic_ns())
 
 
-def served(bench: Bench, session: Session) -> bool:
+def served(bench: Bench, session: ClientSession) -> bool:
     return bench.dispatcher.hot(session, request(), time.monotonic_ns()) is not None
 
 
 def test_a_shared_lock_is_a_floor_of_its_connection_and_nobody_elses(bench: Bench) -> None:
-    mine, other = Session(), Session()
+    mine, other = ClientSession(), ClientSession()
     bench.decide()
     assert served(bench, mine) and served(bench, other)
     for _ in range(20):
@@ -61,15 +61,15 @@ def test_a_shared_lock_is_a_floor_of_its_connection_and_nobody_elses(bench: Benc
 @pytest.mark.parametrize("types", [(WRITE,), (EXCLUSIVE,), (READ, EXCLUSIVE), (4,), ()])
 def test_any_other_lock_is_a_fence_for_everybody(bench: Bench, types: tuple[int, ...]) -> None:
     bench.decide()
-    lock(bench, Session(), *types)
-    assert types == () or not served(bench, Session())
+    lock(bench, ClientSession(), *types)
+    assert types == () or not served(bench, ClientSession())
     assert len(bench.fences.standing()) == 1
     bench.step()
-    assert served(bench, Session())
+    assert served(bench, ClientSession())
 
 
 def test_a_shared_lock_that_has_to_wait_is_remembered(bench: Bench) -> None:
-    mine = Session()
+    mine = ClientSession()
     bench.decide()
     lock(bench, mine, READ, state=WAITING)
     assert served(bench, mine) and bench.fences.lock_targets(5) is not None

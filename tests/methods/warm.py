@@ -15,7 +15,7 @@ from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config import load
 from hms_cache_proxy.consistency.fences import FenceStore
-from hms_cache_proxy.methods.decision import Serve, Session
+from hms_cache_proxy.methods.decision import ClientSession, Serve
 from hms_cache_proxy.methods.dispatch import Dispatcher
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire.message import Header, parse_header
@@ -39,7 +39,7 @@ class Bench:
     fences: FenceStore
     dispatcher: Dispatcher
     metrics: WorkerMetrics
-    session: Session = field(default_factory=Session)
+    session: ClientSession = field(default_factory=ClientSession)
     cursor: int = 10
 
     def step(self, changes: Changes | None = None, *, tickets: bool = True) -> None:
@@ -59,7 +59,7 @@ class Bench:
     def hot(self, message: bytes | None = None) -> bytes | None:
         return self.dispatcher.hot(self.session, message or request(), time.monotonic_ns())
 
-    def decide(self, message: bytes | None = None, session: Session | None = None) -> bytes:
+    def decide(self, message: bytes | None = None, session: ClientSession | None = None) -> bytes:
         """The long way, which must answer from the cache."""
         whole = message or request()
         header = parse_header(whole)

@@ -9,7 +9,7 @@ import pytest
 from hms_cache_proxy.config import Address
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.pipeline.advise import catalogue
-from hms_cache_proxy.pipeline.advise.patterns import Name
+from hms_cache_proxy.pipeline.advise.patterns import KnownTable
 from tests.proxy import Proxy
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
@@ -17,12 +17,12 @@ from tests.testbed.metastore import Metastore
 from tests.testbed.processes import free_port
 
 
-def fill(metastore: Metastore, name: str) -> set[Name]:
+def fill(metastore: Metastore, name: str) -> set[KnownTable]:
     with MetastoreClient(*metastore.address) as client:
         objects.create_database(client, name)
         for table in ("orders", "Items"):
             objects.create_table(client, objects.table(name, table, [("id", "bigint")]))
-    return {Name(name, "orders"), Name(name, "items")}
+    return {KnownTable(name, "orders"), KnownTable(name, "items")}
 
 
 @pytest.mark.real

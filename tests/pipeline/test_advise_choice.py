@@ -23,20 +23,28 @@ from hms_cache_proxy.pipeline.advise.advice import (
     cache_bytes,
     choose,
 )
-from hms_cache_proxy.pipeline.advise.lines import Read
-from hms_cache_proxy.pipeline.advise.patterns import Name
-from hms_cache_proxy.pipeline.advise.questions import CURABLE, NO_CACHE, Answers, Item, Overview, Relayed, Traffic
+from hms_cache_proxy.pipeline.advise.lines import LinesRead
+from hms_cache_proxy.pipeline.advise.patterns import KnownTable
+from hms_cache_proxy.pipeline.advise.questions import (
+    CURABLE,
+    NO_CACHE,
+    Answers,
+    ObjectTraffic,
+    Overview,
+    Relayed,
+    Traffic,
+)
 from hms_cache_proxy.pipeline.advise.snippet import snippet
 
 FROM, TO = datetime(2026, 11, 22, 16, 0, tzinfo=UTC), datetime(2026, 11, 22, 17, 0, tzinfo=UTC)
 
 
-def item(name: str | None, reads: float, served: float, size: int, hits: float = 0) -> Item:
+def item(name: str | None, reads: float, served: float, size: int, hits: float = 0) -> ObjectTraffic:
     of_table = name is not None and name.count(".") == 2
-    return Item(name, of_table, reads, served, hits, 0, 1, size)
+    return ObjectTraffic(name, of_table, reads, served, hits, 0, 1, size)
 
 
-def answers(*items: Item, relayed: list[Relayed] | None = None, several: float = 0) -> Answers:
+def answers(*items: ObjectTraffic, relayed: list[Relayed] | None = None, several: float = 0) -> Answers:
     reads, served = sum(one.reads for one in items) + several, sum(one.served for one in items) + several
     tables = sum(one.of_table for one in items)
     hits = sum(one.hits for one in items)
@@ -97,7 +105,7 @@ def test_the_size_is_whole_mebibytes_with_room() -> None:
 def test_settings_that_the_proxy_reads(tmp_path: Path) -> None:
     missed = Relayed("get_all_tables", "miss", "order", 40, 1, 1, True, "hive.b")
     given = replace(SKEWED, relayed=[missed, replace(missed, method="get_tables", calls=10)])
-    advice = advise(["log"], Read(10, ()), given, None, 0.9)
+    advice = advise(["log"], LinesRead(10, ()), given, None, 0.9)
     text = snippet(advice)
     file = tmp_path / "advice.toml"
     file.write_text(text)
@@ -113,7 +121,7 @@ def test_settings_that_the_proxy_reads(tmp_path: Path) -> None:
 
 def test_names_that_need_quotes(tmp_path: Path) -> None:
     odd = answers(item('hive.we"ird.x*', 10, 10, MIB), item("hive.other.t", 1, 0, MIB))
-    advice = advise(["log"], Read(10, ()), odd, frozenset({Name('we"ird', "y")}), 0.9)
+    advice = advise(["log"], LinesRead(10, ()), odd, frozenset({KnownTable('we"ird', "y")}), 0.9)
     file = tmp_path / "advice.toml"
     file.write_text(snippet(advice))
     selection = load(file, {}, {}).selection
@@ -123,26 +131,28 @@ def test_names_that_need_quotes(tmp_path: Path) -> None:
 
 def test_a_table_of_two_catalogs_is_one_for_patterns() -> None:
     twice = answers(item("hive.a.t", 10, 10, MIB), item("other.a.t", 0, 0, 0), item("hive.a.u", 5, 0, MIB))
-    advice = advise(["log"], Read(10, ()), twice, frozenset({Name("a", "t"), Name("a", "z")}), 0.6)
-    assert advice.patterns.admitted == {Name("a", "t")}
-    assert advice.never.names == (Name("a", "z"),)
+    advice = advise(["log"], LinesRead(10, ()), twice, frozenset({KnownTable("a", "t"), KnownTable("a", "z")}), 0.6)
+    assert advice.patterns.admitted == {KnownTable("a", "t")}
+    assert advice.never.names == (KnownTable("a", "z"),)
 
 
 def test_what_cannot_be_said_is_not_said() -> None:
-    unknown = advise(["log"], Read(10, ()), SKEWED, None, 0.9)
+    unknown = advise(["log"], LinesRead(10, ()), SKEWED, None, 0.9)
     assert unknown.never.known is None and "cannot be said" in wording.never(unknown)
-    catalogue = frozenset({Name("a", "hot"), Name("a", "cold"), Name("b", "refused")})
-    known = advise(["log"], Read(10, ()), SKEWED, catalogue, 0.9)
-    assert known.never.names == (Name("a", "cold"),)
+    catalogue = frozenset({KnownTable("a", "hot"), KnownTable("a", "cold"), KnownTable("b", "refused")})
+    known = advise(["log"], LinesRead(10, ()), SKEWED, catalogue, 0.9)
+    assert known.never.names == (KnownTable("a", "cold"),)
     assert wording.never(known) == "1 of 3 tables were never read: a.cold."
-    nothing = advise(["log"], Read(1, ()), answers(item(None, 0, 0, 0)), None, 0.9)
+    nothing = advise(["log"], LinesRead(1, ()), answers(item(None, 0, 0, 0)), None, 0.9)
     assert any("nothing to advise" in sentence for sentence in wording.sentences(nothing))
     assert nothing.patterns.include == nothing.patterns.exclude == ()
 
 
 def test_a_log_without_reads_leaves_nothing_out() -> None:
     """Writes of a job, or a metastore that was away, say nothing of what should be cached."""
-    silent = advise(["log"], Read(9, ()), answers(item("hive.a.t", 0, 0, 0)), frozenset({Name("a", "u")}), 0.9)
+    silent = advise(
+        ["log"], LinesRead(9, ()), answers(item("hive.a.t", 0, 0, 0)), frozenset({KnownTable("a", "u")}), 0.9
+    )
     assert silent.patterns.include == silent.patterns.exclude == ()
 
 
@@ -153,7 +163,7 @@ def test_names_that_would_be_obeyed(tmp_path: Path) -> None:
     long = "x" * 60
     odd = [r"hive.a.$\frac$", "hive.a.\t", f"hive.a.{long}", f"hive.b.{long}"]
     found = replace(answers(*(item(name, 9, 9, 9) for name in odd)), traffic=[Traffic(FROM, "hit", 1.0)])
-    advice = advise(["log"], Read(9, ()), found, None, 0.9)
+    advice = advise(["log"], LinesRead(9, ()), found, None, 0.9)
     with warnings.catch_warnings(action="error"):
         assert all(path.exists() for path in plots.plots(advice, tmp_path).values())
 
@@ -166,7 +176,7 @@ def test_reasons_are_the_proxys() -> None:
 def test_a_list_of_tables(tmp_path: Path) -> None:
     file = tmp_path / "tables"
     file.write_text("# all\nSales.Orders\n\nhive.crm.x\n")
-    assert catalogue.from_file(str(file)) == {Name("sales", "orders"), Name("crm", "x")}
+    assert catalogue.from_file(str(file)) == {KnownTable("sales", "orders"), KnownTable("crm", "x")}
     file.write_text("sales.orders\norders\n")
     with pytest.raises(AdviceError, match=r"tables:2: 'orders' is not database.table"):
         catalogue.from_file(str(file))

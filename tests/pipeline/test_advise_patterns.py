@@ -8,26 +8,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hms_cache_proxy.config import load
-from hms_cache_proxy.pipeline.advise.patterns import MOST, Name, Patterns, patterns
+from hms_cache_proxy.pipeline.advise.patterns import MOST, KnownTable, Patterns, patterns
 
 PART = st.text(st.sampled_from("ab_[*].?!é x"), min_size=1, max_size=6).filter(lambda text: text.strip() == text)
 DATABASE = PART.filter(lambda text: "." not in text)
-NAMES = st.builds(Name, st.sampled_from(["sales", "s", "tmp", "x y", "[s]"]) | DATABASE, PART)
+NAMES = st.builds(KnownTable, st.sampled_from(["sales", "s", "tmp", "x y", "[s]"]) | DATABASE, PART)
 
 
-def admitted(made: Patterns, known: Iterable[Name]) -> set[Name]:
+def admitted(made: Patterns, known: Iterable[KnownTable]) -> set[KnownTable]:
     """By the settings themselves."""
     selection = load(cli={"include": made.include, "exclude": made.exclude}).selection
     return {name for name in known if selection.admits(name.database.encode(), name.table.encode())}
 
 
-def names(text: str) -> set[Name]:
-    return {Name(*one.split(".")) for one in text.split()}
+def names(text: str) -> set[KnownTable]:
+    return {KnownTable(*one.split(".")) for one in text.split()}
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no bug
 @given(st.sets(NAMES, max_size=25), st.sets(NAMES, max_size=25), st.booleans())
-def test_exactly_the_wanted_tables(wanted: set[Name], others: set[Name], all_known: bool) -> None:
+def test_exactly_the_wanted_tables(wanted: set[KnownTable], others: set[KnownTable], all_known: bool) -> None:
     made = patterns(wanted, others, all_known=all_known)
     assert made.admitted == wanted
     if wanted or others:
@@ -56,13 +56,13 @@ def test_a_beginning_that_a_wanted_table_has_too_is_no_pattern() -> None:
 
 
 def test_a_few_tables_of_many_are_named() -> None:
-    others = {Name("sales", f"{letter}table") for letter in "bcdefghijklmnop"}
+    others = {KnownTable("sales", f"{letter}table") for letter in "bcdefghijklmnop"}
     made = patterns(names("sales.atable"), others, all_known=False)
     assert (made.include, made.exclude) == (("sales.atable",), ())
 
 
 def test_all_but_a_few_of_a_database_are_left_out() -> None:
-    wanted = {Name("sales", f"{letter}table") for letter in "bcdefghijklmnop"}
+    wanted = {KnownTable("sales", f"{letter}table") for letter in "bcdefghijklmnop"}
     made = patterns(wanted, names("sales.atable"), all_known=False)
     assert (made.include, made.exclude) == (("sales.*",), ("sales.atable",))
 
@@ -76,8 +76,8 @@ def test_nothing_to_be_said_where_everything_is_wanted() -> None:
 
 
 def test_never_more_than_anybody_reads() -> None:
-    wanted = {Name("big", f"t{number}x") for number in range(2 * MOST)} | names("small.a small.b")
-    others = {Name("big", f"u{number}y") for number in range(2 * MOST)} | names("small.c")
+    wanted = {KnownTable("big", f"t{number}x") for number in range(2 * MOST)} | names("small.a small.b")
+    others = {KnownTable("big", f"u{number}y") for number in range(2 * MOST)} | names("small.c")
     for all_known in (True, False):
         made = patterns(wanted, others, all_known=all_known)
         assert len(made.include) + len(made.exclude) <= MOST

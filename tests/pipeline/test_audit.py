@@ -18,8 +18,8 @@ from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config import paths
 from hms_cache_proxy.errors import AuditError
-from hms_cache_proxy.pipeline.audit import Audit, Found
-from hms_cache_proxy.pipeline.progress import Lines
+from hms_cache_proxy.pipeline.audit import Audit, AuditResult
+from hms_cache_proxy.pipeline.progress import LineReport
 from hms_cache_proxy.store.protocol import Constraints
 from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.follower.harness import Followed
@@ -33,8 +33,8 @@ Follow = Callable[..., Followed]
 MAIN = (b"hive", b"shapes_main")
 
 
-def audit(spark: SparkSession, followed: Followed, out: str = "") -> Found:
-    return Audit(spark, followed.config, out, 2, Lines(print)).run()
+def audit(spark: SparkSession, followed: Followed, out: str = "") -> AuditResult:
+    return Audit(spark, followed.config, out, 2, LineReport(print)).run()
 
 
 def test_nothing_while_it_changes(world: World, spark: SparkSession, follow: Follow) -> None:

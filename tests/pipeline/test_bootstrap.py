@@ -16,7 +16,7 @@ import pytest
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.errors import AuditError
 from hms_cache_proxy.pipeline.audit import Audit
-from hms_cache_proxy.pipeline.progress import Lines
+from hms_cache_proxy.pipeline.progress import LineReport
 from hms_cache_proxy.snapshots import manifest
 from hms_cache_proxy.snapshots.manifest import Manifest
 from tests.follower.harness import Comparison, Followed
@@ -115,7 +115,7 @@ def test_changes_while_it_is_built_on_mariadb(
     assert not made.exact and made.before < made.after
     assert bootstrapped(filled)["event_id"] == made.before and filled.report()["last_reset"] is None
     with pytest.raises(AuditError, match="needs PostgreSQL"):
-        Audit(spark, filled.config, "", 1, Lines(print)).run()
+        Audit(spark, filled.config, "", 1, LineReport(print)).run()
     assert not list(Path(filled.config.data_dir).glob("audit-*"))
 
 

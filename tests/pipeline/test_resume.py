@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hms_cache_proxy.errors import SnapshotError
-from hms_cache_proxy.pipeline.ranges import Named, Partitioned, PartitionStretch, TableStretch
+from hms_cache_proxy.pipeline.ranges import Partitioned, PartitionStretch, StretchTable, TableStretch
 from hms_cache_proxy.pipeline.rounds import _DUMPED, _LOADED, BEGUN, NAME, rounds
 from hms_cache_proxy.snapshots import manifest, rows
 from hms_cache_proxy.snapshots.place import Place
@@ -159,7 +159,9 @@ def test_rounds_are_consecutive() -> None:
 def test_stretches_are_kept_as_they_are() -> None:
     """Names of any bytes."""
     odd = bytes(range(256))
-    tables = TableStretch(3, (b"hive", odd), (Named(odd, b"VIRTUAL_VIEW", 7, False), Named(b"", b"", 8, True)))
+    tables = TableStretch(
+        3, (b"hive", odd), (StretchTable(odd, b"VIRTUAL_VIEW", 7, False), StretchTable(b"", b"", 8, True))
+    )
     parts = PartitionStretch(4, (Partitioned(b"hive", odd, odd, 9, True),), 12, None, odd)
     for kind, stretch in ((rows.TABLES, tables), (rows.PARTITIONS, parts)):
         assert _LOADED[kind](json.loads(json.dumps(_DUMPED[kind](stretch)))) == stretch

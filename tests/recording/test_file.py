@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.recording.file import Damage, RecordingFile
-from hms_cache_proxy.recording.format import HEADER_BYTES, Record, State, decode, encode, payload_bytes
+from hms_cache_proxy.recording.format import HEADER_BYTES, Record, RecordingState, decode, encode, payload_bytes
 from hms_cache_proxy.recording.writer import Writer
 
 MIB = 1 << 20
@@ -158,7 +158,7 @@ def test_it_stays_within_its_size(tmp_path: Path) -> None:
     one = len(encode(record(1)))
     assert append(path, 1, 2, 3, max_bytes=HEADER_BYTES + 2 * one) == 2
     file = RecordingFile.to_read(str(path))
-    assert file.header().state is State.FULL and path.stat().st_size == HEADER_BYTES + 2 * one
+    assert file.header().state is RecordingState.FULL and path.stat().st_size == HEADER_BYTES + 2 * one
     file.close()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hms_cache_proxy.methods.decision import Forward, Serve, Session, Work
+from hms_cache_proxy.methods.decision import ClientSession, Forward, Serve, Work
 from hms_cache_proxy.methods.table import METHODS, MethodKind
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.recording.allowed import ALLOWED, ALSO_ALLOWED
@@ -106,7 +106,7 @@ def test_an_answer_of_the_cache(recording: Recording, decide: Callable[[], Any])
 def test_an_answer_known_by_heart(recording: Recording) -> None:
     recording.recorder._hot = lambda session, data, now_ns: REPLY
     for _ in range(3):
-        assert recording.recorder.hot(Session(), READ, 0) == REPLY
+        assert recording.recorder.hot(ClientSession(), READ, 0) == REPLY
     assert [(one.arguments, one.result) for one in recording.records()] == [(result_of(READ), result_of(REPLY))]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 
-from hms_cache_proxy.methods.decision import BaseDecider, Forward, Pending, Serve, Session, Wait, Work
+from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Forward, Pending, Serve, Wait, Work
 from hms_cache_proxy.metrics import Outcome
 from hms_cache_proxy.server.commands import (
     Command,
@@ -43,7 +43,7 @@ class Recorder(BaseDecider, Pending):
 
     def decide(
         self,
-        session: Session,
+        session: ClientSession,
         header: Header,
         message: bytes,
         now_ns: int,
@@ -59,10 +59,10 @@ class Recorder(BaseDecider, Pending):
     def sending(self) -> None:
         self.hooks.append(("sending",))
 
-    def reply_began(self, session: Session, now_ns: int) -> None:
+    def reply_began(self, session: ClientSession, now_ns: int) -> None:
         self.hooks.append(("began",))
 
-    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         self.hooks.append(("done", reply))
 
     def failed(self, sent: bool) -> None:

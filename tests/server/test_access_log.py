@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hms_cache_proxy.cache.replies import HitLabel
-from hms_cache_proxy.methods.decision import Session
+from hms_cache_proxy.methods.decision import ClientSession
 from hms_cache_proxy.methods.table import METHODS
 from hms_cache_proxy.metrics import CallCounts, Outcome, WorkerMetrics
 from hms_cache_proxy.server.access_lines import HEAD_BYTES, object_of, user_of
@@ -53,7 +53,7 @@ class Bench:
         self.path = directory / "access-0.jsonl"
         self.metrics = WorkerMetrics()
         self.log = AccessLog(LogFile(self.path, max_bytes=max_bytes, files=100), sample, self.metrics, most=most)
-        self.session = Session(peer="10.0.0.7:51022")
+        self.session = ClientSession(peer="10.0.0.7:51022")
 
     def observed(self, message: bytes, outcome: Outcome = "miss", reason: str = "", **more: Any) -> None:
         header = header_of(message)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hms_cache_proxy.methods.effects import Write
+from hms_cache_proxy.methods.effects import FencedWrite
 from hms_cache_proxy.server.connection import REPLY_LIMITS, ConnectionSettings
 from hms_cache_proxy.server.driver import Allowed, Client, Hub
 from hms_cache_proxy.upstream.endpoints import Endpoints
@@ -53,7 +53,7 @@ def test_a_bug_on_the_way_back_leaves_a_write_of_unknown_outcome(
         raise ZeroDivisionError("a planted bug")
 
     with opened(tmp_path) as bench:
-        monkeypatch.setattr(Write, hook, bug)
+        monkeypatch.setattr(FencedWrite, hook, bug)
         assert asyncio.run(last_words(hub_of(bench, scripted), message)) == b""
         assert scripted.calls, "it has left"
         assert list(bench.fences.standing().values()) == ["unknown"]
@@ -66,16 +66,16 @@ def test_a_bug_on_the_way_back_leaves_a_write_of_unknown_outcome(
 def test_a_bug_before_a_write_leaves_no_fence(
     scripted: ScriptedMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original: Callable[..., None] = Write.sending
+    original: Callable[..., None] = FencedWrite.sending
     fenced: list[int] = []
 
-    def bug(self: Write) -> None:
+    def bug(self: FencedWrite) -> None:
         original(self)
         fenced.extend(self.shared.fences.standing())
         raise ZeroDivisionError("a planted bug")
 
     with opened(tmp_path) as bench:
-        monkeypatch.setattr(Write, "sending", bug)
+        monkeypatch.setattr(FencedWrite, "sending", bug)
         assert asyncio.run(last_words(hub_of(bench, scripted), WRITE)) == b""
         assert fenced and not scripted.calls
         assert bench.fences.standing() == {}

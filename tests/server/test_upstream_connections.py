@@ -14,7 +14,7 @@ import pytest
 
 from hms_cache_proxy.upstream.endpoints import Endpoint
 from hms_cache_proxy.upstream.link import keep_alive
-from hms_cache_proxy.upstream.places import Places
+from hms_cache_proxy.upstream.places import ConnectionPlaces
 from tests.server.conftest import Worker
 from tests.server.scripted import Call, ScriptedMetastore
 from tests.server.test_faults import READ, WRITE, error_of
@@ -139,7 +139,7 @@ def test_a_peer_whose_machine_is_gone_is_noticed_in_minutes() -> None:
 
 
 def test_places_go_to_who_came_first() -> None:
-    places: Places[str] = Places(2)
+    places: ConnectionPlaces[str] = ConnectionPlaces(2)
     one, two = Endpoint("one", 1), Endpoint("two", 2)
     assert [places.take(one, who) for who in "abcde"] == [True, True, False, False, False]
     assert places.take(two, "f")

@@ -13,7 +13,7 @@ from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import load
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.consistency.suspension import Suspension
-from hms_cache_proxy.methods.decision import Forward, Serve, Session, Wait
+from hms_cache_proxy.methods.decision import ClientSession, Forward, Serve, Wait
 from hms_cache_proxy.methods.ttl.dispatcher import LoadingDispatcher
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire import spec
@@ -46,9 +46,9 @@ class Bench:
     metrics: WorkerMetrics
     dispatcher: LoadingDispatcher
     suspension: Suspension
-    session: Session = field(default_factory=Session)
+    session: ClientSession = field(default_factory=ClientSession)
 
-    def asked(self, session: Session, method: str, **arguments: object) -> Serve | Forward | Wait:
+    def asked(self, session: ClientSession, method: str, **arguments: object) -> Serve | Forward | Wait:
         header, message = call(method, **arguments)
         return self.dispatcher.decide(session, header, message, monotonic_ns())
 

@@ -8,7 +8,7 @@ from time import monotonic_ns
 
 import pytest
 
-from hms_cache_proxy.methods.decision import Forward, Serve, Session
+from hms_cache_proxy.methods.decision import ClientSession, Forward, Serve
 from hms_cache_proxy.wire import spec
 from tests.methods.world import struct
 from tests.ttl.bench import Bench, call, opened, reply
@@ -25,7 +25,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         yield made
 
 
-def lock(bench: Bench, session: Session, *types: int, state: int = GRANTED, table: bytes = b"t") -> None:
+def lock(bench: Bench, session: ClientSession, *types: int, state: int = GRANTED, table: bytes = b"t") -> None:
     """The session asks for such locks on the table, and the metastore answers."""
     components = [struct("LockComponent", type=one, level=2, dbname=b"d", tablename=table) for one in types]
     asked = struct("LockRequest", component=components, user=b"u", hostname=b"h")
@@ -37,7 +37,7 @@ def lock(bench: Bench, session: Session, *types: int, state: int = GRANTED, tabl
     forward.pending.reply_done(session, said, monotonic_ns())
 
 
-def owner_is(bench: Bench, session: Session, owner: bytes) -> Forward:
+def owner_is(bench: Bench, session: ClientSession, owner: bytes) -> Forward:
     """The session asks for the table, and what is not known is asked for; the call that was made."""
     forward = bench.asked(session, "get_table", **TABLE)
     assert isinstance(forward, Forward)
@@ -47,7 +47,7 @@ def owner_is(bench: Bench, session: Session, owner: bytes) -> Forward:
     return forward
 
 
-def shown(bench: Bench, session: Session) -> bytes | None:
+def shown(bench: Bench, session: ClientSession) -> bytes | None:
     """The owner of the table, as it is kept; None if it has to be asked for."""
     served = bench.asked(session, "get_table", **TABLE)
     if not isinstance(served, Serve):
@@ -59,7 +59,7 @@ def shown(bench: Bench, session: Session) -> bytes | None:
 
 
 def test_a_shared_lock_makes_its_connection_read_again_and_nobody_else(bench: Bench) -> None:
-    mine, other = Session(), Session()
+    mine, other = ClientSession(), ClientSession()
     owner_is(bench, other, b"old")
     assert shown(bench, mine) == shown(bench, other) == b"old"
     for _ in range(3):
@@ -70,7 +70,7 @@ def test_a_shared_lock_makes_its_connection_read_again_and_nobody_else(bench: Be
 
 
 def test_a_load_that_began_before_the_lock_is_too_old_for_it(bench: Bench) -> None:
-    mine, other = Session(), Session()
+    mine, other = ClientSession(), ClientSession()
     under_way = bench.asked(other, "get_table", **TABLE)
     assert isinstance(under_way, Forward)
     lock(bench, mine, READ)
@@ -79,14 +79,14 @@ def test_a_load_that_began_before_the_lock_is_too_old_for_it(bench: Bench) -> No
 
 
 def test_a_shared_lock_says_nothing_of_other_tables(bench: Bench) -> None:
-    mine = Session()
+    mine = ClientSession()
     owner_is(bench, mine, b"old")
     lock(bench, mine, READ, table=b"another")
     assert shown(bench, mine) == b"old"
 
 
 def test_lists_and_partitions_of_the_table_are_read_again(bench: Bench) -> None:
-    mine, other = Session(), Session()
+    mine, other = ClientSession(), ClientSession()
     names = {"db_name": b"d", "tbl_name": b"t", "max_parts": -1}
     owner_is(bench, other, b"o")
     for method, arguments, answer in (
@@ -100,19 +100,19 @@ def test_lists_and_partitions_of_the_table_are_read_again(bench: Bench) -> None:
         lock(bench, mine, READ)
         assert isinstance(bench.asked(mine, method, **arguments), Forward), method
         assert isinstance(bench.asked(other, method, **arguments), Serve), method
-        mine = Session()
+        mine = ClientSession()
 
 
 @pytest.mark.parametrize("types", [(WRITE,), (EXCLUSIVE,), (READ, EXCLUSIVE), (4,), ()])
 def test_any_other_lock_is_for_everybody(bench: Bench, types: tuple[int, ...]) -> None:
-    other = Session()
+    other = ClientSession()
     owner_is(bench, other, b"old")
-    lock(bench, Session(), *types)
+    lock(bench, ClientSession(), *types)
     assert shown(bench, other) is None
 
 
 def test_a_shared_lock_that_has_to_wait(bench: Bench) -> None:
-    mine = Session()
+    mine = ClientSession()
     owner_is(bench, mine, b"old")
     lock(bench, mine, READ, state=WAITING)
     assert shown(bench, mine) == b"old"
@@ -120,7 +120,7 @@ def test_a_shared_lock_that_has_to_wait(bench: Bench) -> None:
 
 def test_what_was_locked_while_the_disk_is_full(bench: Bench) -> None:
     """A shared lock needs no room."""
-    mine, other = Session(), Session()
+    mine, other = ClientSession(), ClientSession()
     owner_is(bench, other, b"old")
     bench.fill_the_disk()
     for _ in range(100):

@@ -6,7 +6,7 @@ UNKNOWN_METHOD, "Invalid method name"). docs/metastore.md is generated from this
 
 from __future__ import annotations
 
-from hms_cache_proxy.embedded.call import Method
+from hms_cache_proxy.embedded.call import ServedMethod
 from hms_cache_proxy.embedded.handlers import (
     aggregates,
     catalogs,
@@ -46,7 +46,7 @@ from hms_cache_proxy.embedded.handlers import (
     written,
 )
 
-FAMILIES: dict[str, dict[str, Method]] = {
+FAMILIES: dict[str, dict[str, ServedMethod]] = {
     "The server": server.METHODS,
     "Catalogs": catalogs.METHODS,
     "Databases": databases.METHODS,
@@ -77,4 +77,4 @@ FAMILIES: dict[str, dict[str, Method]] = {
     "Schema registry": registry.METHODS,
     "Resource plans": {**plans.METHODS, **pools.METHODS},
 }
-METHODS: dict[str, Method] = {name: method for family in FAMILIES.values() for name, method in family.items()}
+METHODS: dict[str, ServedMethod] = {name: method for family in FAMILIES.values() for name, method in family.items()}

@@ -19,7 +19,7 @@ from hms_cache_proxy.embedded.failures import internal, invalid_object, meta
 from hms_cache_proxy.embedded.handlers import table_changes
 from hms_cache_proxy.embedded.rows import constraints as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
-from hms_cache_proxy.embedded.rows.constraints import KINDS, ConstraintKind
+from hms_cache_proxy.embedded.rows.constraints import KINDS, ConstraintLayout
 from hms_cache_proxy.embedded.values import as_json, new
 from hms_cache_proxy.wire.spec import Struct
 
@@ -33,12 +33,12 @@ _EVENTS = {
 _PREFIXES = {"primary": "pk", "unique": "uk", "not_null": "nn", "default": "dc", "check": "ck"}
 
 
-def _table(call: Call, catalog: str | None, database: str, name: str) -> table_rows.Row | None:
+def _table(call: Call, catalog: str | None, database: str, name: str) -> table_rows.StoredTable | None:
     found_catalog, found_database = names.both(database, catalog)
     return table_rows.find_table(call, found_catalog, found_database, names.fold(name))
 
 
-def _exact_table(call: Call, catalog: str | None, database: str, name: str) -> table_rows.Row | None:
+def _exact_table(call: Call, catalog: str | None, database: str, name: str) -> table_rows.StoredTable | None:
     return table_rows.find_table(call, *names.exact(database, catalog), names.fold(name))
 
 
@@ -82,7 +82,7 @@ def _name_for(made: dict[str, str], kind_name: str, number: int) -> str:
 
 
 def _insert(
-    call: Call, kind: ConstraintKind, row: table_rows.Row, element: Struct, generate: Callable[[], str]
+    call: Call, kind: ConstraintLayout, row: table_rows.StoredTable, element: Struct, generate: Callable[[], str]
 ) -> None:
     element.catName = row.table.catName
     element.table_db, element.table_name = row.table.dbName, row.table.tableName
@@ -110,7 +110,7 @@ def add_foreign(call: Call, keys: Sequence[Struct]) -> None:
         return
     generated = _generated("fk", 0)
     seen: set[str] = set()
-    first_parent: table_rows.Row | None = None
+    first_parent: table_rows.StoredTable | None = None
     for key in keys:
         child = _table(call, key.catName, key.fktable_db, key.fktable_name)
         parent = _table(call, key.catName, key.pktable_db, key.pktable_name)
@@ -133,7 +133,7 @@ def add_foreign(call: Call, keys: Sequence[Struct]) -> None:
     events.log(call, "ADD_FOREIGNKEY", {"foreignKeyListJson": logged}, **place)
 
 
-def _must_be_a_key(call: Call, parent: table_rows.Row, key: Struct) -> None:
+def _must_be_a_key(call: Call, parent: table_rows.StoredTable, key: Struct) -> None:
     possible = [*rows.read(call, KINDS["primary"], parent), *rows.read(call, KINDS["unique"], parent)]
     wanted = names.fold(key.pkcolumn_name)
     if any(each.column_name == wanted for each in possible):

@@ -272,7 +272,7 @@ def _drop(call: Call, catalog: str, name: str, *, delete_data: bool, cascade: bo
         directories.remove(call, database.locationUri, owner, purge=True)
 
 
-def _remove_files_of(call: Call, row: table_rows.Row) -> None:
+def _remove_files_of(call: Call, row: table_rows.StoredTable) -> None:
     """What of a table does not go with its database's directories, which is not all: Hive leaves a managed table's own
     directory alone wherever it is."""
     table = row.table

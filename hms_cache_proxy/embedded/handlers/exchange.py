@@ -60,7 +60,7 @@ def exchange_partitions(call: Call, args: Struct) -> list[Struct]:
     return exchanged
 
 
-def _table(call: Call, role: str, place: tuple[str, str | None], name: str) -> table_rows.Row:
+def _table(call: Call, role: str, place: tuple[str, str | None], name: str) -> table_rows.StoredTable:
     row = table_rows.find_table(call, place[0], place[1] or "", names.fold(name))
     if row is None:
         raise meta(f"The {role} table {names.qualified(place[0], place[1] or '', name)} not found")

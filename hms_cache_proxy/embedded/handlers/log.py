@@ -15,7 +15,7 @@ from hms_cache_proxy.embedded.call import Call, reads, writes
 from hms_cache_proxy.embedded.handlers.partitions import one
 from hms_cache_proxy.embedded.handlers.tables import found
 from hms_cache_proxy.embedded.rows import partitions as partition_rows
-from hms_cache_proxy.embedded.rows.tables import Row
+from hms_cache_proxy.embedded.rows.tables import StoredTable
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.spec import Struct
@@ -100,7 +100,7 @@ def fire_listener_event(call: Call, args: Struct) -> Struct:
     return new("FireEventResponse", eventIds=ids)
 
 
-def _reload(call: Call, row: Row, request: Struct) -> int:
+def _reload(call: Call, row: StoredTable, request: Struct) -> int:
     """RELOAD, with the parameters that the client adds to the table; of several partitions, those that there are."""
     row.table.parameters = {**(row.table.parameters or {}), **(request.tblParams or {})}
     wanted = [request.partitionVals] if request.partitionVals else request.batchPartitionValsForRefresh

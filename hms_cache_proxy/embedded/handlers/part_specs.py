@@ -109,7 +109,7 @@ def _short(number: int) -> int:
     return (number + 0x8000 & 0xFFFF) - 0x8000
 
 
-def _found(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
+def _found(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.StoredTable:
     found_catalog, found_database = names.both(database, catalog)
     return found(call, found_catalog, found_database, table)
 
@@ -152,7 +152,7 @@ def get_partitions_with_specs(call: Call, args: Struct) -> Struct:
     return new("GetPartitionsResponse", partitionSpec=grouped(row.table, partitions))
 
 
-def _chosen(call: Call, row: table_rows.Row, chosen: Struct | None) -> list[rows.Part]:
+def _chosen(call: Call, row: table_rows.StoredTable, chosen: Struct | None) -> list[rows.Part]:
     if chosen is None or chosen.filterMode is None:
         return rows.find(call, row)
     if not chosen.filters:

@@ -137,7 +137,7 @@ def add(
     return added
 
 
-def _check(partition: Struct, row: table_rows.Row, place: tuple[str, str, str]) -> None:
+def _check(partition: Struct, row: table_rows.StoredTable, place: tuple[str, str, str]) -> None:
     catalog, database, table = place
     if not partition.values:
         raise meta("The partition values cannot be null or empty.")
@@ -168,7 +168,7 @@ def _described(partition: Struct) -> str:
     return f"Partition(values:[{values}], dbName:{partition.dbName}, tableName:{partition.tableName})"
 
 
-def _prepare(call: Call, row: table_rows.Row, partition: Struct, properties: dict[str, str]) -> None:
+def _prepare(call: Call, row: table_rows.StoredTable, partition: Struct, properties: dict[str, str]) -> None:
     """Location, directory, times and parameters that a new partition gets."""
     table = row.table
     location = None if partition.sd is None else partition.sd.location
@@ -187,7 +187,7 @@ def _prepare(call: Call, row: table_rows.Row, partition: Struct, properties: dic
     quick_stats.stamp(partition, call.now)
 
 
-def _store(call: Call, row: table_rows.Row, added: Sequence[Struct]) -> None:
+def _store(call: Call, row: table_rows.StoredTable, added: Sequence[Struct]) -> None:
     if not added:
         return
     stored = []
@@ -305,17 +305,19 @@ def _alter_one(call: Call, database: str, table: str, after: Struct | None, prop
         after.sd.location = path_text(after.sd.location)  # several partitions get theirs as it is sent
     write_id = -1 if after.writeId is None else after.writeId
     _change(call, row, part, after, properties)
-    acid.check_partition_statistics(row.table, part.partition, after, acid.Write(write_id))
+    acid.check_partition_statistics(row.table, part.partition, after, acid.AcidWrite(write_id))
     events.alter_partition(call, row.table, part.partition, after, truncated=False, write_id=write_id)
 
 
-def _must_stay(row: table_rows.Row, after: Struct) -> None:
+def _must_stay(row: table_rows.StoredTable, after: Struct) -> None:
     """MetaException for a partition that names another table than its own."""
     if (names.fold(after.dbName), names.fold(after.tableName)) != (row.table.dbName, row.table.tableName):
         raise meta("partition does not exist.")
 
 
-def _change(call: Call, row: table_rows.Row, part: rows.Part, after: Struct, properties: dict[str, str]) -> None:
+def _change(
+    call: Call, row: table_rows.StoredTable, part: rows.Part, after: Struct, properties: dict[str, str]
+) -> None:
     if after.sd is None:
         raise meta("java.lang.NullPointerException: the partition has no storage descriptor")
     after.catName = after.catName or row.table.catName
@@ -437,7 +439,7 @@ def _rename(
     events.alter_partition(call, row.table, part.partition, after, truncated=False, write_id=number)
 
 
-def _move(call: Call, row: table_rows.Row, part: rows.Part, after: Struct, new_name: str) -> str | None:
+def _move(call: Call, row: table_rows.StoredTable, part: rows.Part, after: Struct, new_name: str) -> str | None:
     """Move the files of a renamed partition if the metastore chose their place; its new location.
 
     `after` gets the place where its files are now: the old one if they stay, also because another object lives there.
@@ -461,7 +463,7 @@ def _move(call: Call, row: table_rows.Row, part: rows.Part, after: Struct, new_n
     return target
 
 
-def _table_place(call: Call, row: table_rows.Row) -> str:
+def _table_place(call: Call, row: table_rows.StoredTable) -> str:
     """Where a table lies; without a location where its name says (Warehouse.getPartitionPath)."""
     if row.table.sd.location is not None:
         return str(row.table.sd.location)

@@ -117,7 +117,7 @@ def _leave_base_files(
             base_files.write(call, part.partition.sd.location, write_id, base_files.DROPPED)
 
 
-def _of_expressions(call: Call, row: table_rows.Row, request: Struct) -> list[str]:
+def _of_expressions(call: Call, row: table_rows.StoredTable, request: Struct) -> list[str]:
     """Names that expressions select."""
     found: list[str] = []
     for expression in (request.parts.exprs if request.parts is not None else None) or ():
@@ -129,7 +129,12 @@ def _of_expressions(call: Call, row: table_rows.Row, request: Struct) -> list[st
 
 
 def _drop(
-    call: Call, row: table_rows.Row, parts: Sequence[rows.Part], *, delete_data: bool, properties: dict[str, str]
+    call: Call,
+    row: table_rows.StoredTable,
+    parts: Sequence[rows.Part],
+    *,
+    delete_data: bool,
+    properties: dict[str, str],
 ) -> None:
     if delete_data and owns_data(row.table):
         purge = must_purge(row.table, properties)

@@ -14,7 +14,7 @@ from hms_cache_proxy.embedded.failures import Failure, internal, invalid_object,
 from hms_cache_proxy.embedded.handlers.statistics import add_to_partitions
 from hms_cache_proxy.embedded.rows import partitions as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
-from hms_cache_proxy.embedded.rows.privileges import Scope, privilege_set
+from hms_cache_proxy.embedded.rows.privileges import PrivilegeScope, privilege_set
 from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.spec import Struct
 
@@ -32,12 +32,12 @@ def limit_of(number: int | None) -> int | None:
     return None if number is None or number < 0 else number
 
 
-def _table(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row | None:
+def _table(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.StoredTable | None:
     found_catalog, found_database = names.both(database, catalog)
     return table_rows.find_table(call, found_catalog, found_database, names.fold(table))
 
 
-def found(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
+def found(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.StoredTable:
     names.named(database, table, catalog)
     row = _table(call, database, table, catalog)
     if row is None:
@@ -45,7 +45,7 @@ def found(call: Call, database: str, table: str, catalog: str | None = None) -> 
     return row
 
 
-def _found_folded(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
+def _found_folded(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.StoredTable:
     """The same, for calls that do not show names as they were written."""
     place = names.named(database, table, catalog)
     row = _table(call, database, table, catalog)
@@ -54,7 +54,7 @@ def _found_folded(call: Call, database: str, table: str, catalog: str | None = N
     return row
 
 
-def one(call: Call, row: table_rows.Row, values: Sequence[str]) -> rows.Part:
+def one(call: Call, row: table_rows.StoredTable, values: Sequence[str]) -> rows.Part:
     """The partition of these values. NoSuchObjectException."""
     if values is None:
         raise meta('java.lang.NullPointerException: Cannot invoke "java.util.List.size()" because "vals" is null')
@@ -65,7 +65,7 @@ def one(call: Call, row: table_rows.Row, values: Sequence[str]) -> rows.Part:
     return parts[0]
 
 
-def of_one(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
+def of_one(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.StoredTable:
     """The table of a call for one partition. NoSuchObjectException in the words of those calls."""
     names.named(database, table, catalog)
     row = _table(call, database, table, catalog)
@@ -75,7 +75,7 @@ def of_one(call: Call, database: str, table: str, catalog: str | None = None) ->
     return row
 
 
-def values_of(row: table_rows.Row, name: str | None) -> list[str]:
+def values_of(row: table_rows.StoredTable, name: str | None) -> list[str]:
     """The values of a partition's name, in the order of the keys."""
     if not name:
         raise meta(f"Partition name is invalid. {'null' if name is None else name}")
@@ -131,11 +131,11 @@ def has_privileges(table: Struct) -> bool:
 
 def _add_privileges(call: Call, parts: Sequence[rows.Part], user: str | None, groups: Sequence[str] | None) -> None:
     for part in parts:
-        part.partition.privileges = privilege_set(call, Scope.PARTITION, part.partition_id, None, user, groups)
+        part.partition.privileges = privilege_set(call, PrivilegeScope.PARTITION, part.partition_id, None, user, groups)
 
 
 def _with_auth(
-    call: Call, row: table_rows.Row, parts: list[rows.Part], user: str | None, groups: Sequence[str] | None
+    call: Call, row: table_rows.StoredTable, parts: list[rows.Part], user: str | None, groups: Sequence[str] | None
 ) -> list[Struct]:
     """Partitions of a listing; with privileges if it names a user and groups."""
     if user is not None and groups is not None and has_privileges(row.table):
@@ -189,7 +189,7 @@ def get_partitions(call: Call, args: Struct) -> list[Struct]:
     return [] if row is None else _bare(all_of(call, row, args.max_parts))
 
 
-def _of_listing(call: Call, database: str, table: str, catalog: str | None) -> table_rows.Row | None:
+def _of_listing(call: Call, database: str, table: str, catalog: str | None) -> table_rows.StoredTable | None:
     """The table of a listing; none for one that is not there, unless listings are limited: then it is looked for."""
     if call.partition_limit >= 0:
         return _of_filter(call, database, catalog, table)
@@ -197,14 +197,14 @@ def _of_listing(call: Call, database: str, table: str, catalog: str | None) -> t
     return _table(call, database, table, catalog)
 
 
-def all_of(call: Call, row: table_rows.Row, limit: int | None) -> list[rows.Part]:
+def all_of(call: Call, row: table_rows.StoredTable, limit: int | None) -> list[rows.Part]:
     """A table's partitions, at most so many. MetaException if that is more than a listing may have."""
     if call.partition_limit >= 0:
         check_limit(call, row, rows.count(call, row.table_id), limit)
     return rows.find(call, row, limit=limit_of(limit))
 
 
-def check_limit(call: Call, row: table_rows.Row, found: int, limit: int | None) -> None:
+def check_limit(call: Call, row: table_rows.StoredTable, found: int, limit: int | None) -> None:
     """MetaException if a listing of so many would have more than one may (`metastore.limit.partition.request`)."""
     allowed = call.partition_limit
     asked = found if limit_of(limit) is None else limit or 0
@@ -251,7 +251,7 @@ def get_partition_names_ps(call: Call, args: Struct) -> list[str]:
     return _names_like(call, row, args.part_vals, args.max_parts)
 
 
-def _names_like(call: Call, row: table_rows.Row, values: list[str] | None, limit: int | None) -> list[str]:
+def _names_like(call: Call, row: table_rows.StoredTable, values: list[str] | None, limit: int | None) -> list[str]:
     if values is None:
         raise meta('Cannot invoke "java.util.List.size()" because "partVals" is null')
     if not values:
@@ -273,7 +273,7 @@ def get_partitions_ps(call: Call, args: Struct) -> list[Struct]:
     return _bare(_like(call, row, args.part_vals, args.max_parts))
 
 
-def _like(call: Call, row: table_rows.Row, values: Sequence[str] | None, limit: int | None) -> list[rows.Part]:
+def _like(call: Call, row: table_rows.StoredTable, values: Sequence[str] | None, limit: int | None) -> list[rows.Part]:
     """The partitions with these first values."""
     if call.partition_limit >= 0 and not values:
         raise meta("Invalid partition key & values; keys [], values []")  # of their count
@@ -303,7 +303,7 @@ def get_partitions_ps_with_auth_req(call: Call, args: Struct) -> Struct:
     return new("GetPartitionsPsWithAuthResponse", partitions=_without_columns(parts, request))
 
 
-def names_like(call: Call, row: table_rows.Row, values: Sequence[str], limit: int | None) -> list[str]:
+def names_like(call: Call, row: table_rows.StoredTable, values: Sequence[str], limit: int | None) -> list[str]:
     """Names of the partitions with these first values, in order; an empty one matches any."""
     matches = part_patterns.as_like(row.table.partitionKeys, values)
     return list(filter(matches, rows.partition_names(call, row.table_id)))[: limit_of(limit)]
@@ -327,7 +327,9 @@ def get_partitions_by_names_req(call: Call, args: Struct) -> Struct:
     return new("GetPartitionsByNamesResult", partitions=_without_columns(_bare(parts), request))
 
 
-def _by_names(call: Call, database: str, table: str, wanted: Sequence[str]) -> tuple[table_rows.Row, list[rows.Part]]:
+def _by_names(
+    call: Call, database: str, table: str, wanted: Sequence[str]
+) -> tuple[table_rows.StoredTable, list[rows.Part]]:
     if database is None:
         raise meta("java.lang.NullPointerException: catName is null")
     names.named(database, table)
@@ -372,7 +374,7 @@ def by_filter(
     return selected(call, _of_filter(call, database, catalog, table), text, limit)
 
 
-def selected(call: Call, row: table_rows.Row, text: str | None, limit: int | None) -> list[Struct]:
+def selected(call: Call, row: table_rows.StoredTable, text: str | None, limit: int | None) -> list[Struct]:
     """The same, of a table that was found."""
     chosen = chosen_names(call, row, text)
     check_limit(call, row, len(chosen), limit)
@@ -384,7 +386,7 @@ def selected(call: Call, row: table_rows.Row, text: str | None, limit: int | Non
     return partitions
 
 
-def _of_filter(call: Call, database: str, catalog: str | None, table: str) -> table_rows.Row:
+def _of_filter(call: Call, database: str, catalog: str | None, table: str) -> table_rows.StoredTable:
     names.named(database, table, catalog)
     row = _table(call, database, table, catalog)
     if row is None:
@@ -397,7 +399,7 @@ def _no_table(catalog: str, database: str, table: str) -> Failure:
     return no_such_object(f"Specified catalog.database.table does not exist : {place}")
 
 
-def chosen_names(call: Call, row: table_rows.Row, text: str | None) -> list[str]:
+def chosen_names(call: Call, row: table_rows.StoredTable, text: str | None) -> list[str]:
     """Names of the partitions that a filter selects, in order."""
     every = rows.partition_names(call, row.table_id)
     chosen = partition_filter.selects(text or "", row.table.partitionKeys)
@@ -405,7 +407,7 @@ def chosen_names(call: Call, row: table_rows.Row, text: str | None) -> list[str]
     return [name for name in every if chosen(name, empty.get(name))]
 
 
-def chosen_by_expression(call: Call, row: table_rows.Row, expression: bytes) -> list[str]:
+def chosen_by_expression(call: Call, row: table_rows.StoredTable, expression: bytes) -> list[str]:
     """Names of the partitions that an expression selects: Hive's own are Java objects (Kryo), which only Hive can read;
     the text of a filter is text, the one byte ff is no condition. MetaException."""
     if expression == NO_EXPRESSION:
@@ -438,13 +440,13 @@ def get_partitions_spec_by_expr(call: Call, args: Struct) -> Struct:
     return new("PartitionsSpecByExprResult", partitionsSpec=specs, hasUnknownPartitions=False)
 
 
-def _partitions_by_expression(call: Call, request: Struct) -> tuple[table_rows.Row, list[Struct]]:
+def _partitions_by_expression(call: Call, request: Struct) -> tuple[table_rows.StoredTable, list[Struct]]:
     row, chosen = _by_expression(call, request)
     check_limit(call, row, len(chosen), -1)
     return row, _without_columns(_bare(rows.find(call, row, names=chosen)), request)
 
 
-def _by_expression(call: Call, request: Struct) -> tuple[table_rows.Row, list[str]]:
+def _by_expression(call: Call, request: Struct) -> tuple[table_rows.StoredTable, list[str]]:
     catalog, database = names.exact(request.dbName, request.catName)
     row = table_rows.find_table(call, catalog, database, names.fold(request.tblName))
     if row is None:

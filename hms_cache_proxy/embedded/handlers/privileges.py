@@ -21,7 +21,7 @@ from hms_cache_proxy.embedded.rows import partitions as partition_rows
 from hms_cache_proxy.embedded.rows import privileges as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES, owner_type_name
-from hms_cache_proxy.embedded.rows.privileges import ROLE, Grant, Scope
+from hms_cache_proxy.embedded.rows.privileges import ROLE, Grant, PrivilegeScope
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.values import as_json, copy, new
 from hms_cache_proxy.wire.facts import enum
@@ -29,19 +29,19 @@ from hms_cache_proxy.wire.spec import Struct
 
 _TYPES = {member.name: int(member) for member in enum("HiveObjectType")}
 _OTHER_SCOPES = {
-    _TYPES["GLOBAL"]: Scope.GLOBAL,
-    _TYPES["DATABASE"]: Scope.DATABASE,
-    _TYPES["DATACONNECTOR"]: Scope.CONNECTOR,
-    _TYPES["TABLE"]: Scope.TABLE,
-    _TYPES["PARTITION"]: Scope.PARTITION,
+    _TYPES["GLOBAL"]: PrivilegeScope.GLOBAL,
+    _TYPES["DATABASE"]: PrivilegeScope.DATABASE,
+    _TYPES["DATACONNECTOR"]: PrivilegeScope.CONNECTOR,
+    _TYPES["TABLE"]: PrivilegeScope.TABLE,
+    _TYPES["PARTITION"]: PrivilegeScope.PARTITION,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class PrivilegeTarget:
     """What a HiveObjectRef refers to; `owner` is None where that is not there."""
 
-    scope: Scope
+    scope: PrivilegeScope
     owner: Any = None
     column: str | None = None
     part_name: str | None = None
@@ -49,36 +49,36 @@ class Target:
     @property
     def there(self) -> bool:
         """Is it there?"""
-        return self.owner is not None or self.scope is Scope.GLOBAL
+        return self.owner is not None or self.scope is PrivilegeScope.GLOBAL
 
 
-def _scope(ref: Struct) -> Scope:
+def _scope(ref: Struct) -> PrivilegeScope:
     if ref.objectType == _TYPES["COLUMN"]:
-        return Scope.PARTITION_COLUMN if ref.partValues else Scope.TABLE_COLUMN
+        return PrivilegeScope.PARTITION_COLUMN if ref.partValues else PrivilegeScope.TABLE_COLUMN
     return _OTHER_SCOPES[ref.objectType]
 
 
-def _target(call: Call, ref: Struct) -> Target:
+def _target(call: Call, ref: Struct) -> PrivilegeTarget:
     scope = _scope(ref)
-    if scope is Scope.GLOBAL:
-        return Target(scope)
-    if scope is Scope.CONNECTOR:
+    if scope is PrivilegeScope.GLOBAL:
+        return PrivilegeTarget(scope)
+    if scope is PrivilegeScope.CONNECTOR:
         found = call.execute(select(T.DATACONNECTORS.c.NAME).where(T.DATACONNECTORS.c.NAME == ref.objectName)).scalar()
-        return Target(scope, found)
+        return PrivilegeTarget(scope, found)
     catalog = names.fold(ref.catName) if ref.catName else names.DEFAULT_CATALOG
     database = names.fold(ref.dbName)
-    if scope is Scope.DATABASE:
+    if scope is PrivilegeScope.DATABASE:
         one = database_rows.find_database(call, catalog, database)
-        return Target(scope, None if one is None else one[0])
+        return PrivilegeTarget(scope, None if one is None else one[0])
     row = table_rows.find_table(call, catalog, database, names.fold(ref.objectName))
     column = ref.columnName if scope.of_columns else None
     if row is None:
-        return Target(scope, None, column)
-    if scope in (Scope.TABLE, Scope.TABLE_COLUMN):
-        return Target(scope, row.table_id, column)
+        return PrivilegeTarget(scope, None, column)
+    if scope in (PrivilegeScope.TABLE, PrivilegeScope.TABLE_COLUMN):
+        return PrivilegeTarget(scope, row.table_id, column)
     name = names.partition_name(row.table.partitionKeys, ref.partValues or [])
     parts = partition_rows.find(call, row, names=[name])
-    return Target(scope, parts[0].partition_id if parts else None, column, name)
+    return PrivilegeTarget(scope, parts[0].partition_id if parts else None, column, name)
 
 
 def grant_privileges(call: Call, args: Struct) -> bool:
@@ -115,7 +115,7 @@ def _grant(call: Call, bag: Sequence[Struct]) -> None:
         ref, info = given.hiveObject, given.grantInfo
         target = _target(call, ref)
         if not target.there:
-            if target.scope is Scope.DATABASE:
+            if target.scope is PrivilegeScope.DATABASE:
                 raise got(
                     "NoSuchObjectException", f"There is no database {ref.catName or names.DEFAULT_CATALOG}.{ref.dbName}"
                 )
@@ -128,22 +128,23 @@ def _grant(call: Call, bag: Sequence[Struct]) -> None:
         rows.grant(call, target.scope, target.owner, target.column, principal, info, wanted, given.authorizer)
 
 
-def _of(call: Call, target: Target, principal: tuple[str, str], authorizer: str | None = None) -> list[Grant]:
-    owners = None if target.scope is Scope.GLOBAL else [target.owner]
+def _of(call: Call, target: PrivilegeTarget, principal: tuple[str, str], authorizer: str | None = None) -> list[Grant]:
+    owners = None if target.scope is PrivilegeScope.GLOBAL else [target.owner]
     return rows.grants(
         call, target.scope, owners=owners, column=target.column, principal=principal, authorizer=authorizer
     )
 
 
-def _described(ref: Struct, target: Target) -> str:
+def _described(ref: Struct, target: PrivilegeTarget) -> str:
+    partition = f"[{ref.dbName},{ref.objectName},{target.part_name}]"
     return {
-        Scope.GLOBAL: "",
-        Scope.DATABASE: f"on database {ref.dbName} ",
-        Scope.CONNECTOR: f"on data connector {ref.dbName} ",
-        Scope.TABLE: f"on table [{ref.dbName},{ref.objectName}] ",
-        Scope.PARTITION: f"on partition [{ref.dbName},{ref.objectName},{target.part_name}] ",
-        Scope.TABLE_COLUMN: f"on column {ref.columnName} [{ref.dbName},{ref.objectName}] ",
-        Scope.PARTITION_COLUMN: f"on column {ref.columnName} [{ref.dbName},{ref.objectName},{target.part_name}] ",
+        PrivilegeScope.GLOBAL: "",
+        PrivilegeScope.DATABASE: f"on database {ref.dbName} ",
+        PrivilegeScope.CONNECTOR: f"on data connector {ref.dbName} ",
+        PrivilegeScope.TABLE: f"on table [{ref.dbName},{ref.objectName}] ",
+        PrivilegeScope.PARTITION: f"on partition {partition} ",
+        PrivilegeScope.TABLE_COLUMN: f"on column {ref.columnName} [{ref.dbName},{ref.objectName}] ",
+        PrivilegeScope.PARTITION_COLUMN: f"on column {ref.columnName} {partition} ",
     }[target.scope]
 
 
@@ -167,12 +168,12 @@ def _revoke(call: Call, bag: Sequence[Struct], *, option: bool) -> None:
         (rows.revoke_grant_option if option else rows.revoke)(call, target.scope, chosen)
 
 
-def _not_granted(ref: Struct, target: Target, privilege: str) -> str:
-    if target.scope is Scope.GLOBAL:
+def _not_granted(ref: Struct, target: PrivilegeTarget, privilege: str) -> str:
+    if target.scope is PrivilegeScope.GLOBAL:
         return f"No user grant found for privileges {privilege}"
-    if target.scope is Scope.DATABASE:
+    if target.scope is PrivilegeScope.DATABASE:
         return f"No database grant found for privileges {privilege} on database {ref.dbName}"
-    if target.scope is Scope.CONNECTOR:
+    if target.scope is PrivilegeScope.CONNECTOR:
         return f"No dataconnector grant found for privileges {privilege} on data connector {ref.objectName}"
     part = f", partition is {target.part_name}" if target.part_name is not None else ""
     column = f", column name = {target.column}" if target.column is not None else ""
@@ -208,22 +209,24 @@ def list_privileges(call: Call, args: Struct) -> list[Struct]:
     kind = owner_type_name(args.principal_type)
     principal = None if args.principal_name is None else (args.principal_name, kind or "")
     if ref.objectType is None:
-        return [told for scope in Scope for told in _listed(call, scope, Target(scope), principal)]
+        return [told for scope in PrivilegeScope for told in _listed(call, scope, PrivilegeTarget(scope), principal)]
     scope = _scope(ref)
-    whole = ref.objectName is None if scope is Scope.CONNECTOR else ref.dbName is None
-    if whole or scope is Scope.GLOBAL:
-        return _listed(call, scope, Target(scope), principal)
+    whole = ref.objectName is None if scope is PrivilegeScope.CONNECTOR else ref.dbName is None
+    if whole or scope is PrivilegeScope.GLOBAL:
+        return _listed(call, scope, PrivilegeTarget(scope), principal)
     target = _target(call, ref)
     return _listed(call, scope, target, principal) if target.there else []
 
 
-def _listed(call: Call, scope: Scope, target: Target, principal: tuple[str, str] | None) -> list[Struct]:
+def _listed(
+    call: Call, scope: PrivilegeScope, target: PrivilegeTarget, principal: tuple[str, str] | None
+) -> list[Struct]:
     owners = None if target.owner is None else [target.owner]
     found = rows.grants(call, scope, owners=owners, column=target.column, principal=principal)
     return [_told(call, scope, each) for each in found]
 
 
-def _told(call: Call, scope: Scope, each: Grant) -> Struct:
+def _told(call: Call, scope: PrivilegeScope, each: Grant) -> Struct:
     return new(
         "HiveObjectPrivilege",
         hiveObject=_ref(call, scope, each),
@@ -234,17 +237,17 @@ def _told(call: Call, scope: Scope, each: Grant) -> Struct:
     )
 
 
-def _ref(call: Call, scope: Scope, each: Grant) -> Struct:
+def _ref(call: Call, scope: PrivilegeScope, each: Grant) -> Struct:
     """HiveObjectRef of what a privilege is of."""
-    if scope is Scope.GLOBAL:
+    if scope is PrivilegeScope.GLOBAL:
         return new("HiveObjectRef", objectType=_TYPES["GLOBAL"])
-    if scope is Scope.CONNECTOR:
+    if scope is PrivilegeScope.CONNECTOR:
         return new("HiveObjectRef", objectType=_TYPES["DATACONNECTOR"], objectName=each.owner)
-    if scope is Scope.DATABASE:
+    if scope is PrivilegeScope.DATABASE:
         catalog, database = table_rows.place(call, each.owner)
         return new("HiveObjectRef", objectType=_TYPES["DATABASE"], dbName=database, catName=catalog)
     table_id, values = each.owner, None
-    if scope in (Scope.PARTITION, Scope.PARTITION_COLUMN):
+    if scope in (PrivilegeScope.PARTITION, PrivilegeScope.PARTITION_COLUMN):
         partitions = T.PARTITIONS.c
         table_id = call.execute(select(partitions.TBL_ID).where(partitions.PART_ID == each.owner)).scalar_one()
         of_keys = T.PARTITION_KEY_VALS.c

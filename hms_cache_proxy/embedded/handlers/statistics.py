@@ -22,7 +22,7 @@ from hms_cache_proxy.wire.spec import Struct
 ENGINE = "hive"
 
 
-def named_table(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.Row:
+def named_table(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.StoredTable:
     """A table. NoSuchObjectException in the words of these calls."""
     found_catalog, found_database = names.both(database, catalog)
     row = table_rows.find_table(call, found_catalog, found_database, names.fold(table))
@@ -32,7 +32,7 @@ def named_table(call: Call, database: str, table: str, catalog: str | None = Non
     return row
 
 
-def requested(call: Call, request: Struct) -> table_rows.Row:
+def requested(call: Call, request: Struct) -> table_rows.StoredTable:
     """The table of a request, whose names are not split. NoSuchObjectException likewise."""
     catalog, database = names.exact(request.dbName, request.catName)
     row = table_rows.find_table(call, catalog, database, names.fold(request.tblName))
@@ -115,7 +115,7 @@ def _update(call: Call, given: Struct, engine: str | None, *, basic: bool, write
     return True
 
 
-def _part(call: Call, row: table_rows.Row, name: str) -> partition_rows.Part:
+def _part(call: Call, row: table_rows.StoredTable, name: str) -> partition_rows.Part:
     found = partition_rows.find(call, row, names=[name], whole=True)
     if not found:
         raise no_such_object("Partition for which stats is gathered doesn't exist.")
@@ -156,7 +156,7 @@ def get_partition_column_statistics(call: Call, args: Struct) -> Struct | None:
     return _one(row, stored.get(id_), args.part_name, ENGINE)
 
 
-def of_table(call: Call, row: table_rows.Row, engine: str | None) -> Struct | None:
+def of_table(call: Call, row: table_rows.StoredTable, engine: str | None) -> Struct | None:
     """ColumnStatistics of a table's columns whose statistics are said to be right; None where there are none."""
     columns = columns_of(row.table.parameters)
     stored = rows.read(call, [row.table_id], columns, engine or ENGINE, partition=False)
@@ -164,7 +164,7 @@ def of_table(call: Call, row: table_rows.Row, engine: str | None) -> Struct | No
 
 
 def add_to_partitions(
-    call: Call, row: table_rows.Row, parts: Sequence[partition_rows.Part], engine: str | None
+    call: Call, row: table_rows.StoredTable, parts: Sequence[partition_rows.Part], engine: str | None
 ) -> None:
     """Put their ColumnStatistics into partitions, of the columns whose statistics are said to be right."""
     stored = rows.read(call, [part.partition_id for part in parts], None, engine or ENGINE, partition=True)
@@ -175,7 +175,7 @@ def add_to_partitions(
 
 
 def _one(
-    row: table_rows.Row, found: list[tuple[int, Struct]] | None, partition: str | None, engine: str
+    row: table_rows.StoredTable, found: list[tuple[int, Struct]] | None, partition: str | None, engine: str
 ) -> Struct | None:
     if not found:
         return None
@@ -272,7 +272,7 @@ def find_columns_with_stats(call: Call, args: Struct) -> list[str]:
     return rows.analyzed_columns(call, parts[0].partition_id, partition=True) if parts else []
 
 
-def _of_delete(call: Call, args: Struct) -> table_rows.Row:
+def _of_delete(call: Call, args: Struct) -> table_rows.StoredTable:
     """What these calls cannot declare is a failure of another kind, as in Hive."""
     catalog, database = names.both(args.db_name)
     row = table_rows.find_table(call, catalog, database, names.fold(args.tbl_name))
@@ -282,13 +282,13 @@ def _of_delete(call: Call, args: Struct) -> table_rows.Row:
     return row
 
 
-def _must_be_plain(row: table_rows.Row) -> None:
+def _must_be_plain(row: table_rows.StoredTable) -> None:
     """MetaException for a table with transactions."""
     if table_rows.is_transactional(row.table.parameters):
         raise meta("Cannot delete stats via this API for a transactional table")
 
 
-def _deleted(call: Call, kind: str, row: table_rows.Row, fields: dict[str, Any]) -> None:
+def _deleted(call: Call, kind: str, row: table_rows.StoredTable, fields: dict[str, Any]) -> None:
     """Hive 4.2 logs it twice."""
     place = {"catalog": row.table.catName, "database": row.table.dbName, "table": row.table.tableName}
     for _ in range(2):

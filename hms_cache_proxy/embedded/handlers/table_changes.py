@@ -27,7 +27,7 @@ from hms_cache_proxy.embedded.rows import partitions as partition_rows
 from hms_cache_proxy.embedded.rows import statistics, transactions, views
 from hms_cache_proxy.embedded.rows import tables as rows
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES
-from hms_cache_proxy.embedded.rows.privileges import Scope, insert_set
+from hms_cache_proxy.embedded.rows.privileges import PrivilegeScope, insert_set
 from hms_cache_proxy.embedded.values import copy, new
 from hms_cache_proxy.embedded.warehouse import absolute, is_root, path_text
 from hms_cache_proxy.wire.spec import Struct
@@ -51,7 +51,7 @@ def create(
     *,
     properties: dict[str, str] | None = None,
     capabilities: list[str] | None = None,
-) -> rows.Row:
+) -> rows.StoredTable:
     """Make a table; the row. `table` is changed to what it became."""
     table.catName = names.fold(table.catName) if table.catName else names.DEFAULT_CATALOG
     if table.tableName is None:
@@ -80,7 +80,7 @@ def create(
     quick_stats.stamp(table, call.now)
     stored = stored_form(table)
     table_id = rows.insert_table(call, database[0], stored)
-    insert_set(call, Scope.TABLE, table_id, table.privileges)
+    insert_set(call, PrivilegeScope.TABLE, table_id, table.privileges)
     if table.creationMetadata is not None:
         views.insert_metadata(call, table.creationMetadata)
     table.tableName, table.id = stored.tableName, table_id
@@ -167,13 +167,13 @@ def drop_table_req(call: Call, args: Struct) -> None:
     remove(call, row, delete_data=bool(request.deleteData), properties=properties)
 
 
-def _to_drop(call: Call, catalog: str, database: str, name: str) -> rows.Row:
+def _to_drop(call: Call, catalog: str, database: str, name: str) -> rows.StoredTable:
     if database_rows.find_database(call, catalog, database) is None:
         raise no_such_object(f"database {names.qualified(catalog, database)}")
     return found(call, catalog, database, name)
 
 
-def all_of(call: Call, database_id: int) -> list[rows.Row]:
+def all_of(call: Call, database_id: int) -> list[rows.StoredTable]:
     """Every table of a database, in the order in which they were made."""
     listed = rows.table_names(call, database_id)
     if not listed:
@@ -183,7 +183,7 @@ def all_of(call: Call, database_id: int) -> list[rows.Row]:
     return sorted(by_name.values(), key=lambda row: row.table_id)
 
 
-def remove(call: Call, row: rows.Row, *, delete_data: bool, properties: dict[str, str] | None = None) -> None:
+def remove(call: Call, row: rows.StoredTable, *, delete_data: bool, properties: dict[str, str] | None = None) -> None:
     """A table's rows, its event, and after the commit its files if they are its own."""
     table = row.table
     users = views.users(call, row.table_id)
@@ -201,7 +201,7 @@ def remove(call: Call, row: rows.Row, *, delete_data: bool, properties: dict[str
     events.drop_table(call, table)
 
 
-def remove_partitions_outside(call: Call, row: rows.Row, *, purge: bool) -> None:
+def remove_partitions_outside(call: Call, row: rows.StoredTable, *, purge: bool) -> None:
     """The directories of partitions that do not go with their table's (ObjectStore.getPartitionLocations)."""
     root = row.table.sd.location
     for location in partition_rows.locations(call, row.table_id):
@@ -295,7 +295,7 @@ def alter(
     stored = stored_form(table)
     stored.writeId = before.writeId
     if rows.is_transactional(table.parameters):
-        acid.check_statistics(before, table.parameters, acid.Write(write_id, valid_write_ids))
+        acid.check_statistics(before, table.parameters, acid.AcidWrite(write_id, valid_write_ids))
         if write_id > 0 and valid_write_ids is not None:
             stored.writeId = write_id
     rows.update_table(call, row, stored, database_id=database_id)
@@ -310,7 +310,7 @@ def alter(
     events.alter_table(call, before, _logged(table, before), truncated=truncated, write_id=write_id)
 
 
-def _to_alter(call: Call, catalog: str, database: str, name: str, table: Struct) -> rows.Row:
+def _to_alter(call: Call, catalog: str, database: str, name: str, table: Struct) -> rows.StoredTable:
     """The table that is changed; the location that it gets is checked, and put as Hive keeps it."""
     if table.catName is None:
         table.catName = catalog
@@ -336,7 +336,7 @@ def _count_files(call: Call, table: Struct, properties: dict[str, str]) -> None:
         quick_stats.fill(table, call.warehouse, made=False, forced=True, properties=properties)
 
 
-def _forget_stale_columns(call: Call, row: rows.Row, table: Struct) -> None:
+def _forget_stale_columns(call: Call, row: rows.StoredTable, table: Struct) -> None:
     """Statistics of columns that are gone or have another type go (deleteTableColumnStats)."""
     stale = stale_columns(row.table.sd.cols, table.sd.cols)
     if stale and rows.is_full_acid(row.table.parameters) == rows.is_full_acid(table.parameters):
@@ -384,7 +384,7 @@ def _check_new(table: Struct, before: Struct, properties: dict[str, str]) -> Non
         raise invalid_operation(f"Bucket columns - [{', '.join(gone)}] doesn't match with any table columns")
 
 
-def _rename(call: Call, row: rows.Row, table: Struct, catalog: str, new_database: str, new_name: str) -> int:
+def _rename(call: Call, row: rows.StoredTable, table: Struct, catalog: str, new_database: str, new_name: str) -> int:
     """Check the new place and move the files there if they are the table's own; the new database's id."""
     before = row.table
     found_database = database_rows.find_database(call, catalog, new_database)
@@ -405,7 +405,7 @@ def _rename(call: Call, row: rows.Row, table: Struct, catalog: str, new_database
     return found_database[0]
 
 
-def _reach_partitions(call: Call, row: rows.Row, after: Struct, properties: dict[str, str]) -> None:
+def _reach_partitions(call: Call, row: rows.StoredTable, after: Struct, properties: dict[str, str]) -> None:
     """With CASCADE, the partitions get the table's columns. With or without, statistics of columns that the table's
     partitions have and it has no longer, or with another type, go."""
     before, cascade = row.table, properties.get("CASCADE") == "true"

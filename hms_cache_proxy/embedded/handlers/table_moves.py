@@ -65,7 +65,7 @@ def check_place(before: Struct, table: Struct) -> None:
         raise meta('java.lang.NullPointerException: Cannot read field "value" because "<parameter1>" is null')
 
 
-def move(call: Call, row: rows.Row, table: Struct, old: Struct, new: Renamed) -> None:
+def move(call: Call, row: rows.StoredTable, table: Struct, old: Struct, new: Renamed) -> None:
     """Move the files of a renamed table from database `old`, if they move, and say so in the new table."""
     before = row.table
     target = _target(call, before, table, old, new)
@@ -93,7 +93,7 @@ def _target(call: Call, before: Struct, table: Struct, old: Struct, new: Renamed
     return f"{transformer.managed_path(new.database, call.warehouse)}/{new.table}" if own else None
 
 
-def replicated(call: Call, row: rows.Row, table: Struct) -> None:
+def replicated(call: Call, row: rows.StoredTable, table: Struct) -> None:
     """The files of a table were moved by the caller: its partitions follow, and the old directory goes."""
     source = row.table.sd.location
     if row.table.partitionKeys:

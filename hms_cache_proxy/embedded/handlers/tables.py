@@ -43,7 +43,7 @@ _NOT_ABLE = (
 TABLE_TYPES = {"MANAGED_TABLE", "EXTERNAL_TABLE", "VIRTUAL_VIEW", "MATERIALIZED_VIEW"}
 
 
-def found(call: Call, catalog: str, database: str, name: str) -> rows.Row:
+def found(call: Call, catalog: str, database: str, name: str) -> rows.StoredTable:
     """A table as stored. NoSuchObjectException."""
     row = rows.find_table(call, catalog, database, names.fold(name))
     if row is None:
@@ -136,7 +136,7 @@ def _matching(call: Call, catalog: str, pattern: str, tables: str, named: Sequen
         raise unknown_db("DB name is null or empty")
     in_database, matches = matcher(pattern), matcher(tables)
     wanted = None if named is None else {names.fold(name) for name in named}
-    mine: list[rows.Row] = []
+    mine: list[rows.StoredTable] = []
     for database in filter(in_database, database_rows.database_names(call, catalog)):
         listed = [each.name for each in _listed(call, catalog, database) if matches(each.name)]
         chosen = [name for name in listed if wanted is None or name in wanted]
@@ -146,7 +146,7 @@ def _matching(call: Call, catalog: str, pattern: str, tables: str, named: Sequen
     return [row.table for row in sorted(mine, key=lambda row: row.table_id)]
 
 
-def _listed(call: Call, catalog: str, database: str) -> list[rows.Name]:
+def _listed(call: Call, catalog: str, database: str) -> list[rows.TableBrief]:
     found_one = database_rows.find_database(call, catalog, database)
     return [] if found_one is None else rows.table_names(call, found_one[0])
 

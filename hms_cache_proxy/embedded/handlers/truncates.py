@@ -19,7 +19,7 @@ from hms_cache_proxy.embedded.handlers.table_moves import describe
 from hms_cache_proxy.embedded.handlers.tables import found
 from hms_cache_proxy.embedded.rows import partitions as partition_rows
 from hms_cache_proxy.embedded.rows import tables as rows
-from hms_cache_proxy.embedded.rows.locations import Named
+from hms_cache_proxy.embedded.rows.locations import TenantTest
 from hms_cache_proxy.embedded.values import copy, new
 from hms_cache_proxy.wire.spec import Struct
 
@@ -35,7 +35,7 @@ def truncate_table_req(call: Call, args: Struct) -> Struct:
     """The same by request; with a property, files stay and a base directory of the write says that they are gone."""
     request = args.req
     properties = quick_stats.context(request.environmentContext)
-    write = acid.Write(-1 if request.writeId is None else request.writeId, request.validWriteIdList)
+    write = acid.AcidWrite(-1 if request.writeId is None else request.writeId, request.validWriteIdList)
     keeps = properties.get(SKIP_DELETION, "").lower() == "true"
     _truncate(call, request.dbName, request.tableName, request.partNames, write=write, keeps_files=keeps)
     return new("TruncateTableResponse")
@@ -47,7 +47,7 @@ def _truncate(
     table: str,
     chosen: list[str] | None,
     *,
-    write: acid.Write = acid.NO_WRITE,
+    write: acid.AcidWrite = acid.NO_WRITE,
     keeps_files: bool = False,
 ) -> None:
     row = found(call, *names.both(database), table)
@@ -69,12 +69,14 @@ def _truncate(
         _table_emptied(call, row, write)
 
 
-def _named(row: rows.Row, chosen: set[int] | None) -> Named:
+def _named(row: rows.StoredTable, chosen: set[int] | None) -> TenantTest:
     """The objects that the call names: some partitions of a table, or the table with all of them."""
     return lambda tenant: tenant.table_id == row.table_id and (chosen is None or tenant.partition_id in chosen)
 
 
-def _partitions_emptied(call: Call, row: rows.Row, parts: Sequence[partition_rows.Part], write: acid.Write) -> None:
+def _partitions_emptied(
+    call: Call, row: rows.StoredTable, parts: Sequence[partition_rows.Part], write: acid.AcidWrite
+) -> None:
     """One row of the log for all of them, and none where there are none."""
     changed = []
     for part in parts:
@@ -88,7 +90,7 @@ def _partitions_emptied(call: Call, row: rows.Row, parts: Sequence[partition_row
         events.alter_partitions(call, row.table, changed, truncated=True)
 
 
-def _table_emptied(call: Call, row: rows.Row, write: acid.Write) -> None:
+def _table_emptied(call: Call, row: rows.StoredTable, write: acid.AcidWrite) -> None:
     after = copy(row.table)
     after.parameters = _emptied(after.parameters)
     acid.check_statistics(row.table, after.parameters, write)

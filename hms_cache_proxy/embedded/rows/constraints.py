@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select
 
 from hms_cache_proxy.embedded.call import Call
-from hms_cache_proxy.embedded.rows.tables import Row
+from hms_cache_proxy.embedded.rows.tables import StoredTable
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.spec import Struct
@@ -26,7 +26,7 @@ ENABLE, VALIDATE, RELY = 4, 2, 1
 
 
 @dataclass(frozen=True, slots=True)
-class ConstraintKind:
+class ConstraintLayout:
     """One of the kinds: its number, struct, field that holds the name, and what a generated name ends with."""
 
     number: int
@@ -37,15 +37,15 @@ class ConstraintKind:
 
 
 KINDS = {
-    "primary": ConstraintKind(0, "SQLPrimaryKey", "pk_name", positioned=True),
-    "unique": ConstraintKind(2, "SQLUniqueConstraint", "uk_name", positioned=True),
-    "not_null": ConstraintKind(3, "SQLNotNullConstraint", "nn_name"),
-    "default": ConstraintKind(4, "SQLDefaultConstraint", "dc_name", value="default_value"),
-    "check": ConstraintKind(5, "SQLCheckConstraint", "dc_name", value="check_expression"),
+    "primary": ConstraintLayout(0, "SQLPrimaryKey", "pk_name", positioned=True),
+    "unique": ConstraintLayout(2, "SQLUniqueConstraint", "uk_name", positioned=True),
+    "not_null": ConstraintLayout(3, "SQLNotNullConstraint", "nn_name"),
+    "default": ConstraintLayout(4, "SQLDefaultConstraint", "dc_name", value="default_value"),
+    "check": ConstraintLayout(5, "SQLCheckConstraint", "dc_name", value="check_expression"),
 }
 
 
-def column_of(call: Call, row: Row, name: str) -> tuple[int | None, int] | None:
+def column_of(call: Call, row: StoredTable, name: str) -> tuple[int | None, int] | None:
     """(column descriptor, number) of a column, (None, number) of a partition key; None if there is none."""
     wanted = name.lower()
     for number, column in enumerate(row.table.sd.cols if row.table.sd is not None else ()):
@@ -58,7 +58,7 @@ def column_of(call: Call, row: Row, name: str) -> tuple[int | None, int] | None:
 
 
 def insert_constraint(
-    call: Call, kind: ConstraintKind, row: Row, place: tuple[int | None, int], element: Struct
+    call: Call, kind: ConstraintLayout, row: StoredTable, place: tuple[int | None, int], element: Struct
 ) -> None:
     """A row of one column of a constraint of the table."""
     values = {
@@ -74,14 +74,18 @@ def insert_constraint(
     call.execute(insert(T.KEY_CONSTRAINTS), values)
 
 
-def _next_position(call: Call, table_id: int, element: Struct, kind: ConstraintKind) -> int:
+def _next_position(call: Call, table_id: int, element: Struct, kind: ConstraintLayout) -> int:
     columns = T.KEY_CONSTRAINTS.c
     mine = (columns.PARENT_TBL_ID == table_id) & (columns.CONSTRAINT_NAME == getattr(element, kind.name))
     return int(call.execute(select(func.count()).select_from(T.KEY_CONSTRAINTS).where(mine)).scalar_one()) + 1
 
 
 def insert_foreign_key(
-    call: Call, parent: Row, child: Row, places: tuple[tuple[int | None, int], tuple[int | None, int]], key: Struct
+    call: Call,
+    parent: StoredTable,
+    child: StoredTable,
+    places: tuple[tuple[int | None, int], tuple[int | None, int]],
+    key: Struct,
 ) -> None:
     """A row of one column of a foreign key; `places` are the parent's and the child's column."""
     values = {
@@ -120,7 +124,7 @@ def has_primary_key(call: Call, table_id: int) -> bool:
     return call.execute(select(columns.POSITION).where(mine)).first() is not None
 
 
-def read(call: Call, kind: ConstraintKind, row: Row) -> list[Struct]:
+def read(call: Call, kind: ConstraintLayout, row: StoredTable) -> list[Struct]:
     """All of a kind of a table, by name and position."""
     columns = T.KEY_CONSTRAINTS.c
     mine = (columns.PARENT_TBL_ID == row.table_id) & (columns.CONSTRAINT_TYPE == kind.number)
@@ -150,7 +154,7 @@ def foreign_keys(call: Call) -> list[Any]:
     return call.rows(query.order_by(columns.CONSTRAINT_NAME, columns.POSITION))
 
 
-def foreign_key(call: Call, each: Any, parent: Row, child: Row) -> Struct:
+def foreign_key(call: Call, each: Any, parent: StoredTable, child: StoredTable) -> Struct:
     """The struct of a row."""
     primary = read(call, KINDS["primary"], parent)
     return new(
@@ -180,7 +184,7 @@ def _flags(each: Any) -> dict[str, bool]:
     }
 
 
-def _column_name(row: Row, cd_id: int | None, number: int) -> str | None:
+def _column_name(row: StoredTable, cd_id: int | None, number: int) -> str | None:
     columns: Sequence[Struct] = row.table.partitionKeys if cd_id is None else row.table.sd.cols
     return columns[number].name if 0 <= number < len(columns) else None
 

@@ -37,10 +37,10 @@ class Tenant:
 _ODD = re.compile(r"//|/\.|/$")
 """What Hadoop's Path takes out of a path."""
 
-Named = Callable[[Tenant], bool]
+TenantTest = Callable[[Tenant], bool]
 
 
-def tenants(call: Call, directories: Iterable[str], named: Named = lambda tenant: False) -> dict[str, Tenant]:
+def tenants(call: Call, directories: Iterable[str], named: TenantTest = lambda tenant: False) -> dict[str, Tenant]:
     """By directory (a path), one object that lives in it, other than those which the call names.
 
     Costs a look at each location in the database, and a system call for each table.

@@ -66,7 +66,7 @@ def count(call: Call, table_id: int) -> int:
 
 def find(
     call: Call,
-    row: table_rows.Row,
+    row: table_rows.StoredTable,
     *,
     names: Iterable[str] | None = None,
     limit: int | None = None,
@@ -120,7 +120,7 @@ def _parts(call: Call, table: Struct, found: Sequence[Any], *, whole: bool) -> l
     return parts
 
 
-def insert_partitions(call: Call, row: table_rows.Row, partitions: Sequence[Struct]) -> list[int]:
+def insert_partitions(call: Call, row: table_rows.StoredTable, partitions: Sequence[Struct]) -> list[int]:
     """New rows, and their ids; a partition whose columns are the table's shares its column descriptor."""
     if not partitions:
         return []
@@ -154,7 +154,7 @@ def insert_partitions(call: Call, row: table_rows.Row, partitions: Sequence[Stru
     return list(range(first, first + len(partitions)))
 
 
-def _table_columns(call: Call, row: table_rows.Row) -> int | None:
+def _table_columns(call: Call, row: table_rows.StoredTable) -> int | None:
     if row.sd_id is None:
         return None
     found: int | None = call.execute(select(T.SDS.c.CD_ID).where(T.SDS.c.SD_ID == row.sd_id)).scalar()
@@ -165,7 +165,7 @@ def _columns(sd: Struct | None) -> list[tuple[str, str, str | None]] | None:
     return None if sd is None or sd.cols is None else [(col.name.lower(), col.type, col.comment) for col in sd.cols]
 
 
-def update_partition(call: Call, row: table_rows.Row, part: Part, after: Struct) -> None:
+def update_partition(call: Call, row: table_rows.StoredTable, part: Part, after: Struct) -> None:
     """Replace all of a partition but its id; its values too."""
     values: dict[str, Any] = {
         "CREATE_TIME": after.createTime or 0,

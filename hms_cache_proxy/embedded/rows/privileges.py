@@ -26,7 +26,7 @@ PUBLIC = "public"
 USER, ROLE, GROUP = "USER", "ROLE", "GROUP"
 
 
-class Scope(Enum):
+class PrivilegeScope(Enum):
     """What a privilege is of: the table of such privileges, its key, model, privilege column and owner column."""
 
     GLOBAL = ("GLOBAL_PRIVS", "USER_GRANT_ID", "MGlobalPrivilege", "USER_PRIV", None)
@@ -51,7 +51,7 @@ class Scope(Enum):
     @property
     def of_columns(self) -> bool:
         """Has it a column?"""
-        return self in (Scope.TABLE_COLUMN, Scope.PARTITION_COLUMN)
+        return self in (PrivilegeScope.TABLE_COLUMN, PrivilegeScope.PARTITION_COLUMN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Grant:
 
 def grants(
     call: Call,
-    scope: Scope,
+    scope: PrivilegeScope,
     *,
     owners: Sequence[Any] | None = None,
     column: str | None = None,
@@ -124,7 +124,7 @@ def grants(
 
 def grant(
     call: Call,
-    scope: Scope,
+    scope: PrivilegeScope,
     owner: Any,
     column: str | None,
     principal: tuple[str, str],
@@ -155,27 +155,27 @@ def grant(
     call.execute(insert(scope.table), rows)
 
 
-def revoke(call: Call, scope: Scope, ids: Sequence[int]) -> None:
+def revoke(call: Call, scope: PrivilegeScope, ids: Sequence[int]) -> None:
     """Delete privileges."""
     call.execute(delete(scope.table).where(scope.table.c[scope.value[1]].in_(list(ids))))
 
 
-def revoke_grant_option(call: Call, scope: Scope, ids: Sequence[int]) -> None:
+def revoke_grant_option(call: Call, scope: PrivilegeScope, ids: Sequence[int]) -> None:
     """They may no longer be passed on."""
     call.execute(update(scope.table).where(scope.table.c[scope.value[1]].in_(list(ids))).values(GRANT_OPTION=0))
 
 
 def privilege_set(
-    call: Call, scope: Scope, owner: Any, column: str | None, user: str | None, groups: Sequence[str] | None
+    call: Call, scope: PrivilegeScope, owner: Any, column: str | None, user: str | None, groups: Sequence[str] | None
 ) -> Struct:
     """PrincipalPrivilegeSet of one object: what a user, its groups and their roles may do."""
 
     def of(name: str, kind: str) -> list[Struct]:
-        owners = None if scope is Scope.GLOBAL else [owner]
+        owners = None if scope is PrivilegeScope.GLOBAL else [owner]
         return [each.info() for each in grants(call, scope, owners=owners, column=column, principal=(name, kind))]
 
     found = new("PrincipalPrivilegeSet")
-    if scope is Scope.GLOBAL:  # lists only whoever has some, and no roles
+    if scope is PrivilegeScope.GLOBAL:  # lists only whoever has some, and no roles
         mine = of(user, USER) if user is not None else []
         found.userPrivileges = {user: mine} if mine else None
         if groups:
@@ -191,7 +191,7 @@ def privilege_set(
     return found
 
 
-def insert_set(call: Call, scope: Scope, owner: Any, privileges: Struct | None) -> None:
+def insert_set(call: Call, scope: PrivilegeScope, owner: Any, privileges: Struct | None) -> None:
     """The privileges that a new table or partition brings."""
     if privileges is None:
         return
@@ -231,7 +231,7 @@ def delete_role(call: Call, role_id: int, name: str) -> None:
     members = T.ROLE_MAP.c
     mine = (members.PRINCIPAL_NAME == name) & (members.PRINCIPAL_TYPE == ROLE)
     call.execute(delete(T.ROLE_MAP).where((members.ROLE_ID == role_id) | mine))
-    for scope in Scope:
+    for scope in PrivilegeScope:
         columns = scope.table.c
         call.execute(delete(scope.table).where(columns.PRINCIPAL_NAME == name, columns.PRINCIPAL_TYPE == ROLE))
     call.execute(delete(T.ROLES).where(T.ROLES.c.ROLE_ID == role_id))
@@ -310,7 +310,10 @@ def roles_in_hierarchy(call: Call, user: str | None, groups: Sequence[str] | Non
 
 def copy_to_partitions(call: Call, table_id: int, partition_ids: Sequence[int]) -> None:
     """Privileges of a table are those of its new partitions (`PARTITION_LEVEL_PRIVILEGE`)."""
-    pairs = ((Scope.TABLE, Scope.PARTITION), (Scope.TABLE_COLUMN, Scope.PARTITION_COLUMN))
+    pairs = (
+        (PrivilegeScope.TABLE, PrivilegeScope.PARTITION),
+        (PrivilegeScope.TABLE_COLUMN, PrivilegeScope.PARTITION_COLUMN),
+    )
     for source, target in pairs:
         for each in grants(call, source, owners=[table_id]):
             principal = (each.principal, each.principal_type)

@@ -19,7 +19,7 @@ from hms_cache_proxy.embedded.rows import descriptors
 from hms_cache_proxy.embedded.rows.common import batches, delete_of, read_maps, rows_of, write, write_maps
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES, owner_type_name
 from hms_cache_proxy.embedded.schema import T
-from hms_cache_proxy.embedded.table_filter import Named
+from hms_cache_proxy.embedded.table_filter import FilteredTable
 from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.spec import Struct
 
@@ -27,7 +27,7 @@ _VIEWS = ("VIRTUAL_VIEW", "MATERIALIZED_VIEW")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StoredTable:
     """A stored table: its ids and the struct."""
 
     table_id: int
@@ -37,7 +37,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class TableBrief:
     """A table in a listing."""
 
     table_id: int
@@ -47,22 +47,22 @@ class Name:
     owner_type: str | None
 
 
-def table_names(call: Call, database_id: int) -> list[Name]:
+def table_names(call: Call, database_id: int) -> list[TableBrief]:
     """Tables of a database, by name."""
     columns = T.TBLS.c
     wanted = (columns.TBL_ID, columns.TBL_NAME, columns.TBL_TYPE, columns.OWNER, columns.OWNER_TYPE)
     query = select(*wanted).where(columns.DB_ID == database_id).order_by(columns.TBL_NAME)
-    return [Name(*row) for row in call.execute(query)]
+    return [TableBrief(*row) for row in call.execute(query)]
 
 
-def filtered_tables(call: Call, catalog: str, database: str) -> list[Named]:
+def filtered_tables(call: Call, catalog: str, database: str) -> list[FilteredTable]:
     """All tables of a database, as filters see them, in the order in which they were made."""
     tables, dbs = T.TBLS.c, T.DBS.c
     query = _placed().where(dbs.NAME == database, dbs.CTLG_NAME == catalog).order_by(tables.TBL_ID)
     found = call.rows(query)
     parameters = read_maps(call, T.TABLE_PARAMS.c.TBL_ID, [row.TBL_ID for row in found])
     return [
-        Named(row.TBL_NAME, row.TBL_TYPE, row.OWNER, row.LAST_ACCESS_TIME, parameters.get(row.TBL_ID, {}))
+        FilteredTable(row.TBL_NAME, row.TBL_TYPE, row.OWNER, row.LAST_ACCESS_TIME, parameters.get(row.TBL_ID, {}))
         for row in found
     ]
 
@@ -74,13 +74,13 @@ def place(call: Call, database_id: int) -> tuple[str, str]:
     return row[0], row[1]
 
 
-def find_table(call: Call, catalog: str, database: str, name: str) -> Row | None:
+def find_table(call: Call, catalog: str, database: str, name: str) -> StoredTable | None:
     """One table as stored."""
     found = find_tables(call, catalog, database, [name])
     return found[0] if found else None
 
 
-def find_tables(call: Call, catalog: str, database: str, names: Sequence[str]) -> list[Row]:
+def find_tables(call: Call, catalog: str, database: str, names: Sequence[str]) -> list[StoredTable]:
     """The named ones which exist, by id."""
     tables, dbs = T.TBLS.c, T.DBS.c
     query = _placed().where(dbs.NAME == database, dbs.CTLG_NAME == catalog)
@@ -90,7 +90,7 @@ def find_tables(call: Call, catalog: str, database: str, names: Sequence[str]) -
     return _tables(call, sorted(found, key=lambda row: int(row.TBL_ID)))
 
 
-def numbered(call: Call, ids: Sequence[int]) -> list[Row]:
+def numbered(call: Call, ids: Sequence[int]) -> list[StoredTable]:
     """Tables by id."""
     query = _placed()
     return _tables(call, [row for some in batches(ids) for row in call.rows(query.where(T.TBLS.c.TBL_ID.in_(some)))])
@@ -103,7 +103,7 @@ def _placed() -> Select[Any]:
     return select(*columns).join(T.DBS, dbs.DB_ID == T.TBLS.c.DB_ID)
 
 
-def _tables(call: Call, rows: Sequence[Any]) -> list[Row]:
+def _tables(call: Call, rows: Sequence[Any]) -> list[StoredTable]:
     if not rows:
         return []
     ids = [row.TBL_ID for row in rows]
@@ -119,7 +119,7 @@ def _tables(call: Call, rows: Sequence[Any]) -> list[Row]:
         table = _table(row, parameters.get(row.TBL_ID, {}), keys[row.TBL_ID], sds.get(row.SD_ID))
         if table.tableType == "MATERIALIZED_VIEW":
             table.creationMetadata = _creation_metadata(call, table)
-        found.append(Row(row.TBL_ID, row.DB_ID, row.SD_ID, table))
+        found.append(StoredTable(row.TBL_ID, row.DB_ID, row.SD_ID, table))
     return found
 
 
@@ -255,7 +255,7 @@ def _write_id(table: Struct) -> int:
     return unwritten if table.writeId is None else max(table.writeId, unwritten)
 
 
-def update_table(call: Call, row: Row, table: Struct, *, database_id: int) -> None:
+def update_table(call: Call, row: StoredTable, table: Struct, *, database_id: int) -> None:
     """Replace all of a table but its id and the time of its creation."""
     values = {**_row(table), "DB_ID": database_id}
     if table.writeId is not None:
@@ -293,7 +293,7 @@ def _columns(sd: Struct | None) -> list[tuple[str, str, str | None]]:
     return [] if sd is None else [(col.name.lower(), col.type, col.comment) for col in sd.cols or ()]
 
 
-def delete_table(call: Call, row: Row) -> None:
+def delete_table(call: Call, row: StoredTable) -> None:
     """A table with what hangs on it; its partitions must be gone."""
     ids = [row.table_id]
     keys = T.KEY_CONSTRAINTS.c

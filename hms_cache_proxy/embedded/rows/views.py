@@ -78,7 +78,7 @@ def replace_metadata(call: Call, catalog: str, database: str, name: str, metadat
     return True
 
 
-def delete_metadata(call: Call, row: tables.Row) -> None:
+def delete_metadata(call: Call, row: tables.StoredTable) -> None:
     """Of a view that is dropped."""
     if row.table.tableType != "MATERIALIZED_VIEW":
         return

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from operator import itemgetter
 from typing import Final
 
-from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.cache.entries import TableEntry, TableState
 from hms_cache_proxy.cache.reader import CacheSnapshot
 from hms_cache_proxy.cache.statistics import Gathered
 from hms_cache_proxy.store.protocol import StatisticsHead
@@ -35,10 +35,7 @@ _DECIMAL_BYTES: Final = 110
 _COLUMN_BYTES: Final = 32  # of a partition, in the kinds that are common
 _ASKED: Final = 1000  # tables of which it is remembered that they were asked for
 
-State = tuple[int, ...]
-"""CacheSnapshot.state"""
-
-Place = tuple[bytes, bytes, bytes, bytes]
+EngineTable = tuple[bytes, bytes, bytes, bytes]
 """Catalog, database, table, engine."""
 
 
@@ -46,7 +43,7 @@ class TableChanged(Exception):
     """The table has changed since the snapshot, or a name is no partition's."""
 
 
-class Column:
+class ColumnArrays:
     """What its partitions have in common, and each field's values by row."""
 
     __slots__ = ("_values", "head")
@@ -100,11 +97,11 @@ class Rows:
 
     __slots__ = ("busy", "columns", "count", "index", "state")
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: TableState) -> None:
         self.state = state
         self.index: dict[bytes, int] = {}
         self.count = 0
-        self.columns: dict[bytes, Column | None] = {}
+        self.columns: dict[bytes, ColumnArrays | None] = {}
         self.busy = False
 
     @property
@@ -117,7 +114,7 @@ class Rows:
         """These columns, of partitions that are known already: of `places` just those have statistics. `begin` is the
         first of their rows."""
         for name in wanted:
-            column = self.columns.get(name) if begin else Column()
+            column = self.columns.get(name) if begin else ColumnArrays()
             self.columns[name] = column if column is not None and _add(column, name, found, places) else None
 
     def look_again(self, found: Gathered, names: Sequence[bytes]) -> None:
@@ -136,7 +133,7 @@ class Rows:
         self.count += len(some)
 
 
-def _add(column: Column, name: bytes, found: Gathered, places: Sequence[int]) -> bool:
+def _add(column: ColumnArrays, name: bytes, found: Gathered, places: Sequence[int]) -> bool:
     """Extend the column by what was found of it; False if not just these places have it, in one form."""
     parts = [(head, *part) for head, part in found.items() if head.column == name]
     if not parts:
@@ -150,10 +147,10 @@ class Memory:
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._tables: dict[Place, Rows] = {}
-        self._asked: dict[Place, State] = {}
+        self._tables: dict[EngineTable, Rows] = {}
+        self._asked: dict[EngineTable, TableState] = {}
 
-    def rows(self, place: Place, state: State, partitions: int, columns: int) -> Rows | None:
+    def rows(self, place: EngineTable, state: TableState, partitions: int, columns: int) -> Rows | None:
         """To be filled and read; None the first time, while another request fills it, and where so much cannot be
         held."""
         known = self._tables.pop(place, None)
@@ -170,7 +167,7 @@ class Memory:
         rows = self._tables[place] = Rows(state)
         return rows
 
-    def forget(self, place: Place, rows: Rows) -> None:
+    def forget(self, place: EngineTable, rows: Rows) -> None:
         """What was being filled is of no use."""
         if self._tables.get(place) is rows:
             del self._tables[place]
@@ -199,7 +196,7 @@ class ColumnGathering:
         new = frozenset(columns).difference(rows.columns)
         if new:
             if not rows.count:
-                rows.columns.update({name: Column() for name in new})
+                rows.columns.update({name: ColumnArrays() for name in new})
             known = [name for name, row in rows.index.items() if row != NONE]
             without = [name for name, row in rows.index.items() if row == NONE]
             size = max(1, SLICE // (len(new) + ROW))

@@ -25,15 +25,15 @@ from collections.abc import Callable, Container
 from typing import NamedTuple
 
 from hms_cache_proxy.cache import typed
+from hms_cache_proxy.cache.typed import PartitionKeys
 from hms_cache_proxy.filters.tree import Compare, Node, compiled, keys_of
 from hms_cache_proxy.filters.values import Predicate, Values, of_bytes, of_dates, of_numbers
 
 from . import filter_spans
-from .filter_spans import Places
+from .filter_spans import ScanRanges
 from .key_index import Accepted
 from .part_names import DEFAULT_PARTITION, escape
 
-Keys = tuple[tuple[bytes, bytes], ...]
 Index = dict[bytes, tuple[int, bytes]]
 
 STRINGS = re.compile(rb"string|varchar\(\d+\)|char\(\d+\)")
@@ -48,12 +48,12 @@ class Unsure(Exception):
     """The metastore has to be asked."""
 
 
-class Level(NamedTuple):
+class KeyLevel(NamedTuple):
     """What a filter says of one key, given the values of those before it."""
 
     begin: bytes
     """`key=`"""
-    places: Places | None
+    places: ScanRanges | None
     holds: Predicate | None
     """Whether partitions with these values up to this key can be selected; None: it says no more than the one before.
     That of the last level says whether they are."""
@@ -65,7 +65,13 @@ class Match:
     __slots__ = ("_before_4", "_checks", "_index", "_keys", "_node", "_stored", "_table_keys", "_typed", "matches")
 
     def __init__(
-        self, node: Node, keys: Keys, typed_keys: bytes, stored: Callable[[bytes], Values], *, before_4: bool = False
+        self,
+        node: Node,
+        keys: PartitionKeys,
+        typed_keys: bytes,
+        stored: Callable[[bytes], Values],
+        *,
+        before_4: bool = False,
     ) -> None:
         """`typed_keys`: cache/typed.py; `stored` gives the values of a partition by its name. Raises Unsure for what is
         not evaluated here."""
@@ -84,10 +90,10 @@ class Match:
         """Whether a value that is not of its key's type may be anywhere in the table, and break the call."""
         return bool(self._checks)
 
-    def levels(self) -> list[Level]:
+    def levels(self) -> list[KeyLevel]:
         """What the filter says of each key, up to the last one that it names. Not if values must be `checked`."""
         named = [at for at, _ in (self._index[key] for key in keys_of(self._node))]
-        found: list[Level] = []
+        found: list[KeyLevel] = []
         for at in range(max(named) + 1):
             key, kind = self._table_keys[at][0].lower(), self._typed[at : at + 1]
             known = {key: row for key, row in self._index.items() if row[0] <= at}
@@ -100,7 +106,7 @@ class Match:
                 integer=kind == typed.INTEGER,
             )
             holds = self._compile(self._node, known, self._index) if at in named else None
-            found.append(Level(self._keys[at], where, holds))
+            found.append(KeyLevel(self._keys[at], where, holds))
         return found
 
     def accepts(self) -> list[Accepted | None]:

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 _DECIMAL = re.compile(rb"-?[0-9]*")
 _MOST_DIGITS = 20  # of a value that a metastore's database can cast
 
-Numbers = tuple[int | None, int | None]
+NumberBounds = tuple[int | None, int | None]
 """From the first to the second, both included; None: no bound."""
 
 
-def first_number(value: bytes, intervals: Iterable[Numbers]) -> bytes | None:
+def first_number(value: bytes, intervals: Iterable[NumberBounds]) -> bytes | None:
     """The first decimal of a number in one of the intervals that is not less than `value`, bytewise; None if there is
     none. A value that is no beginning of a decimal is given back."""
     if _DECIMAL.fullmatch(value) is None:

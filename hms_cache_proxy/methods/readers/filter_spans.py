@@ -22,7 +22,7 @@ from hms_cache_proxy.filters.tree import Compare, Literal, Node
 from .filter_numbers import first_number
 from .part_names import DEFAULT_PARTITION, escape
 
-Span = tuple[bytes, bytes]
+NameSpan = tuple[bytes, bytes]
 """From the first name on, up to the second and without it."""
 Bound = TypeVar("Bound", bytes, int)
 Interval = tuple[Bound | None, Bound | None]
@@ -32,7 +32,7 @@ MOST_INTERVALS = 100
 _LOWEST = ord("%")
 
 
-class Places(Protocol):
+class ScanRanges(Protocol):
     """Where rests of names can be that a filter selects."""
 
     def first(self, rest: bytes) -> bytes | None:
@@ -44,7 +44,7 @@ class Spans:
 
     __slots__ = ("_highs", "_lows")
 
-    def __init__(self, spans: Iterable[Span]) -> None:
+    def __init__(self, spans: Iterable[NameSpan]) -> None:
         merged = _merged(spans)
         self._lows = [low for low, _ in merged]
         self._highs = [high for _, high in merged]
@@ -57,7 +57,7 @@ class Spans:
         return self._lows[at] if at < len(self._lows) else None
 
 
-class Numbers:
+class NumberSpans:
     """Integers of intervals, as decimals without leading zeros; odd ones (`007`, `-0`) are looked for apart."""
 
     __slots__ = ("_begin", "_intervals", "_others")
@@ -79,7 +79,7 @@ class Numbers:
         return min(places if other is None else [*places, other], default=None)
 
 
-def places(node: Node, key: bytes, *, last: bool, bytewise: bool, integer: bool) -> Places | None:
+def places(node: Node, key: bytes, *, last: bool, bytewise: bool, integer: bool) -> ScanRanges | None:
     """Where values of a key (folded) can be. `last`: nothing follows it in a name. `bytewise`, `integer`: how it is
     compared; an `integer` key has no values but integers."""
     values = exact(node, key)
@@ -91,7 +91,7 @@ def places(node: Node, key: bytes, *, last: bool, bytewise: bool, integer: bool)
         return None if spans is None else Spans(spans)
     if integer:
         intervals = _intervals(node, key, _number)
-        return None if intervals is None else Numbers(key, intervals)
+        return None if intervals is None else NumberSpans(key, intervals)
     return None
 
 
@@ -107,12 +107,12 @@ def exact(node: Node, key: bytes) -> list[bytes] | None:
     return [value for values in found for value in values or ()]
 
 
-def under(components: Iterable[bytes], *, last: bool) -> list[Span]:
+def under(components: Iterable[bytes], *, last: bool) -> list[NameSpan]:
     """The names that begin with one of these components; `last`: none comes behind it."""
     return _merged((component if last else component + b"/", _through(component, last)) for component in components)
 
 
-def between(node: Node, key: bytes, *, last: bool) -> list[Span] | None:
+def between(node: Node, key: bytes, *, last: bool) -> list[NameSpan] | None:
     """The names by a key that is compared bytewise; `last`: it has none behind it."""
     found = _intervals(node, key, _text)
     if found is None or any(_unusable(bound) for interval in found for bound in interval if bound is not None):
@@ -169,13 +169,13 @@ def _through(component: bytes, last: bool) -> bytes:
     return component + (b"\0" if last else b"0")
 
 
-def _after_prefix(prefix: bytes) -> Span:
+def _after_prefix(prefix: bytes) -> NameSpan:
     return prefix, prefix[:-1] + bytes((prefix[-1] + 1,))
 
 
-def _merged(spans: Iterable[Span]) -> list[Span]:
+def _merged(spans: Iterable[NameSpan]) -> list[NameSpan]:
     """In order, none within another."""
-    found: list[Span] = []
+    found: list[NameSpan] = []
     for low, high in sorted(spans):
         if found and low <= found[-1][1]:
             found[-1] = found[-1][0], max(found[-1][1], high)

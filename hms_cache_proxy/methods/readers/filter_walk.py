@@ -14,7 +14,7 @@ from time import perf_counter_ns
 
 from hms_cache_proxy.cache.walk import NameWalk
 
-from .filter_match import Level, Match, Unsure, unescaped
+from .filter_match import KeyLevel, Match, Unsure, unescaped
 from .key_index import BLOCK, Chosen, KeyIndex
 from .part_names import DEFAULT_PARTITION
 
@@ -155,7 +155,7 @@ def by_last_key(walk: NameWalk, ends: list[bytes], limit: int | None, search: Se
 
 
 def _judged(
-    name: bytes, levels: list[Level], begins: list[bytes], values: list[bytes], keys: int
+    name: bytes, levels: list[KeyLevel], begins: list[bytes], values: list[bytes], keys: int
 ) -> tuple[bytes | None, bytes | None]:
     """(the beginning on which all levels hold, None), else (None, where to go on; None if nowhere)."""
     for at in range(len(begins), len(levels)):

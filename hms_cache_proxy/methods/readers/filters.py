@@ -60,7 +60,7 @@ _LATER = (b"`", b"==")
 
 _parsed = lru_cache(maxsize=512)(tree_of)
 
-Frame = Callable[[TableEntry, int], tuple[bytes, bytes]]
+ResultFrame = Callable[[TableEntry, int], tuple[bytes, bytes]]
 """What stands before and after so many partitions of a table in a result."""
 
 
@@ -104,7 +104,7 @@ def by_filter(
     table: bytes | None,
     text: bytes | None,
     max_parts: int | None,
-    frame: Frame = _plain,
+    frame: ResultFrame = _plain,
 ) -> Generator[None, None, Body]:
     """The partitions of a table that a filter selects, in order of their names."""
     entry, node = _asked(context, database, table, text)
@@ -140,7 +140,7 @@ def _counted(context: Context, entry: TableEntry, node: Node, search: Search) ->
 
 
 def _joined(
-    context: Context, entry: TableEntry, node: Node, limit: int | None, frame: Frame, search: Search
+    context: Context, entry: TableEntry, node: Node, limit: int | None, frame: ResultFrame, search: Search
 ) -> Generator[None, None, Body]:
     with closing(context.snapshot.walk(entry)) as walk:  # which keeps the snapshot's state until all is read
         names = yield from _names(context, entry, walk, node, limit, search)
@@ -214,7 +214,7 @@ def _understood(text: bytes) -> Node:
     return node
 
 
-def _all(context: Context, entry: TableEntry, limit: int | None, frame: Frame) -> Body:
+def _all(context: Context, entry: TableEntry, limit: int | None, frame: ResultFrame) -> Body:
     """An empty filter selects everything."""
     count = entry.partition_count if entry.partition_keys else 0
     count = count if limit is None else min(count, limit)

@@ -17,8 +17,9 @@ from array import array
 from collections.abc import Callable, Generator, Sequence
 from typing import Final, NamedTuple
 
-from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.cache.entries import TableEntry, TableState
 from hms_cache_proxy.cache.reader import CacheSnapshot
+from hms_cache_proxy.store.protocol import TableKey
 
 BLOCK: Final = 32
 """Names, 0.3 us each to look at. A block costs 4 bytes for each of its values, and its first name."""
@@ -39,10 +40,6 @@ USEFUL: Final = 50
 _VALUE_BYTES: Final = 220  # in a dictionary, with an array of its own
 _NAME_BYTES: Final = 150
 
-State = tuple[int, ...]
-"""CacheSnapshot.state"""
-Place = tuple[bytes, bytes, bytes]
-"""Catalog, database, table."""
 Accepted = frozenset[bytes] | Callable[[bytes], bool]
 """Components of names that may be part of an answer; or whether one of them may (raises filter_match.Unsure)."""
 
@@ -65,7 +62,7 @@ class KeyIndex:
 
     __slots__ = ("after", "busy", "complete", "firsts", "postings", "searches", "state", "weights")
 
-    def __init__(self, state: State, keys: int) -> None:
+    def __init__(self, state: TableState, keys: int) -> None:
         self.state = state
         self.firsts: list[bytes] = []
         self.postings: list[dict[bytes, array[int]] | None] = [{} for _ in range(keys)]
@@ -135,9 +132,9 @@ class KeyIndexes:
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._tables: dict[Place, KeyIndex] = {}
+        self._tables: dict[TableKey, KeyIndex] = {}
 
-    def of(self, entry: TableEntry, state: State) -> KeyIndex | None:
+    def of(self, entry: TableEntry, state: TableState) -> KeyIndex | None:
         """The whole index of a table in this state, if there is one."""
         place = entry.catalog, entry.database, entry.name
         index = self._tables.get(place)
@@ -147,7 +144,7 @@ class KeyIndexes:
         return index
 
     def pay(
-        self, entry: TableEntry, state: State, moves: int, opened: Callable[[], CacheSnapshot | None]
+        self, entry: TableEntry, state: TableState, moves: int, opened: Callable[[], CacheSnapshot | None]
     ) -> Generator[None, None, None]:
         """Put more names into a table's index, after a search that would have needed it. Yields between slices.
 
@@ -178,7 +175,7 @@ class KeyIndexes:
             index.busy = False
         self._make_room()
 
-    def _forget(self, place: Place, index: KeyIndex) -> None:
+    def _forget(self, place: TableKey, index: KeyIndex) -> None:
         if self._tables.get(place) is index:
             del self._tables[place]
 

@@ -20,7 +20,7 @@ from .part_names import DEFAULT_PARTITION, make_name, split_name
 
 PRIVILEGES_PER_PARTITION = b"PARTITION_LEVEL_PRIVILEGE"
 
-Result = Callable[[bytes], bytes]
+ResultEncoder = Callable[[bytes], bytes]
 
 
 def get_partition(context: Context, args: Struct) -> Body:
@@ -95,7 +95,7 @@ def values_of(struct: bytes) -> list[bytes]:
 
 
 def _by_values(
-    context: Context, database: DatabaseName, table: bytes | None, raw_values: list[bytes] | None, result: Result
+    context: Context, database: DatabaseName, table: bytes | None, raw_values: list[bytes] | None, result: ResultEncoder
 ) -> Body:
     entry = context.partitioned(database, table)
     values = checked(raw_values)
@@ -106,7 +106,7 @@ def _by_values(
     return _found(context, entry, values, result)
 
 
-def _found(context: Context, entry: TableEntry, values: list[bytes], result: Result) -> Body:
+def _found(context: Context, entry: TableEntry, values: list[bytes], result: ResultEncoder) -> Body:
     keys = entry.partition_keys
     if len(keys) != len(values) or not keys:
         shown = (b"".join(name + b", " for name in names) for names in ((key for key, _ in keys), values))

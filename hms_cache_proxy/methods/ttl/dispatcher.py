@@ -29,14 +29,14 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from .. import effects
-from ..decision import BaseDecider, Forward, Pending, Serve, Session, Wait
+from ..decision import BaseDecider, ClientSession, Forward, Pending, Serve, Wait
 from ..plan import EVERYTHING, Plan, declared_reads, may_write, plan
 from ..table import OTHER_LABEL, MethodKind
 from . import filters, lists, partitions, statistics, tables
 from .kinds import KINDS, read_targets, write_targets
 from .looking import Conversation, Maker, RequestView, TtlContext
 from .pending import CheckingLock, HoldBarrier, Loading, Locking, WaitedFor, Writing
-from .refreshing import Due
+from .refreshing import DueEntries
 from .whole import Whole
 
 USED_AT_ONCE = 500
@@ -62,7 +62,7 @@ OBJECTS: Mapping[str, Maker] = {
 class _ReadCall:
     """A read. `complete` False: `message` is only its beginning. `patient`: it may wait for another's load."""
 
-    session: Session
+    session: ClientSession
     plan: Plan
     kind: EntryKind
     header: Header
@@ -84,7 +84,7 @@ class LoadingDispatcher(BaseDecider):
         suspension: Suspension,
     ) -> None:
         """`wake` tells whoever carries reloads out that there are some in `due`; it must not block."""
-        self.due = Due(wake)
+        self.due = DueEntries(wake)
         self._cache = cache
         self._metrics = metrics
         self._max_bytes = config.replies.max_entry_bytes
@@ -124,7 +124,7 @@ class LoadingDispatcher(BaseDecider):
 
     def decide(
         self,
-        session: Session,
+        session: ClientSession,
         header: Header,
         message: bytes,
         now_ns: int,
@@ -213,7 +213,7 @@ class LoadingDispatcher(BaseDecider):
         return Forward(label, "miss", "not_loaded", self._max_bytes, retry=True, pending=pending, ask=ask)
 
     def _look(
-        self, session: Session, found: Plan, kind: EntryKind, header: Header, message: bytes, args: Any
+        self, session: ClientSession, found: Plan, kind: EntryKind, header: Header, message: bytes, args: Any
     ) -> RequestView:
         named = found.targets(message, header.body, DEFAULT_CATALOG)
         depends = read_targets(found.method.name, kind, named, args)

@@ -17,6 +17,7 @@ from typing import Any
 from hms_cache_proxy.cache.ttl import EntryKind
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.filters.tree import Node, comparisons, keys_of
+from hms_cache_proxy.store.protocol import TableKey
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 
@@ -28,8 +29,7 @@ from ..readers.filter_declined import LikeFilter, tree_of
 from ..readers.filter_match import Match, Unsure
 from ..readers.part_names import DEFAULT_PARTITION, split_name
 from ..reply_contents import reply_header, returned_at
-from .looking import HOLD_BYTES, Conversation, Due, RequestView, question
-from .members import Name
+from .looking import HOLD_BYTES, Conversation, DueEntry, RequestView, question
 from .partitions import ASKED_AT_ONCE, LIST, PartitionEntries, PartitionsByNames, by_values, partitions_in, table_of
 from .tables import table_key
 from .whole import Whole
@@ -43,7 +43,14 @@ class ByFilter(Conversation):
     """One get_partitions_by_filter."""
 
     def __init__(
-        self, look: RequestView, header: Header, table: Name, args: Any, arguments: bytes, node: Node, keys: list[bytes]
+        self,
+        look: RequestView,
+        header: Header,
+        table: TableKey,
+        args: Any,
+        arguments: bytes,
+        node: Node,
+        keys: list[bytes],
     ) -> None:
         self.look = look
         self.kind = EntryKind.PARTITION_FILTER
@@ -107,7 +114,7 @@ class ByFilter(Conversation):
         """The metastore answered the request itself: its reply is kept whole."""
         self._whole.learn(reply)
 
-    def due(self, header: Header, message: bytes) -> Iterator[Due]:
+    def due(self, header: Header, message: bytes) -> Iterator[DueEntry]:
         """The names; or, where they are not used, the whole reply."""
         if not self._given_up:
             if self._names_key in self.look.due:

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from hms_cache_proxy.cache.ttl import EntryKind, Item
+from hms_cache_proxy.cache.ttl import EntryKind, NewEntry
+from hms_cache_proxy.store.protocol import TableKey
 from hms_cache_proxy.wire.message import Header
 
 from ..readers.part_names import make_name, split_name
 from .looking import Conversation, RequestView
-from .members import Name
 from .partitions import PLAIN, PartitionEntries, Shown, partitions_in, table_of
 from .tables import partition_keys
 from .whole import Whole
@@ -32,7 +32,7 @@ _SAYS_WHAT_NAMES_SAY: Final = b"get_partitions"
 class ListConversation(Conversation):
     """One list of partitions."""
 
-    def __init__(self, look: RequestView, header: Header, table: Name, arguments: bytes) -> None:
+    def __init__(self, look: RequestView, header: Header, table: TableKey, arguments: bytes) -> None:
         self.look = look
         self.kind = EntryKind.PARTITION
         self._method = header.name
@@ -51,7 +51,7 @@ class ListConversation(Conversation):
         else:
             self.look.publish([item, *self._entries(reply)])
 
-    def _entries(self, reply: bytes) -> list[Item]:
+    def _entries(self, reply: bytes) -> list[NewEntry]:
         shown = partitions_in(self._method.decode(), reply, wrapped=False) or []
         keys = partition_keys(self.look, self._table) if 0 < len(shown) <= FILLED_AT_ONCE else None
         if keys is None:

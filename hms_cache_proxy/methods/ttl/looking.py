@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import structlog
 
 from hms_cache_proxy.cache.targets import Target
-from hms_cache_proxy.cache.ttl import EntryKind, Found, Item, Load, TtlCache, key_of, target_key
+from hms_cache_proxy.cache.ttl import EntryKind, Load, NewEntry, TtlCache, TtlEntry, key_of, target_key
 from hms_cache_proxy.config.ttl import Policy, TtlSection
 from hms_cache_proxy.consistency.guards import Guards
 from hms_cache_proxy.errors import CacheError
@@ -95,7 +95,7 @@ class RequestView:
         """The key of an object."""
         return key_of(kind, self.user, *parts)
 
-    def get(self, kind: EntryKind, keys: Sequence[bytes], members: Members | None = None) -> list[Found | None]:
+    def get(self, kind: EntryKind, keys: Sequence[bytes], members: Members | None = None) -> list[TtlEntry | None]:
         """Entries that are young enough, in order. Those due for a refresh are noted in `due`. `members`: of which
         partitions they are, if each is of one."""
         policy = self.policy(kind)
@@ -103,7 +103,7 @@ class RequestView:
             return [None] * len(keys)
         now_ns = monotonic_ns()
         oldest, due = max(self.after_ns, now_ns - policy.ttl_s * 1e9), now_ns - policy.refresh_s * 1e9
-        found: list[Found | None] = []
+        found: list[TtlEntry | None] = []
         with self.shared.cache.snapshot() as snapshot:
             since = snapshot.invalidated(self.depends if members else self._depends(kind))
             flushed = snapshot.invalidated_below(members.prefix) if members else {}
@@ -119,7 +119,7 @@ class RequestView:
                 found.append(entry)
         return found
 
-    def peek(self, kind: EntryKind, key: bytes) -> Found | None:
+    def peek(self, kind: EntryKind, key: bytes) -> TtlEntry | None:
         """An entry that is needed to understand the request: it is not this one's to refresh."""
         due = self.due.copy()
         found = self.get(kind, [key])[0]
@@ -151,7 +151,7 @@ class RequestView:
         self.load = load
         return True
 
-    def publish(self, items: Sequence[Item]) -> None:
+    def publish(self, items: Sequence[NewEntry]) -> None:
         """What the load found. If the cache fails, the claims last until their deadline."""
         load, self.load = self.load, None
         if load is not None:
@@ -165,7 +165,7 @@ class RequestView:
         if kept_part(method, reply) is None:
             self.release()
         else:
-            self.publish([Item(kind, key, self._depends(kind), None) for key in keys])
+            self.publish([NewEntry(kind, key, self._depends(kind), None) for key in keys])
 
     def release(self) -> None:
         """The load has ended without anything to keep."""
@@ -178,10 +178,10 @@ class RequestView:
 
     def item(
         self, kind: EntryKind, key: bytes, body: bytes | None, *, absent: bool = False, member: Target | None = None
-    ) -> Item:
+    ) -> NewEntry:
         """An entry of this request's object. `member`: the target of the partition that it is of, if it is of one."""
         depends = self._depends(kind) if member is None else (*self.depends, member)
-        return Item(kind, key, depends, body, absent)
+        return NewEntry(kind, key, depends, body, absent)
 
     def _depends(self, kind: EntryKind) -> tuple[Target, ...]:
         return self.depends + self.lists if kind in OF_PARTITIONS else self.depends
@@ -198,7 +198,7 @@ class Reload:
     release: Callable[[], None]
 
 
-Due = tuple[bytes, Ask, Callable[[bytes], None]]
+DueEntry = tuple[bytes, Ask, Callable[[bytes], None]]
 """An entry that is asked for by itself: its key, the question, what becomes of the reply."""
 
 
@@ -262,7 +262,7 @@ class Conversation(Protocol):
         """The reply to the client's own request: publish what it has."""
         ...
 
-    def due(self, header: Header, message: bytes) -> Iterator[Due]:
+    def due(self, header: Header, message: bytes) -> Iterator[DueEntry]:
         """What is due for a refresh and is asked for by itself: at most one, as it shares this one's view. By default
         the client's own request again. After `wanted`."""
         for key in tuple(self.look.due)[:1]:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.cache.ttl import EntryKind
+from hms_cache_proxy.store.protocol import TableKey
 
 from ..readers.part_names import split_name
 
@@ -21,14 +22,11 @@ OF_PARTITIONS: Final = frozenset(
     {EntryKind.PARTITION, EntryKind.PARTITION_NAMES, EntryKind.PARTITION_FILTER, EntryKind.PARTITION_STATISTICS}
 )
 
-Name = tuple[bytes, bytes, bytes]
-"""Catalog, database, table."""
-
 
 class Members(NamedTuple):
     """Partitions of a table, by the names that a request has for them."""
 
-    table: Name
+    table: TableKey
     names: Sequence[bytes]
 
     @property
@@ -41,7 +39,7 @@ class Members(NamedTuple):
         return target_of(self.table, self.names[number])
 
 
-def target_of(table: Name, name: bytes) -> Target:
+def target_of(table: TableKey, name: bytes) -> Target:
     """The target of a partition: however its name is spelled, it has these values."""
     parts = split_name(name)
     if parts is None:
@@ -49,6 +47,6 @@ def target_of(table: Name, name: bytes) -> Target:
     return targets.partition(*table, b"\0".join(b"%b=%b" % (key.lower(), value) for key, value in parts.items()))
 
 
-def flushed(table: Name, name: bytes) -> tuple[Target, ...]:
+def flushed(table: TableKey, name: bytes) -> tuple[Target, ...]:
     """What to invalidate so that nothing is left of what was known of a partition."""
     return target_of(table, name), targets.partition_lists(*table)

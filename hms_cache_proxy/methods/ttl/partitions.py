@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from random import random
 from typing import Any
 
-from hms_cache_proxy.cache.ttl import EntryKind, Found, Item
+from hms_cache_proxy.cache.ttl import EntryKind, NewEntry, TtlEntry
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.store.protocol import TableKey
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 from hms_cache_proxy.wire.spans import list_spans
@@ -28,8 +29,8 @@ from ..decision import Ask
 from ..readers.base import success_struct, success_structs, wrapped_structs
 from ..readers.part_names import make_name, split_name
 from ..reply_contents import reply_header, returned_at
-from .looking import Conversation, Due, KnownKeys, RequestView, question, says_only
-from .members import Members, Name, target_of
+from .looking import Conversation, DueEntry, KnownKeys, RequestView, question, says_only
+from .members import Members, target_of
 from .tables import partition_keys
 
 PLAIN, LIST, SINGLE = b"p", b"l", b"s"
@@ -88,7 +89,7 @@ def by_values(wanted: list[bytes]) -> dict[tuple[bytes, ...], bytes]:
 class PartitionEntries:
     """The partitions of one table in the cache."""
 
-    def __init__(self, look: RequestView, table: Name) -> None:
+    def __init__(self, look: RequestView, table: TableKey) -> None:
         self.look = look
         self.table = table
 
@@ -96,7 +97,7 @@ class PartitionEntries:
         """The key of an entry."""
         return self.look.key(EntryKind.PARTITION, shape, *self.table, name)
 
-    def get(self, way: bytes, wanted: list[bytes]) -> list[Found | None]:
+    def get(self, way: bytes, wanted: list[bytes]) -> list[TtlEntry | None]:
         """Entries by name, whichever way they were shown where that makes no difference."""
         plain = self.look.get(
             EntryKind.PARTITION, [self.key(PLAIN, name) for name in wanted], Members(self.table, wanted)
@@ -111,7 +112,9 @@ class PartitionEntries:
                 plain[number] = found
         return plain
 
-    def items(self, shown: list[Shown], asked: dict[tuple[bytes, ...], bytes], *, counted: bool = False) -> list[Item]:
+    def items(
+        self, shown: list[Shown], asked: dict[tuple[bytes, ...], bytes], *, counted: bool = False
+    ) -> list[NewEntry]:
         """Entries for partitions whose names are known; not of those with too many columns, which the metrics count
         unless they are `counted`."""
         limit = self.look.shared.section.partition_column_limit
@@ -126,7 +129,7 @@ class PartitionEntries:
             items.append(self.item(partition.shape, name, partition.body))
         return items
 
-    def item(self, shape: bytes, name: bytes, body: bytes | None, *, absent: bool = False) -> Item:
+    def item(self, shape: bytes, name: bytes, body: bytes | None, *, absent: bool = False) -> NewEntry:
         """An entry of one of them."""
         member = target_of(self.table, name)
         return self.look.item(EntryKind.PARTITION, self.key(shape, name), body, absent=absent, member=member)
@@ -156,7 +159,7 @@ class PartitionEntries:
 class PartitionsByNames(Conversation):
     """get_partitions_by_names, and its _req twin without more than names."""
 
-    def __init__(self, look: RequestView, header: Header, table: Name, args: Any, wanted: list[bytes]) -> None:
+    def __init__(self, look: RequestView, header: Header, table: TableKey, args: Any, wanted: list[bytes]) -> None:
         self.look = look
         self.kind = EntryKind.PARTITION
         self._header = header
@@ -203,7 +206,7 @@ class PartitionsByNames(Conversation):
         """All that is due here."""
         return self
 
-    def due(self, header: Header, message: bytes) -> Iterator[Due]:
+    def due(self, header: Header, message: bytes) -> Iterator[DueEntry]:
         """Nothing by itself."""
         return iter(())
 
@@ -293,7 +296,7 @@ def by_names(look: RequestView, header: Header, args: Any, arguments: bytes) -> 
 class OnePartition(Conversation):
     """get_partition_by_name, and get_partition where the names of the table's partition keys are known."""
 
-    def __init__(self, look: RequestView, header: Header, table: Name, name: bytes) -> None:
+    def __init__(self, look: RequestView, header: Header, table: TableKey, name: bytes) -> None:
         self.look = look
         self.kind = EntryKind.PARTITION
         self._method = header.name.decode()
@@ -349,7 +352,7 @@ def one_partition(look: RequestView, header: Header, args: Any, arguments: bytes
     return None if name is None or split_name(name) is None else OnePartition(look, header, table, name)
 
 
-def table_of(database: bytes | None, table: bytes | None) -> Name | None:
+def table_of(database: bytes | None, table: bytes | None) -> TableKey | None:
     """Catalog, database and table as stored; None where they cannot be told."""
     split = names.split_database(database)
     if split is None:

@@ -16,11 +16,11 @@ from time import monotonic_ns
 from hms_cache_proxy.cache.targets import ALL, Target
 from hms_cache_proxy.cache.ttl import TtlCache
 from hms_cache_proxy.consistency.floors import Floors
-from hms_cache_proxy.consistency.guards import Ending, Guard
+from hms_cache_proxy.consistency.guards import Guard, WriteEnding
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.wire.message import MessageType, message_header
 
-from ..decision import Ask, Pending, Session
+from ..decision import Ask, ClientSession, Pending
 from ..reply_contents import LOCK_WAITING, Said, lock_of, said
 from .looking import Conversation, TtlContext
 
@@ -38,7 +38,7 @@ class Loading(Pending):
     seqid: int
     began_ns: int
 
-    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         if reply is None:
             self.conversation.look.release()
             return
@@ -77,8 +77,8 @@ class HoldBarrier:
         now_ns = monotonic_ns()
         return self.cache.hold(targets, now_ns + self.request_time_ns, now_ns)
 
-    def end(self, mark: tuple[bytes, ...], targets: Sequence[Target], ending: Ending) -> None:
-        if ending is not Ending.UNKNOWN:
+    def end(self, mark: tuple[bytes, ...], targets: Sequence[Target], ending: WriteEnding) -> None:
+        if ending is not WriteEnding.UNKNOWN:
             self.cache.end_hold(mark, targets)
 
 
@@ -94,13 +94,13 @@ class Writing(Pending):
         if self.guard is None:
             self.guard = self.shared.guards.begin(self.targets)
 
-    def reply_began(self, session: Session, now_ns: int) -> None:
-        self._end(Ending.FINISHED)
+    def reply_began(self, session: ClientSession, now_ns: int) -> None:
+        self._end(WriteEnding.FINISHED)
 
     def failed(self, sent: bool) -> None:
-        self._end(Ending.UNKNOWN if sent else Ending.CANCELLED)
+        self._end(WriteEnding.UNKNOWN if sent else WriteEnding.CANCELLED)
 
-    def _end(self, ending: Ending) -> None:
+    def _end(self, ending: WriteEnding) -> None:
         if self.guard is not None:
             guard, self.guard = self.guard, None
             self.shared.guards.end(guard, ending)
@@ -133,7 +133,7 @@ class Locking(Pending):
     targets: tuple[Target, ...]
     reads: bool = False
 
-    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         lock_id, state = lock_of("lock", reply)
         if state != LOCK_WAITING and self.reads:
             if session.locked is None:
@@ -153,6 +153,6 @@ class CheckingLock(Pending):
     waited_for: WaitedFor
     lock_id: int | None
 
-    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         if lock_of("check_lock", reply)[1] != LOCK_WAITING:
             self.shared.invalidate(self.waited_for.take(self.lock_id))

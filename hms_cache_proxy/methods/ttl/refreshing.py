@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from hms_cache_proxy.wire.message import Header
 
-from .looking import Conversation, EntryBatch, Reload
-from .looking import Due as One
+from .looking import Conversation, DueEntry, EntryBatch, Reload
 
 NAMES_AT_ONCE = 1000
 """Partitions that one call asks for."""
@@ -30,12 +29,12 @@ class _Together:
     names: dict[bytes, None] = field(default_factory=dict)
 
 
-class Due:
+class DueEntries:
     """What is due."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._alone: dict[bytes, tuple[bytes, One, Conversation]] = {}
+        self._alone: dict[bytes, tuple[bytes, DueEntry, Conversation]] = {}
         self._together: dict[tuple[bytes, ...], _Together] = {}
 
     def add(self, identity: bytes, conversation: Conversation, header: Header, message: bytes) -> None:

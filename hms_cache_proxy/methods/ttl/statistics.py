@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from struct import Struct as Packer
 from typing import Any
 
-from hms_cache_proxy.cache.ttl import EntryKind, Found, Item
+from hms_cache_proxy.cache.ttl import EntryKind, NewEntry, TtlEntry
 from hms_cache_proxy.consistency import names
+from hms_cache_proxy.store.protocol import TableKey
 from hms_cache_proxy.wire.message import Header
 from hms_cache_proxy.wire.spans import end_of_value
 from hms_cache_proxy.wire.spec import TType
@@ -20,8 +21,8 @@ from hms_cache_proxy.wire.spec import TType
 from ..decision import Ask
 from ..readers.base import success_struct
 from ..reply_contents import returned_at
-from .looking import Conversation, Due, RequestView, question, says_only
-from .members import Members, Name, target_of
+from .looking import Conversation, DueEntry, RequestView, question, says_only
+from .members import Members, target_of
 
 _PLAIN = ("dbName", "tblName", "colNames", "partNames", "catName", "engine")
 _MAP = Packer("!BBi")
@@ -32,7 +33,7 @@ _FIELD = b"\x0d\x00\x01"
 class StatisticsOfPartitions(Conversation):
     """get_partitions_statistics_req without a ValidWriteIdList."""
 
-    def __init__(self, look: RequestView, header: Header, table: Name, args: Any) -> None:
+    def __init__(self, look: RequestView, header: Header, table: TableKey, args: Any) -> None:
         self.look = look
         self.kind = EntryKind.PARTITION_STATISTICS
         self._header = header
@@ -75,7 +76,7 @@ class StatisticsOfPartitions(Conversation):
         """All that is due here."""
         return self
 
-    def due(self, header: Header, message: bytes) -> Iterator[Due]:
+    def due(self, header: Header, message: bytes) -> Iterator[DueEntry]:
         """Nothing by itself."""
         return iter(())
 
@@ -83,7 +84,7 @@ class StatisticsOfPartitions(Conversation):
         """See what is there, and what of it is due."""
         self._find()
 
-    def _find(self) -> list[Found | None]:
+    def _find(self) -> list[TtlEntry | None]:
         return self.look.get(self.kind, [self._key(n) for n in self._names], Members(self._table, self._names))
 
     def due_names(self) -> list[bytes]:
@@ -118,7 +119,7 @@ class StatisticsOfPartitions(Conversation):
             self._publish(found)
 
     def _publish(self, found: dict[bytes, bytes]) -> None:
-        items: list[Item] = []
+        items: list[NewEntry] = []
         for name in self._missing:
             self._known[name] = body = found.get(name, b"")
             member = target_of(self._table, name)

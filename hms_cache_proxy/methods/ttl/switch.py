@@ -12,7 +12,7 @@ from hms_cache_proxy.cache.mode import BY_TIME, ModeReason
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.wire.message import Header
 
-from ..decision import Decider, Forward, Pending, Serve, Session, Wait, Work
+from ..decision import ClientSession, Decider, Forward, Pending, Serve, Wait, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class _Both(Pending):
         self.followed.sending()
         self.loading.sending()
 
-    def reply_began(self, session: Session, now_ns: int) -> None:
+    def reply_began(self, session: ClientSession, now_ns: int) -> None:
         self.followed.reply_began(session, now_ns)
         self.loading.reply_began(session, now_ns)
 
-    def reply_done(self, session: Session, reply: bytes | None, now_ns: int) -> None:
+    def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         self.followed.reply_done(session, reply, now_ns)
         self.loading.reply_done(session, reply, now_ns)
 
@@ -59,7 +59,7 @@ class Switch:
 
     def decide(
         self,
-        session: Session,
+        session: ClientSession,
         header: Header,
         message: bytes,
         now_ns: int,

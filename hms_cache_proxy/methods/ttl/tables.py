@@ -12,6 +12,7 @@ from typing import Any
 from hms_cache_proxy.cache.ttl import EntryKind
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.store.protocol import TableKey
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 
@@ -19,7 +20,6 @@ from .. import shapes
 from ..readers.base import success_struct, wrapped_struct
 from ..reply_contents import kept_part, returned_at
 from .looking import Conversation, RequestView, says_only
-from .members import Name
 from .whole import Whole
 
 _KEYS = ("success.partitionKeys.name",)
@@ -81,7 +81,7 @@ def table_key(look: RequestView, name: tuple[bytes, bytes, bytes]) -> bytes:
     return look.key(EntryKind.TABLE, *name)
 
 
-def partition_keys(look: RequestView, name: Name) -> tuple[bytes, ...] | None:
+def partition_keys(look: RequestView, name: TableKey) -> tuple[bytes, ...] | None:
     """Names of the partition keys of a table that is in the cache; None if it is not, or has none."""
     entry = look.peek(EntryKind.TABLE, table_key(look, name))
     if entry is None:

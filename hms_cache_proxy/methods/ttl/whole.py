@@ -6,7 +6,7 @@ it says that something does not exist. Owner: one per request.
 
 from __future__ import annotations
 
-from hms_cache_proxy.cache.ttl import EntryKind, Item
+from hms_cache_proxy.cache.ttl import EntryKind, NewEntry
 
 from ..reply_contents import kept_part
 from . import columns
@@ -35,7 +35,7 @@ class Whole(Conversation):
         else:
             self.look.publish([item])
 
-    def item(self, reply: bytes) -> Item | None:
+    def item(self, reply: bytes) -> NewEntry | None:
         """The entry, an empty one for partitions with too many columns; None for a refusal."""
         body = kept_part(self._method, reply)
         absent = body is not None and body[1:3] != b"\0\0"

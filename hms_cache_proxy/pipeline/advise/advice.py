@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hms_cache_proxy.consistency.gate import Reason
-from hms_cache_proxy.pipeline.advise.lines import Read
-from hms_cache_proxy.pipeline.advise.patterns import Name, Patterns, patterns
-from hms_cache_proxy.pipeline.advise.questions import NO_CACHE, Answers, Client, Item
+from hms_cache_proxy.pipeline.advise.lines import LinesRead
+from hms_cache_proxy.pipeline.advise.patterns import KnownTable, Patterns, patterns
+from hms_cache_proxy.pipeline.advise.questions import NO_CACHE, Answers, ClientTraffic, ObjectTraffic
 
 HEADROOM: Final = 1.25
 LEAST_CACHE_BYTES: Final = 64 << 20
@@ -64,7 +64,7 @@ class Choice:
     now: float
     best: float
     reached: float
-    tables: tuple[Item, ...]
+    tables: tuple[ObjectTraffic, ...]
     size: int
     curve: tuple[tuple[int, float], ...]
 
@@ -74,7 +74,7 @@ class NeverRead:
     """Tables that no line names. `known` None: it is not known which tables there are."""
 
     known: int | None
-    names: tuple[Name, ...]
+    names: tuple[KnownTable, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +82,14 @@ class Advice:
     """All of it. `cache_bytes`: what cache.max_bytes should be."""
 
     logs: tuple[str, ...]
-    read: Read
+    read: LinesRead
     answers: Answers
     choice: Choice
     patterns: Patterns
     cache_bytes: int
-    hot: tuple[Item, ...]
+    hot: tuple[ObjectTraffic, ...]
     never: NeverRead
-    hammering: tuple[Client, ...]
+    hammering: tuple[ClientTraffic, ...]
 
     def summary(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -139,7 +139,7 @@ class Advice:
 
 
 def advise(
-    logs: Collection[str], read: Read, answers: Answers, catalogue: frozenset[Name] | None, wanted: float
+    logs: Collection[str], read: LinesRead, answers: Answers, catalogue: frozenset[KnownTable] | None, wanted: float
 ) -> Advice:
     """`catalogue`: all tables, None where that is not known; `wanted`: a hit ratio, 0 to 1."""
     choice = choose(answers, wanted)
@@ -193,8 +193,8 @@ def cache_bytes(size: int) -> int:
     return max(LEAST_CACHE_BYTES, -(-int(size * HEADROOM) // MIB) * MIB)
 
 
-def name_of(item: Item) -> Name:
+def name_of(item: ObjectTraffic) -> KnownTable:
     """Of a table, without its catalog: patterns apply in all of them."""
     assert item.of_table and item.object is not None
     _, database, table = item.object.split(".", 2)
-    return Name(database, table)
+    return KnownTable(database, table)

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from hms_cache_proxy.config import Address
 from hms_cache_proxy.errors import AdviceError
-from hms_cache_proxy.pipeline.advise.patterns import Name
+from hms_cache_proxy.pipeline.advise.patterns import KnownTable
 from hms_cache_proxy.upstream.service import ServiceConnection, UnknownMethod
 
 TIMEOUT_S = 60.0
 DEFAULT_CATALOG = b"hive"
 
 
-def from_file(path: str) -> frozenset[Name]:
+def from_file(path: str) -> frozenset[KnownTable]:
     """The tables of a list; AdviceError names the line that is none."""
     try:
         lines = Path(path).read_text("utf-8").splitlines()
@@ -32,17 +32,17 @@ def from_file(path: str) -> frozenset[Name]:
         parts = text.split(".")
         if len(parts) not in (2, 3) or not all(parts):
             raise AdviceError(f"{path}:{number}: {line.strip()!r} is not database.table or catalog.database.table")
-        found.add(Name(parts[-2], parts[-1]))
+        found.add(KnownTable(parts[-2], parts[-1]))
     return frozenset(found)
 
 
-def from_metastore(address: Address) -> frozenset[Name]:
+def from_metastore(address: Address) -> frozenset[KnownTable]:
     """The tables of all catalogs of a metastore. Raises UpstreamError."""
     with ServiceConnection(address.host, address.port, timeout_s=TIMEOUT_S) as metastore:
         return frozenset(_all(metastore))
 
 
-def _all(metastore: ServiceConnection) -> Iterator[Name]:
+def _all(metastore: ServiceConnection) -> Iterator[KnownTable]:
     for catalog in _catalogs(metastore):
         mark = b"" if catalog == DEFAULT_CATALOG else b"@%b#" % catalog
         databases = (
@@ -50,7 +50,7 @@ def _all(metastore: ServiceConnection) -> Iterator[Name]:
         )
         for database in databases:
             for table in metastore.call("get_all_tables", db_name=mark + database):
-                yield Name(database.decode("utf-8", "replace"), table.decode("utf-8", "replace"))
+                yield KnownTable(database.decode("utf-8", "replace"), table.decode("utf-8", "replace"))
 
 
 def _catalogs(metastore: ServiceConnection) -> list[bytes]:

@@ -87,7 +87,7 @@ class BadLines:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class LinesRead:
     """What was read. The view `calls` is there."""
 
     lines: int
@@ -102,7 +102,7 @@ class Read:
         return sum(one.invalid for one in self.bad)
 
 
-def read(spark: SparkSession, logs: Sequence[str]) -> Read:
+def read(spark: SparkSession, logs: Sequence[str]) -> LinesRead:
     """Make the view of these files, directories or patterns. Raises AdviceError if there is not one good line."""
     with failures("access log", AdviceError):
         text = spark.read.text(list(logs)).selectExpr("_metadata.file_path AS file", "value")
@@ -114,13 +114,13 @@ def read(spark: SparkSession, logs: Sequence[str]) -> Read:
     counted = {row["file"]: row.pop("lines") for row in rows}
     lines = counted[None]
     bad = tuple(BadLines(**row) for row in rows if row["file"] is not None)
-    found = Read(lines, bad)
+    found = LinesRead(lines, bad)
     if not lines:
         raise AdviceError(f"{', '.join(logs)}: {_why_nothing(found)}")
     return found
 
 
-def _why_nothing(found: Read) -> str:
+def _why_nothing(found: LinesRead) -> str:
     if not found.bad:
         return "no line at all"
     first = found.bad[0]

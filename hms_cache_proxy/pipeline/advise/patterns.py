@@ -24,7 +24,7 @@ _EVERYTHING: Final = "*.*"
 _PLAIN: Final = re.compile(r"[^*?\[\].\s]+")
 
 
-class Name(NamedTuple):
+class KnownTable(NamedTuple):
     """A table, in any catalog."""
 
     database: str
@@ -37,10 +37,10 @@ class Patterns:
 
     include: tuple[str, ...]
     exclude: tuple[str, ...]
-    admitted: frozenset[Name]
+    admitted: frozenset[KnownTable]
 
 
-def patterns(wanted: Collection[Name], others: Collection[Name], *, all_known: bool) -> Patterns:
+def patterns(wanted: Collection[KnownTable], others: Collection[KnownTable], *, all_known: bool) -> Patterns:
     """Patterns for the wanted tables among these and `others`.
 
     `all_known`: there are no more tables than these. Only then may it be said by exclude alone; else what nobody has
@@ -58,7 +58,7 @@ def patterns(wanted: Collection[Name], others: Collection[Name], *, all_known: b
     return including
 
 
-def _include(want: frozenset[Name], rest: frozenset[Name]) -> Patterns:
+def _include(want: frozenset[KnownTable], rest: frozenset[KnownTable]) -> Patterns:
     wanted_of, rest_of = _by_database(want), _by_database(rest)
     include: dict[str, list[str]] = {}
     exclude: dict[str, list[str]] = {}
@@ -83,7 +83,7 @@ def _flat(lists: dict[str, list[str]]) -> tuple[str, ...]:
     return tuple(sorted(one for many in lists.values() for one in many))
 
 
-def _cover(names: Collection[Name], avoid: Collection[Name]) -> Iterable[str]:
+def _cover(names: Collection[KnownTable], avoid: Collection[KnownTable]) -> Iterable[str]:
     """Patterns that match all of `names` and none of `avoid`."""
     avoided = _by_database(avoid)
     for database, tables in sorted(_by_database(names).items()):
@@ -112,8 +112,8 @@ def _prefixes(tables: Collection[str], avoid: Collection[str]) -> list[str]:
     )
 
 
-def _by_database(names: Iterable[Name]) -> dict[str, frozenset[Name]]:
-    found: dict[str, set[Name]] = defaultdict(set)
+def _by_database(names: Iterable[KnownTable]) -> dict[str, frozenset[KnownTable]]:
+    found: dict[str, set[KnownTable]] = defaultdict(set)
     for name in names:
         found[name.database].add(name)
     return {database: frozenset(tables) for database, tables in found.items()}

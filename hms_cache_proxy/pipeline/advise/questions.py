@@ -145,7 +145,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ObjectTraffic:
     """Something that calls were about: a table (`of_table`), a database, a catalog, or nothing (None)."""
 
     object: str | None
@@ -174,7 +174,7 @@ class Relayed:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ClientTraffic:
     """`busiest_minute`: calls in it; `repeated_...`: the question that it asked most often within a minute;
     `upstream`: calls that were not answered from the cache."""
 
@@ -216,9 +216,9 @@ class Answers:
     outcomes: list[Outcomes]
     slot_s: int
     traffic: list[Traffic]
-    items: list[Item]
+    items: list[ObjectTraffic]
     relayed: list[Relayed]
-    clients: list[Client]
+    clients: list[ClientTraffic]
     listings: list[Listing]
 
 
@@ -234,9 +234,9 @@ def ask(spark: SparkSession) -> Answers:
             [Outcomes(**row) for row in _rows(spark, _OUTCOMES)],
             slot_s,
             [Traffic(**row) for row in _rows(spark, _TRAFFIC.format(slot_s=slot_s))],
-            [Item(**row) for row in _rows(spark, _ITEMS)],
+            [ObjectTraffic(**row) for row in _rows(spark, _ITEMS)],
             [Relayed(**row) for row in _rows(spark, _RELAYED)],
-            [Client(**row) for row in _rows(spark, _CLIENTS)],
+            [ClientTraffic(**row) for row in _rows(spark, _CLIENTS)],
             [Listing(**row) for row in _rows(spark, _LISTINGS)],
         )
 

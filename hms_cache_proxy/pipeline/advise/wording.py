@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from hms_cache_proxy.pipeline.advise.advice import REMEDIES, Advice
-from hms_cache_proxy.pipeline.advise.questions import Client, Relayed
+from hms_cache_proxy.pipeline.advise.questions import ClientTraffic, Relayed
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
@@ -63,7 +63,7 @@ def never(advice: Advice) -> str:
     return f"{len(names):,} of {known:,} tables were never read: {first}{', ...' if len(names) > 5 else '.'}{also}"
 
 
-def hammer(client: Client) -> str:
+def hammer(client: ClientTraffic) -> str:
     about = f" about {client.repeated_object}" if client.repeated_object else ""
     return (
         f"{who(client.host, client.user)} asks {client.repeated_method}{about} {client.repeated_a_minute:,.0f} times in"

@@ -17,13 +17,13 @@ from sqlalchemy.engine import URL
 from sqlalchemy.engine import Dialect as Compiler
 
 from hms_cache_proxy.errors import StoreError
-from hms_cache_proxy.store.sql.dialect import ByIds, Column, Condition, Dialect, Pieces, Row, Server
+from hms_cache_proxy.store.sql.dialect import ByIds, Column, Condition, DatabaseServer, Dialect, Row, StatementPieces
 
 _DENSE: Final = 2  # a range may hold at most so many ids for each one that is wanted
 _CONNECT_LEAST_S, _CONNECT_MOST_S = 2, 10  # libpq takes less than 2 for 2
 
 
-class CommonPieces(Pieces):
+class CommonPieces(StatementPieces):
     """Of a database that compares texts exactly and by bytes, has no accounts and no marks; `compiler`: SQLAlchemy's
     name for its SQL."""
 
@@ -83,7 +83,7 @@ class CommonPieces(Pieces):
     def account_script(self, account: str) -> str:
         return ""
 
-    def grant_script(self, server: Server, tables: Sequence[str]) -> str:
+    def grant_script(self, server: DatabaseServer, tables: Sequence[str]) -> str:
         return ""
 
 

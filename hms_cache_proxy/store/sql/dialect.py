@@ -1,7 +1,7 @@
 """What the store asks of a database, whichever it is, and the values that go with it.
 
-Job: the two Protocols that postgres.py, mysql.py and sqlite.py carry out. `Pieces` makes statements, `Dialect` is a
-connection that sends them. common.py has what the three share. Must not know: a driver, the metastore's tables.
+Job: the two Protocols that postgres.py, mysql.py and sqlite.py implement. `StatementPieces` makes statements, `Dialect`
+is a connection that sends them. common.py has what the three share. Must not know: a driver, the metastore's tables.
 
 Rules for each of them:
 - Only SELECTs are sent. Text travels as UTF-8 bytes and is never decoded.
@@ -36,7 +36,7 @@ class ByIds:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class DatabaseServer:
     """`schema`: where tables are found without a schema's name; empty if nowhere."""
 
     version: str
@@ -57,7 +57,7 @@ class TablePrivileges:
     may_write: bool
 
 
-class Pieces(Protocol):
+class StatementPieces(Protocol):
     """Parts of statements, and values for their parameters.
 
     `is_binary`: the database itself orders text by bytes (known from `binary_collation` on). `folds_names`: it puts
@@ -141,11 +141,11 @@ class Pieces(Protocol):
         """The statement that makes an account; empty where there are none."""
 
     @abstractmethod
-    def grant_script(self, server: Server, tables: Sequence[str]) -> str:
+    def grant_script(self, server: DatabaseServer, tables: Sequence[str]) -> str:
         """Statements for the database's owner that let the account read these tables, and nothing else."""
 
 
-class Dialect(Pieces, Protocol):
+class Dialect(StatementPieces, Protocol):
     """One connection, made when it is needed, kept across snapshots, made again after an error."""
 
     @property
@@ -209,7 +209,7 @@ class Dialect(Pieces, Protocol):
         """Why partitions of these names cannot be told apart and ordered by bytes; None if they can."""
 
     @abstractmethod
-    def server(self) -> Server:
+    def server(self) -> DatabaseServer:
         """What server and account this is."""
 
     @abstractmethod

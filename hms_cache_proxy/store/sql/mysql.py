@@ -23,7 +23,7 @@ from sqlalchemy.engine import URL
 
 from hms_cache_proxy.errors import StoreError, Unfit
 from hms_cache_proxy.store.sql.common import CommonDatabase, connect_timeout_s, decoded, server_place
-from hms_cache_proxy.store.sql.dialect import Column, Row, Server, TablePrivileges
+from hms_cache_proxy.store.sql.dialect import Column, DatabaseServer, Row, TablePrivileges
 from hms_cache_proxy.store.sql.mysql_pieces import EXACT, MySQLPieces, TextColumn
 
 _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY;"
@@ -219,11 +219,11 @@ class MySQL(CommonDatabase, MySQLPieces):
                     return f"the database does not order {name.decode()[:_SHOWN]!r} by its bytes"
         return None
 
-    def server(self) -> Server:
+    def server(self) -> DatabaseServer:
         ((*texts,),) = self.rows(_SERVER)
         replica = any(value not in (b"OFF", b"0") for _, value in self._replica_variables())
         version, account, database = decoded(texts)
-        return Server(version, account, database, database, replica, _product(version)[0])
+        return DatabaseServer(version, account, database, database, replica, _product(version)[0])
 
     def privileges(self, tables: Sequence[str]) -> list[TablePrivileges]:
         """A table that it may do nothing with looks like one that is not there: such are called missing only if all

@@ -38,7 +38,7 @@ from sqlalchemy.sql.elements import BinaryExpression
 from sqlalchemy.sql.functions import FunctionElement
 
 from hms_cache_proxy.store.sql.common import CommonPieces
-from hms_cache_proxy.store.sql.dialect import ByIds, Column, Condition, Server
+from hms_cache_proxy.store.sql.dialect import ByIds, Column, Condition, DatabaseServer
 
 _EMPTY: Column = literal_column("_binary''")
 
@@ -140,7 +140,7 @@ class MySQLPieces(CommonPieces):
     def account_script(self, account: str) -> str:
         return f"CREATE USER {_account(account)} IDENTIFIED BY '...';\n"
 
-    def grant_script(self, server: Server, tables: Sequence[str]) -> str:
+    def grant_script(self, server: DatabaseServer, tables: Sequence[str]) -> str:
         to, database = _account(server.account), quoted(server.database)
         return "".join(f"GRANT SELECT ON {database}.{quoted(name)} TO {to};\n" for name in tables)
 

@@ -81,7 +81,7 @@ class PartitionStatements:
         self.parameters = database.maps_by_ids(parameters.PART_ID, parameters.PARAM_KEY, parameters.PARAM_VALUE)
 
 
-class Partitions:
+class SqlPartitions:
     """Partitions of one snapshot."""
 
     def __init__(self, database: Dialect, statements: PartitionStatements, descriptors: Descriptors) -> None:

@@ -16,7 +16,7 @@ from sqlalchemy import Integer, cast, func
 from sqlalchemy.engine import URL
 
 from hms_cache_proxy.store.sql.common import CommonDatabase, connect_timeout_s, decoded, server_place
-from hms_cache_proxy.store.sql.dialect import Column, Row, Server, TablePrivileges
+from hms_cache_proxy.store.sql.dialect import Column, DatabaseServer, Row, TablePrivileges
 from hms_cache_proxy.store.sql.postgres_pieces import PostgresPieces
 
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
@@ -120,10 +120,10 @@ class Postgres(CommonDatabase, PostgresPieces):
         ((oldest, following),) = self.rows(_UNDER_WAY)
         return int(oldest), int(following)
 
-    def server(self) -> Server:
+    def server(self) -> DatabaseServer:
         ((*texts, replica),) = self.rows(_SERVER)
         version, account, database, schema = decoded(texts)
-        return Server(version, account, database, schema, replica)
+        return DatabaseServer(version, account, database, schema, replica)
 
     def privileges(self, tables: Sequence[str]) -> list[TablePrivileges]:
         rows = self.rows(_PRIVILEGES, tables=list(tables))

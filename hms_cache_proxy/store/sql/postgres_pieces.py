@@ -28,7 +28,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from hms_cache_proxy.store.sql.common import CommonPieces
-from hms_cache_proxy.store.sql.dialect import ByIds, Column, Condition, Server
+from hms_cache_proxy.store.sql.dialect import ByIds, Column, Condition, DatabaseServer
 
 _EMPTY: Column = literal_column("''::bytea")
 
@@ -101,7 +101,7 @@ class PostgresPieces(CommonPieces):
     def account_script(self, account: str) -> str:
         return f"CREATE ROLE {account} LOGIN PASSWORD '...';\n"
 
-    def grant_script(self, server: Server, tables: Sequence[str]) -> str:
+    def grant_script(self, server: DatabaseServer, tables: Sequence[str]) -> str:
         account, schema = quoted(server.account), quoted(server.schema or "public")
         names = ",\n  ".join(f"{schema}.{quoted(name)}" for name in tables)
         return (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.protocol import StoreIdentity
-from hms_cache_proxy.store.sql.dialect import Dialect, Server
+from hms_cache_proxy.store.sql.dialect import DatabaseServer, Dialect
 from hms_cache_proxy.store.sql.schema import READ_TABLES, Schema, hive_line
 from hms_cache_proxy.store.sql.store import SqlStore, open_database, schema_version
 
@@ -34,7 +34,7 @@ class PrivilegesReport:
     database's owner runs so that the account can read what is read, and nothing else.
     """
 
-    server: Server
+    server: DatabaseServer
     isolation: str
     tables: tuple[str, ...]  # all that are read
     missing: tuple[str, ...]

@@ -26,7 +26,7 @@ from sqlalchemy.engine import URL
 
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.sql.common import CommonDatabase
-from hms_cache_proxy.store.sql.dialect import Row, Server, TablePrivileges
+from hms_cache_proxy.store.sql.dialect import DatabaseServer, Row, TablePrivileges
 from hms_cache_proxy.store.sql.marked import MARKS
 from hms_cache_proxy.store.sql.sqlite_pieces import AGGREGATES, FUNCTIONS, SQLitePieces
 
@@ -140,9 +140,9 @@ class SQLite(CommonDatabase, SQLitePieces):
         self.marked = MARKS.encode() in {name for (name,) in self.rows(_TABLES)}
         return self.is_binary
 
-    def server(self) -> Server:
+    def server(self) -> DatabaseServer:
         """The library, and the file."""
-        return Server(sqlite3.sqlite_version, "", str(self._path), "", False, "SQLite")
+        return DatabaseServer(sqlite3.sqlite_version, "", str(self._path), "", False, "SQLite")
 
     def privileges(self, tables: Sequence[str]) -> list[TablePrivileges]:
         """Who may open the file may read all tables; opened read-only, it cannot be written."""

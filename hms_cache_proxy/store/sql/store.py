@@ -48,10 +48,10 @@ from hms_cache_proxy.store.sql.databases import Databases, DatabaseStatements
 from hms_cache_proxy.store.sql.descriptors import Descriptors, DescriptorStatements
 from hms_cache_proxy.store.sql.dialect import ByIds, Dialect, Row
 from hms_cache_proxy.store.sql.marks import AGAIN_S, COLUMNS, mark_columns, marks_of
-from hms_cache_proxy.store.sql.partitions import Partitions, PartitionStatements
+from hms_cache_proxy.store.sql.partitions import PartitionStatements, SqlPartitions
 from hms_cache_proxy.store.sql.schema import Schema, hive_line
 from hms_cache_proxy.store.sql.tables import Tables, TableStatements
-from hms_cache_proxy.store.sql.write_ids import WriteIds, WriteIdStatements
+from hms_cache_proxy.store.sql.write_ids import SqlWriteIds, WriteIdStatements
 
 _VERSION = 'SELECT "SCHEMA_VERSION" FROM "VERSION"'
 _UUID = "guid"  # key of METASTORE_DB_PROPERTIES
@@ -238,10 +238,10 @@ class SqlSnapshot:
         self._newest = _fingerprint([row[2:] for row in first if row[2] is not None])
         descriptors = Descriptors(database, statements.descriptors)
         transactional = self._transactional = statements.transactional
-        self._write_ids = None if transactional is None else WriteIds(database, transactional.write_ids)
+        self._write_ids = None if transactional is None else SqlWriteIds(database, transactional.write_ids)
         self._databases = Databases(database, statements.databases)
         self._tables = Tables(database, statements.tables, descriptors)
-        self._partitions = Partitions(database, statements.partitions, descriptors)
+        self._partitions = SqlPartitions(database, statements.partitions, descriptors)
 
     @property
     def event_id(self) -> int:

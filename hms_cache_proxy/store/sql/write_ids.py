@@ -78,7 +78,7 @@ class WriteIdStatements:
         )
 
 
-class WriteIds:
+class SqlWriteIds:
     """Write ids of one snapshot."""
 
     def __init__(self, database: Dialect, statements: WriteIdStatements) -> None:

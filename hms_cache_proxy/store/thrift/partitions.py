@@ -24,7 +24,7 @@ from typing import Final
 from hms_cache_proxy.errors import StoreError, Unfit
 from hms_cache_proxy.store.protocol import PartitionRecord, TableRecord
 from hms_cache_proxy.store.thrift.records import partition_record
-from hms_cache_proxy.store.thrift.service import ABSENT, Metastore, askable
+from hms_cache_proxy.store.thrift.service import NO_SUCH_OBJECT, Metastore, askable
 from hms_cache_proxy.wire.spans import list_spans
 
 BATCH: Final = 1000
@@ -36,7 +36,7 @@ _GONE: Final = frozenset({"NoSuchObjectException", "InvalidObjectException"})
 _LIMIT_SETTING: Final = "hive.metastore.limit.partition.request"
 
 
-class Partitions:
+class ThriftPartitions:
     """Partitions of one metastore's tables. `exists` asks whether the table is (still) there."""
 
     def __init__(self, metastore: Metastore, exists: Callable[[TableRecord], bool]) -> None:
@@ -54,7 +54,7 @@ class Partitions:
             tbl_name=table.name,
             filter=b"",
         )
-        return 0 if answer is ABSENT else int(answer)
+        return 0 if answer is NO_SUCH_OBJECT else int(answer)
 
     def named(self, table: TableRecord, names: Sequence[bytes], limit: int | None) -> list[PartitionRecord]:
         """Those of these names that exist."""
@@ -126,7 +126,7 @@ class Partitions:
             tbl_name=table.name,
             names=list(names),
         )
-        if answer is ABSENT:
+        if answer is NO_SUCH_OBJECT:
             if self._exists(table):
                 raise StoreError(f"{metastore.uri} has table {table.name!r} and says that it has not")
             return []

@@ -28,13 +28,13 @@ DEFAULT_CATALOG = b"hive"
 NOTHING: frozenset[str] = frozenset()
 
 
-class Absent(enum.Enum):
+class NoSuchObject(enum.Enum):
     """The metastore says that what was asked for does not exist."""
 
-    ABSENT = 0
+    NO_SUCH_OBJECT = 0
 
 
-ABSENT = Absent.ABSENT
+NO_SUCH_OBJECT = NoSuchObject.NO_SUCH_OBJECT
 
 
 def askable(*names: bytes) -> bool:
@@ -98,7 +98,7 @@ class Metastore:
         return b"@%b#%b" % (catalog, name) if self.has_catalogs else name
 
     def call(self, method: str, *, absent: Collection[str] = NOTHING, **arguments: Any) -> Any:
-        """What the method returns; ABSENT for a declared exception of one of these types."""
+        """What the method returns; NO_SUCH_OBJECT for a declared exception of one of these types."""
         try:
             value = self._connection.call(method, **arguments)
         except Declared as declared:
@@ -108,7 +108,9 @@ class Metastore:
         self._answered()
         return value
 
-    def reply(self, method: str, *, absent: Collection[str] = NOTHING, **arguments: Any) -> tuple[bytes, int] | Absent:
+    def reply(
+        self, method: str, *, absent: Collection[str] = NOTHING, **arguments: Any
+    ) -> tuple[bytes, int] | NoSuchObject:
         """The same undecoded: the reply message and the offset of the returned value in it."""
         try:
             reply = self._connection.reply(method, **arguments)
@@ -133,14 +135,14 @@ class Metastore:
         value = self.call(
             "get_config_value", name=name.encode(), defaultValue=b"", absent={"ConfigValSecurityException"}
         )
-        return None if value is ABSENT else bytes(value).decode("utf-8", "replace")
+        return None if value is NO_SUCH_OBJECT else bytes(value).decode("utf-8", "replace")
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
     @staticmethod
-    def _refused(declared: Declared, absent: Collection[str]) -> Absent:
+    def _refused(declared: Declared, absent: Collection[str]) -> NoSuchObject:
         if type(declared.struct).__name__ in absent:
-            return ABSENT
+            return NO_SUCH_OBJECT
         raise StoreError(str(declared)) from declared

@@ -49,10 +49,10 @@ from hms_cache_proxy.store.protocol import (
     unwatched,
 )
 from hms_cache_proxy.store.thrift.order import orders_bytewise
-from hms_cache_proxy.store.thrift.partitions import Partitions
+from hms_cache_proxy.store.thrift.partitions import ThriftPartitions
 from hms_cache_proxy.store.thrift.records import database_record, table_record
-from hms_cache_proxy.store.thrift.service import ABSENT, DEFAULT_CATALOG, Metastore, askable
-from hms_cache_proxy.store.thrift.write_ids import WriteIds
+from hms_cache_proxy.store.thrift.service import DEFAULT_CATALOG, NO_SUCH_OBJECT, Metastore, askable
+from hms_cache_proxy.store.thrift.write_ids import ThriftWriteIds
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.spans import fields_of, list_spans
 
@@ -95,7 +95,7 @@ class ThriftStore:
     def __init__(self, metastore: Metastore) -> None:
         self._metastore = metastore
         metastore.examine()
-        self._partitions = Partitions(metastore, lambda table: _still(self._open(), table))
+        self._partitions = ThriftPartitions(metastore, lambda table: _still(self._open(), table))
         self._newest = Newest()
         first = self._open()
         self._identity = StoreIdentity(
@@ -158,11 +158,11 @@ class Newest:
 class ThriftSnapshot:
     """Snapshot of a ThriftStore."""
 
-    def __init__(self, metastore: Metastore, partitions: Partitions, newest: Newest) -> None:
+    def __init__(self, metastore: Metastore, partitions: ThriftPartitions, newest: Newest) -> None:
         self._metastore = metastore
         self._last = newest
         self._partitions = partitions
-        self._write_ids = WriteIds(metastore)
+        self._write_ids = ThriftWriteIds(metastore)
         self._event_id = int(metastore.call("get_current_notificationEventId").eventId)
         self._ordered = metastore.has_catalogs
         self._ahead: tuple[int, list[EventRow]] | None = None
@@ -282,7 +282,7 @@ class ThriftSnapshot:
                 continue
             spelt = self._metastore.database(catalog, name)
             answer = self._metastore.reply("get_database", absent=_NO_OBJECT, name=spelt)
-            if answer is ABSENT:
+            if answer is NO_SUCH_OBJECT:
                 self._gone((catalog, name))
             else:
                 found[catalog, name] = database_record(catalog, *answer)
@@ -300,7 +300,7 @@ class ThriftSnapshot:
             return []
         spelt = self._metastore.database(catalog, database)
         rows = self._metastore.call("get_table_meta", absent=_META, db_patterns=spelt, tbl_patterns=b"*", tbl_types=[])
-        if rows is ABSENT:  # one table without a type in the database is enough for that
+        if rows is NO_SUCH_OBJECT:  # one table without a type in the database is enough for that
             return sorted((name, b"", UNKNOWN_ID) for name in self._metastore.call("get_all_tables", db_name=spelt))
         return sorted((row.tableName, row.tableType or b"", UNKNOWN_ID) for row in rows if row.dbName == database)
 
@@ -320,7 +320,7 @@ class ThriftSnapshot:
         if self._metastore.has_catalogs:
             request.catName = catalog
         answer = self._metastore.reply("get_table_objects_by_name_req", absent=_NO_DATABASE, req=request)
-        if answer is ABSENT:
+        if answer is NO_SUCH_OBJECT:
             self._gone((catalog, database))
             return []
         reply, start = answer

@@ -33,7 +33,7 @@ _REQUEST = spec.struct("GetValidWriteIdsRequest")
 _UNSEEN_TYPES: Final = (spec.enum("TxnType")["READ_ONLY"],)
 
 
-class WriteIds:
+class ThriftWriteIds:
     """Write ids of one snapshot."""
 
     def __init__(self, metastore: Metastore) -> None:
