@@ -22,12 +22,6 @@ TO_DO = frozenset(
     {
         "cli/advise.py:advise",
         "cli/audit.py:audit",
-        "embedded/handlers/partition_changes.py:_alter_many",
-        "embedded/handlers/partition_changes.py:_append",
-        "embedded/handlers/partition_drops.py:_drop_one",
-        "embedded/handlers/table_changes.py:alter",
-        "embedded/rows/privileges.py:grant",
-        "embedded/schema.py:_seed",
         "methods/dispatch.py:Dispatcher.__init__",
         "methods/readers/partitions.py:_some",
         "methods/ttl/filters.py:ByFilter.__init__",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from hms_cache_proxy.embedded.failures import internal, meta, no_such_object
 from hms_cache_proxy.store import part_names
@@ -64,6 +65,19 @@ def both(name: str | None, catalog: str | None = None) -> tuple[str, str]:
     """As split, of a database that has to be named; MetaException if there is no name."""
     found, database = split(name, catalog)
     return found, fold(database)
+
+
+class TableAddress(NamedTuple):
+    """A table as a call names it, not folded. Without a catalog, the database's name may carry one."""
+
+    database: str
+    table: str
+    catalog: str | None = None
+
+    @property
+    def both(self) -> tuple[str, str]:
+        """(catalog, database), folded; MetaException if no database is named."""
+        return both(self.database, self.catalog)
 
 
 def named(database: str | None, table: str | None, catalog: str | None = None) -> tuple[str, str]:

@@ -131,6 +131,9 @@ def _key(table: str, line: str) -> Any:
     )
 
 
+_Rows = dict[str, list[dict[str, Any]]]
+"""By table."""
+
 METADATA = _metadata()
 T: Any = SimpleNamespace(**METADATA.tables)
 """The tables by name: `T.DBS`. Any: their columns exist only at run time."""
@@ -168,7 +171,14 @@ def _keep_marks(connection: Connection) -> None:
 def _seed(connection: Connection, warehouse: str, external: str) -> None:
     """The rows of Hive's script, and what a metastore adds at its first start (4.2: default objects, roles)."""
     now = int(time.time())
-    rows: dict[str, list[dict[str, Any]]] = {
+    for rows in (_counters(), _default_objects(warehouse, external, now), _roles(now)):
+        for name, values in rows.items():
+            connection.execute(METADATA.tables[name].insert(), values)
+
+
+def _counters() -> _Rows:
+    """What numbers are counted from, and what is known of the whole database."""
+    return {
         "VERSION": [{"VER_ID": 1, "SCHEMA_VERSION": VERSION, "VERSION_COMMENT": f"Hive release version {VERSION}"}],
         "NOTIFICATION_SEQUENCE": [{"NNI_ID": 1, "NEXT_EVENT_ID": 1}],
         "SEQUENCE_TABLE": [
@@ -188,6 +198,15 @@ def _seed(connection: Connection, warehouse: str, external: str) -> None:
         "TXNS": [
             {"TXN_ID": 0, "TXN_STATE": "c", "TXN_STARTED": 0, "TXN_LAST_HEARTBEAT": 0, "TXN_USER": "", "TXN_HOST": ""}
         ],
+        "METASTORE_DB_PROPERTIES": [
+            {"PROPERTY_KEY": UUID_KEY, "PROPERTY_VALUE": str(uuid.uuid4()), "DESCRIPTION": "Metastore DB GUID"},
+            {"PROPERTY_KEY": MADE_HERE, "PROPERTY_VALUE": VERSION, "DESCRIPTION": "Made by hms-cache-proxy"},
+        ],
+    }
+
+
+def _default_objects(warehouse: str, external: str, now: int) -> _Rows:
+    return {
         "CTLGS": [
             {
                 "CTLG_ID": 1,
@@ -210,6 +229,11 @@ def _seed(connection: Connection, warehouse: str, external: str) -> None:
                 "TYPE": "NATIVE",
             }
         ],
+    }
+
+
+def _roles(now: int) -> _Rows:
+    return {
         "ROLES": [
             {"ROLE_ID": 1, "CREATE_TIME": now, "OWNER_NAME": "admin", "ROLE_NAME": "admin"},
             {"ROLE_ID": 2, "CREATE_TIME": now, "OWNER_NAME": "public", "ROLE_NAME": "public"},
@@ -227,10 +251,4 @@ def _seed(connection: Connection, warehouse: str, external: str) -> None:
                 "AUTHORIZER": "SQL",
             }
         ],
-        "METASTORE_DB_PROPERTIES": [
-            {"PROPERTY_KEY": UUID_KEY, "PROPERTY_VALUE": str(uuid.uuid4()), "DESCRIPTION": "Metastore DB GUID"},
-            {"PROPERTY_KEY": MADE_HERE, "PROPERTY_VALUE": VERSION, "DESCRIPTION": "Made by hms-cache-proxy"},
-        ],
     }
-    for name, values in rows.items():
-        connection.execute(METADATA.tables[name].insert(), values)

@@ -203,51 +203,49 @@ def _store(call: Call, row: table_rows.StoredTable, added: Sequence[Struct]) -> 
 
 def append_partition(call: Call, args: Struct) -> Struct:
     """One with the table's descriptor, by values."""
-    return _append(call, args.db_name, None, args.tbl_name, args.part_vals, None, {})
+    return _append(call, names.TableAddress(args.db_name, args.tbl_name), args.part_vals, None, {})
 
 
 def append_partition_with_environment_context(call: Call, args: Struct) -> Struct:
     """The same with properties."""
     properties = quick_stats.context(args.environment_context)
-    return _append(call, args.db_name, None, args.tbl_name, args.part_vals, None, properties)
+    return _append(call, names.TableAddress(args.db_name, args.tbl_name), args.part_vals, None, properties)
 
 
 def append_partition_by_name(call: Call, args: Struct) -> Struct:
     """One with the table's descriptor, by name."""
-    return _append(call, args.db_name, None, args.tbl_name, None, args.part_name, {})
+    return _append(call, names.TableAddress(args.db_name, args.tbl_name), None, args.part_name, {})
 
 
 def append_partition_by_name_with_environment_context(call: Call, args: Struct) -> Struct:
     """The same with properties."""
     properties = quick_stats.context(args.environment_context)
-    return _append(call, args.db_name, None, args.tbl_name, None, args.part_name, properties)
+    return _append(call, names.TableAddress(args.db_name, args.tbl_name), None, args.part_name, properties)
 
 
 def append_partition_req(call: Call, args: Struct) -> Struct:
     """By request."""
     request = args.appendPartitionsReq
     properties = quick_stats.context(request.environmentContext)
-    place = (request.dbName, request.catalogName, request.tableName)
-    return _append(call, *place, request.partVals, request.name, properties)
+    address = names.TableAddress(request.dbName, request.tableName, request.catalogName)
+    return _append(call, address, request.partVals, request.name, properties)
 
 
 def _append(
     call: Call,
-    database: str,
-    catalog: str | None,
-    table: str,
+    address: names.TableAddress,
     values: list[str] | None,
     name: str | None,
     properties: dict[str, str],
 ) -> Struct:
-    found_catalog, found_database = names.both(database, catalog)
+    catalog, database = address.both
     if values is None and not name:
         raise meta("Partition name is invalid. " + (name or ""))
     if values is not None and not values:
         raise meta("The partition values must not be null or empty.")
-    row = table_rows.find_table(call, found_catalog, found_database, names.fold(table))
+    row = table_rows.find_table(call, catalog, database, names.fold(address.table))
     if row is None:
-        place = names.qualified(found_catalog, found_database, table)
+        place = names.qualified(catalog, database, address.table)
         raise invalid_object(f"Unable to append partition because {place} does not exist")
     if values is None:
         values = reading.values_of(row, name)
@@ -268,7 +266,7 @@ def _append(
         lastAccessTime=0,
         sd=sd,
         parameters={},
-        catName=found_catalog,
+        catName=catalog,
     )
     _prepare(call, row, partition, properties)
     _store(call, row, [partition])
@@ -337,29 +335,27 @@ def _forget_stale_columns(call: Call, part: rows.Part, after: Struct) -> None:
 
 def alter_partitions(call: Call, args: Struct) -> None:
     """Several, all or none."""
-    _alter_many(call, args.db_name, None, args.tbl_name, args.new_parts, {})
+    _alter_many(call, names.TableAddress(args.db_name, args.tbl_name), args.new_parts, {})
 
 
 def alter_partitions_with_environment_context(call: Call, args: Struct) -> None:
     """The same with properties."""
     properties = quick_stats.context(args.environment_context)
-    _alter_many(call, args.db_name, None, args.tbl_name, args.new_parts, properties)
+    _alter_many(call, names.TableAddress(args.db_name, args.tbl_name), args.new_parts, properties)
 
 
 def alter_partitions_req(call: Call, args: Struct) -> Struct:
     """The same by request."""
     request = args.req
     properties = quick_stats.context(request.environmentContext)
-    place = (request.dbName, request.catName, request.tableName)
-    _alter_many(call, *place, request.partitions, properties, write_id=request.writeId)
+    address = names.TableAddress(request.dbName, request.tableName, request.catName)
+    _alter_many(call, address, request.partitions, properties, write_id=request.writeId)
     return new("AlterPartitionsResponse")
 
 
 def _alter_many(
     call: Call,
-    database: str,
-    catalog: str | None,
-    table: str,
+    address: names.TableAddress,
     changed: Sequence[Struct] | None,
     properties: dict[str, str],
     *,
@@ -367,8 +363,7 @@ def _alter_many(
 ) -> None:
     if changed is None:
         raise meta(_NO_PARTITIONS)
-    found_catalog, database_name = names.both(database, catalog)
-    row = table_rows.find_table(call, found_catalog, database_name, names.fold(table))
+    row = table_rows.find_table(call, *address.both, names.fold(address.table))
     if row is None:
         raise invalid_operation(
             "alter is not possible: Unable to alter partitions because table or database does not exist."

@@ -22,28 +22,28 @@ from hms_cache_proxy.wire.spec import Struct
 
 def drop_partition(call: Call, args: Struct) -> bool:
     """One, by its values."""
-    place = (args.db_name, None, args.tbl_name)
-    return _drop_one(call, *place, _given(args.part_vals), delete_data=args.deleteData, properties={})
+    address = names.TableAddress(args.db_name, args.tbl_name)
+    return _drop_one(call, address, _given(args.part_vals), delete_data=args.deleteData, properties={})
 
 
 def drop_partition_with_environment_context(call: Call, args: Struct) -> bool:
     """The same with properties."""
-    place = (args.db_name, None, args.tbl_name)
+    address = names.TableAddress(args.db_name, args.tbl_name)
     properties = quick_stats.context(args.environment_context)
-    return _drop_one(call, *place, _given(args.part_vals), delete_data=args.deleteData, properties=properties)
+    return _drop_one(call, address, _given(args.part_vals), delete_data=args.deleteData, properties=properties)
 
 
 def drop_partition_by_name(call: Call, args: Struct) -> bool:
     """One, by its name."""
-    place = (args.db_name, None, args.tbl_name)
-    return _drop_one(call, *place, _given(args.part_name), delete_data=args.deleteData, properties={})
+    address = names.TableAddress(args.db_name, args.tbl_name)
+    return _drop_one(call, address, _given(args.part_name), delete_data=args.deleteData, properties={})
 
 
 def drop_partition_by_name_with_environment_context(call: Call, args: Struct) -> bool:
     """The same with properties."""
-    place = (args.db_name, None, args.tbl_name)
+    address = names.TableAddress(args.db_name, args.tbl_name)
     properties = quick_stats.context(args.environment_context)
-    return _drop_one(call, *place, _given(args.part_name), delete_data=args.deleteData, properties=properties)
+    return _drop_one(call, address, _given(args.part_name), delete_data=args.deleteData, properties=properties)
 
 
 def drop_partition_req(call: Call, args: Struct) -> bool:
@@ -51,10 +51,10 @@ def drop_partition_req(call: Call, args: Struct) -> bool:
     request = args.dropPartitionReq
     if request.catName is None:
         raise meta(f"java.lang.NullPointerException: {names.NO_IDENTIFIER}")
-    place = (request.dbName, request.catName, request.tblName)
+    address = names.TableAddress(request.dbName, request.tblName, request.catName)
     chosen = _given(request.partVals if request.partVals is not None else request.partName)
     properties = quick_stats.context(request.environmentContext)
-    return _drop_one(call, *place, chosen, delete_data=bool(request.deleteData), properties=properties)
+    return _drop_one(call, address, chosen, delete_data=bool(request.deleteData), properties=properties)
 
 
 def _given(chosen: list[str] | str | None) -> list[str] | str:
@@ -66,15 +66,13 @@ def _given(chosen: list[str] | str | None) -> list[str] | str:
 
 def _drop_one(
     call: Call,
-    database: str,
-    catalog: str | None,
-    table: str,
+    address: names.TableAddress,
     chosen: list[str] | str,
     *,
     delete_data: bool,
     properties: dict[str, str],
 ) -> bool:
-    row = reading.of_one(call, database, table, catalog)
+    row = reading.of_one(call, *address)
     try:
         values = reading.values_of(row, chosen) if isinstance(chosen, str) else chosen
     except Failure as failure:

@@ -7,8 +7,6 @@ a call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import select
 
@@ -21,7 +19,7 @@ from hms_cache_proxy.embedded.rows import partitions as partition_rows
 from hms_cache_proxy.embedded.rows import privileges as rows
 from hms_cache_proxy.embedded.rows import tables as table_rows
 from hms_cache_proxy.embedded.rows.databases import OWNER_TYPES, owner_type_name
-from hms_cache_proxy.embedded.rows.privileges import ROLE, Grant, PrivilegeScope
+from hms_cache_proxy.embedded.rows.privileges import ROLE, Grant, PrivilegeScope, PrivilegeTarget
 from hms_cache_proxy.embedded.schema import T
 from hms_cache_proxy.embedded.values import as_json, copy, new
 from hms_cache_proxy.wire.facts import enum
@@ -35,21 +33,6 @@ _OTHER_SCOPES = {
     _TYPES["TABLE"]: PrivilegeScope.TABLE,
     _TYPES["PARTITION"]: PrivilegeScope.PARTITION,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class PrivilegeTarget:
-    """What a HiveObjectRef refers to; `owner` is None where that is not there."""
-
-    scope: PrivilegeScope
-    owner: Any = None
-    column: str | None = None
-    part_name: str | None = None
-
-    @property
-    def there(self) -> bool:
-        """Is it there?"""
-        return self.owner is not None or self.scope is PrivilegeScope.GLOBAL
 
 
 def _scope(ref: Struct) -> PrivilegeScope:
@@ -125,7 +108,7 @@ def _grant(call: Call, bag: Sequence[Struct]) -> None:
             if (known.grantor or "").lower() == (info.grantor or "").lower() and known.privilege in wanted:
                 text = f"{known.privilege} is already granted {_described(ref, target)}by {info.grantor}"
                 raise got("InvalidObjectException", text)
-        rows.grant(call, target.scope, target.owner, target.column, principal, info, wanted, given.authorizer)
+        rows.grant(call, target, principal, info, wanted, given.authorizer)
 
 
 def _of(call: Call, target: PrivilegeTarget, principal: tuple[str, str], authorizer: str | None = None) -> list[Grant]:

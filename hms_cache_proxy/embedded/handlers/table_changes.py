@@ -227,50 +227,46 @@ def owns_data(table: Struct) -> bool:
 
 def alter_table(call: Call, args: Struct) -> None:
     """A table by its old name to what is given."""
-    catalog, database = names.both(args.dbname)
-    alter(call, catalog, database, args.tbl_name, args.new_tbl, properties={})
+    alter(call, names.TableAddress(args.dbname, args.tbl_name), args.new_tbl, properties={})
 
 
 def alter_table_with_environment_context(call: Call, args: Struct) -> None:
     """The same with properties."""
-    catalog, database = names.both(args.dbname)
     properties = quick_stats.context(args.environment_context)
-    alter(call, catalog, database, args.tbl_name, args.new_tbl, properties=properties)
+    alter(call, names.TableAddress(args.dbname, args.tbl_name), args.new_tbl, properties=properties)
 
 
 def alter_table_with_cascade(call: Call, args: Struct) -> None:
     """The same; with `cascade`, changes of columns reach the partitions."""
-    catalog, database = names.both(args.dbname)
     properties = {"CASCADE": "true"} if args.cascade else {}
-    alter(call, catalog, database, args.tbl_name, args.new_tbl, properties=properties)
+    alter(call, names.TableAddress(args.dbname, args.tbl_name), args.new_tbl, properties=properties)
 
 
 def alter_table_req(call: Call, args: Struct) -> Struct:
     """By request; with a write id on tables with transactions."""
     request = args.req
-    catalog, database = names.both(request.dbName, request.catName)
+    address = names.TableAddress(request.dbName, request.tableName, request.catName)
     properties = dict(quick_stats.context(request.environmentContext))
     if request.expectedParameterKey is not None:
         properties["expected_parameter_key"] = request.expectedParameterKey
     if request.expectedParameterValue is not None:
         properties["expected_parameter_value"] = request.expectedParameterValue
     valid = request.validWriteIdList
-    alter(call, catalog, database, request.tableName, request.table, properties=properties, valid_write_ids=valid)
+    alter(call, address, request.table, properties=properties, valid_write_ids=valid)
     return new("AlterTableResponse")
 
 
 def alter(
     call: Call,
-    catalog: str,
-    database: str,
-    name: str,
+    address: names.TableAddress,
     table: Struct,
     *,
     properties: dict[str, str],
     valid_write_ids: str | None = None,
 ) -> None:
     """Change, rename or move a table."""
-    row = _to_alter(call, catalog, database, name, table)
+    catalog, database = address.both
+    row = _to_alter(call, catalog, database, address.table, table)
     before = row.table
     converted = acid.altered(before, table)
     _check_new(table, before, properties)

@@ -55,6 +55,21 @@ class PrivilegeScope(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class PrivilegeTarget:
+    """The object, or column of one, that privileges are of; `owner`, its key, is None where there is no such object."""
+
+    scope: PrivilegeScope
+    owner: Any = None
+    column: str | None = None
+    part_name: str | None = None
+
+    @property
+    def there(self) -> bool:
+        """Does it exist?"""
+        return self.owner is not None or self.scope is PrivilegeScope.GLOBAL
+
+
+@dataclass(frozen=True, slots=True)
 class Grant:
     """A stored privilege."""
 
@@ -124,9 +139,7 @@ def grants(
 
 def grant(
     call: Call,
-    scope: PrivilegeScope,
-    owner: Any,
-    column: str | None,
+    target: PrivilegeTarget,
     principal: tuple[str, str],
     info: Struct,
     privileges: Iterable[str],
@@ -136,7 +149,7 @@ def grant(
     wanted = list(privileges)
     if not wanted:
         return
-    _, key, model, privilege, owner_column = scope.value
+    _, key, model, privilege, owner_column = target.scope.value
     first = new_ids(call.connection, model, len(wanted))
     common = {
         "CREATE_TIME": call.now,
@@ -148,11 +161,11 @@ def grant(
         "AUTHORIZER": authorizer,
     }
     if owner_column is not None:
-        common[owner_column] = owner
-    if scope.of_columns:
-        common["COLUMN_NAME"] = column
+        common[owner_column] = target.owner
+    if target.scope.of_columns:
+        common["COLUMN_NAME"] = target.column
     rows = [{key: first + number, privilege: name, **common} for number, name in enumerate(wanted)]
-    call.execute(insert(scope.table), rows)
+    call.execute(insert(target.scope.table), rows)
 
 
 def revoke(call: Call, scope: PrivilegeScope, ids: Sequence[int]) -> None:
@@ -202,7 +215,7 @@ def insert_set(call: Call, scope: PrivilegeScope, owner: Any, privileges: Struct
     ):
         for name, infos in (some or {}).items():
             for info in infos or ():
-                grant(call, scope, owner, None, (name, kind), info, [info.privilege], "SQL")
+                grant(call, PrivilegeTarget(scope, owner), (name, kind), info, [info.privilege], "SQL")
 
 
 def find_role(call: Call, name: str) -> tuple[int, Struct] | None:
@@ -314,10 +327,9 @@ def copy_to_partitions(call: Call, table_id: int, partition_ids: Sequence[int]) 
         (PrivilegeScope.TABLE, PrivilegeScope.PARTITION),
         (PrivilegeScope.TABLE_COLUMN, PrivilegeScope.PARTITION_COLUMN),
     )
-    for source, target in pairs:
+    for source, copied in pairs:
         for each in grants(call, source, owners=[table_id]):
             principal = (each.principal, each.principal_type)
             for partition_id in partition_ids:
-                grant(
-                    call, target, partition_id, each.column, principal, each.info(), [each.privilege], each.authorizer
-                )
+                target = PrivilegeTarget(copied, partition_id, each.column)
+                grant(call, target, principal, each.info(), [each.privilege], each.authorizer)
