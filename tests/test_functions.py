@@ -20,8 +20,6 @@ EXCEPTIONS = 3
 
 TO_DO = frozenset(
     {
-        "cli/advise.py:advise",
-        "cli/audit.py:audit",
         "methods/dispatch.py:Dispatcher.__init__",
         "methods/readers/partitions.py:_some",
         "methods/ttl/filters.py:ByFilter.__init__",

@@ -6,15 +6,51 @@ Job: options to calls, results to files. Spark, matplotlib and what needs them a
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hms_cache_proxy.cli.options import options
-from hms_cache_proxy.cli.spark import SPARK, spark_session
+from hms_cache_proxy.cli.options import Options, gathered
+from hms_cache_proxy.cli.spark import SPARK, SparkOptions
 from hms_cache_proxy.errors import AdviceError
 from hms_cache_proxy.pipeline.session import require
+
+if TYPE_CHECKING:
+    from hms_cache_proxy.pipeline.advise.patterns import KnownTable
+
+CATALOGUE: Options[Any] = (
+    click.option("--metastore", metavar="URI", help="thrift://HOST:PORT that knows all tables; the proxy does."),
+    click.option("--tables", metavar="FILE", help="A list of all tables instead: database.table a line."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueOptions:
+    """What the options CATALOGUE say: at most one of a metastore and a file."""
+
+    metastore: str | None
+    tables: str | None
+
+    def __post_init__(self) -> None:
+        if self.metastore and self.tables:
+            raise click.UsageError("--metastore or --tables, not both")
+
+    def known(self) -> frozenset[KnownTable] | None:
+        """All tables that there are; None: nobody says."""
+        from hms_cache_proxy.config.sections import parse_upstream
+        from hms_cache_proxy.pipeline.advise import catalogue
+
+        if self.tables:
+            return catalogue.from_file(self.tables)
+        if not self.metastore:
+            return None
+        try:
+            address = parse_upstream(self.metastore)
+        except ValueError as error:
+            raise click.UsageError(f"--metastore: {error}") from None
+        return catalogue.from_metastore(address)
 
 
 @click.command()
@@ -23,43 +59,30 @@ from hms_cache_proxy.pipeline.session import require
     "--out", metavar="DIR", default="./hms-cache-proxy-advice", show_default=True, help="Report and settings."
 )
 @click.option("--hit-ratio", type=click.FloatRange(0, 1), default=0.9, show_default=True, help="Wanted, of all reads.")
-@click.option("--metastore", metavar="URI", help="thrift://HOST:PORT that knows all tables; the proxy does.")
-@click.option("--tables", metavar="FILE", help="A list of all tables instead: database.table a line.")
+@gathered("catalogue", CatalogueOptions, CATALOGUE)
 @click.option("--json", "as_json", is_flag=True, help="The advice as one JSON object, instead of text.")
-@options(SPARK)
+@gathered("spark", SparkOptions, SPARK)
 def advise(
     logs: tuple[str, ...],
     out: str,
     hit_ratio: float,
-    metastore: str | None,
-    tables: str | None,
+    catalogue: CatalogueOptions,
     as_json: bool,
-    **spark: Any,
+    spark: SparkOptions,
 ) -> None:
     """Say from access logs how the proxy should be set up, and who asks what it should not.
 
     LOG: files, directories or patterns, as Spark reads them (also .gz, hdfs://, s3a://). Writes report.html, plots,
     advice.toml (include, exclude, cache.max_bytes) and advice.json into --out.
     """
-    if metastore and tables:
-        raise click.UsageError("--metastore or --tables, not both")
-    opened = spark_session(**spark)
+    opened = spark.session()
     require("pyspark", "matplotlib")
     directory = _directory(out)
 
-    from hms_cache_proxy.config.sections import parse_upstream
-    from hms_cache_proxy.pipeline.advise import catalogue, lines, plots, questions, report, snippet, terminal
+    from hms_cache_proxy.pipeline.advise import lines, plots, questions, report, snippet, terminal
     from hms_cache_proxy.pipeline.advise.advice import advise as decide
 
-    known = None
-    if tables:
-        known = catalogue.from_file(tables)
-    elif metastore:
-        try:
-            address = parse_upstream(metastore)
-        except ValueError as error:
-            raise click.UsageError(f"--metastore: {error}") from None
-        known = catalogue.from_metastore(address)
+    known = catalogue.known()
     with opened as running:
         read = lines.read(running, logs)
         answers = questions.ask(running)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from hms_cache_proxy.cli.options import options
-from hms_cache_proxy.cli.spark import SPARK, database_config, explaining_privileges, spark_session, uri_of
-from hms_cache_proxy.config import CONFIG_FILE_VARIABLE
+from hms_cache_proxy.cli.options import gathered
+from hms_cache_proxy.cli.spark import DATABASE, SPARK, DatabaseOptions, SparkOptions, explaining_privileges, uri_of
 from hms_cache_proxy.pipeline.progress import reporting
 
 if TYPE_CHECKING:
@@ -22,32 +21,30 @@ LISTED = 20
 
 
 @click.command()
-@click.option("--config", "file", metavar="FILE", envvar=CONFIG_FILE_VARIABLE, help="Settings of the proxy, as TOML.")
+@gathered("database", DatabaseOptions, DATABASE)
 @click.option("--data-dir", metavar="DIR", help="Of the proxy. [./hms-cache-proxy-data]")
-@click.option("--store-url", metavar="URL", help="SQLAlchemy URL of the database (a SELECT-only account).")
 @click.option("--out", metavar="URI", default="", help="A new directory for the differences, as Parquet.")
 @click.option("--connections", metavar="N", type=click.IntRange(1, 1000), default=4, help="Tasks at once. [4]")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
-@options(SPARK)
+@gathered("spark", SparkOptions, SPARK)
 def audit(
-    file: str | None,
+    database: DatabaseOptions,
     data_dir: str | None,
-    store_url: str | None,
     out: str,
     connections: int,
     as_json: bool,
-    **spark: Any,
+    spark: SparkOptions,
 ) -> None:
     """Compare the cache of a running proxy with the database as of one event, object by object.
 
     Runs on the proxy's machine. Exit code 1 if they differ.
     """
-    if not str(spark["master"]).startswith("local"):
+    if not spark.master.startswith("local"):
         raise click.UsageError("--master: an audit runs on the proxy's machine, where its cache is")
-    config = database_config(file, store_url, data_dir)
+    config = database.config(data_dir=data_dir)
     from hms_cache_proxy.pipeline.audit import Audit
 
-    with spark_session(**spark, bar=False) as session, reporting() as report, explaining_privileges():
+    with spark.session(bar=False) as session, reporting() as report, explaining_privileges():
         found = Audit(session, config, uri_of(out) if out else "", connections, report).run()
     if as_json:
         from hms_cache_proxy.pipeline.values import values

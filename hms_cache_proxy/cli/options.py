@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import wraps
 from typing import Any, TypeVar
 
 import click
@@ -51,6 +53,23 @@ def options(some: Options[F]) -> Callable[[F], F]:
         for option in reversed(some):
             command = option(command)
         return command
+
+    return add
+
+
+def gathered(name: str, kind: type[Any], some: Options[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that adds these options to a command, which gets them as one argument: `kind`, a dataclass with a
+    field for each of them."""
+    parts = [field.name for field in fields(kind)]
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def run(**given: Any) -> Any:
+            value = kind(**{part: given.pop(part) for part in parts})
+            return command(**{name: value}, **given)
+
+        added: Callable[..., Any] = options(some)(run)
+        return added
 
     return add
 

@@ -8,20 +8,15 @@ from typing import Any
 
 import click
 
-from hms_cache_proxy.cli.options import CONFIG_FILE, Options, options
-from hms_cache_proxy.cli.spark import SPARK, database_config, explaining_privileges, spark_session, uri_of
+from hms_cache_proxy.cli.options import gathered
+from hms_cache_proxy.cli.spark import DATABASE, SPARK, DatabaseOptions, SparkOptions, explaining_privileges, uri_of
 from hms_cache_proxy.pipeline.progress import reporting
 
 WIDTH = 200
 """Characters of a line where the output is no terminal."""
 
-_BUILD: Options[Any] = (
-    CONFIG_FILE,
-    click.option("--store-url", metavar="URL", help="SQLAlchemy URL of the database (a SELECT-only account)."),
-    click.option(
-        "--connections", metavar="N", type=click.IntRange(1, 1000), default=4, help="Tasks that read at once. [4]"
-    ),
-    *SPARK,
+_connections = click.option(
+    "--connections", metavar="N", type=click.IntRange(1, 1000), default=4, help="Tasks that read at once. [4]"
 )
 
 
@@ -36,16 +31,18 @@ def snapshot() -> None:
 @snapshot.command()
 @click.option("--out", metavar="URI", required=True, help="A new directory, on any file system of Spark's.")
 @click.option("--resume", is_flag=True, help="Go on with a build to the same place that has ended early.")
-@options(_BUILD)
-def build(out: str, resume: bool, file: str | None, store_url: str | None, connections: int, **spark: Any) -> None:
+@gathered("database", DatabaseOptions, DATABASE)
+@_connections
+@gathered("spark", SparkOptions, SPARK)
+def build(out: str, resume: bool, database: DatabaseOptions, connections: int, spark: SparkOptions) -> None:
     """Read the metastore's database into one snapshot.
 
     What `include` and `exclude` of the settings leave out is only listed.
     """
-    config = database_config(file, store_url)
+    config = database.config()
     from hms_cache_proxy.pipeline.build import Build, summary
 
-    with spark_session(**spark, bar=False) as session, reporting() as report, explaining_privileges():
+    with spark.session(bar=False) as session, reporting() as report, explaining_privileges():
         made = Build(session, config, uri_of(out), connections, report, resume).run()
     click.echo(f"{uri_of(out)}: {summary(made)}")
 
@@ -53,14 +50,16 @@ def build(out: str, resume: bool, file: str | None, store_url: str | None, conne
 @snapshot.command()
 @click.option("--out", metavar="URI", required=True, help="The directory of the snapshots.")
 @click.option("--keep", metavar="K", type=click.IntRange(1), default=3, help="Snapshots that are kept. [3]")
-@options(_BUILD)
-def publish(out: str, keep: int, file: str | None, store_url: str | None, connections: int, **spark: Any) -> None:
+@gathered("database", DatabaseOptions, DATABASE)
+@_connections
+@gathered("spark", SparkOptions, SPARK)
+def publish(out: str, keep: int, database: DatabaseOptions, connections: int, spark: SparkOptions) -> None:
     """Make a snapshot beside older ones, and remove all but the newest K: for cron, and --bootstrap."""
-    config = database_config(file, store_url)
+    config = database.config()
     from hms_cache_proxy.pipeline import publish as publishing
     from hms_cache_proxy.pipeline.build import summary
 
-    with spark_session(**spark, bar=False) as session, reporting() as report, explaining_privileges():
+    with spark.session(bar=False) as session, reporting() as report, explaining_privileges():
         place, made = publishing.publish(session, config, uri_of(out), keep, connections, report)
     click.echo(f"{place}: {summary(made)}")
 
@@ -70,12 +69,12 @@ def publish(out: str, keep: int, file: str | None, store_url: str | None, connec
 @click.option("--uri", metavar="URI", required=True, help="A snapshot, or a directory of published ones.")
 @click.option("--limit", metavar="N", type=click.IntRange(1), default=1000, help="Rows that are shown. [1000]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@options(SPARK)
-def query(sql: str, uri: str, limit: int, as_json: bool, **spark: Any) -> None:
+@gathered("spark", SparkOptions, SPARK)
+def query(sql: str, uri: str, limit: int, as_json: bool, spark: SparkOptions) -> None:
     """Ask a snapshot in SQL: views databases, tables, columns, partitions, parameters, statistics."""
     from hms_cache_proxy.pipeline.query import query as ask
 
-    with spark_session(**spark) as session:
+    with spark.session() as session:
         columns, rows = ask(session, uri_of(uri), sql, limit + 1)
     more, rows = len(rows) > limit, rows[:limit]
     if as_json:

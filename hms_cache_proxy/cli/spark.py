@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hms_cache_proxy.cli.options import Options, load_config
+from hms_cache_proxy.cli.options import CONFIG_FILE, Options, load_config
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.errors import AuditError, ConfigError, SnapshotError, StoreError
 from hms_cache_proxy.pipeline.session import session
@@ -33,18 +34,46 @@ SPARK: Options[Any] = (
 )
 
 
-def spark_session(master: str, settings: tuple[str, ...], *, bar: bool = True) -> AbstractContextManager[SparkSession]:
-    """The session that the options SPARK ask for; `bar`: Spark's own, on a terminal. Raises UsageError for a setting
-    that is none."""
-    found = {} if bar else {"spark.ui.showConsoleProgress": "false"}
-    if master.startswith("local"):
-        found["spark.sql.shuffle.partitions"] = LOCAL_SHUFFLES
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not key.strip():
-            raise click.UsageError(f"--conf {setting}: is not KEY=VALUE")
-        found[key.strip()] = value
-    return session(master, found)
+DATABASE: Options[Any] = (
+    CONFIG_FILE,
+    click.option("--store-url", metavar="URL", help="SQLAlchemy URL of the database (a SELECT-only account)."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """What the options SPARK say: Spark's master, and settings of it as KEY=VALUE."""
+
+    master: str
+    settings: tuple[str, ...]
+
+    def session(self, *, bar: bool = True) -> AbstractContextManager[SparkSession]:
+        """The session that they ask for; `bar`: Spark's own, on a terminal. Raises UsageError for a setting that is
+        none."""
+        found = {} if bar else {"spark.ui.showConsoleProgress": "false"}
+        if self.master.startswith("local"):
+            found["spark.sql.shuffle.partitions"] = LOCAL_SHUFFLES
+        for setting in self.settings:
+            key, equals, value = setting.partition("=")
+            if not equals or not key.strip():
+                raise click.UsageError(f"--conf {setting}: is not KEY=VALUE")
+            found[key.strip()] = value
+        return session(self.master, found)
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseOptions:
+    """What the options DATABASE say: a file of settings, and a URL that replaces the file's."""
+
+    file: str | None
+    store_url: str | None
+
+    def config(self, *, data_dir: str | None = None) -> Config:
+        """The settings; raises ConfigError where they name no database."""
+        config = load_config(self.file, {"store_url": self.store_url, "data_dir": data_dir})
+        if not config.store_url:
+            raise ConfigError(NO_DATABASE, key="store_url")
+        return config
 
 
 @contextmanager
@@ -56,14 +85,6 @@ def explaining_privileges() -> Iterator[None]:
         if "denied" not in str(error) or "database, " not in str(error):
             raise
         raise type(error)(f"{error}; `hms-cache-proxy doctor` prints the GRANT script of an account") from error
-
-
-def database_config(file: str | None, store_url: str | None, data_dir: str | None = None) -> Config:
-    """The settings; raises ConfigError where they name no database."""
-    config = load_config(file, {"store_url": store_url, "data_dir": data_dir})
-    if not config.store_url:
-        raise ConfigError(NO_DATABASE, key="store_url")
-    return config
 
 
 def uri_of(place: str) -> str:
