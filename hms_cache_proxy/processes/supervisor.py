@@ -42,7 +42,7 @@ from hms_cache_proxy.processes.cores import usable_cores
 from hms_cache_proxy.recording import start as recordings
 from hms_cache_proxy.status.flush import Flusher
 from hms_cache_proxy.status.probe import UpstreamProbe
-from hms_cache_proxy.status.view import ProxyView, Stage
+from hms_cache_proxy.status.view import ProxyView, SharedFiles, Stage
 
 log = structlog.get_logger()
 
@@ -106,13 +106,11 @@ class Supervisor:
         self._probe = UpstreamProbe(config, starting=own is not None)
         self._view = ProxyView(
             config,
-            page=self._page,
+            SharedFiles(self._page, self._ttl, self._recording),
             children=self._children,
             metrics=self._metrics,
             probe=self._probe,
             flusher=Flusher(config, self._page, self._fences, self._ttl),
-            ttl=self._ttl,
-            recording=self._recording,
         )
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()

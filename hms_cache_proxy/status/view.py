@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -47,29 +48,36 @@ class ChildProcess(Protocol):
         """Of the process that runs now; None while none does."""
 
 
+@dataclass(frozen=True, slots=True)
+class SharedFiles:
+    """Files that the processes of a proxy share, and in which one sees what the others do."""
+
+    page: StatePage
+    ttl: TtlCache | None
+    recording: RecordingFile | None
+
+
 class ProxyView:
     """Implements http.View."""
 
     def __init__(
         self,
         config: Config,
+        files: SharedFiles,
         *,
-        page: StatePage,
         children: Sequence[ChildProcess],
         metrics: SupervisorMetrics,
         probe: UpstreamProbe,
         flusher: Flusher,
-        ttl: TtlCache | None,
-        recording: RecordingFile | None,
     ) -> None:
         self._config = config
-        self._page = page
+        self._page = files.page
         self._children = children
         self._metrics = metrics
         self._probe = probe
         self._flusher = flusher
-        self._ttl = ttl
-        self._recording = recording
+        self._ttl = files.ttl
+        self._recording = files.recording
         self._started_s = time.monotonic()
         self.stage = Stage.RUNNING
         self.accepting = False  # a worker listens

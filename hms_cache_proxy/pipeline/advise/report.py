@@ -34,7 +34,6 @@ def report(advice: Advice, toml: str, plots: Mapping[str, Path]) -> str:
 
 
 def _page(advice: Advice, toml: str, plots: Mapping[str, Path]) -> Iterator[str]:
-    answers = advice.answers
     yield "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>hms-cache-proxy: advice</title>"
     yield f"<style>{_STYLE}</style></head><body><h1>What the access log says</h1><ul>"
     yield from (f"<li>{escape(sentence)}</li>" for sentence in wording.sentences(advice))
@@ -44,14 +43,29 @@ def _page(advice: Advice, toml: str, plots: Mapping[str, Path]) -> Iterator[str]
         yield f"<img alt='{escape(title)}' src='data:image/png;base64,{b64encode(path.read_bytes()).decode()}'>"
     yield "<h2>Settings</h2><p>advice.toml; a size is that of the largest reply of each method, added up.</p>"
     yield f"<pre>{escape(toml)}</pre>"
+    yield from _outcomes(advice)
+    yield from _hot_tables(advice)
+    yield from _never_read(advice)
+    yield from _relayed(advice)
+    yield from _clients(advice)
+    yield from _listings(advice)
+    yield from _log(advice)
+    yield f"<p class='quiet'>hms-cache-proxy {escape(__version__)}, from {escape(', '.join(advice.logs))}</p>"
+    yield "</body></html>"
+
+
+def _outcomes(advice: Advice) -> Iterator[str]:
     yield "<h2>Outcomes</h2>"
     yield from _table(
         ("outcome", "# calls", "# share", "# seconds that clients waited"),
         (
-            (one.outcome, _n(one.calls), f"{one.calls / answers.overview.calls:.1%}", f"{one.seconds:,.1f}")
-            for one in answers.outcomes
+            (one.outcome, _n(one.calls), f"{one.calls / advice.answers.overview.calls:.1%}", f"{one.seconds:,.1f}")
+            for one in advice.answers.outcomes
         ),
     )
+
+
+def _hot_tables(advice: Advice) -> Iterator[str]:
     yield "<h2>Hot tables</h2>"
     yield from _table(
         ("table", "# reads", "# hits", "# writes", "# bytes", "# seconds"),
@@ -67,18 +81,27 @@ def _page(advice: Advice, toml: str, plots: Mapping[str, Path]) -> Iterator[str]
             for one in advice.hot
         ),
     )
+
+
+def _never_read(advice: Advice) -> Iterator[str]:
     yield f"<h2>Tables that nobody reads</h2><p>{escape(wording.never(advice))}</p>"
     if advice.never.names:
         yield from _listed([".".join(name) for name in advice.never.names])
+
+
+def _relayed(advice: Advice) -> Iterator[str]:
     yield "<h2>Calls that go to the metastore</h2><p>Always: no call of the method was a hit.</p>"
     yield from _table(
         ("method", "outcome", "reason", "# calls", "# seconds", "always", "most of them about", "what can be done"),
         (
             (one.method, one.outcome, one.reason, _n(one.calls), f"{one.seconds:,.1f}", "always" if one.always else "")
             + (one.most, wording.relayed(one))
-            for one in answers.relayed
+            for one in advice.answers.relayed
         ),
     )
+
+
+def _clients(advice: Advice) -> Iterator[str]:
     yield "<h2>Clients</h2>"
     yield from _table(
         (
@@ -95,27 +118,31 @@ def _page(advice: Advice, toml: str, plots: Mapping[str, Path]) -> Iterator[str]
                 f"{one.repeated_method} {one.repeated_object or ''}",
                 _n(one.repeated_a_minute) + (" !" if one.hammers else ""),
             )
-            for one in answers.clients
+            for one in advice.answers.clients
         ),
     )
+
+
+def _listings(advice: Advice) -> Iterator[str]:
     yield "<h2>Listings that could be filters</h2>"
     yield from _table(
         ("table", "method", "# calls", "# bytes of all", "# largest reply", "mostly by"),
         (
             (one.object, one.method, _n(one.calls), wording.size(one.bytes), wording.size(one.largest))
             + (wording.who(one.host, one.user),)
-            for one in answers.listings
+            for one in advice.answers.listings
         ),
     )
+
+
+def _log(advice: Advice) -> Iterator[str]:
     yield "<h2>The log</h2>"
     read = advice.read
     yield f"<p>{read.lines:,} lines; {read.empty:,} empty and {read.invalid:,} invalid ones left out.</p>"
     yield from _table(
         ("file", "# empty", "# invalid", "for example"),
-        ((one.file, _n(one.empty), _n(one.invalid), one.example) for one in advice.read.bad),
+        ((one.file, _n(one.empty), _n(one.invalid), one.example) for one in read.bad),
     )
-    yield f"<p class='quiet'>hms-cache-proxy {escape(__version__)}, from {escape(', '.join(advice.logs))}</p>"
-    yield "</body></html>"
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
