@@ -93,26 +93,26 @@ class _Call:
         return self.proof
 
 
+@dataclass(frozen=True, slots=True)
+class SharedState:
+    """What a worker shares with the other processes of the proxy: what it answers from, and what holds answers back.
+    `suspension`: this worker's; None: it is the only one."""
+
+    page: StatePage
+    reader: CacheReader
+    fences: FenceStore
+    suspension: Suspension | None = None
+
+
 class Dispatcher:
     """Decides what each request means."""
 
-    def __init__(
-        self,
-        config: Config,
-        reader: CacheReader,
-        fences: FenceStore,
-        page: StatePage,
-        metrics: WorkerMetrics,
-        wake: Callable[[], None],
-        default_catalog: bytes = DEFAULT_CATALOG,
-        suspension: Suspension | None = None,
-    ) -> None:
-        """`wake` tells the follower to look now; it must not block. `suspension`: this worker's; None: it is the only
-        one."""
+    def __init__(self, config: Config, state: SharedState, metrics: WorkerMetrics, wake: Callable[[], None]) -> None:
+        """`wake` tells the follower to look now; it must not block."""
+        page, reader, fences = state.page, state.reader, state.fences
         self._reader = reader
         self._page = page
         self._metrics = metrics
-        self._default_catalog = default_catalog
         self._by_name = config.list_order == "name"
         self._read_methods = declared_reads(config)
         self._transactional_reads = config.transactional_reads
@@ -134,7 +134,7 @@ class Dispatcher:
         self._looked_s: dict[tuple[bytes, ...], float] = {}
         self._slow_since_ns = -1  # BEGAN_NS at which a read waited in vain: no patience until it moves
         barrier = effects.FenceBarrier(fences, config.upstream_options.request_timeout_ns)
-        self._guards = Guards(barrier, suspension or Suspension(page), "fences")
+        self._guards = Guards(barrier, state.suspension or Suspension(page), "fences")
         self.settle = self._guards.settle
         self._shared = effects.EffectsContext(page, fences, self._guards, self._replies, wake, config.cache_absent)
 
@@ -186,7 +186,7 @@ class Dispatcher:
                 return Forward(label, "relay", method.kind.value)
             identity = self._reader.identity if method.silent_before_4 else None
             if identity is not None and not identity.hive_line.startswith("4."):
-                targets += found.silent(message, header.body, self._default_catalog, complete=complete)
+                targets += found.silent(message, header.body, DEFAULT_CATALOG, complete=complete)
             return self._write(label, targets, "", logs=method.logs)
         if method.kind is MethodKind.LOCK:
             return Forward(
@@ -200,7 +200,7 @@ class Dispatcher:
         return Forward(label, "relay", method.kind.value)
 
     def _targets(self, found: Plan, header: Header, message: bytes, complete: bool) -> tuple[bytes, ...]:
-        return found.named(message, header.body, self._default_catalog, complete=complete)
+        return found.named(message, header.body, DEFAULT_CATALOG, complete=complete)
 
     def _write(self, label: str, targets: tuple[bytes, ...], reason: str, *, logs: bool = False) -> Forward:
         pending = effects.FencedWrite(self._shared, targets, logs) if targets else NOTHING
@@ -312,7 +312,7 @@ class Dispatcher:
         except WireError:
             raise Decline(Reason.ARGUMENTS) from None
         found.bearer.show(args, call.proof)
-        given = snapshot, self._default_catalog, found.method.name, self._by_name, call.proof
+        given = snapshot, DEFAULT_CATALOG, found.method.name, self._by_name, call.proof
         held = self._statistics, self._indexes
         context = Context(*given, self._shared.answers_absent, self._page[Slot.DIFFERS], *held)
         body = found.reader(context, args)
@@ -359,7 +359,7 @@ class Dispatcher:
     def _reject(self, call: _Call, rejected: Rejected, snapshot: CacheSnapshot) -> Serve | Forward:
         """What `transactional_reads = "reject"` says, in an exception that the method declares."""
         label, header = call.plan.method.name, call.header
-        context = Context(snapshot, self._default_catalog, label, self._by_name, call.proof)
+        context = Context(snapshot, DEFAULT_CATALOG, label, self._by_name, call.proof)
         try:
             body = context.error("MetaException", rejected.message)
         except (Decline, StopIteration):

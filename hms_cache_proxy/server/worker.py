@@ -28,7 +28,7 @@ from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.methods.decision import Decider
-from hms_cache_proxy.methods.dispatch import Dispatcher
+from hms_cache_proxy.methods.dispatch import Dispatcher, SharedState
 from hms_cache_proxy.methods.relay import RelayDispatcher
 from hms_cache_proxy.methods.ttl.dispatcher import LoadingDispatcher
 from hms_cache_proxy.methods.ttl.switch import Switch
@@ -90,8 +90,8 @@ class _Cache:
         hold_ns = config.upstream_options.request_timeout_ns
         self.fences = FenceStore(paths.fences(config), self.page, hold_ns=hold_ns)
         self.waker = Waker(paths.follower_socket(config))
-        wake = self.waker.wake
-        self.dispatcher = Dispatcher(config, self.reader, self.fences, self.page, metrics, wake, suspension=suspension)
+        shared = SharedState(self.page, self.reader, self.fences, suspension)
+        self.dispatcher = Dispatcher(config, shared, metrics, self.waker.wake)
         if config.authorization in ("per_user", "relay"):  # auto: the follower asks, and stops serving if it must
             self.dispatcher.authorize(config.authorization)
 

@@ -16,7 +16,7 @@ from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.methods.decision import ClientSession, Forward, Serve, Wait, Work
-from hms_cache_proxy.methods.dispatch import Dispatcher
+from hms_cache_proxy.methods.dispatch import Dispatcher, SharedState
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.server.waker import Waker
 from hms_cache_proxy.wire.message import Header, parse_header
@@ -65,7 +65,8 @@ class Local:
     def connect(cls, followed: Opened, address: str, metrics: WorkerMetrics) -> Local:
         config, page = followed.config, followed.page
         waker = Waker(paths.follower_socket(config))
-        dispatcher = Dispatcher(config, followed.reader, followed.fences, page, metrics, waker.wake)
+        shared = SharedState(page, followed.reader, followed.fences)
+        dispatcher = Dispatcher(config, shared, metrics, waker.wake)
         return cls(followed, Oracle(address), dispatcher, waker)
 
     def another(self) -> Local:

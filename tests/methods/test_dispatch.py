@@ -12,7 +12,7 @@ import pytest
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.config import paths
 from hms_cache_proxy.methods.decision import Forward
-from hms_cache_proxy.methods.dispatch import Dispatcher
+from hms_cache_proxy.methods.dispatch import Dispatcher, SharedState
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire.message import Header, MessageType, parse_header
 from tests.follower.harness import Followed
@@ -216,9 +216,9 @@ def test_an_unknown_method_that_an_operator_calls_a_read_fences_nothing(
     local: Local, world42: World, table: bytes
 ) -> None:
     config = replace(local.followed.config, read_methods=("no_such_thing",))
-    dispatcher = Dispatcher(
-        config, local.followed.reader, local.followed.fences, local.followed.page, WorkerMetrics(), local.waker.wake
-    )
+    followed = local.followed
+    shared = SharedState(followed.page, followed.reader, followed.fences)
+    dispatcher = Dispatcher(config, shared, WorkerMetrics(), local.waker.wake)
     message = request("get_table_req", {"req": None}).replace(b"get_table_req", b"no_such_thing")
     header = parse_header(message)
     assert isinstance(header, Header)

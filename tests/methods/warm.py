@@ -16,7 +16,7 @@ from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config import load
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.methods.decision import ClientSession, Serve
-from hms_cache_proxy.methods.dispatch import Dispatcher
+from hms_cache_proxy.methods.dispatch import Dispatcher, SharedState
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import DATABASE, IDENTITY, TABLE, database, table
@@ -78,7 +78,7 @@ def opened(directory: Path, **settings: object) -> Iterator[Bench]:
         reader = CacheReader(directory / "cache", page)
         fences = FenceStore(directory / "fences", page)
         metrics = WorkerMetrics()
-        dispatcher = Dispatcher(config, reader, fences, page, metrics, lambda: None)
+        dispatcher = Dispatcher(config, SharedState(page, reader, fences), metrics, lambda: None)
         bench = Bench(page, writer, reader, fences, dispatcher, metrics)
         complete = {targets.databases(b"hive"), targets.tables(*DATABASE)}
         bench.step(Changes(cursor=10, databases={DATABASE: database()}, tables={TABLE: table()}, complete=complete))

@@ -8,6 +8,8 @@ Lists come in the order of partition names, save for the names that some values 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.segments import Variant
 from hms_cache_proxy.consistency.gate import Reason
@@ -115,7 +117,8 @@ def get_partition_names_req(context: Context, args: Struct) -> Body:
 
 def get_partition_names_ps(context: Context, args: Struct) -> Body:
     """Names of partitions by some of their values."""
-    names = _names_of_some(context, context.split(args.db_name), args.tbl_name, args.part_vals, args.max_parts)
+    wanted = _SomeValues(context.split(args.db_name), args.tbl_name, args.part_vals, args.max_parts)
+    names = _names_of_some(context, wanted)
     return names if isinstance(names, bytes) else success_strings(names)
 
 
@@ -124,20 +127,20 @@ def get_partition_names_ps_req(context: Context, args: Struct) -> Body:
     request = args.req
     unless(request is None)
     database = context.plain(request.catName, request.dbName)
-    names = _names_of_some(context, database, request.tblName, request.partValues, request.maxParts)
+    names = _names_of_some(context, _SomeValues(database, request.tblName, request.partValues, request.maxParts))
     return names if isinstance(names, bytes) else wrapped_strings(names)
 
 
 def get_partitions_ps(context: Context, args: Struct) -> Body:
     """Partitions by some of their values."""
-    database = context.split(args.db_name)
-    return _some(context, database, args.tbl_name, args.part_vals, args.max_parts, wrapped=False)
+    wanted = _SomeValues(context.split(args.db_name), args.tbl_name, args.part_vals, args.max_parts)
+    return _some(context, wanted, wrapped=False)
 
 
 def get_partitions_ps_with_auth(context: Context, args: Struct) -> Body:
     """Partitions by some of their values, with their privileges."""
-    database = context.split(args.db_name)
-    return _some(context, database, args.tbl_name, args.part_vals, args.max_parts, wrapped=False, auth=True)
+    wanted = _SomeValues(context.split(args.db_name), args.tbl_name, args.part_vals, args.max_parts)
+    return _some(context, wanted, wrapped=False, auth=True)
 
 
 def get_partitions_ps_with_auth_req(context: Context, args: Struct) -> Body:
@@ -147,7 +150,8 @@ def get_partitions_ps_with_auth_req(context: Context, args: Struct) -> Body:
     no_projection(request)
     unless(request.partNames is not None)
     database = context.plain(request.catName, request.dbName)
-    return _some(context, database, request.tblName, request.partVals, request.maxParts, wrapped=True, auth=True)
+    wanted = _SomeValues(database, request.tblName, request.partVals, request.maxParts)
+    return _some(context, wanted, wrapped=True, auth=True)
 
 
 def _limit(max_parts: int | None) -> int | None:
@@ -216,10 +220,18 @@ def _joined(context: Context, entry: TableEntry, names: list[bytes], variant: Va
     return wrapped_structs(count, pieces) if wrapped else success_structs(count, pieces)
 
 
-def _names_of_some(
-    context: Context, database: DatabaseName, table: bytes | None, values: list[bytes] | None, max_parts: int | None
-) -> list[bytes] | bytes:
+class _SomeValues(NamedTuple):
+    """Which partitions a call wants: those with these values of the first keys, where an empty one stands for any."""
+
+    database: DatabaseName
+    table: bytes | None
+    values: list[bytes] | None
+    max_parts: int | None
+
+
+def _names_of_some(context: Context, wanted: _SomeValues) -> list[bytes] | bytes:
     """The names, or the result that refuses."""
+    database, table, values, max_parts = wanted
     entry = context.partitioned(database, table)
     if values is None:
         raise Decline(Reason.ARGUMENTS)
@@ -234,16 +246,8 @@ def _names_of_some(
     return found[: _limit(max_parts)]
 
 
-def _some(
-    context: Context,
-    database: DatabaseName,
-    table: bytes | None,
-    values: list[bytes] | None,
-    max_parts: int | None,
-    *,
-    wrapped: bool,
-    auth: bool = False,
-) -> Body:
+def _some(context: Context, wanted: _SomeValues, *, wrapped: bool, auth: bool = False) -> Body:
+    database, table, values, max_parts = wanted
     context.as_usual(Differs.LISTS)
     entry = context.partitioned(database, table)
     if entry is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from hms_cache_proxy.cache.ttl import EntryKind
 from hms_cache_proxy.errors import WireError
@@ -39,19 +39,19 @@ _KEYS = ("success.partitionKeys.name", "success.partitionKeys.type", "success.pa
 _TRANSACTIONAL = b"transactional"
 
 
+class PartitionFilter(NamedTuple):
+    """A table, its partition keys, and what is asked of them."""
+
+    table: TableKey
+    keys: list[bytes]
+    node: Node
+
+
 class ByFilter(Conversation):
     """One get_partitions_by_filter."""
 
-    def __init__(
-        self,
-        look: RequestView,
-        header: Header,
-        table: TableKey,
-        args: Any,
-        arguments: bytes,
-        node: Node,
-        keys: list[bytes],
-    ) -> None:
+    def __init__(self, look: RequestView, header: Header, args: Any, arguments: bytes, wanted: PartitionFilter) -> None:
+        table, keys, node = wanted
         self.look = look
         self.kind = EntryKind.PARTITION_FILTER
         self._header = header
@@ -218,7 +218,7 @@ def by_filter(look: RequestView, header: Header, args: Any, arguments: bytes) ->
     if keys is None or not keys_of(node) <= {key.lower() for key in keys}:
         return None
     try:
-        return ByFilter(look, header, table, args, arguments, node, keys)
+        return ByFilter(look, header, args, arguments, PartitionFilter(table, keys, node))
     except Unsure:
         return None
 
