@@ -35,6 +35,7 @@ MAX_READERS: Final = 1024  # one slot per process that has a snapshot open, and 
 SPARE_TRANSACTIONS: Final = 8  # read transactions that the binding keeps for reuse: begin() then costs 0.25 us
 UNBOUNDED_MAP: Final = 1 << 40  # address space only; the file grows as it is written
 SPARE_BYTES: Final = 1 << 20  # kept free, without blocks on the disk, behind the last page
+BLOCK_BYTES: Final = 512  # the unit of st_blocks
 FULL_BYTES: Final = 1 << 20  # a disk with less than that is full
 RESERVE_BYTES: Final = 256 << 20  # room in the map above max_bytes, for what must always go through: cursor, deletions
 
@@ -137,6 +138,7 @@ def _enter(path: Path, inode: int, *, writable: bool, map_size: int) -> Environm
             readonly=not writable,
         )
         try:
+            reserve_readers(path)
             check_length(env, path)
             if writable:
                 lengthen(env, path)
@@ -156,6 +158,19 @@ def translated(path: Path) -> Iterator[None]:
         raise DamagedFile(f"LMDB refuses it: {error}") from error
     except lmdb.Error as error:
         raise CacheError(f"{path} cannot be opened: {error}") from error
+
+
+def reserve_readers(path: Path) -> None:
+    """Have the disk keep room for the slot of every reader: whoever takes one writes to it through memory, and would
+    die of a full disk (SIGBUS). To be called whenever an environment is opened. Raises CacheError without room."""
+    lock = path / "lock.mdb"
+    try:
+        found = lock.stat()
+        if found.st_blocks * BLOCK_BYTES < found.st_size:
+            with lock.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, found.st_size)
+    except OSError as error:
+        raise CacheError(f"{lock}: cannot reserve its room: {error.strerror}") from error
 
 
 def lengthen(env: Any, path: Path) -> None:

@@ -43,7 +43,7 @@ from typing import Any, Final, NamedTuple
 
 import lmdb
 
-from hms_cache_proxy.cache.environment import translated
+from hms_cache_proxy.cache.environment import reserve_readers, translated
 from hms_cache_proxy.cache.targets import ALL, Target
 from hms_cache_proxy.config.ttl import TtlSection
 
@@ -209,6 +209,7 @@ class TtlCache:
                 max_readers=1024,
                 max_spare_txns=4,
             )
+            reserve_readers(path)
             self._dbs = {name: self._env.open_db(name) for name in _DATABASES}
 
     @classmethod

@@ -29,6 +29,7 @@ from hms_cache_proxy.cache.environment import (
     boot_id,
     check_length,
     lengthen,
+    reserve_readers,
     take_clean_mark,
     translated,
 )
@@ -89,6 +90,7 @@ def open_environment(path: Path) -> Any:
     with translated(path):
         env = lmdb.open(str(path), map_size=MAP_BYTES, mode=0o600, sync=False, max_readers=1024, max_spare_txns=4)
         try:
+            reserve_readers(path)
             check_length(env, path)
             lengthen(env, path)
         except CacheError:
