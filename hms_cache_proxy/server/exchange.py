@@ -60,8 +60,8 @@ from hms_cache_proxy.server.upstream_states import (
 )
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.upstream.replay import MAX_REPLY_BYTES, SessionCalls, succeeded
-from hms_cache_proxy.wire.message import ApplicationError, Header, MessageLimits, MessageType, exception_message
-from hms_cache_proxy.wire.spec import METHODS
+from hms_cache_proxy.upstream.silence import hangs
+from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, MessageType, exception_message
 
 # Oneway; tells the metastore to free what the connection holds. Where there is none, nobody needs to be told.
 GOODBYE = b"shutdown"
@@ -147,6 +147,8 @@ class Exchange:
         """Bytes from the metastore."""
         self.progress_ns = now_ns
         state = self.state
+        if not isinstance(state, Closed):
+            state.endpoint.heard_ns = now_ns
         try:
             if isinstance(state, Asking | Replying | Streaming):
                 return self._take(state, data, now_ns)
@@ -179,13 +181,21 @@ class Exchange:
             self._trouble("timeout", state.endpoint.problem)
             return self._answer_offline(state.call, offline)  # what was done of it ends with the connection
         if not self._better_elsewhere(state.endpoint):
-            return None
+            return self._give_up(state, now_ns)
         if isinstance(state, Replaying):
             return self._lose("timeout", state.endpoint.problem, now_ns)
         if not self._may_ask_again(state):
             return None
         self._trouble("timeout", state.endpoint.problem)
         return self._ask_again(state)
+
+    def _give_up(self, state: Replaying | Sent, now_ns: int) -> Ending | None:
+        """There is no other metastore: what changes nothing, or has not left, need not wait for one that hangs."""
+        harmless = (state.call.forward.retry and not state.reply.seen) or isinstance(state, Replaying)
+        if not harmless or not hangs(state.endpoint, self.progress_ns, now_ns):
+            return None
+        self._trouble("timeout", state.endpoint.problem)
+        return self._fail(state.call, "upstream_timeout", f"{state.endpoint.uri} hangs: {state.endpoint.problem}")
 
     def pump(self) -> None:
         """The metastore takes more of a large request."""
@@ -312,13 +322,13 @@ class Exchange:
         else:
             request.spool.rewind()
             self.pump()
-        return None if _is_answered(request.header) else self._sent_oneway(call, endpoint)
+        return None if request.answered else self._sent_oneway(call, endpoint)
 
     def _sent_oneway(self, call: RelayedCall, endpoint: Endpoint) -> ReplyEnding:
         forward = call.forward
         forward.pending.failed(True)  # nobody will say how it ended
         self.state = Idle(endpoint)
-        if not _is_known(call.request.header):
+        if not call.request.known:
             self._close_link()  # a server that does not know it answers all the same
         return self._over(call, forward.outcome, forward.reason)
 
@@ -446,7 +456,7 @@ class Exchange:
             # A session call whose outcome is unknown: nobody knows who the client is now.
             return MustClose(Why.SESSION if forward.replay else Why.UPSTREAM, text)
         self._outbox.drop()
-        if _is_answered(request.header) and not call.discarded:
+        if request.answered and not call.discarded:
             header = request.header
             self._outbox.whole(exception_message(header.name, header.seqid, ApplicationError.INTERNAL_ERROR, text))
         return self._over(call, "error", reason)
@@ -481,14 +491,3 @@ def _choose_twin(request: Request, endpoint: Endpoint) -> Twin | None:
     if request.header.name not in endpoint.lacks or request.spool is not None:
         return None
     return twin.twin_of(request.header, request.message)
-
-
-def _is_known(header: Header) -> bool:
-    return header.name.decode("utf-8", "replace") in METHODS
-
-
-def _is_answered(header: Header) -> bool:
-    """Servers go by the method, not by the message's type; what no Hive knows is taken at its word."""
-    if _is_known(header):
-        return not METHODS[header.name.decode()].oneway
-    return header.type is not MessageType.ONEWAY

@@ -16,6 +16,7 @@ from hms_cache_proxy.server.spool import Spool
 from hms_cache_proxy.wire.framing import Transport, detect, parse_frame
 from hms_cache_proxy.wire.message import NEED_MORE, Header, MessageLimits, MessageType, NeedMore, parse_header
 from hms_cache_proxy.wire.scan import MessageScanner, end_of_struct
+from hms_cache_proxy.wire.spec import METHODS
 
 WINDOW_BYTES = 8 << 20  # a call with 1,000 partitions of 50 columns has 3 MB
 HEAD_BYTES = 1 << 16  # of a larger one: header and names, in all known methods
@@ -38,6 +39,19 @@ class Request:
     header: Header
     message: bytes
     spool: Spool | None = None
+
+    @property
+    def known(self) -> bool:
+        """Is it of a method that some Hive has?"""
+        return self.header.name.decode("utf-8", "replace") in METHODS
+
+    @property
+    def answered(self) -> bool:
+        """Will there be a reply? Servers go by the method, not by the message's type; what no Hive knows is taken at
+        its word."""
+        if self.known:
+            return not METHODS[self.header.name.decode()].oneway
+        return self.header.type is not MessageType.ONEWAY
 
     def close(self) -> None:
         """Free the spool."""

@@ -27,6 +27,8 @@ class Endpoint:
     lacks: set[bytes] = field(default_factory=set)
     problem: str = ""  # why its circuit is open; empty: it is closed
     silent: bool = False  # its circuit is open as nobody answers a connect there
+    hangs: bool = False  # ... as nobody answers a probe there, be it the connect or the question
+    heard_ns: int = 0  # when anything last came from it, on any connection
 
     @property
     def uri(self) -> str:
@@ -64,12 +66,13 @@ class Endpoints:
         """Why nothing can be reached."""
         return "; ".join(f"{endpoint.uri}: {endpoint.problem}" for endpoint in self.all if endpoint.sick)
 
-    def refused(self, endpoint: Endpoint, problem: str, *, silent: bool = False) -> None:
-        """It could not be connected to (`silent`: nobody answered in time), or it did not answer a probe."""
-        endpoint.problem, endpoint.silent = problem or "refused", silent
+    def refused(self, endpoint: Endpoint, problem: str, *, silent: bool = False, hangs: bool = False) -> None:
+        """It could not be connected to (`silent`: nobody answered in time), or it did not answer a probe (`hangs`: for
+        as long as a probe waits)."""
+        endpoint.problem, endpoint.silent, endpoint.hangs = problem or "refused", silent, hangs
         endpoint.lacks.clear()  # it may come back as another version
         self.suspect(endpoint)
 
     def answered(self, endpoint: Endpoint) -> None:
         """It answered a probe."""
-        endpoint.problem, endpoint.silent = "", False
+        endpoint.problem, endpoint.silent, endpoint.hangs = "", False, False

@@ -8,7 +8,9 @@ nobody suspects is never asked. Must not know calls. Owner: the worker's event l
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import structlog
 
@@ -53,37 +55,50 @@ class Prober:
         """Probe until it answers."""
         said = False
         while True:
-            problem, silent = await probe(endpoint)
-            if not problem:
+            found = await probe(endpoint)
+            if not found.problem:
                 break
-            self._endpoints.refused(endpoint, problem, silent=silent)
+            self._endpoints.refused(endpoint, found.problem, silent=found.silent, hangs=found.hangs)
             if not said:
                 said = True
                 self._told(endpoint.uri, True)
-                log.warning("metastore is sick: calls go elsewhere if they can", uri=endpoint.uri, problem=problem)
+                log.warning(
+                    "metastore is sick: calls go elsewhere if they can", uri=endpoint.uri, problem=found.problem
+                )
             await asyncio.sleep(AGAIN_S)
+        endpoint.heard_ns = time.monotonic_ns()
         self._endpoints.answered(endpoint)
         if said:
             self._told(endpoint.uri, False)
             log.info("metastore answers again", uri=endpoint.uri)
 
 
-async def probe(endpoint: Endpoint) -> tuple[str, bool]:
-    """What is wrong with it, nothing if it answers; and whether it is that nobody answers a connect there."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is wrong with a metastore, nothing if it answers. `hangs`: it does not answer in time; `silent`: nor is a
+    connect answered."""
+
+    problem: str
+    silent: bool = False
+    hangs: bool = False
+
+
+async def probe(endpoint: Endpoint) -> Found:
+    """Ask it, on a new connection."""
     connected = False
     try:
         async with asyncio.timeout(PROBE_S):
             reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
             connected = True
             try:
-                return await _ask(reader, writer), False
+                return Found(await _ask(reader, writer))
             finally:
                 writer.close()
     except TimeoutError:
         what = "no answer to a probe" if connected else "no connection"
-        return f"{what} within {PROBE_S:g} s", not connected
+        return Found(f"{what} within {PROBE_S:g} s", silent=not connected, hangs=True)
     except (OSError, WireError) as error:
-        return getattr(error, "strerror", None) or str(error), False
+        return Found(getattr(error, "strerror", None) or str(error))
 
 
 async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:

@@ -72,12 +72,12 @@ class Recorder(BaseDecider, Pending):
 class Playbook:
     """A connection, its dispatcher, and a clock that is moved by hand."""
 
-    def __init__(self, *, upstreams: int = 2, idle_s: int = 60) -> None:
+    def __init__(self, *, upstreams: int = 2, idle_s: int = 60, request_s: int = 10) -> None:
         self.now = SECOND
         self.decider = Recorder()
         self.endpoints = Endpoints([("one", 1), ("two", 2)][:upstreams])
         settings = ConnectionSettings(
-            limits=MessageLimits(), idle_timeout_ns=idle_s * SECOND, request_timeout_ns=10 * SECOND
+            limits=MessageLimits(), idle_timeout_ns=idle_s * SECOND, request_timeout_ns=request_s * SECOND
         )
         self.core = ClientConnection(
             decider=self.decider, endpoints=self.endpoints, settings=settings, peer="", now_ns=self.now
