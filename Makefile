@@ -18,7 +18,7 @@ NEWEST ?= tests/store tests/follower tests/clients tests/server/test_bridge.py t
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-all servers servers-all run run-hive lint quick test test-all newest constraints coverage \
-  planted soak differential trino lakehouse bench docs clean
+  planted soak model differential trino lakehouse bench docs clean
 # Every test starts Python programs: with their byte code kept, each start takes half a second less.
 unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
@@ -89,6 +89,9 @@ planted: install ## Plant a fault in each package (PACKAGES="cache wire"); make 
 soak: install ## One hour (SOAK_SECONDS) of histories: readers checked while everything is written, stopped and killed
 	HISTORY_SECONDS=$$(($(SOAK_SECONDS) / 2)) $(PYTHON) -m pytest $(PYTEST_ARGS) \
 	  tests/history/test_history.py::test_no_violation tests/write_ids/test_history.py::test_no_violation
+
+model: install-all ## Check the models of the cache's rules, then each rule left out (tests/model/README.md)
+	$(PYTHON) -m tests.model
 
 differential: install-all ## Compare N=5000 replies with UPSTREAM=hive42|hive31|hive23|hive23-postgresql|hive42-mariadb|hive40 (SEED=1 STORE=sql|thrift|ttl)
 	$(PYTHON) -m tests.differential --upstream $(UPSTREAM) --seed $(or $(SEED),1) --reads $(N) --store $(STORE)

@@ -48,6 +48,7 @@ STARTS: Final[dict[str, tuple[str, ...]]] = {
     "run_suite": (ledger.PYICEBERG_TESTS,),
     "HiveLists": (ledger.JAVA,),
     "which": (ledger.JAVA,),
+    "checkers": (ledger.SPIN,),
     "--hive": ("hive42",),  # of tests.demo
     # the program under test as a whole
     "new_proxy": (ledger.PROXY,),

@@ -29,6 +29,7 @@ TRINO: Final = "trino"
 SPARK: Final = "spark"
 PYICEBERG_TESTS: Final = "pyiceberg-tests"
 JAVA: Final = "java"  # a compiler, or a small program
+SPIN: Final = "spin"  # the checker of models
 ENVIRONMENT: Final = "environment"  # of Python, with packages that are downloaded
 
 OURS: Final = frozenset((PROXY, WORKER, FOLLOWER))
