@@ -189,7 +189,7 @@ class Exchange:
         self._trouble("timeout", state.endpoint.problem)
         return self._ask_again(state)
 
-    def _give_up(self, state: Replaying | Sent, now_ns: int) -> Ending | None:
+    def _give_up(self, state: Replaying | Sent, now_ns: int) -> ReplyEnding | None:
         """There is no other metastore: what changes nothing, or has not left, need not wait for one that hangs."""
         harmless = (state.call.forward.retry and not state.reply.seen) or isinstance(state, Replaying)
         if not harmless or not hangs(state.endpoint, self.progress_ns, now_ns):
