@@ -74,7 +74,10 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
         "requests over 8 MiB and results over 64 MiB": SETTING,
         "replies up to 64 MiB are passed on": SETTING,
     },
-    "reliability.md": {"takes over 64 MiB of table objects": SETTING},
+    "reliability.md": {
+        "takes over 64 MiB of table objects": SETTING,
+        "Caches of more than 4 GiB": SETTING,
+    },
     "testing.md": {
         "| 3 minutes |": LIMIT,
         "| 12 minutes |": LIMIT,

@@ -193,6 +193,17 @@ def check_length(env: Any, path: Path) -> None:
         raise DamagedFile("its file is shorter than its own page count")
 
 
+def used_bytes(environment: Environment) -> int:
+    """What all databases take; free pages do not count."""
+    with environment.env.begin() as txn:
+        return sum(bytes_in(txn.stat(getattr(environment, name.decode()))) for name in DATABASES)
+
+
+def bytes_in(stat: dict[str, int]) -> int:
+    """What one database takes, as LMDB tells of it."""
+    return (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * stat["psize"]
+
+
 def boot_id() -> str:
     """Identifies this run of this machine; empty where the system does not tell (then no unclean file is trusted)."""
     try:

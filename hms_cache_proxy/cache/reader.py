@@ -35,6 +35,7 @@ from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.statistics import Gathered, StatisticsDecoder, table_unpack
 from hms_cache_proxy.cache.streams import ChosenStream, Lease, NameStream, PartitionStream, Streams
 from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.cache.uses import Uses
 from hms_cache_proxy.cache.walk import NameWalk
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.store.protocol import ColumnStatistics, Statistics, StoreIdentity
@@ -53,7 +54,9 @@ _DAMAGE: Final = (lmdb.Error, StructError, zlib.error)
 class CacheReader:
     """Opens snapshots; keeps what is worth keeping between them (compiled templates, the last meta record)."""
 
-    def __init__(self, path: Path, page: StatePage) -> None:
+    def __init__(self, path: Path, page: StatePage, uses: Path | None = None) -> None:
+        """`uses`: the file in which tables are marked that are asked for."""
+        self.uses = Uses(uses)
         self._path = path
         self._words = page.words
         self._environment: Environment | None = None

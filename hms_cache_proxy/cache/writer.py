@@ -31,6 +31,7 @@ from hms_cache_proxy.cache import environment as files
 from hms_cache_proxy.cache import layout, targets
 from hms_cache_proxy.cache.attachments import constraints_pack
 from hms_cache_proxy.cache.changes import Changes, TableStub
+from hms_cache_proxy.cache.compaction import compacted
 from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.garbage import collect_slice
 from hms_cache_proxy.cache.identity import identity_row, mismatch
@@ -89,6 +90,8 @@ class CacheWriter:
         if environment is None:
             files.move_aside(path)
             environment = files.open_for_writing(path, size)
+        else:
+            environment = compacted(environment, size)
         try:
             _initialise(environment, wanted, page)
             return cls(environment, page, max_bytes=max_bytes, rebuilt=reason)
@@ -152,10 +155,14 @@ class CacheWriter:
     @property
     def cache_bytes(self) -> int:
         """Bytes of the file that hold something; free pages inside it, which later commits reuse, do not count."""
+        return files.used_bytes(self._environment)
+
+    @property
+    def bytes_per_partition(self) -> float:
+        """What a partition takes in the mean, of all tables."""
         with self._environment.env.begin() as txn:
-            stats = [txn.stat(getattr(self._environment, name.decode())) for name in files.DATABASES]
-        pages: int = sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
-        return pages * int(stats[0]["psize"])
+            stats = [txn.stat(db) for db in (self._environment.partitions, self._environment.statistics)]
+        return float(sum(map(files.bytes_in, stats)) / max(1, stats[0]["entries"]))
 
     def close(self) -> None:
         """Sync everything to disk, vouch for it, close."""

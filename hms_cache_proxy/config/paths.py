@@ -27,6 +27,11 @@ def cache(config: Config) -> Path:
     return Path(config.data_dir) / "cache"
 
 
+def uses(config: Config) -> Path:
+    """When each table was last asked for; workers mark, the follower reads."""
+    return Path(config.data_dir) / "uses"
+
+
 def fences(config: Config) -> Path:
     """The LMDB environment of fences and tickets; every process writes."""
     return Path(config.data_dir) / "fences"

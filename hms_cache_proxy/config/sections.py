@@ -92,7 +92,12 @@ _Patterns = Annotated[tuple[str, ...], Parsed(_check_patterns)]
 
 @dataclass(frozen=True)
 class CacheSection(Section):
-    max_bytes: Bytes = setting(8 << 30, ge=1 << 20, description="Size at which tables are no longer admitted.")
+    max_bytes: Bytes = setting(
+        8 << 30, ge=1 << 20, description="Size beyond which the tables leave that were asked for longest ago."
+    )
+    pin: _Patterns = setting(
+        (), description="Tables that never leave for want of room, by patterns as in `include`; the others make way."
+    )
 
 
 @dataclass(frozen=True)

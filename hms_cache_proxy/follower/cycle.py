@@ -45,6 +45,7 @@ from hms_cache_proxy.follower.limits import OBJECT_BYTES, TABLE_COST, StepLimits
 from hms_cache_proxy.follower.load_queue import FULL, LoadQueue
 from hms_cache_proxy.follower.log import Followed, Log, OrderedLog, paged
 from hms_cache_proxy.follower.reading import StepReading
+from hms_cache_proxy.follower.room import Room, Used
 from hms_cache_proxy.follower.step import Position, Reset, ResetReason, Transactions
 from hms_cache_proxy.follower.sweep import Sweep
 from hms_cache_proxy.follower.trailing import TrailingLog
@@ -52,9 +53,6 @@ from hms_cache_proxy.store.protocol import OF_TRANSACTIONS, RawStore, Snapshot, 
 
 GARBAGE_ROWS = 5000
 """Rows deleted after one step: about 10 ms."""
-
-CROWDED = 1.1
-"""Times max_bytes at which even tables that are cached leave when they change: growth is bounded."""
 
 WRITERS_INTERVAL_S = 10.0
 """How often tables that wait for the end of a transaction are looked at without an event."""
@@ -85,13 +83,14 @@ class Tickets(Protocol):
 @dataclass(frozen=True, slots=True)
 class StepSettings:
     """`max_bytes`: of the cache; `chunk`: partitions loaded in one step; `revalidate_interval_s`: 0 = never;
-    `object_bytes`: of table objects in one step."""
+    `object_bytes`: of table objects in one step; `pin`: patterns of tables that never leave for want of room."""
 
     selection: Selection
     max_bytes: int
     chunk: int
     revalidate_interval_s: float = 0.0
     object_bytes: int = OBJECT_BYTES
+    pin: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +150,7 @@ class Cycle:
         self._verified = False
         self._distrusted: ResetReason | None = None
         self._full_at = 0
+        self._room = Room(settings.max_bytes, settings.pin, reader.uses)
         self._garbage = True
         self._expected = 0
         self._looked_s = 0.0
@@ -240,7 +240,8 @@ class Cycle:
         """After a step that changed something: deletes a slice of what nobody can see any more; True if some
         is left."""
         if self._garbage:
-            self._garbage = self._writer.collect(GARBAGE_ROWS)
+            over = self._writer.cache_bytes > self._settings.max_bytes  # then faster than a step makes more of it
+            self._garbage = self._writer.collect(max(GARBAGE_ROWS, 2 * self._settings.chunk) if over else GARBAGE_ROWS)
         return self._garbage
 
     # --- reading
@@ -264,6 +265,7 @@ class Cycle:
             work = self._work = self._work or LoadQueue.missing(cached, self._writer.filled())
             reading = self._reading(source, cached, work)
             reading.affected(affected)
+            self._make_room(cached, reading, work)
             if chunk and (reading.limits.admit or not self._garbage):  # else the room that garbage takes is waited for
                 reading.queued(chunk)
             swept = self._swept(cached, work)
@@ -367,7 +369,21 @@ class Cycle:
             self._full_at = used
             work.try_refused()
         settings = self._settings
-        return StepLimits(settings.chunk, admit, used > most * CROWDED, settings.object_bytes)
+        return StepLimits(settings.chunk, admit, settings.object_bytes)
+
+    def _make_room(self, cached: Inventory, reading: StepReading, work: LoadQueue) -> None:
+        """Tables leave, and others come back."""
+        used = self._writer.cache_bytes
+        if used <= self._settings.max_bytes and not work.refused:
+            return
+        now = Used(used, self._writer.bytes_per_partition, self._garbage)
+        now_s = time.time()
+        leaving = self._room.leaving(cached, now, work.loads.keys(), now_s)
+        if not leaving:
+            coming, leaving = self._room.coming(cached, now, work.refused, now_s)
+            work.wanted(coming)
+        for one in leaving:
+            reading.leave(one.key, one.entry)
 
     # --- writing
 

@@ -40,13 +40,12 @@ class StepLimits:
     """`chunk`: the most partitions that one step loads for the queue, and that one table may have to be loaded at
     once.
 
-    `admit`: there is room for tables that are not in the cache yet. `crowded`: there is none even for those that are
-    and change; they are left out. `object_bytes`: of table objects that a step may hold; tables beyond them are queued.
+    `admit`: there is room for tables that are not in the cache yet; those that are and change stay. `object_bytes`: of
+    table objects that a step may hold; tables beyond them are queued.
     """
 
     chunk: int
     admit: bool = True
-    crowded: bool = False
     object_bytes: int = OBJECT_BYTES
 
 

@@ -114,6 +114,12 @@ class LoadQueue:
         self.discard(key)
         self.refused[key] = None
 
+    def wanted(self, keys: Iterable[TableKey]) -> None:
+        """Tables that had no room are to be loaded."""
+        for key in keys:
+            self.refused.pop(key, None)
+            self.add([key])
+
     def try_refused(self) -> None:
         """There is room again."""
         again, self.refused = self.refused, {}

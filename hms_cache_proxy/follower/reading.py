@@ -130,6 +130,14 @@ class StepReading:
         self._room = max(share, self._room)
         self._continue_loads()
 
+    def leave(self, key: TableKey, entry: TableEntry) -> None:
+        """A table that makes room for others, unless this step has read it."""
+        if key not in self._read:
+            self._read.add(key)
+            self._work.refuse(key)
+            self.changes.stubs[key] = TableStub(entry.table_id, entry.table_type, FULL)
+            self.evicted += 1
+
     @property
     def _has_enough(self) -> bool:
         """Are the objects of this step as large as one step may hold?"""
@@ -391,9 +399,7 @@ class StepReading:
     ) -> None:
         """`count`: of the partitions of a table that is read wholesale; None for one that is not."""
         known = entry is not None and entry.body is not None
-        if known and self.limits.crowded:
-            self.evicted += 1
-        room = self.limits.admit or (known and not self.limits.crowded)
+        room = self.limits.admit or known
         self._held_bytes += len(record.body)
         whole = count is not None or not record.partition_keys
         later = self._has_enough and whole and bool(self.changes.tables)

@@ -317,9 +317,9 @@ class Runner:
         if config.source == "thrift":
             chunk = min(chunk, THRIFT_CHUNK)
         interval_s = config.follower.revalidate_interval_s
-        settings = StepSettings(config.selection, config.cache.max_bytes, chunk, interval_s)
+        settings = StepSettings(config.selection, config.cache.max_bytes, chunk, interval_s, pin=config.cache.pin)
         if self._reader is None:
-            self._reader = CacheReader(paths.cache(config), self._page)
+            self._reader = CacheReader(paths.cache(config), self._page, paths.uses(config))
         return Cycle(store, writer, self._reader, self._fences, self._page, settings)
 
     def _close(self, *, keep_cache: bool = False) -> None:

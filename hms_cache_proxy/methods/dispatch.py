@@ -223,6 +223,7 @@ class Dispatcher:
         kept = self._replies.peek(call.key) if found.method.learn else None
         named = () if kept is not None else self._targets(found, header, call.message, complete)
         depends = kept.depends if kept is not None else named or EVERYTHING
+        self._reader.uses.mark(depends)
         gate = self._gate
         seen = self.moved()
         reason = gate.standing(session.relay_for_good, call.arrived_ns)

@@ -46,6 +46,8 @@ _WINDOW: Final = slice(int(_FIRST) * 8, int(_LAST) * 8 + 8)
 _WORDS: Final = Struct(f"={_LAST - _FIRST + 1}Q")
 _PASSING: Final = (Slot.BEGAN_NS - _FIRST, Slot.UPSTREAM_EVENT - _FIRST)  # change with steps that change nothing else
 _SEQID = 4
+MARKED_NS: Final = 10_000_000_000
+"""How often an entry is looked at again though nothing has changed: its tables are marked as used."""
 _QUICK_NS: Final = int(BOUNDS[0] * 1e9)
 
 
@@ -62,6 +64,7 @@ class HotPath:
         "_began_ns",
         "_gate",
         "_lookup",
+        "_mark_ns",
         "_per_user",
         "_raw",
         "_reader",
@@ -96,7 +99,7 @@ class HotPath:
         self._unchanging: tuple[int, ...] = ()
         self._seen_seq = -1
         self._approved = self._valid = Stamp()
-        self._began_ns = 0
+        self._began_ns = self._mark_ns = 0
         self._until_ns = 0
 
     def key(self, session: ClientSession, message: bytes, seqid: int) -> bytes:
@@ -169,8 +172,9 @@ class HotPath:
         seen_seq = max(words[Slot.CACHE_SEQ - _FIRST], self._reader.seen_seq)
         if self._raw[_WINDOW] != state:
             return False  # a step is being published; the long way knows the order
-        if unchanging != self._unchanging or seen_seq != self._seen_seq:
+        if unchanging != self._unchanging or seen_seq != self._seen_seq or now_ns > self._mark_ns:
             self._valid = Stamp()
+            self._mark_ns = now_ns + MARKED_NS
         self._approved = Stamp()
         self._state, self._unchanging, self._seen_seq = state, unchanging, seen_seq
         self._began_ns = words[Slot.BEGAN_NS - _FIRST]
@@ -186,6 +190,7 @@ class HotPath:
         if self._raw[_WINDOW] != state or self._reader.seen_seq > self._seen_seq:
             return False  # it may be of another state
         entry.valid = self._valid
+        self._reader.uses.mark(entry.depends)
         return True
 
     def _revalidated(self, key: bytes) -> bool:

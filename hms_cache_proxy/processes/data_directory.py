@@ -4,6 +4,7 @@
       lock               one exclusive flock for as long as a supervisor lives; holds its pid as text
       state              the state page (cache/state.py)
       cache/             the shared cache (LMDB), cache.bad-<timestamp> beside it: the last one that was moved aside
+      uses               when each table was last asked for (cache/uses.py)
       fences/            the fences environment (consistency/fences.py)
 
 Job: claim the directory for one proxy, refuse what LMDB cannot work on. The kernel releases the flock when its holder

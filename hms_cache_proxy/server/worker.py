@@ -86,7 +86,7 @@ class _Cache:
 
     def __init__(self, config: Config, metrics: WorkerMetrics, suspension: Suspension) -> None:
         self.page = StatePage(paths.state(config))
-        self.reader = CacheReader(paths.cache(config), self.page)
+        self.reader = CacheReader(paths.cache(config), self.page, paths.uses(config))
         hold_ns = config.upstream_options.request_timeout_ns
         self.fences = FenceStore(paths.fences(config), self.page, hold_ns=hold_ns)
         self.waker = Waker(paths.follower_socket(config))

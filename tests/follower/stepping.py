@@ -7,14 +7,19 @@ file. Nothing is simulated but the process boundaries. Must not know: what a tes
 from __future__ import annotations
 
 import sqlite3
+import struct
+import time
+import zlib
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import StatePage
+from hms_cache_proxy.cache.uses import SLOTS
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.consistency.fences import FenceStore
@@ -131,7 +136,8 @@ class Stepping(Closing):
         self.store = open_sql_store(catalog.url)
         path = directory / "cache"
         self.writer = CacheWriter.open(path, self.page, self.store.identity, map_size=map_size or 4 * max_bytes)
-        self.reader = CacheReader(path, self.page)
+        self.uses = directory / "uses"
+        self.reader = CacheReader(path, self.page, self.uses)
         self.settings = StepSettings(Selection((), ()), max_bytes, chunk)
         self.cycle = self.another_cycle()
 
@@ -147,10 +153,12 @@ class Stepping(Closing):
         return outcome
 
     def settle(self, most: int = 500) -> int:
-        """Steps until nothing is left to do; gives how many."""
+        """Steps until nothing is left to do, as two that find nothing show; gives how many."""
+        quiet = 0
         for number in range(1, most + 1):
             outcome = self.step()
-            if not outcome.more and not outcome.changed:
+            quiet = 0 if outcome.more or outcome.changed else quiet + 1
+            if quiet == 2:
                 return number
         raise AssertionError(f"not done after {most} steps: {self.cycle.work and vars(self.cycle.work)}")
 
@@ -160,6 +168,13 @@ class Stepping(Closing):
             found = snapshot.table(CATALOG, DATABASE, name)
         assert isinstance(found, TableEntry), found
         return found
+
+    def used(self, name: bytes, ago_s: float) -> None:
+        """A table was asked for so long ago, as a worker's mark in the file says it."""
+        at = 4 * (zlib.crc32(targets.table(CATALOG, DATABASE, name)) % SLOTS)
+        with self.uses.open("r+b") as file:
+            file.seek(at)
+            file.write(struct.pack("=I", int(time.time() - ago_s)))
 
     def loaded(self, name: bytes) -> bool:
         entry = self.table(name)

@@ -13,12 +13,15 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.cache.replies import HitLabel
 from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, Slot
+from hms_cache_proxy.cache.uses import SLOTS
 from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.methods.decision import ClientSession, Serve
+from hms_cache_proxy.methods.hot import MARKED_NS
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import TABLE
 from tests.methods.warm import TARGET, Bench, opened, request
+from tests.testbed.raw import encode_call
 
 
 @pytest.fixture
@@ -197,3 +200,35 @@ def test_answers_are_told_and_counted_all_the_same(warm: Bench) -> None:
     assert 0 < took_ns < time.monotonic_ns() - arrived_ns + 1
     assert (size, session, message) == (len(expected), warm.session, request())
     assert (label.method, label.reason) == ("get_table", "")
+
+
+def test_tables_that_are_asked_for_are_marked_now_and_then(tmp_path: Path) -> None:
+    """By the long way each time, by the short one at the first answer after a step when MARKED_NS have passed."""
+    with opened(tmp_path, max_unconfirmed_ms=3_600_000) as bench:
+
+        def marked(later_ns: int) -> bool:
+            with (tmp_path / "uses").open("r+b") as file:
+                file.write(bytes(4 * SLOTS))
+            assert bench.dispatcher.hot(bench.session, request(), time.monotonic_ns() + later_ns) is not None
+            return bench.reader.uses.used_s(TARGET) > 0
+
+        bench.decide()
+        assert bench.reader.uses.used_s(TARGET) > 0
+        assert bench.reader.uses.used_s(targets.table(b"hive", b"sales", b"other")) == 0
+        assert marked(0), "the first one"
+        assert not marked(2 * MARKED_NS), "nothing is published"
+        bench.step()
+        assert not marked(0)
+        bench.step()
+        assert marked(2 * MARKED_NS)
+        assert not marked(2 * MARKED_NS)
+
+
+def test_a_read_of_what_is_not_loaded_is_marked(tmp_path: Path) -> None:
+    """So that it may come back."""
+    with opened(tmp_path) as bench:
+        message = encode_call("get_table", "sales", "gone", seqid=1)
+        header = parse_header(message)
+        assert isinstance(header, Header)
+        bench.dispatcher.decide(bench.session, header, message, time.monotonic_ns())
+        assert bench.reader.uses.used_s(targets.table(b"hive", b"sales", b"gone")) > 0

@@ -75,7 +75,7 @@ def opened(directory: Path, **settings: object) -> Iterator[Bench]:
     config = load(cli={"data_dir": str(directory), "upstream": "thrift://127.0.0.1:1", **settings})
     with StatePage(directory / "state", create=True) as page:
         writer = CacheWriter.open(directory / "cache", page, IDENTITY)
-        reader = CacheReader(directory / "cache", page)
+        reader = CacheReader(directory / "cache", page, directory / "uses")
         fences = FenceStore(directory / "fences", page)
         metrics = WorkerMetrics()
         dispatcher = Dispatcher(config, SharedState(page, reader, fences), metrics, lambda: None)

@@ -1,0 +1,141 @@
+"""Room in the cache: which tables leave when it is full, and which come back.
+
+    over max_bytes                 the tables that were asked for longest ago leave, until LOW of it is used
+    asked for a table without room it comes back: at once where there is room, else for tables that nobody has asked
+                                   for in IDLE_S
+    pinned tables                  never leave, and come back as if somebody asked for them
+
+Job: these choices. What leaves does so as a whole. Rows that were replaced count until they are collected, so nothing
+leaves before that. Must not know: how a table leaves or is loaded, the store.
+
+Owner: the follower's process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.cache.inventory import Inventory
+from hms_cache_proxy.cache.uses import Uses
+from hms_cache_proxy.config.selection import Selection
+from hms_cache_proxy.follower.affected import TableKey
+
+LOW: Final = 0.95
+IDLE_S: Final = 60
+LOOK_S: Final = 1.0
+NOBODY_S: Final = 10.0
+"""How long nobody is looked for where nobody may leave."""
+LOOKED_AT_IN_1_S: Final = 50_000  # tables without room: a look at many comes less often
+COMING_AT_ONCE: Final = 20
+FIRST_BYTES: Final = 1 << 20
+"""Room that is made for a table whose size is not known, but at most FIRST_PART; twice as much each time that it was
+not enough."""
+FIRST_PART: Final = 0.05
+LARGEST: Final = 0.5
+"""Part of max_bytes beyond which others do not leave for one table."""
+
+
+class Leaving(NamedTuple):
+    """A table that leaves, and about how many bytes it takes."""
+
+    key: TableKey
+    entry: TableEntry
+    size: int
+
+
+class Used(NamedTuple):
+    """What the cache takes. `garbage`: some of it is on its way out."""
+
+    used: int
+    each_partition: float
+    garbage: bool
+
+
+class Room:
+    """Chooses; remembers since when tables have no room, and how much was not enough for them."""
+
+    def __init__(self, most: int, pin: Sequence[str], uses: Uses) -> None:
+        self._most = most
+        self._pinned = Selection(pin, ()) if pin else None
+        self._uses = uses
+        self._since_s: dict[TableKey, int] = {}
+        self._needs: dict[TableKey, int] = {}
+        self._look_s = self._nobody_s = 0.0
+
+    def pinned(self, key: TableKey) -> bool:
+        """Does it stay whatever happens?"""
+        return self._pinned is not None and self._pinned.admits(key[1], key[2])
+
+    def leaving(self, cached: Inventory, used: Used, staying: Collection[TableKey], now_s: float) -> list[Leaving]:
+        """Who leaves as the cache is over its size."""
+        if used.garbage or used.used <= self._most or now_s < self._nobody_s:
+            return []
+        found = self._oldest(cached, used, self._ages(cached, staying), used.used - int(LOW * self._most))
+        if not found:
+            self._nobody_s = now_s + NOBODY_S
+        return found
+
+    def coming(
+        self, cached: Inventory, used: Used, refused: Collection[TableKey], now_s: float
+    ) -> tuple[list[TableKey], list[Leaving]]:
+        """Tables without room that are asked for and may be loaded now, and who leaves for them first."""
+        if used.garbage or used.used >= self._most or now_s < self._look_s:
+            return [], []
+        self._look_s = now_s + LOOK_S + len(refused) / LOOKED_AT_IN_1_S
+        wanted = sorted(self._asked_for(refused, int(now_s)), reverse=True)[:COMING_AT_ONCE]
+        ages = self._ages(cached, ()) if wanted else iter(())
+        coming: list[TableKey] = []
+        left: list[Leaving] = []
+        free = int(LOW * self._most) - used.used
+        for asked_s, key in wanted:
+            need = self._needs.get(key, min(FIRST_BYTES, int(FIRST_PART * self._most)))
+            if need > free:
+                if need > LARGEST * self._most:
+                    continue
+                missing = need - max(free, 0)
+                some = self._oldest(cached, used, ages, missing, min(asked_s, int(now_s) - IDLE_S))
+                if sum(one.size for one in some) < missing:
+                    break
+                left += some
+                free += sum(one.size for one in some)
+            free -= need
+            self._needs[key] = 2 * need
+            coming.append(key)
+        return coming, left
+
+    def _asked_for(self, refused: Collection[TableKey], now_s: int) -> list[tuple[int, TableKey]]:
+        """Those of them that were asked for since they had no room, and when."""
+        self._since_s = {key: self._since_s.get(key, now_s) for key in refused}
+        found: list[tuple[int, TableKey]] = []
+        for key, since_s in self._since_s.items():
+            used_s = now_s if self.pinned(key) else self._uses.used_s(targets.table(*key))
+            if used_s > since_s or self.pinned(key):
+                found.append((used_s, key))
+        return found
+
+    def _ages(self, cached: Inventory, staying: Collection[TableKey]) -> Iterator[tuple[int, TableKey]]:
+        """Loaded tables and when they were asked for, who was longest ago first."""
+        known = cached.loaded()
+        return iter(sorted((self._uses.used_s(targets.table(*key)), key) for key in known if key not in staying))
+
+    def _oldest(
+        self, cached: Inventory, used: Used, ages: Iterator[tuple[int, TableKey]], wanted: int, before_s: int = 1 << 62
+    ) -> list[Leaving]:
+        """The next of `ages`, before a moment, until they take so many bytes."""
+        found: list[Leaving] = []
+        for used_s, key in ages:
+            if used_s >= before_s:
+                break
+            entry = cached.table(key)
+            if entry is None or entry.body is None or self.pinned(key):
+                continue
+            size = 2 * len(entry.body) + 512 + int(entry.partition_count * used.each_partition)
+            found.append(Leaving(key, entry, size))
+            self._needs[key] = size
+            wanted -= size
+            if wanted <= 0:
+                break
+        return found

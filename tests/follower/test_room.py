@@ -1,0 +1,135 @@
+"""A cache that is full: who leaves is who was asked for longest ago, as a whole; who is asked for comes back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hms_cache_proxy.cache import targets
+from hms_cache_proxy.follower.room import LOOK_S
+from tests.follower.stepping import CATALOG, DATABASE, Catalog, Stepping
+
+NAMES = tuple(b"t%d" % number for number in range(6))
+PARTITIONS = 300
+NEVER_S = 3600.0
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    with Catalog(tmp_path_factory.mktemp("metastore")) as made:
+        for name in NAMES:
+            made.table(name)
+            made.add(name, [b"%05d" % number for number in range(PARTITIONS)])
+        yield made
+
+
+@pytest.fixture
+def stepping(catalog: Catalog, tmp_path: Path) -> Iterator[Stepping]:
+    """Everything is loaded, and was asked for an hour ago, the later tables longer ago."""
+    with Stepping(tmp_path / "data", catalog) as made:
+        made.settle()
+        for number, name in enumerate(NAMES):
+            made.used(name, NEVER_S + 10 * number)
+        yield made
+
+
+def limited(stepping: Stepping, factor: float, **settings: object) -> None:
+    """From now on the cache may have so much of what it has."""
+    most = int(stepping.writer.cache_bytes * factor)
+    stepping.settings = replace(stepping.settings, max_bytes=most, **settings)  # type: ignore[arg-type]
+    stepping.another_cycle()
+
+
+def loaded(stepping: Stepping) -> list[bytes]:
+    return [name for name in NAMES if stepping.loaded(name)]
+
+
+def looked_again(stepping: Stepping) -> None:
+    """It is time for another look at the tables without room, and everything that comes of it is done."""
+    time.sleep(LOOK_S + 0.1)
+    stepping.settle()
+
+
+def reload(stepping: Stepping, name: bytes) -> None:
+    stepping.fences.ticket([targets.partitions(CATALOG, DATABASE, name)])
+
+
+def test_a_table_that_changes_does_not_leave(catalog: Catalog, stepping: Stepping) -> None:
+    """What it replaces is on its way out, and is no growth."""
+    limited(stepping, 1.1)
+    for _ in range(4):
+        reload(stepping, NAMES[0])
+        reload(stepping, NAMES[1])
+        assert stepping.cycle.step(stepping.settings.chunk).evicted == 0, "nothing is collected in between"
+        assert loaded(stepping) == list(NAMES)
+    stepping.settle()
+    assert stepping.writer.cache_bytes <= stepping.settings.max_bytes
+    assert stepping.same(catalog, NAMES[0]) == PARTITIONS
+
+
+def test_who_was_asked_for_longest_ago_leaves(catalog: Catalog, stepping: Stepping) -> None:
+    limited(stepping, 0.75)
+    stepping.settle()
+    left = loaded(stepping)
+    assert left == list(NAMES[: len(left)]) and 2 <= len(left) <= 4
+    assert stepping.writer.cache_bytes <= stepping.settings.max_bytes
+    entry = stepping.table(NAMES[-1])
+    assert (entry.body, entry.reason_not_loaded) == (None, "full")
+    assert stepping.same(catalog, NAMES[0]) == PARTITIONS
+
+
+def test_pinned_tables_stay(stepping: Stepping) -> None:
+    limited(stepping, 0.75, pin=("d.t5", "d.t4"))
+    stepping.settle()
+    left = loaded(stepping)
+    assert {b"t4", b"t5"} < set(left) and len(left) <= 4
+
+
+def test_who_is_asked_for_comes_back(catalog: Catalog, stepping: Stepping) -> None:
+    limited(stepping, 0.75)
+    stepping.settle()
+    before = loaded(stepping)
+    stepping.used(NAMES[-1], -5)
+    looked_again(stepping)
+    after = loaded(stepping)
+    assert NAMES[-1] in after
+    assert set(after) < {*before, NAMES[-1]}, "others made room"
+    assert NAMES[0] in after, "those that were asked for longest ago"
+    assert stepping.writer.cache_bytes <= stepping.settings.max_bytes
+    assert stepping.same(catalog, NAMES[-1]) == PARTITIONS
+
+
+def test_nobody_leaves_for_another_while_they_are_used(stepping: Stepping) -> None:
+    limited(stepping, 0.75)
+    stepping.settle()
+    before = loaded(stepping)
+    for name in before:
+        stepping.used(name, 0)
+    stepping.used(NAMES[-1], -5)
+    looked_again(stepping)
+    assert loaded(stepping) == before
+
+
+def test_a_pinned_table_comes_back_unasked(stepping: Stepping) -> None:
+    limited(stepping, 0.75)
+    stepping.settle()
+    assert NAMES[-1] not in loaded(stepping)
+    stepping.settings = replace(stepping.settings, pin=("d.t5",))
+    stepping.another_cycle()
+    stepping.settle()
+    assert NAMES[-1] in loaded(stepping)
+
+
+def test_all_come_back_when_there_is_room(catalog: Catalog, stepping: Stepping) -> None:
+    limited(stepping, 0.75)
+    stepping.settle()
+    for name in NAMES:
+        stepping.used(name, -5)
+    stepping.settings = replace(stepping.settings, max_bytes=1 << 30)
+    stepping.another_cycle()
+    stepping.settle()
+    assert loaded(stepping) == list(NAMES)
