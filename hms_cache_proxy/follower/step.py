@@ -117,7 +117,9 @@ def backlog(behind: int, reload_cost: int) -> Reset | None:
     return Reset(ResetReason.BACKLOG) if behind > max(FEW_ROWS, reload_cost) else None
 
 
-def gather(cursor: int, event_id: int, rows: Iterable[EventRow]) -> EventBatch | Reset:
+def gather(
+    cursor: int, event_id: int, rows: Iterable[EventRow], most_tables: int = MAX_TABLES_PER_STEP
+) -> EventBatch | Reset:
     """All rows in (cursor, event_id], ascending, as one batch; a missing id is a Reset. No row is kept: what they name
     is, until that is too much."""
     gathered = Gathering()
@@ -130,7 +132,7 @@ def gather(cursor: int, event_id: int, rows: Iterable[EventRow]) -> EventBatch |
         part, result = affects(row)
         gathered.add(part)
         results[row.type, result] += 1
-        if gathered.tables > MAX_TABLES_PER_STEP or gathered.transactions > MAX_TRANSACTIONS_PER_STEP:
+        if gathered.tables > most_tables or gathered.transactions > MAX_TRANSACTIONS_PER_STEP:
             return Reset(ResetReason.BACKLOG)
     if expected != event_id:
         return Reset(ResetReason.PURGED if expected == cursor else ResetReason.GAP)

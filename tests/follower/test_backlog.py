@@ -13,8 +13,6 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.follower.affected import MAX_NAMED, Affected, Gathering
 from hms_cache_proxy.follower.step import (
     FEW_ROWS,
-    MAX_TABLES_PER_STEP,
-    MAX_TRANSACTIONS_PER_STEP,
     EventBatch,
     Reset,
     ResetReason,
@@ -97,12 +95,14 @@ def test_what_is_named_is_bounded() -> None:
 
 
 def test_tables_and_transactions_are_bounded() -> None:
+    """The rows behind the one that is too much are not read."""
     one = rows.row("CREATE_TABLE", "")
-    created = (replace(one, event_id=number, table=b"t%d" % number) for number in range(1, MAX_TABLES_PER_STEP + 10))
-    assert gather(0, 10**6, created) == Reset(ResetReason.BACKLOG)
+    created = (replace(one, event_id=number, table=b"t%d" % number) for number in range(1, 100))
+    assert gather(0, 99, created, most_tables=50) == Reset(ResetReason.BACKLOG)
+    assert next(created).event_id == 52
     gathered = Gathering()
-    gathered.add(Affected(ended=frozenset(range(MAX_TRANSACTIONS_PER_STEP))))
-    assert gathered.transactions == MAX_TRANSACTIONS_PER_STEP
+    gathered.add(Affected(ended=frozenset(range(1000)), write_ids=frozenset({(7, T)})))
+    assert gathered.transactions == 1001
 
 
 def test_a_step_holds_so_many_bytes_of_objects(catalog: Catalog, tmp_path: Path) -> None:
