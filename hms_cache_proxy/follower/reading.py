@@ -131,11 +131,13 @@ class StepReading:
         self._continue_loads()
 
     def leave(self, key: TableKey, entry: TableEntry) -> None:
-        """A table that makes room for others, unless this step has read it."""
-        if key not in self._read:
+        """A table that makes room for others, unless this step has said something of it already."""
+        changes = self.changes
+        said = key in self._read or key in changes.tables or key in changes.stubs
+        if not said and changes.databases.get(key[:2], True):
             self._read.add(key)
             self._work.refuse(key)
-            self.changes.stubs[key] = TableStub(entry.table_id, entry.table_type, FULL)
+            changes.stubs[key] = TableStub(entry.table_id, entry.table_type, FULL)
             self.evicted += 1
 
     @property
