@@ -372,7 +372,8 @@ class StepReading:
         same = entry is not None and entry.body is not None and entry.table_id == record.table_id
         if names is None or entry is None or not same or not self._understood(key, record):
             return True
-        if self._loading(key, record) is not None:
+        load = self._work.loads.get(key)
+        if load is not None and load.table_id == record.table_id:
             return False
         return not entry.partitions_loaded or len(names) > max(self.limits.chunk, entry.partition_count // NAMED_SHARE)
 
@@ -380,11 +381,6 @@ class StepReading:
         """Are the names that clients gave for partitions of this table those that the store knows?"""
         keys = [name for name, _ in record.partition_keys]
         return all(is_name(name, keys) for name in self._called[key])
-
-    def _loading(self, key: TableKey, record: TableRecord) -> ChunkedLoad | None:
-        """The load in chunks that is under way for this very table."""
-        load = self._work.loads.get(key)
-        return load if load is not None and load.table_id == record.table_id else None
 
     def _drop(self, key: TableKey) -> None:
         self._work.discard(key)
@@ -419,17 +415,11 @@ class StepReading:
         elif count is not None:
             self._whole(key, record, count)
         elif names:
-            self._some(key, record, names)
-
-    def _some(self, key: TableKey, record: TableRecord, names: frozenset[bytes]) -> None:
-        """Single partitions; of a table that is being loaded in chunks only those that it has read already."""
-        load = self._loading(key, record)
-        if load is not None:
-            names = frozenset(name for name in names if load.after is not None and name <= load.after)
-        found = self._partitions_of(key, record, names=sorted(names)) if names else None
-        if found is not None:
-            gone = names.difference(part.name for part in found)
-            self.changes.partitions.append(PartitionChange(record.table_id, found, sorted(gone)))
+            # Those behind a chunk, too: over Thrift the store has to be asked for them to know what the next ones have.
+            found = self._partitions_of(key, record, names=sorted(names))
+            if found is not None:
+                gone = names.difference(part.name for part in found)
+                self.changes.partitions.append(PartitionChange(record.table_id, found, sorted(gone)))
 
     def _whole(self, key: TableKey, record: TableRecord, count: int) -> None:
         """All partitions, now if there is room in this step, else in chunks from the next one on."""

@@ -29,6 +29,7 @@ from hms_cache_proxy.embedded.handlers import METHODS
 from hms_cache_proxy.embedded.service import Service
 from hms_cache_proxy.embedded.warehouse import Warehouse
 from hms_cache_proxy.follower.cycle import Cycle, StepOutcome, StepSettings
+from hms_cache_proxy.store.protocol import RawStore
 from hms_cache_proxy.store.sql.store import open_sql_store
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import MessageType, parse_header
@@ -128,12 +129,18 @@ class Stepping(Closing):
     """A cache, and a Cycle that fills it when it is told to."""
 
     def __init__(
-        self, directory: Path, catalog: Catalog, *, chunk: int = 10_000, max_bytes: int = 1 << 30, map_size: int = 0
+        self,
+        directory: Path,
+        catalog: Catalog | RawStore,
+        *,
+        chunk: int = 10_000,
+        max_bytes: int = 1 << 30,
+        map_size: int = 0,
     ) -> None:
         directory.mkdir(mode=0o700, exist_ok=True)
         self.page = StatePage(directory / "state", create=True)
         self.fences = FenceStore(directory / "fences", self.page)
-        self.store = open_sql_store(catalog.url)
+        self.store: RawStore = open_sql_store(catalog.url) if isinstance(catalog, Catalog) else catalog
         path = directory / "cache"
         self.writer = CacheWriter.open(path, self.page, self.store.identity, map_size=map_size or 4 * max_bytes)
         self.uses = directory / "uses"

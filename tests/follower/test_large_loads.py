@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,11 @@ from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.follower.affected import MAX_NAMED, Affected
 from hms_cache_proxy.follower.step import requested
 from hms_cache_proxy.store.part_names import is_name
+from hms_cache_proxy.store.thrift.store import open_thrift_store
 from tests.follower.stepping import CATALOG, DATABASE, Catalog, Stepping
+from tests.testbed import objects
+from tests.testbed.client import MetastoreClient
+from tests.testbed.metastore import Metastore
 
 PARTITIONS = 200
 CHUNK = 20
@@ -88,6 +92,29 @@ def test_a_failure_of_the_store_loses_no_chunk(catalog: Catalog, stepping: Stepp
         catalog.alter(b"t", b"%05d" % number, changed=b"1")
     assert steps_until_loaded(stepping, STEPS - 4) <= STEPS - 4
     assert stepping.same(catalog, b"t") == PARTITIONS
+
+
+@pytest.mark.real
+def test_over_thrift_names_that_come_behind_the_chunk_are_not_missed(
+    new_metastore: Callable[..., Metastore], tmp_path: Path
+) -> None:
+    """Names are listed once for a load: events have to tell the store of those that come and go behind it, too."""
+    metastore = new_metastore("embedded")
+    with MetastoreClient(*metastore.address) as client:
+        objects.create_database(client, "d")
+        table = objects.create_table(client, objects.table("d", "t", partition_keys=(("p", "string"),)))
+        objects.add_partitions(client, table, [(f"{number:05d}",) for number in range(60)])
+        with Stepping(tmp_path / "data", open_thrift_store([metastore.address]), chunk=10) as stepping:
+            for number in range(20):
+                stepping.step()
+                if stepping.loaded(b"t"):
+                    break
+                objects.add_partitions(client, table, [(f"{number:05d}x",), (f"9{number:04d}",)])
+                client.drop_partition("d", "t", [f"{58 - number:05d}"], False)
+            stepping.settle()
+            with stepping.reader.snapshot() as snapshot:
+                names = snapshot.partition_names(stepping.table(b"t"))
+            assert names == sorted(name.encode() for name in client.get_partition_names("d", "t", -1))
 
 
 def test_a_change_of_all_partitions_begins_the_load_again(catalog: Catalog, stepping: Stepping) -> None:
