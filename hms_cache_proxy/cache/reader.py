@@ -84,8 +84,6 @@ class CacheReader:
         if self._words[_CACHE_FILE] != self._inode or self._environment is None:
             self._move_over()
         assert self._environment is not None
-        if self.streams.waiting:
-            self.streams.tend()
         try:
             txn = self._environment.env.begin()
         except lmdb.Error as error:
@@ -99,7 +97,7 @@ class CacheReader:
 
     def close(self) -> None:
         """Close the file; snapshots must be closed, streams are cut off from it."""
-        self.streams.detach_all()
+        self.streams.cut_off()
         if self._environment is not None:
             self._environment.detach()
             self._environment = None
@@ -303,6 +301,10 @@ class CacheSnapshot:
         Names without a partition are left out. Joined, the pieces are the elements of a Thrift list.
         """
         return self._joiner(entry, variant).by_names(self._txn, names, out)
+
+    def partitions_among(self, entry: TableEntry, names: list[bytes]) -> list[bytes]:
+        """Those of these names that are partitions."""
+        return [name for name, _ in self._joiner(entry, Variant.LIST).named(self._txn, names)]
 
     def partition_names(self, entry: TableEntry, after: bytes | None = None, limit: int | None = None) -> list[bytes]:
         """Names in bytewise order, those over `after`, at most `limit`; for many of them take `iter_names`."""

@@ -1,11 +1,12 @@
 """Large listings in slices: iterators whose every step is about a millisecond of work.
 
-A stream reads on in the snapshot in which it was opened, so a listing is of one state however long its client takes. It
-keeps that LMDB transaction open for at most HOLD_NS. After that (or when its server calls `detach`, because the client
-does not read) what is left is copied out of the cache in its stored form (about 150 bytes a partition) and the
-transaction ends. A stream whose rest is larger than COPIED_BYTES breaks: CacheError at its next step; the connection
-that it was for has to be closed, as part of the reply is out. `Streams.tend` is called with every snapshot and, by the
-worker, on a timer (at least once per HOLD_NS).
+A stream reads on in the snapshot in which it was opened, so a listing is of one state however long it takes. It keeps
+that LMDB transaction open, and LMDB cannot reuse pages meanwhile. So after HOLD_NS what is left is copied out of the
+cache in its stored form (about 150 bytes a partition), a slice with each `Streams.tend`, and the transaction ends. All
+copies of one reader together take COPIED_BYTES at most. A rest that does not fit stays in its transaction until less is
+left, for HELD_AT_MOST_NS: that it takes so long is the worker's doing, as a stream is read at the worker's pace.
+After that, and where the file is closed under it, it breaks: CacheError at its next step; its connection has to be
+closed, as part of the reply is out. The worker calls `Streams.tend` on a timer.
 
 Owner: one thread. Must not know: replies, connections.
 """
@@ -14,18 +15,27 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterator
 from struct import Struct
 from struct import error as StructError
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
+from weakref import WeakSet, ref
 
 import lmdb
 
 from hms_cache_proxy.cache.joiner import Joiner
 from hms_cache_proxy.errors import CacheError
 
+if TYPE_CHECKING:
+    from hms_cache_proxy.cache.walk import NameWalk  # which needs Lease
+
 HOLD_NS: Final = 1_000_000_000
+HELD_AT_MOST_NS: Final = 600_000_000_000  # as long as Hive's clients wait for an answer
 COPIED_BYTES: Final = 64 << 20
+COPIED_AT_ONCE: Final = 2000  # rows: 1 ms
+SAMPLE: Final = 200  # rows, to guess how much a rest is
+LOOK_NS: Final = 250_000_000  # between two guesses
 ROW_OVERHEAD_BYTES: Final = 150  # two bytes objects and a tuple per copied row
 
 _LENGTH: Final = Struct(">i")
@@ -61,9 +71,12 @@ class Stream(ABC, Generic[_Item]):
         self._joiner = joiner
         self._after = after
         self._left = limit
-        self._copied: list[_Item] = []
-        self._at = 0
+        self._copied: deque[list[_Item]] = deque()  # slices
+        self._copied_templates: set[bytes] = set()
         self._broken: str | None = None
+        self.copying = False
+        self.looked_ns = 0  # when its rest was last found too large
+        self.copied_bytes = 0  # that were not read yet
         self.begun_ns = time.monotonic_ns()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -86,29 +99,45 @@ class Stream(ABC, Generic[_Item]):
         """Whether it keeps a transaction open."""
         return self._lease is not None
 
-    def detach(self) -> None:
-        """Copy what is left and end the transaction."""
+    def rest_bytes(self) -> int:
+        """About what copying the rest would take."""
+        if self._lease is None or self._left <= 0:
+            return 0
+        items = self._read(self._lease.txn, min(self._left, SAMPLE))
+        return self._size(items) * self._left // max(len(items), 1)
+
+    def copy_some(self) -> None:
+        """Copy a slice of what is left; with the last one the transaction ends."""
         if self._lease is None:
             return
-        size = 0
-        while self._left > 0:
-            items = self._read(self._lease.txn, min(self._left, 4096))
-            if not items:
-                break
-            size += self._size(items)
-            if size > COPIED_BYTES:
-                self._broken = f"the rest of a listing is over {COPIED_BYTES} bytes and its client is too slow"
-                break
-            self._copied += items
+        self.copying = True
+        items = self._read(self._lease.txn, min(self._left, COPIED_AT_ONCE)) if self._left > 0 else []
+        if items:
+            self.copied_bytes += self._size(items)
+            self._copied.extend(items[at : at + self.SLICE] for at in range(0, len(items), self.SLICE))
+            self._copied_templates |= self._templates_of(items)
             self._advance(items)
-        self._joiner = self._joiner.detached(self._lease.txn, self._templates())
-        self._end()
+        if not items or self._left <= 0:
+            self._joiner = self._joiner.detached(self._lease.txn, self._copied_templates)
+            self._end()
+
+    def detach(self, most: int) -> None:
+        """Copy what is left if it is not more than so many bytes, and end the transaction."""
+        while self._lease is not None:
+            if self.copied_bytes > most:
+                return self.break_off(f"the rest of a listing is over {most} bytes")
+            self.copy_some()
+
+    def break_off(self, why: str) -> None:
+        """It ends here, and its reader hears why."""
+        self.close()
+        self._broken = why
 
     def close(self) -> None:
         """Give everything up."""
         self._left = 0
         self._copied.clear()
-        self._at = 0
+        self.copied_bytes = 0
         self._end()
 
     def _end(self) -> None:
@@ -117,19 +146,22 @@ class Stream(ABC, Generic[_Item]):
             self._lease = None
 
     def _slice(self) -> list[_Item]:
-        if self._lease is not None:
-            items = self._read(self._lease.txn, min(self._left, self.SLICE)) if self._left > 0 else []
+        items: list[_Item] = []
+        if self._copied:
+            items = self._copied.popleft()
+            self.copied_bytes -= self._size(items)
+            return items
+        if self._lease is not None and self._left > 0:
+            items = self._read(self._lease.txn, min(self._left, self.SLICE))
             if items:
                 self._advance(items)
-            return items
-        begin, self._at = self._at, self._at + self.SLICE
-        return self._copied[begin : self._at]
+        return items
 
     def _advance(self, items: list[_Item]) -> None:
         self._left -= len(items)
         self._after = self._name(items[-1])
 
-    def _templates(self) -> set[bytes]:
+    def _templates_of(self, items: list[_Item]) -> set[bytes]:
         return set()
 
     @abstractmethod
@@ -164,8 +196,8 @@ class PartitionStream(Stream[tuple[bytes, bytes]]):
     def _name(self, item: tuple[bytes, bytes]) -> bytes:
         return item[0]
 
-    def _templates(self) -> set[bytes]:
-        return self._joiner.templates_of(self._copied)
+    def _templates_of(self, items: list[tuple[bytes, bytes]]) -> set[bytes]:
+        return self._joiner.templates_of(items)
 
 
 class ChosenStream(PartitionStream):
@@ -209,41 +241,60 @@ def encode_strings(strings: list[bytes]) -> bytes:
     return b"".join([_LENGTH.pack(len(string)) + string for string in strings])
 
 
-class TransactionHolder(Protocol):
-    """What keeps a transaction open beyond its snapshot."""
-
-    begun_ns: int
-
-    @property
-    def holds(self) -> bool:
-        """Whether it does so now."""
-
-    def detach(self) -> None:
-        """End the transaction."""
-
-
 class Streams:
-    """What may still hold a transaction of one reader."""
+    """What may still hold a transaction of one reader. What nobody else refers to any more has given it up."""
 
-    __slots__ = ("waiting",)
+    __slots__ = ("_copies", "_holders")
 
     def __init__(self) -> None:
-        self.waiting: list[TransactionHolder] = []
+        self._holders: list[ref[NameWalk | Stream[Any]]] = []
+        self._copies: WeakSet[Stream[Any]] = WeakSet()
 
-    def add(self, stream: TransactionHolder) -> None:
+    @property
+    def waiting(self) -> bool:
+        """Does anything hold one?"""
+        return bool(self._holders)
+
+    def add(self, holder: NameWalk | Stream[Any]) -> None:
         """A new stream or walk."""
-        self.waiting.append(stream)
+        self._holders.append(ref(holder))
 
-    def tend(self, now_ns: int | None = None) -> None:
-        """Cut streams off that hold their transaction for too long."""
-        overdue = (time.monotonic_ns() if now_ns is None else now_ns) - HOLD_NS
-        for stream in self.waiting:
-            if stream.begun_ns <= overdue:
-                stream.detach()
-        self.waiting = [stream for stream in self.waiting if stream.holds]
+    def tend(self, now_ns: int | None = None) -> bool:
+        """A moment's work on those that hold their transaction for too long, the oldest first; is there more to do?"""
+        now_ns = time.monotonic_ns() if now_ns is None else now_ns
+        holders = [holder for each in self._holders if (holder := each()) is not None and holder.holds]
+        worked = False
+        for holder in holders:
+            held_ns = now_ns - holder.begun_ns
+            if held_ns < HOLD_NS or worked:
+                continue
+            if not isinstance(holder, Stream):
+                holder.close()
+            elif held_ns > HELD_AT_MOST_NS:
+                holder.break_off(f"a listing has taken over {HELD_AT_MOST_NS // 10**9} s")
+            elif holder.copying or now_ns - holder.looked_ns >= LOOK_NS:
+                worked = True
+                self._copy_some(holder, now_ns)
+        self._holders = [ref(holder) for holder in holders if holder.holds]
+        return worked
 
-    def detach_all(self) -> None:
-        """Cut all off: the file is about to be closed."""
-        for stream in self.waiting:
-            stream.detach()
-        self.waiting.clear()
+    def _copy_some(self, stream: Stream[Any], now_ns: int) -> None:
+        if stream.copying or stream.rest_bytes() <= COPIED_BYTES - self._copied_bytes():
+            self._copies.add(stream)
+            stream.copy_some()
+        else:
+            stream.looked_ns = now_ns
+
+    def cut_off(self) -> None:
+        """The file is about to be closed: copy what there is room for."""
+        for each in self._holders:
+            holder = each()
+            if isinstance(holder, Stream):
+                holder.detach(COPIED_BYTES - self._copied_bytes())
+                self._copies.add(holder)
+            elif holder is not None:
+                holder.close()
+        self._holders.clear()
+
+    def _copied_bytes(self) -> int:
+        return sum(stream.copied_bytes for stream in self._copies)

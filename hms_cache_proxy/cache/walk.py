@@ -1,8 +1,8 @@
 """A walk over the names of one table's partitions: forward, with jumps, in one state of the cache.
 
 Job: the cursor that filters move. It keeps its LMDB transaction open until it is closed, over as many turns of the loop
-as the search takes; `Streams.tend` ends it when it holds the transaction for too long (cache/streams.py), and each move
-after that is a CacheError. Must not know: filters, replies. Owner: one thread.
+as the search takes; `Streams.tend` closes it when it holds that for too long (cache/streams.py), and each move after
+that is a CacheError. Must not know: filters, replies. Owner: one thread.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hms_cache_proxy.errors import CacheError
 class NameWalk:
     """Where it stands is the name that the last move gave. A move costs 1.3 us; names of `run` 0.2 us each."""
 
-    __slots__ = ("_cursor", "_cut", "_joiner", "_lease", "_prefix", "begun_ns")
+    __slots__ = ("__weakref__", "_cursor", "_cut", "_joiner", "_lease", "_prefix", "begun_ns")
 
     def __init__(self, lease: Lease, joiner: Joiner, begun_ns: int) -> None:
         lease.users += 1
@@ -33,10 +33,6 @@ class NameWalk:
     def holds(self) -> bool:
         """Whether it keeps a transaction open."""
         return self._lease is not None
-
-    def detach(self) -> None:
-        """End the transaction; a walk cannot go on without."""
-        self.close()
 
     def close(self) -> None:
         """Give everything up."""

@@ -38,6 +38,7 @@ from hms_cache_proxy.server.commands import (
 )
 from hms_cache_proxy.server.connection import ClientConnection, ConnectionSettings, HotPathUse
 from hms_cache_proxy.server.sparing import SparingLog
+from hms_cache_proxy.server.turns import Turns
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.upstream.link import NoAnswer, UpstreamLink, connect, keep_alive
 from hms_cache_proxy.upstream.places import ConnectionPlaces
@@ -86,6 +87,7 @@ class Hub:
         self.by_address: Counter[str] = Counter()  # connections of each client address
         self.clients: set[Client] = set()
         self.draining = False
+        self.turns = Turns()
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[Client, Await] = {}  # whose request waits for the decider to move
         self.say = SparingLog().say
@@ -417,7 +419,7 @@ class Client(asyncio.Protocol):
     def _again(self, command: Again) -> None:
         if not self._turn_due:
             self._turn_due = True
-            asyncio.get_running_loop().call_soon(self._turn)
+            self._hub.turns.add(self._address, self._turn)
 
     def _turn(self) -> None:
         self._turn_due = False

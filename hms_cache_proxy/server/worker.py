@@ -41,6 +41,7 @@ from hms_cache_proxy.server.connection import ConnectionSettings
 from hms_cache_proxy.server.driver import Allowed, Client, Hub
 from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.server.refresher import Refresher
+from hms_cache_proxy.server.turns import Turns
 from hms_cache_proxy.server.waker import Waker
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.upstream.prober import Prober
@@ -95,11 +96,16 @@ class _Cache:
         if config.authorization in ("per_user", "relay"):  # auto: the follower asks, and stops serving if it must
             self.dispatcher.authorize(config.authorization)
 
-    async def tend(self) -> None:
-        """End the snapshots of listings whose clients are slow, for ever."""
+    async def tend(self, turns: Turns) -> None:
+        """End the snapshots of listings that take long, for ever."""
+
+        def some() -> None:
+            if self.reader.streams.tend():
+                turns.add("", some)
+
         while True:
             await asyncio.sleep(TEND_INTERVAL_S)
-            self.reader.streams.tend()
+            some()
 
     def close(self) -> None:
         self.waker.close()
@@ -248,7 +254,7 @@ async def _serve(
     if access_log is not None:
         hub.spawn(_flush_log(access_log), "flush access log")
     if cache is not None:
-        hub.spawn(cache.tend(), "tend streams")
+        hub.spawn(cache.tend(hub.turns), "tend streams")
         hub.spawn(_settle(cache.dispatcher.settle), "settle fences")
     if ttl is not None:
         hub.spawn(_settle(ttl.dispatcher.settle), "settle holds")

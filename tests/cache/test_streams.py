@@ -67,8 +67,8 @@ def test_a_stream_outlives_its_snapshot_and_shows_its_state(filled: Shelf, detac
     filled.fill(days(5), cursor=12)
     filled.writer.commit(Changes(cursor=13, reset="everything else"))
     if detach:
-        partition_stream.detach()
-        name_stream.detach()
+        partition_stream.detach(streams.COPIED_BYTES)
+        name_stream.detach(streams.COPIED_BYTES)
         while filled.writer.collect():
             pass
     got += partition_stream
@@ -85,9 +85,13 @@ def test_the_transaction_is_held_for_a_limited_time(filled: Shelf) -> None:
     first = next(stream)
     filled.reader.streams.tend(time.monotonic_ns())
     assert stream.holds
-    filled.reader.streams.tend(time.monotonic_ns() + streams.HOLD_NS)
+    overdue_ns = time.monotonic_ns() + streams.HOLD_NS
+    assert filled.reader.streams.tend(overdue_ns) and stream.holds, "a slice at a time"
+    parts = [first, next(stream)]
+    while filled.reader.streams.tend(overdue_ns):
+        pass
     assert not stream.holds
-    assert first + b"".join(stream) == wanted
+    assert b"".join([*parts, *stream]) == wanted
 
 
 def test_a_stream_that_is_given_up_lets_go(filled: Shelf) -> None:
@@ -100,14 +104,69 @@ def test_a_stream_that_is_given_up_lets_go(filled: Shelf) -> None:
     assert list(stream) == []
 
 
-def test_a_rest_that_is_too_large_breaks_the_stream(filled: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_nobody_has_any_more_lets_go(filled: Shelf) -> None:
+    with filled.reader.snapshot() as snapshot:
+        stream = snapshot.iter_partitions(entry_in(snapshot))
+    next(stream)
+    assert readers(filled) == 1 and filled.reader.streams.waiting
+    del stream, snapshot
+    assert readers(filled) == 0
+    assert not filled.reader.streams.tend(time.monotonic_ns() + streams.HOLD_NS)
+    assert not filled.reader.streams.waiting
+
+
+def test_a_rest_that_is_too_large_to_be_copied_is_read_at_our_pace(
+    filled: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the worker takes for it: that is not its client's doing."""
+    with filled.reader.snapshot() as snapshot:
+        wanted = whole(snapshot, NAMES)
+        stream = snapshot.iter_partitions(entry_in(snapshot))
+        other = snapshot.iter_partitions(entry_in(snapshot))
+    monkeypatch.setattr(streams, "COPIED_BYTES", stream.rest_bytes() // 2)
+    parts, now_ns = [next(stream)], time.monotonic_ns() + 3 * streams.HOLD_NS
+    while filled.reader.streams.tend(now_ns):
+        pass
+    assert stream.holds and other.holds
+    filled.writer.commit(Changes(cursor=11, partitions=[PartitionChange(TABLE_ID, deletes=NAMES[2000:])]))
+    for part in stream:
+        parts.append(part)
+        now_ns += streams.LOOK_NS
+        while filled.reader.streams.tend(now_ns):
+            pass
+    assert b"".join(parts) == wanted
+    filled.reader.streams.tend(now_ns + streams.HELD_AT_MOST_NS)
+    with pytest.raises(CacheError, match="600 s"):
+        next(other)
+    assert readers(filled) == 0
+
+
+def test_all_copies_together_have_a_bound(filled: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    with filled.reader.snapshot() as snapshot:
+        both = [snapshot.iter_partitions(entry_in(snapshot)) for _ in range(2)]
+    rest = both[0].rest_bytes()
+    monkeypatch.setattr(streams, "COPIED_BYTES", rest + rest // 2)
+    now_ns = time.monotonic_ns() + streams.HOLD_NS
+    while filled.reader.streams.tend(now_ns):
+        pass
+    assert [stream.holds for stream in both] == [False, True]
+    both[0].close()
+    now_ns += streams.LOOK_NS
+    while filled.reader.streams.tend(now_ns):
+        pass
+    assert not both[1].holds
+
+
+def test_a_rest_that_is_too_large_breaks_when_its_file_is_closed(
+    filled: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(streams, "COPIED_BYTES", 100_000)
     with filled.reader.snapshot() as snapshot:
         stream = snapshot.iter_partitions(entry_in(snapshot))
     next(stream)
-    stream.detach()
+    filled.reopen(scope="another")
     assert not stream.holds
-    with pytest.raises(CacheError, match="too slow"):
+    with pytest.raises(CacheError, match="100000 bytes"):
         next(stream)
 
 
@@ -158,7 +217,8 @@ def test_a_walk_outlives_its_snapshot_and_ends_when_it_is_overdue(filled: Shelf)
     assert walk.run(2) == NAMES[71:73] and walk.at(NAMES[-1] + b"a") is None
     assert walk.listing(NAMES[7], 2) == NAMES[8:10]
     first = next(chosen)
-    filled.reader.streams.tend(time.monotonic_ns() + streams.HOLD_NS)
+    while filled.reader.streams.tend(time.monotonic_ns() + streams.HOLD_NS):
+        pass
     assert first + b"".join(chosen) == expected
     with pytest.raises(CacheError):
         walk.at(b"")

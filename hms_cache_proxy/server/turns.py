@@ -1,0 +1,59 @@
+"""The worker's time for long work: who goes on next, and for how long in one turn of the loop.
+
+Job: what takes more than a moment (a listing, a search, a large message) is cut into slices of about a millisecond. All
+of them in one worker have BUDGET_NS between two looks at the sockets, at least one slice; so a short call waits for one
+slice, however many listings are under way. Clients' addresses take turns, and the connections of one address among
+themselves. Must not know: what a slice does. Owner: the worker's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import Final
+
+BUDGET_NS: Final = 1_000_000
+
+Slice = Callable[[], None]
+
+
+class Turns:
+    """Slices that wait. One that wants to go on asks again."""
+
+    __slots__ = ("_due", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[Slice]] = {}  # by address; whose turn it is, first
+        self._due = False
+
+    def add(self, address: str, work: Slice) -> None:
+        """Call `work` soon, once, on behalf of this address."""
+        self._waiting.setdefault(address, deque()).append(work)
+        self._call_soon()
+
+    def _call_soon(self) -> None:
+        if not self._due:
+            self._due = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        self._due = False
+        until_ns = monotonic_ns() + BUDGET_NS
+        left = sum(map(len, self._waiting.values()))  # what is added meanwhile waits for the sockets
+        while left:
+            left -= 1
+            self._next()()
+            if monotonic_ns() >= until_ns:
+                break
+        if self._waiting:
+            self._call_soon()
+
+    def _next(self) -> Slice:
+        address = next(iter(self._waiting))
+        queue = self._waiting.pop(address)
+        work = queue.popleft()
+        if queue:
+            self._waiting[address] = queue
+        return work
