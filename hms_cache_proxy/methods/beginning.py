@@ -17,6 +17,8 @@ from hms_cache_proxy.wire.spec import Struct, TType
 _FIELD = Packer("!Bh")
 _LENGTH = Packer("!i")
 _LIST = Packer("!Bi")
+MOST_ELEMENTS = 1000
+"""A list of more is not walked to its end (1 us each): the beginning ends there."""
 
 
 def decode_beginning(cls: type[Struct], buf: bytes, offset: int = 0) -> Struct:
@@ -33,6 +35,8 @@ def decode_beginning(cls: type[Struct], buf: bytes, offset: int = 0) -> Struct:
                 setattr(found, row[2], value)
                 if not whole:
                     break
+            if _is_long(buf, at + 3, ttype):
+                break
             at = end_of_value(buf, at + 3, ttype)
     except (WireError, PackerError, IndexError):
         pass  # the bytes end here
@@ -54,7 +58,17 @@ def _value(buf: bytes, at: int, row: tuple[Any, ...]) -> tuple[Any, bool]:
     return None, _complete(buf, at, ttype)
 
 
+def _is_long(buf: bytes, at: int, ttype: int) -> bool:
+    if ttype == TType.MAP:
+        at += 1  # a map has the types of its keys and of its values
+    elif ttype not in (TType.LIST, TType.SET):
+        return False
+    return bool(_LIST.unpack_from(buf, at)[1] > MOST_ELEMENTS)
+
+
 def _complete(buf: bytes, at: int, ttype: int) -> bool:
+    if _is_long(buf, at, ttype):
+        return False
     try:
         end_of_value(buf, at, ttype)
     except WireError:

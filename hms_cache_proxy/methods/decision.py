@@ -113,7 +113,11 @@ class Work:
     """Being looked for: call `step` with each turn of the loop until it gives what to do. A client that is gone needs
     nothing more: dropping this frees what it holds."""
 
-    step: Callable[[], Serve | Forward | None]
+    step: Callable[[], Decision | None]
+
+
+Decision = Serve | Forward | Wait | Work
+"""What to do with a request."""
 
 
 class Decider(Protocol):
@@ -134,7 +138,7 @@ class Decider(Protocol):
         *,
         complete: bool = True,
         patient: bool = False,
-    ) -> Serve | Forward | Wait | Work:
+    ) -> Decision:
         """What to do with a request that arrived at now_ns. `complete` False: it is too large to look at, `message` is
         its beginning. `patient`: Wait may be the answer."""
 

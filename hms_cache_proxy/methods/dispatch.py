@@ -33,12 +33,12 @@ from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.metrics import WorkerMetrics
-from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from . import effects
-from .decision import NOTHING, ClientSession, Forward, Pending, Serve, Wait, Work
+from .decision import NOTHING, ClientSession, Decision, Forward, Pending, Serve, Wait, Work
 from .hot import HotPath, Told
+from .large import decided
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
 from .plan import EVERYTHING, Plan, declared_reads, may_write, plan
 from .proof import UNPROVED, Proof, Rejected
@@ -86,7 +86,7 @@ class _Call:
         """The proof, read from the request if nobody has done so yet."""
         if not self.proof.shown and self.plan.bearer.bears:
             try:
-                args, _ = spec.decode(self.plan.args, self.message, self.header.body)
+                args = self.plan.arguments(self.message, self.header.body)
             except WireError:
                 return self.proof
             self.plan.bearer.show(args, self.proof)
@@ -168,9 +168,15 @@ class Dispatcher:
         *,
         complete: bool = True,
         patient: bool = False,
-    ) -> Serve | Forward | Wait | Work:
+    ) -> Decision:
         """What to do with a request that arrived at now_ns. `complete` False: it is too large to look at, `message` is
         its beginning. `patient`: Wait may be the answer."""
+        decide = partial(self._decide, session, header, message, now_ns, complete=complete, patient=patient)
+        return decided(decide, header, message, DEFAULT_CATALOG) if complete else decide()
+
+    def _decide(
+        self, session: ClientSession, header: Header, message: bytes, now_ns: int, *, complete: bool, patient: bool
+    ) -> Decision:
         found = plan(header.name)
         if found is None:
             if not may_write(header.name, self._read_methods):
@@ -208,7 +214,10 @@ class Dispatcher:
 
     def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> Pending:
         if found.method.rules:
-            reads = complete and effects.only_reads(found.args, message, header.body)
+            try:
+                reads = complete and effects.only_reads(found.arguments(message, header.body))
+            except WireError:
+                reads = False
             return effects.Lock(self._shared, self._targets(found, header, message, complete), reads)
         lock_id = effects.lock_id_of(found.args, message, header.body)
         return (effects.Unlock if found.method.name == "unlock" else effects.CheckLock)(self._shared, lock_id)
@@ -218,7 +227,7 @@ class Dispatcher:
     def _proof(self) -> Proof:
         return Proof(self._transactional_reads, exact=self._exact)
 
-    def _read(self, call: _Call) -> Serve | Forward | Wait | Work:
+    def _read(self, call: _Call) -> Decision:
         session, found, header, complete = call.session, call.plan, call.header, call.complete
         kept = self._replies.peek(call.key) if found.method.learn else None
         named = () if kept is not None else self._targets(found, header, call.message, complete)
@@ -309,7 +318,7 @@ class Dispatcher:
         if self._gate.authorization == "per_user":
             raise Decline(Reason.AUTHORIZATION)
         try:
-            args, _ = spec.decode(found.args, call.message, header.body)
+            args = found.arguments(call.message, header.body)
         except WireError:
             raise Decline(Reason.ARGUMENTS) from None
         found.bearer.show(args, call.proof)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from hms_cache_proxy.cache import targets as target
 from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry
@@ -189,13 +190,9 @@ class Lock(Pending):
                 self.shared.fences.remember_lock(lock_id, self.targets)
 
 
-def only_reads(args: type[spec.Struct], message: bytes, offset: int) -> bool:
+def only_reads(args: Any) -> bool:
     """Whether `lock` asks for nothing but what Hive's readers take: locks of type SHARED_READ."""
-    try:
-        row, _ = spec.decode(args, message, offset)
-    except WireError:
-        return False
-    components = None if row.rqst is None else row.rqst.component
+    components = None if args.rqst is None else args.rqst.component
     return components is not None and len(components) > 0 and all(one.type == SHARED_READ for one in components)
 
 

@@ -8,26 +8,43 @@ Owner: any process; one Plan per method, made on first use.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
 
 from hms_cache_proxy.cache import targets as target
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire import spec, stepwise
 
 from . import shapes
 from .beginning import decode_beginning
 from .proof import Bearer
 from .readers.every import READERS, Reader
-from .table import METHODS, Method
+from .table import METHODS, Method, MethodKind
 
 EVERYTHING = (target.ALL,)
+MOST_ELEMENTS: Final = 100_000
+"""Elements of one list that are looked at: a request of the largest size that is looked at has fewer partitions."""
+MOST_TARGETS: Final = 10_000
+"""Objects that a large request may name; one that names more is taken for one that names everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """What a large request says."""
+
+    message: bytes
+    targets: tuple[bytes, ...]
+    silent: tuple[bytes, ...]
+    args: spec.Struct | None  # None: they cannot be decoded, or are not asked for
 
 
 class Plan:
     """What to do with calls of one method."""
 
-    __slots__ = ("_cls", "args", "bearer", "method", "reader")
+    __slots__ = ("_cls", "_understood", "args", "bearer", "method", "reader")
 
     def __init__(self, method: Method) -> None:
         self.method = method
@@ -37,6 +54,7 @@ class Plan:
         rules = (*method.rules, *method.silent_before_4)
         paths = dict.fromkeys(path for rule in rules for path in rule.paths())
         self._cls = shapes.projection(method.name, tuple(paths))
+        self._understood: Understood | None = None
 
     def named(self, message: bytes, offset: int, default_catalog: bytes, *, complete: bool) -> tuple[bytes, ...]:
         """The targets of a request, of which only the beginning may be there."""
@@ -47,6 +65,8 @@ class Plan:
         """The targets of the arguments that begin at offset: what a write touches, what a read depends on."""
         if not self.method.rules:
             return ()
+        if self._understood is not None and self._understood.message is message:
+            return self._understood.targets
         try:
             row, _ = spec.decode(self._cls, message, offset)
         except WireError:
@@ -61,11 +81,60 @@ class Plan:
         if not complete:
             named = self.targets_of_beginning(message, offset, default_catalog)
             return tuple(b"p" + one[1:] for one in named if one[:1] == b"t")
+        if self._understood is not None and self._understood.message is message:
+            return self._understood.silent
         try:
             row, _ = spec.decode(self._cls, message, offset)
         except WireError:
             return EVERYTHING
         return self._named(row, default_catalog, self.method.silent_before_4)
+
+    def arguments(self, message: bytes, offset: int) -> Any:
+        """The arguments that begin at offset. WireError if they cannot be decoded."""
+        if self._understood is not None and self._understood.message is message:
+            if self._understood.args is None:
+                raise WireError("arguments that cannot be decoded, or are too many", offset=offset)
+            return self._understood.args
+        return spec.decode(self.args, message, offset)[0]
+
+    def understand(self, message: bytes, offset: int, default_catalog: bytes) -> Generator[None, None, Understood]:
+        """What `targets`, `silent` and `arguments` give, found in short steps."""
+        named, silent, args = EVERYTHING, EVERYTHING, None
+        try:
+            row = yield from stepwise.decode(self._cls, message, offset, MOST_ELEMENTS)
+            named = yield from self._named_stepwise(row, default_catalog, self.method.rules)
+            silent = yield from self._named_stepwise(row, default_catalog, self.method.silent_before_4)
+            if self.method.kind is MethodKind.READ or self.method.kind is MethodKind.LOCK:
+                args = yield from stepwise.decode(self.args, message, offset, MOST_ELEMENTS)
+        except WireError:
+            pass  # they name everything, and the metastore says what is wrong with them
+        return Understood(message, named if self.method.rules else (), silent, args)
+
+    @staticmethod
+    def _named_stepwise(
+        row: spec.Struct, default_catalog: bytes, rules: Sequence[shapes.Rule]
+    ) -> Generator[None, None, tuple[bytes, ...]]:
+        found: dict[bytes, None] = {}
+        for rule in rules:
+            for some in shapes.in_parts(rule, row, default_catalog):
+                found.update(dict.fromkeys(some))
+                if len(found) > MOST_TARGETS:
+                    return EVERYTHING
+                yield
+        return tuple(found)
+
+    @contextmanager
+    def having(self, understood: Understood) -> Iterator[None]:
+        """For a decision that follows at once: what has been understood is not read again."""
+        self._understood = understood
+        try:
+            yield
+        finally:
+            self._understood = None
+
+    def has_understood(self, message: bytes) -> bool:
+        """Is this within `having` of the message?"""
+        return self._understood is not None and self._understood.message is message
 
     def targets_of_beginning(self, message: bytes, offset: int, default_catalog: bytes) -> tuple[bytes, ...]:
         """The same for arguments of which only the beginning is there.

@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any, Protocol
 
 from hms_cache_proxy.cache import targets as target
@@ -29,6 +30,8 @@ Path = str
 DEFAULT_DATABASE = b"default"
 MOST_CALLED = 1000
 """Partitions that one write asks to be reloaded by their names; each is a row of the fences."""
+PART = 256
+"""Elements whose names are taken at once (0.3 ms)."""
 _PLAIN_PATTERN = re.compile(rb"\w+", re.ASCII).fullmatch
 
 
@@ -242,6 +245,19 @@ class _Each:
     def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
         for element in get(row, self.many) or ():
             yield from self.rule.targets(element, default_catalog)
+
+
+def in_parts(rule: Rule, row: Any, default_catalog: bytes) -> Iterator[list[bytes]]:
+    """What the rule names, in parts that take a moment each."""
+    if isinstance(rule, _Each):
+        elements = get(row, rule.many) or ()
+        for at in range(0, len(elements), PART):
+            each = (rule.rule.targets(element, default_catalog) for element in elements[at : at + PART])
+            yield [named for some in each for named in some]
+        return
+    named = rule.targets(row, default_catalog)
+    while some := list(islice(named, PART)):
+        yield some
 
 
 @dataclass(frozen=True, slots=True)

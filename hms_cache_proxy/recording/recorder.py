@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final
 
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.methods.decision import Ask, ClientSession, Decider, Forward, Pending, Serve, Wait, Work
+from hms_cache_proxy.methods.decision import Ask, ClientSession, Decider, Decision, Forward, Pending, Serve, Work
 from hms_cache_proxy.recording.allowed import ALLOWED
 from hms_cache_proxy.recording.writer import Writer
 from hms_cache_proxy.wire.message import (
@@ -76,7 +76,7 @@ class Recorder:
         *,
         complete: bool = True,
         patient: bool = False,
-    ) -> Serve | Forward | Wait | Work:
+    ) -> Decision:
         """The dispatcher's decision."""
         decision = self._inner.decide(session, header, message, now_ns, complete=complete, patient=patient)
         if header.name == _CHANGES_SETTINGS:
@@ -89,7 +89,7 @@ class Recorder:
             return decision
         return self._watch(WantedCall(header.name, message[header.body :]), decision)
 
-    def _watch(self, call: WantedCall, decision: Serve | Forward | Wait | Work) -> Serve | Forward | Wait | Work:
+    def _watch(self, call: WantedCall, decision: Decision) -> Decision:
         if isinstance(decision, Forward):
             hold_bytes = max(decision.hold_bytes, HOLD_BYTES)
             return replace(decision, hold_bytes=hold_bytes, pending=_Watched(self, call, decision))
@@ -102,11 +102,9 @@ class Recorder:
                 return replace(decision, chunks=self._passing(call, decision.chunks))
         return decision
 
-    def _step(self, call: WantedCall, work: Work) -> Serve | Forward | None:
+    def _step(self, call: WantedCall, work: Work) -> Decision | None:
         found = work.step()
-        watched = None if found is None else self._watch(call, found)
-        assert not isinstance(watched, Wait | Work), "a step gives an answer"
-        return watched
+        return None if found is None else self._watch(call, found)
 
     def _passing(self, call: WantedCall, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """The slices of an answer; recorded once the last has been taken."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from hms_cache_proxy.errors import CacheError, LimitError, WireError
-from hms_cache_proxy.methods.decision import ClientSession, Decider, Forward, Serve, Wait, Work
+from hms_cache_proxy.methods.decision import ClientSession, Decider, Decision, Forward, Serve, Wait, Work
 from hms_cache_proxy.server.client_states import (
     ClientState,
     Listening,
@@ -305,6 +305,9 @@ class ClientConnection:
         decision = self._decider.decide(
             self.session, request.header, request.message, arrived_ns, complete=complete, patient=patient
         )
+        self._heed_decision(decision, request, now_ns, arrived_ns)
+
+    def _heed_decision(self, decision: Decision, request: Request, now_ns: int, arrived_ns: int) -> None:
         if isinstance(decision, Wait):
             self._state = WaitingForStep(request, arrived_ns, decision.until_ns)
             self._commands.append(Await(decision.seen, decision.until_ns))
@@ -320,7 +323,7 @@ class ClientConnection:
             self._commands.append(Again())
             return
         self._state = Listening()
-        self._carry_out(decision, state.request, now_ns, state.arrived_ns)
+        self._heed_decision(decision, state.request, now_ns, state.arrived_ns)
 
     def _carry_out(self, decision: Serve | Forward, request: Request, now_ns: int, arrived_ns: int) -> None:
         if isinstance(decision, Forward):

@@ -8,6 +8,10 @@ Lists come in the order of partition names, save for the names that some values 
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from heapq import merge
+from itertools import islice
 from typing import NamedTuple
 
 from hms_cache_proxy.cache.entries import TableEntry
@@ -22,11 +26,13 @@ from .base import (
     DatabaseName,
     Decline,
     Slices,
+    Unfinished,
     around,
     around_strings,
     around_structs,
     as_stored,
     no_projection,
+    started,
     success_strings,
     success_structs,
     unless,
@@ -39,6 +45,8 @@ from .partition import without_privileges
 
 JOINED_AT_ONCE = 1000
 """Partitions that are joined in one go (about 1 ms); more are built while they are sent."""
+JOINED_IN_SLICES = 4000
+"""More partitions by names are built while they are sent; up to so many are joined, and kept."""
 NAMED_AT_ONCE = 10_000
 """The same for names (about 2 ms, and then kept)."""
 _NO_EXPRESSION = b"\xff"
@@ -81,12 +89,12 @@ def fetch_partition_names_req(context: Context, args: Struct) -> Body:
     return _names(context, entry, request.maxParts)
 
 
-def get_partitions_by_names(context: Context, args: Struct) -> Body:
+def get_partitions_by_names(context: Context, args: Struct) -> Body | Unfinished:
     """Partitions by their exact names; the unknown are left out."""
     return _by_names(context, context.split(args.db_name), args.tbl_name, args.names, wrapped=False)
 
 
-def get_partitions_by_names_req(context: Context, args: Struct) -> Body:
+def get_partitions_by_names_req(context: Context, args: Struct) -> Body | Unfinished:
     """Partitions by their exact names, by request (whose database's name carries the catalog)."""
     request = args.req
     unless(request is None)
@@ -196,7 +204,7 @@ def _by_names(
     *,
     wrapped: bool,
     capable: bool = False,
-) -> Body:
+) -> Body | Unfinished:
     context.as_usual(Differs.LISTS)
     entry = context.partitioned(database, table)
     if capable and entry is not None and entry.body is not None:
@@ -205,11 +213,60 @@ def _by_names(
         raise Decline(Reason.ARGUMENTS)
     if entry is None:
         return context.no_table(database, table, "InvalidObjectException")
-    utf8(*names)
-    context.comparable(*names)
     if len(names) > 1:
         context.ordered()
+    if len(names) > JOINED_AT_ONCE:
+        return started(_of_many_names(context, entry, names, wrapped=wrapped))
+    utf8(*names)
+    context.comparable(*names)
     return _joined(context, entry, sorted(set(names)), Variant.LIST, wrapped=wrapped)
+
+
+def _of_many_names(
+    context: Context, entry: TableEntry, names: list[bytes], *, wrapped: bool
+) -> Generator[None, None, Body]:
+    """The same in slices; what is long is built while it is sent."""
+    snapshot = context.snapshot
+    with closing(snapshot.walk(entry)):  # which keeps the snapshot's state
+        ordered = yield from _in_order(context, names)
+        found: list[bytes] = []
+        if entry.partition_keys:
+            for some in _batches(ordered, JOINED_AT_ONCE):
+                found += snapshot.partitions_among(entry, some)
+                yield
+        if len(found) < len(ordered):
+            context.known_absent()
+        if len(found) > JOINED_IN_SLICES:
+            before, after = around_structs(len(found), wrapped=wrapped)
+            return Slices(around(before, snapshot.iter_chosen(entry, found), after))
+        pieces: list[bytes] = []
+        for some in _batches(found, JOINED_AT_ONCE):
+            snapshot.join_partitions(entry, some, pieces, Variant.LIST)
+            yield
+        return wrapped_structs(len(found), pieces) if wrapped else success_structs(len(found), pieces)
+
+
+def _in_order(context: Context, names: list[bytes]) -> Generator[None, None, list[bytes]]:
+    """Each name once, in order."""
+    runs: list[list[bytes]] = []
+    for some in _batches(names, JOINED_AT_ONCE):
+        utf8(*some)
+        context.comparable(*some)
+        runs.append(sorted(some))
+        yield
+    ordered: list[bytes] = []
+    merged = merge(*runs)
+    while some := list(islice(merged, JOINED_AT_ONCE)):
+        if ordered and some[0] == ordered[-1]:
+            ordered.pop()
+        ordered += dict.fromkeys(some)
+        yield
+    return ordered
+
+
+def _batches(names: list[bytes], size: int) -> Iterator[list[bytes]]:
+    """Some at a time."""
+    return (names[at : at + size] for at in range(0, len(names), size))
 
 
 def _joined(context: Context, entry: TableEntry, names: list[bytes], variant: Variant, *, wrapped: bool) -> bytes:

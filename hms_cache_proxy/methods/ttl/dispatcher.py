@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from time import monotonic_ns
 from typing import Any
@@ -29,7 +30,8 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from .. import effects
-from ..decision import BaseDecider, ClientSession, Forward, Pending, Serve, Wait
+from ..decision import BaseDecider, ClientSession, Decision, Forward, Pending, Serve, Wait
+from ..large import decided
 from ..plan import EVERYTHING, Plan, declared_reads, may_write, plan
 from ..table import OTHER_LABEL, MethodKind
 from . import filters, lists, partitions, statistics, tables
@@ -131,8 +133,14 @@ class LoadingDispatcher(BaseDecider):
         *,
         complete: bool = True,
         patient: bool = False,
-    ) -> Serve | Forward | Wait:
+    ) -> Decision:
         """What to do with a request that arrived at now_ns."""
+        decide = partial(self._decide, session, header, message, now_ns, complete=complete, patient=patient)
+        return decided(decide, header, message, DEFAULT_CATALOG) if complete else decide()
+
+    def _decide(
+        self, session: ClientSession, header: Header, message: bytes, now_ns: int, *, complete: bool, patient: bool
+    ) -> Serve | Forward | Wait:
         found = plan(header.name)
         if found is None:
             if not may_write(header.name, self._read_methods):
@@ -180,7 +188,7 @@ class LoadingDispatcher(BaseDecider):
         if not call.complete or header.type is not MessageType.CALL:
             return Forward(label, "miss", "arguments", retry=True)
         try:
-            args, _ = spec.decode(found.args, message, header.body)
+            args = found.arguments(message, header.body)
         except WireError:
             return Forward(label, "miss", "arguments", retry=True)
         if _brings_write_ids(args):

@@ -7,12 +7,15 @@ other hands over. Must not know what either of them does. Owner: one per worker,
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from hms_cache_proxy.cache.mode import BY_TIME, ModeReason
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
+from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.wire.message import Header
 
-from ..decision import ClientSession, Decider, Forward, Pending, Serve, Wait, Work
+from ..decision import ClientSession, Decider, Decision, Forward, Pending, Wait
+from ..large import decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,14 @@ class Switch:
         *,
         complete: bool = True,
         patient: bool = False,
-    ) -> Serve | Forward | Wait | Work:
+    ) -> Decision:
         """What to do with a request that arrived at now_ns."""
+        decide = partial(self._decide, session, header, message, now_ns, complete=complete, patient=patient)
+        return decided(decide, header, message, DEFAULT_CATALOG) if complete else decide()
+
+    def _decide(
+        self, session: ClientSession, header: Header, message: bytes, now_ns: int, *, complete: bool, patient: bool
+    ) -> Decision:
         seen = self.moved()
         by_time = self.by_time()
         turn, other = (self._loading, self._followed) if by_time else (self._followed, self._loading)

@@ -1,0 +1,52 @@
+"""Requests whose arguments take longer to read than a turn of the loop may: they are read in slices, then decided.
+
+Job: `decided` stands around a dispatcher's `decide`. It reads what the decision will ask of the arguments, a slice of
+SLICE_NS with each turn, and has the plan keep it for the decision, which follows at once. Must not know: dispatchers,
+the cache.
+Bounds: plan.py's; a write that is beyond them touches everything, a read is the metastore's. Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from time import perf_counter_ns
+from typing import Final
+
+from hms_cache_proxy.wire.message import Header
+
+from .decision import Decision, Work
+from .plan import Understood, plan
+
+WHOLE_BYTES: Final = 4 << 10
+"""Shorter requests have so few elements that they are read in one go."""
+SLICE_NS: Final = 1_000_000
+
+
+def decided(decide: Callable[[], Decision], header: Header, message: bytes, default_catalog: bytes) -> Decision:
+    """What `decide` says of a whole request; if it is large, once its arguments have been read."""
+    found = plan(header.name) if len(message) > WHOLE_BYTES else None
+    if found is None or found.has_understood(message):
+        return decide()
+    understanding = found.understand(message, header.body, default_catalog)
+
+    def step() -> Decision | None:
+        understood = _run_slice(understanding)
+        if understood is None:
+            return None
+        with found.having(understood):
+            return decide()
+
+    return step() or Work(step)
+
+
+def _run_slice(work: Generator[None, None, Understood]) -> Understood | None:
+    """Go on for a slice; what it gives if it has come to its end."""
+    until_ns = perf_counter_ns() + SLICE_NS
+    try:
+        while True:
+            next(work)
+            if perf_counter_ns() >= until_ns:
+                return None
+    except StopIteration as done:
+        found: Understood = done.value
+        return found
