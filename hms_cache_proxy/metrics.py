@@ -99,6 +99,14 @@ TABLE: tuple[Metric, ...] = (
         "Connections closed because the client broke a limit, by the limit's key.",
     ),
     Metric(
+        "hms_proxy_budget_bytes",
+        "gauge",
+        ("budget",),
+        "worker",
+        "What workers take now of `limits.memory_bytes` and `limits.spool_bytes`.",
+    ),
+    Metric("hms_proxy_budget_limit_bytes", "gauge", ("budget",), "worker", "What they may take, all workers together."),
+    Metric(
         "hms_proxy_upstream_failures_total",
         "counter",
         ("kind",),
@@ -302,6 +310,8 @@ class WorkerMetrics:
         self.accepted = _counter("hms_proxy_accepted_total", registry)
         self._refused = _counter("hms_proxy_refused_transports_total", registry)
         self._limits = _counter("hms_proxy_limits_broken_total", registry)
+        self._budget = _gauge("hms_proxy_budget_bytes", registry, "livesum")
+        self._budget_limit = _gauge("hms_proxy_budget_limit_bytes", registry, "livesum")
         self._failures = _counter("hms_proxy_upstream_failures_total", registry)
         self._internal = _counter("hms_proxy_internal_errors_total", registry)
         self._logged = _counter("hms_proxy_access_log_lines_total", registry)
@@ -333,6 +343,11 @@ class WorkerMetrics:
     def limit_broken(self, limit: str) -> None:
         """A client broke the limit with this key, e.g. max_message_bytes."""
         self._limits.labels(limit).inc()
+
+    def budget(self, name: str, used: int, limit: int) -> None:
+        """Bytes of a budget of the worker, by the key of its setting."""
+        self._budget.labels(name).set(used)
+        self._budget_limit.labels(name).set(limit)
 
     def upstream_failed(self, kind: UpstreamFailure) -> None:
         self._failures.labels(kind).inc()

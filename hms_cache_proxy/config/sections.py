@@ -141,6 +141,12 @@ class LimitsSection(Section):
     max_connections_per_address: int = setting(
         0, ge=0, description="Client connections of one worker that may come from one address; 0 = any number."
     )
+    memory_bytes: Bytes = setting(
+        128 << 20, ge=1 << 20, description="Memory for requests and replies under way, in each worker."
+    )
+    spool_bytes: Bytes = setting(
+        2 << 30, ge=1 << 20, description="Disk for requests and replies that wait, in each worker."
+    )
     idle_timeout_s: float = setting(
         86_400, ge=0, description="A client that is silent for longer is closed; 0 = never."
     )

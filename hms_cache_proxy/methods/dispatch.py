@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 
+from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
 from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry, versions_of
 from hms_cache_proxy.cache.state import Slot, StatePage
@@ -149,6 +150,10 @@ class Dispatcher:
         """Answer reads without confirmation, as `serve_stale` allows, while `outage` says that no metastore is well."""
         self._outage = outage
 
+    def bound_floors(self, memory: Budget) -> None:
+        """What connections remember to have been shown takes memory of this."""
+        self._shared.memory = memory
+
     def tell_hits(self, told: Told) -> None:
         """Have what the short way answers told."""
         self._hot.tell(told)
@@ -214,10 +219,7 @@ class Dispatcher:
 
     def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> Pending:
         if found.method.rules:
-            try:
-                reads = complete and effects.only_reads(found.arguments(message, header.body))
-            except WireError:
-                reads = False
+            reads = complete and effects.only_reads(found.arguments, message, header.body)
             return effects.Lock(self._shared, self._targets(found, header, message, complete), reads)
         lock_id = effects.lock_id_of(found.args, message, header.body)
         return (effects.Unlock if found.method.name == "unlock" else effects.CheckLock)(self._shared, lock_id)

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.cache import targets as target
 from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry
 from hms_cache_proxy.cache.state import Slot, StatePage
@@ -49,6 +50,9 @@ class EffectsContext:
     answers_absent: bool = True
     """Whether a refusal that says that something does not exist may be kept."""
 
+    memory: Budget | None = None
+    """For floors."""
+
     def owed(self, targets: tuple[bytes, ...] = (target.ALL,)) -> None:
         """Whatever any metastore said of these up to now must be in the cache before the next hit of anybody."""
         try:
@@ -56,6 +60,12 @@ class EffectsContext:
         except CacheError:
             self.guards.missed(targets)
         self.wake()
+
+    def shown(self, session: ClientSession, targets: tuple[bytes, ...], now_ns: int) -> None:
+        """The connection must not be shown anything of these that is older than now."""
+        if session.floors is None:
+            session.floors = Floors(self.memory)
+        session.floors.lift(targets, now_ns)
 
     def reload(self, targets: tuple[bytes, ...]) -> None:
         """The cache has to read these again."""
@@ -88,13 +98,6 @@ class FenceBarrier:
             self.fences.cancel(mark)
 
 
-def _shown(session: ClientSession, targets: tuple[bytes, ...], now_ns: int) -> None:
-    """The connection must not be shown anything of these that is older than now."""
-    if session.floors is None:
-        session.floors = Floors()
-    session.floors.lift(targets, now_ns)
-
-
 @dataclass(frozen=True, slots=True)
 class RelayedRead(Pending):
     """A relayed read: floors for what it showed, and if `key` is given, a reply to keep."""
@@ -113,7 +116,7 @@ class RelayedRead(Pending):
         if self.ticket:
             self.shared.reload(self.ticket)
             now_ns = time.monotonic_ns()  # a step that began after this has taken the ticket
-        _shown(session, self.depends, now_ns)
+        self.shared.shown(session, self.depends, now_ns)
 
     def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         if not self.key or reply is None:
@@ -182,7 +185,7 @@ class Lock(Pending):
     def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         lock_id, state = lock_of("lock", reply)
         if state != LOCK_WAITING and self.reads:
-            _shown(session, self.targets, now_ns)
+            self.shared.shown(session, self.targets, now_ns)
         elif state != LOCK_WAITING:
             self.shared.owed(self.targets)
         elif lock_id is not None:
@@ -190,8 +193,12 @@ class Lock(Pending):
                 self.shared.fences.remember_lock(lock_id, self.targets)
 
 
-def only_reads(args: Any) -> bool:
-    """Whether `lock` asks for nothing but what Hive's readers take: locks of type SHARED_READ."""
+def only_reads(arguments: Callable[[bytes, int], Any], message: bytes, offset: int) -> bool:
+    """Whether `lock` asks for nothing but what Hive's readers take: locks of type SHARED_READ. `arguments` decodes."""
+    try:
+        args = arguments(message, offset)
+    except WireError:
+        return False
     components = None if args.rqst is None else args.rqst.component
     return components is not None and len(components) > 0 and all(one.type == SHARED_READ for one in components)
 

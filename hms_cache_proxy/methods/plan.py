@@ -99,7 +99,9 @@ class Plan:
 
     def understand(self, message: bytes, offset: int, default_catalog: bytes) -> Generator[None, None, Understood]:
         """What `targets`, `silent` and `arguments` give, found in short steps."""
-        named, silent, args = EVERYTHING, EVERYTHING, None
+        named: tuple[bytes, ...] = EVERYTHING
+        silent: tuple[bytes, ...] = EVERYTHING
+        args = None
         try:
             row = yield from stepwise.decode(self._cls, message, offset, MOST_ELEMENTS)
             named = yield from self._named_stepwise(row, default_catalog, self.method.rules)

@@ -15,7 +15,7 @@ Owner: the worker's event loop.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from hms_cache_proxy.errors import CacheError, LimitError, WireError
@@ -42,6 +42,7 @@ from hms_cache_proxy.server.commands import (
 from hms_cache_proxy.server.exchange import Exchange
 from hms_cache_proxy.server.inbox import Inbox, Request, TransportRefused
 from hms_cache_proxy.server.outbox import Outbox
+from hms_cache_proxy.server.spool import Room
 from hms_cache_proxy.server.upstream_states import Closed, Idle, MustClose, ReplyEnding
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.framing import Transport
@@ -49,6 +50,7 @@ from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, except
 
 PIPELINE_BYTES = 1 << 18  # of requests that wait while one is answered
 REQUESTS_PER_TURN = 32  # of one packet; other connections come between
+PATIENCE_NS = 10_000_000_000  # with a client that takes nothing of a listing while the worker's files are full
 SUSPICIOUS_NS = 1_000_000_000  # without a byte from the metastore: it is looked at, no more
 REPLY_LIMITS = MessageLimits(message_bytes=2**31 - 1, string_bytes=2**31 - 1)  # the metastore is trusted that far
 
@@ -61,7 +63,7 @@ class ConnectionSettings:
     idle_timeout_ns: int  # 0: never
     request_timeout_ns: int
     upstream_idle_ns: int = 0  # after so long an idle upstream connection is released; 0: never
-    spool_directory: str | None = None  # for messages that are too large for memory; None: the system's place
+    room: Room = field(default_factory=Room)  # for what is too large to be left in memory
 
 
 class HotPathUse(IntEnum):
@@ -84,8 +86,8 @@ class ClientConnection:
         self._decider = decider
         self._settings = settings
         self._commands: list[Command] = []
-        self._inbox = Inbox(settings.limits, settings.spool_directory)
-        self._outbox = Outbox(self._commands, settings.spool_directory)
+        self._inbox = Inbox(settings.limits, settings.room)
+        self._outbox = Outbox(self._commands, settings.room)
         self._state: ClientState = Listening()
         self._cold = False  # the next request has been tried on the hot path already
         self._reading = True
@@ -98,6 +100,7 @@ class ClientConnection:
             outbox=self._outbox,
             commands=self._commands,
             limits=REPLY_LIMITS,
+            memory=settings.room.budgets.memory,
         )
 
     # events of the client
@@ -140,6 +143,8 @@ class ClientConnection:
         if self._exchange.replying:
             self._exchange.progress_ns = now_ns
             self._commands.append(ReadingUpstream(True))
+        if self._outbox.waits:
+            self._commands.append(Again())
         self._outbox.pump()
         return self._settle(now_ns)
 
@@ -233,6 +238,8 @@ class ClientConnection:
                 self._heed(exchange.timed_out(now_ns), now_ns)
             elif now_ns - exchange.progress_ns > SUSPICIOUS_NS:
                 self._heed(exchange.overdue(now_ns), now_ns)
+        elif self._outbox.waits and now_ns - self.last_ns > PATIENCE_NS:
+            self._close(Why.LIMIT, "its client does not read, and there is no room for what is left", "spool_bytes")
         elif settings.idle_timeout_ns and now_ns - self.last_ns > settings.idle_timeout_ns:
             if isinstance(self._state, Listening) or blocked:
                 self._close(Why.IDLE, "nothing moved for the idle time")
@@ -326,6 +333,7 @@ class ClientConnection:
         self._heed_decision(decision, state.request, now_ns, state.arrived_ns)
 
     def _carry_out(self, decision: Serve | Forward, request: Request, now_ns: int, arrived_ns: int) -> None:
+        self._outbox.for_write = decision.outcome == "write"
         if isinstance(decision, Forward):
             self._state = Relaying()
             self._heed(self._exchange.start(request, decision, now_ns), now_ns)
@@ -342,21 +350,24 @@ class ClientConnection:
 
     def _next_slice(self, state: Serving, now_ns: int) -> None:
         try:
+            if not self._outbox.make_room():
+                return
             part = next(state.slices, None)
             if part is not None:
                 self._outbox.write(part)
                 self._commands.append(Again())
                 return
         except (CacheError, LimitError) as error:
-            self._break_off(state, str(error), now_ns)
+            self._break_off(state, error, now_ns)
             return
         self._outbox.end()
         self._observe(state.serve, state.request, state.arrived_ns)
         self._finished(now_ns)
 
-    def _break_off(self, state: Serving, problem: str, now_ns: int) -> None:
+    def _break_off(self, state: Serving, error: CacheError | LimitError, now_ns: int) -> None:
         """A reply cannot be finished: what has not begun to leave becomes an exception."""
-        request, failed = state.request, replace(state.serve, outcome="error", reason="cache")
+        problem, reason = str(error), error.limit if isinstance(error, LimitError) else "cache"
+        request, failed = state.request, replace(state.serve, outcome="error", reason=reason)
         if self._outbox.passed_on:
             self._observe(failed, request, state.arrived_ns)
             self._close(Why.CACHE, problem)

@@ -38,6 +38,7 @@ from hms_cache_proxy.server.commands import (
 )
 from hms_cache_proxy.server.connection import ClientConnection, ConnectionSettings, HotPathUse
 from hms_cache_proxy.server.sparing import SparingLog
+from hms_cache_proxy.server.stuck import Stuck
 from hms_cache_proxy.server.turns import Turns
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.upstream.link import NoAnswer, UpstreamLink, connect, keep_alive
@@ -88,6 +89,7 @@ class Hub:
         self.clients: set[Client] = set()
         self.draining = False
         self.turns = Turns()
+        self.stuck: Stuck[Client] = Stuck(settings.room.budgets.memory)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[Client, Await] = {}  # whose request waits for the decider to move
         self.say = SparingLog().say
@@ -132,6 +134,12 @@ class Hub:
                 if number % SWEEP_AT_ONCE == SWEEP_AT_ONCE - 1:
                     await asyncio.sleep(0)
                 client.expire()
+            self.relieve()
+
+    def relieve(self) -> None:
+        """Close those who have not read for the longest time while their replies take more memory than there is."""
+        for client in self.stuck.too_much(monotonic_ns()):
+            client.take_too_much()
 
     async def drain(self, timeout_s: float) -> None:
         """Let what is in flight end, then close; what has not ended in time is cut off."""
@@ -232,6 +240,7 @@ class Client(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._lost = True
+        self._hub.stuck.remove(self)
         if self._grace is not None:
             self._grace.cancel()
         self._hub.metrics.connections.dec()
@@ -242,9 +251,11 @@ class Client(asyncio.Protocol):
         self._forget_if_over()
 
     def pause_writing(self) -> None:
+        self._hub.stuck.add(self, self._transport.get_write_buffer_size(), monotonic_ns())
         self._run(self._core.client_blocked())
 
     def resume_writing(self) -> None:
+        self._hub.stuck.remove(self)
         self._event(self._core.client_writable)
 
     # the metastore's transport (called by UpstreamLink)
@@ -289,6 +300,12 @@ class Client(asyncio.Protocol):
     def moved(self) -> None:
         """What this connection's request waits for may be there."""
         self._event(self._core.moved)
+
+    def take_too_much(self) -> None:
+        """What it does not read takes memory that others need."""
+        self._hub.metrics.limit_broken("memory_bytes")
+        self._hub.say("client closed", "memory_bytes", why="it does not read", limit="memory_bytes", peer=self._peer)
+        self._transport.abort()
 
     def drain(self) -> None:
         """The worker stops."""

@@ -21,7 +21,8 @@ Owner: one ClientConnection.
 
 from __future__ import annotations
 
-from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.budget import Budget, Charge
+from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.methods.decision import ClientSession, Forward
 from hms_cache_proxy.metrics import Outcome, UpstreamFailure
 from hms_cache_proxy.server import twin
@@ -78,7 +79,9 @@ class Exchange:
         outbox: Outbox,
         commands: list[Command],
         limits: MessageLimits,
+        memory: Budget,
     ) -> None:
+        self._memory = memory
         self._session = session
         self._endpoints = endpoints
         self._outbox = outbox
@@ -158,6 +161,8 @@ class Exchange:
                 return self._take_replayed(state, data)
             raise WireError("bytes that nobody asked for")
         except WireError as error:
+            if isinstance(error, LimitError) and error.limit == "spool_bytes" and isinstance(self.state, Sent):
+                return self._fail(self.state.call, error.limit, str(error))
             return self._lose("protocol", str(error), now_ns)
 
     def lost(self, detail: str, now_ns: int, *, orderly: bool = False) -> ReplyEnding | None:
@@ -284,7 +289,7 @@ class Exchange:
         if position == len(self._calls.messages):
             return self._ask(state.call, state.endpoint)
         header, message = self._calls.messages[position]
-        reply = Reply(header, self._limits, MAX_REPLY_BYTES)
+        reply = Reply(header, self._limits, MAX_REPLY_BYTES, Charge(self._memory, must=True))
         self.state = Replaying(state.call, state.endpoint, state.others, position, reply)
         self._commands.append(SendUpstream(message))
         return None
@@ -303,20 +308,21 @@ class Exchange:
 
     def _ask(self, call: RelayedCall, endpoint: Endpoint, *, last: bool = False) -> ReplyEnding | None:
         request, forward, question = call.request, call.forward, call.question
+        charge = Charge(self._memory, for_write=forward.outcome != "miss")
         forward.pending.sending()
         if question is not None:
-            reply = Reply(question.header, self._limits, question.hold_bytes)
+            reply = Reply(question.header, self._limits, question.hold_bytes, charge)
             self.state = Questioning(call, endpoint, reply)
             self._commands.append(SendUpstream(question.message))
             return None
         hold = max(forward.hold_bytes, MAX_REPLY_BYTES) if forward.replay else forward.hold_bytes
         other = _choose_twin(request, endpoint)
         if other is not None:
-            reply = Reply(other.asked, self._limits, max(hold, twin.HOLD_BYTES))
+            reply = Reply(other.asked, self._limits, max(hold, twin.HOLD_BYTES), Charge(self._memory, must=True))
             self.state = Asking(call, endpoint, reply, other, last)
             self._commands.append(SendUpstream(other.message))
             return None
-        self.state = Asking(call, endpoint, Reply(request.header, self._limits, hold), None, last)
+        self.state = Asking(call, endpoint, Reply(request.header, self._limits, hold, charge), None, last)
         if request.spool is None:
             self._commands.append(SendUpstream(request.message))
         else:

@@ -3,16 +3,18 @@
 Job: tell the transport, cut the stream into messages of any size, keep what came too early. Must not know the loop or
 what a request means.
 Invariants: a request is handed out when it is whole, so that the names in it can be fenced before it leaves; up to
-WINDOW_BYTES as bytes, beyond that as a Spool (a file) and its first HEAD_BYTES. A frame holds exactly one message: more
+WINDOW_BYTES as bytes, beyond that, or where the worker's memory is used up, as a Spool (a file) and its first
+HEAD_BYTES. A frame holds exactly one message: more
 or less in it is refused, else a second call could pass unseen. Owner: one ClientConnection.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from hms_cache_proxy.budget import Charge
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.server.spool import Spool
+from hms_cache_proxy.server.spool import Room, Spool
 from hms_cache_proxy.wire.framing import Transport, detect, parse_frame
 from hms_cache_proxy.wire.message import NEED_MORE, Header, MessageLimits, MessageType, NeedMore, parse_header
 from hms_cache_proxy.wire.scan import MessageScanner, end_of_struct
@@ -39,6 +41,7 @@ class Request:
     header: Header
     message: bytes
     spool: Spool | None = None
+    charge: Charge | None = field(default=None, compare=False)  # for the memory of a message that is not small
 
     @property
     def known(self) -> bool:
@@ -55,6 +58,8 @@ class Request:
 
     def close(self) -> None:
         """Free the spool."""
+        if self.charge is not None:
+            self.charge.close()
         if self.spool is not None:
             self.spool.close()
 
@@ -62,11 +67,12 @@ class Request:
 class _Partial:
     """A message of which only the beginning is here."""
 
-    __slots__ = ("scanner", "spool")
+    __slots__ = ("_memory", "scanner", "spool")
 
-    def __init__(self, limits: MessageLimits, spool_directory: str | None) -> None:
+    def __init__(self, limits: MessageLimits, room: Room) -> None:
         self.scanner = MessageScanner(limits)
-        self.spool = Spool(limit=limits.message_bytes, limit_name="max_message_bytes", directory=spool_directory)
+        self._memory = room.budgets.memory
+        self.spool = Spool(limit=limits.message_bytes, limit_name="max_message_bytes", room=room, for_write=True)
 
     def take(self, data: bytes) -> int | NeedMore:
         """Returns how many bytes of data belong to it once it is whole."""
@@ -77,23 +83,24 @@ class _Partial:
     def request(self) -> Request:
         header = self.scanner.header
         assert header is not None
-        large = self.spool.size > WINDOW_BYTES
+        charge = Charge(self._memory, for_write=True)  # as it may be one
+        large = self.spool.size > WINDOW_BYTES or not charge.grow(self.spool.size)
         message = self.spool.read(HEAD_BYTES if large else WINDOW_BYTES)
         self.spool.rewind()
         if large:
             return Request(header, message, self.spool)
         self.spool.close()
-        return Request(header, message)
+        return Request(header, message, charge=charge)
 
 
 class Inbox:
     """Bytes in, requests out."""
 
-    __slots__ = ("_at", "_buffer", "_frame_left", "_limits", "_partial", "_spool_directory", "transport")
+    __slots__ = ("_at", "_buffer", "_frame_left", "_limits", "_partial", "_room", "transport")
 
-    def __init__(self, limits: MessageLimits, spool_directory: str | None = None) -> None:
+    def __init__(self, limits: MessageLimits, room: Room | None = None) -> None:
         self._limits = limits
-        self._spool_directory = spool_directory
+        self._room = room or Room()
         self._buffer = b""
         self._at = 0  # what comes before it in the buffer was handed out
         self._frame_left = 0  # of the frame that is being taken: bytes still to come
@@ -149,7 +156,7 @@ class Inbox:
             request = self._whole()
             if request is not None:
                 return request
-            self._partial = _Partial(self._limits, self._spool_directory)
+            self._partial = _Partial(self._limits, self._room)
         return self._take(self._buffer[self._at :] if self._at else self._buffer)
 
     def _framed(self) -> Request | None:
@@ -164,7 +171,7 @@ class Inbox:
                     raise WireError(_BAD_FRAME)
                 return request
             self._frame_left = frame.end - frame.start
-            self._partial = _Partial(self._limits, self._spool_directory)
+            self._partial = _Partial(self._limits, self._room)
         data = self._buffer[self._at : self._at + self._frame_left]
         self._frame_left -= len(data)
         if not data:

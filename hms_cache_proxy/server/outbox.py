@@ -3,29 +3,46 @@
 Job: turn parts of a reply into Send commands or, while they cannot be sent, keep them in a bounded spool. A framed
 reply begins with its length, so one that comes in parts is spooled until it is whole. Must not know where a reply
 comes from. Invariants: bytes leave in order; memory is bounded by the spool's window and the transport's high water.
+While files have no room left (`limits.spool_bytes`), a source that can be paused waits for its client: `waits`.
 Owner: one ClientConnection.
 """
 
 from __future__ import annotations
 
+from hms_cache_proxy.errors import LimitError
 from hms_cache_proxy.server.commands import Again, Command, Send
-from hms_cache_proxy.server.spool import Spool
+from hms_cache_proxy.server.spool import SLICE_BYTES, Room, Spool
 from hms_cache_proxy.wire.framing import frame_header
 
 MAX_REPLY_BYTES = 2**31 - 1  # what a frame's length can say; for a spool also a guard of the disk
+WHOLE_BYTES = 1 << 20  # a longer reply waits in a file if memory is short
+MARGIN_BYTES = 4 << 20  # of room for files, below which a source waits: a slice has less
 
 
 class Outbox:
     """Replies to one client, one after the other."""
 
-    __slots__ = ("_commands", "_ended", "_spool", "_spool_directory", "blocked", "framed", "passed_on", "size")
+    __slots__ = (
+        "_commands",
+        "_ended",
+        "_room",
+        "_spool",
+        "blocked",
+        "for_write",
+        "framed",
+        "passed_on",
+        "size",
+        "waits",
+    )
 
-    def __init__(self, commands: list[Command], spool_directory: str | None = None) -> None:
+    def __init__(self, commands: list[Command], room: Room | None = None) -> None:
         self._commands = commands
-        self._spool_directory = spool_directory
+        self._room = room or Room()
         self._spool: Spool | None = None
         self._ended = True
         self.framed = False
+        self.for_write = False  # the reply is a write's
+        self.waits = False  # for the client to take what is in the spool: there is no room for more
         self.blocked = False  # the transport's buffer is above its high water
         self.passed_on = False  # bytes of the current reply have gone to the client
         self.size = 0  # bytes of the current reply so far
@@ -38,8 +55,37 @@ class Outbox:
     def whole(self, reply: bytes) -> None:
         """A reply that is complete."""
         assert self._spool is None
+        if len(reply) > WHOLE_BYTES and self._kept_whole(reply):
+            return
         self.size = len(reply)
         self._commands.append(Send(frame_header(len(reply)) + reply if self.framed else reply))
+
+    def _kept_whole(self, reply: bytes) -> bool:
+        """Is it in a file, as memory is short? Where there is no room for files either, it is sent all the same: it is
+        there already."""
+        budgets = self._room.budgets
+        if budgets.memory.has(len(reply), for_write=self.for_write):
+            return False
+        if not budgets.spool.has(len(reply), for_write=self.for_write):
+            return False
+        self.begin()
+        try:
+            for at in range(0, len(reply), SLICE_BYTES):
+                self._keep(reply[at : at + SLICE_BYTES])
+        except LimitError:  # a full disk
+            self.drop()
+            return False
+        self.size = len(reply)
+        self.end()
+        return True
+
+    def make_room(self) -> bool:
+        """Is there room for the next part of a source that can wait? If not, `pump` says when by ending `waits`."""
+        if not self.waits and self._spool is not None and not self.framed:
+            self.waits = not self._room.budgets.spool.has(MARGIN_BYTES, for_write=self.for_write)
+        if self.waits:
+            self.pump()
+        return not self.waits
 
     def begin(self) -> None:
         """A reply follows in parts."""
@@ -70,7 +116,7 @@ class Outbox:
 
     def _keep(self, part: bytes) -> None:
         if self._spool is None:
-            self._spool = Spool(limit=MAX_REPLY_BYTES, limit_name="reply", directory=self._spool_directory)
+            self._spool = Spool(limit=MAX_REPLY_BYTES, limit_name="reply", room=self._room, for_write=self.for_write)
         self._spool.write(part)
 
     def end(self) -> None:
@@ -84,7 +130,7 @@ class Outbox:
 
     def pump(self) -> None:
         """Send the next slice of the spool if the client takes it."""
-        if self._spool is None or self.blocked or not self._ended:
+        if self._spool is None or self.blocked or not (self._ended or self.waits):
             return
         self.passed_on = True
         self._commands.append(Send(self._spool.read()))
@@ -95,6 +141,7 @@ class Outbox:
 
     def drop(self) -> None:
         """Forget what waits."""
+        self.waits = False
         if self._spool is not None:
             self._spool.close()
             self._spool = None

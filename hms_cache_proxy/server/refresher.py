@@ -10,6 +10,7 @@ import asyncio
 
 import structlog
 
+from hms_cache_proxy.budget import Budget, Charge
 from hms_cache_proxy.errors import CacheError, UpstreamError, WireError
 from hms_cache_proxy.methods import reply_contents
 from hms_cache_proxy.methods.decision import Ask
@@ -31,6 +32,8 @@ _READ_BYTES = 1 << 16
 _SET_UGI = Header(b"set_ugi", MessageType.CALL, 0, 0)
 _SET_UGI_BEGINS = message_header(b"set_ugi", MessageType.CALL, 0)
 
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
 log = structlog.get_logger()
 
 
@@ -38,12 +41,19 @@ class Refresher:
     """One per worker; `wake` when there is something due."""
 
     def __init__(
-        self, endpoints: Endpoints, metrics: WorkerMetrics, *, connect_timeout_s: float, request_timeout_s: float
+        self,
+        endpoints: Endpoints,
+        metrics: WorkerMetrics,
+        *,
+        connect_timeout_s: float,
+        request_timeout_s: float,
+        memory: Budget,
     ) -> None:
         self._endpoints = endpoints
         self._metrics = metrics
         self._connect_timeout_s = connect_timeout_s
         self._request_timeout_s = request_timeout_s
+        self._memory = memory
         self._say = SparingLog().say
         self._woken = asyncio.Event()
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -73,17 +83,17 @@ class Refresher:
         left = list(reloads)
         try:
             async with self._slots, asyncio.timeout(self._request_timeout_s):
-                endpoint, reader, writer = await self._connect()
+                endpoint, streams = await self._connect()
                 try:
                     if identity:
-                        said = await _ask(reader, writer, _SET_UGI, _SET_UGI_BEGINS + identity)
+                        said = await _ask(streams, _SET_UGI, _SET_UGI_BEGINS + identity, self._memory)
                         if not replay.succeeded(said):
                             raise WireError("the metastore refused set_ugi: nothing is asked as somebody else")
                     while left:
-                        reply = await _ask_bridged(endpoint, reader, writer, left[0].ask)
+                        reply = await _ask_bridged(endpoint, streams, left[0].ask, self._memory)
                         self._learn(left.pop(0), reply)
                 finally:
-                    writer.close()
+                    streams[1].close()
         except TimeoutError:
             self._failed("timeout", f"no reply within {self._request_timeout_s} s")
         except WireError as error:
@@ -111,7 +121,7 @@ class Refresher:
             reload.release()
         self._metrics.ttl_refreshed(reload.kind.label, "loaded" if well else "failed")
 
-    async def _connect(self) -> tuple[Endpoint, asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self) -> tuple[Endpoint, _Streams]:
         problem = self._endpoints.problems or "no metastore is known"
         for endpoint in self._endpoints.candidates():
             try:
@@ -121,37 +131,36 @@ class Refresher:
                 self._endpoints.refused(endpoint, str(error), silent=isinstance(error, TimeoutError))
                 problem = f"{endpoint.uri}: {error}"
                 continue
-            return endpoint, *streams
+            return endpoint, streams
         raise UpstreamError(problem)
 
 
-async def _ask_bridged(
-    endpoint: Endpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ask: Ask
-) -> bytes:
+async def _ask_bridged(endpoint: Endpoint, streams: _Streams, ask: Ask, memory: Budget) -> bytes:
     """The reply, out of the twin's where the metastore lacks the method (methods/bridge.py)."""
     header = ask.header
     if header.name not in endpoint.lacks:
-        reply = await _ask(reader, writer, header, ask.message)
+        reply = await _ask(streams, header, ask.message, memory)
         if not twin.is_bridged(header) or not twin.says_unknown_method(reply_contents.reply_header(reply), reply):
             return reply
         endpoint.lacks.add(header.name)
     bridged = twin.twin_of(header, ask.message)
     if bridged is None:
-        return await _ask(reader, writer, header, ask.message)
-    return bridged.splice(await _ask(reader, writer, bridged.asked, bridged.message))
+        return await _ask(streams, header, ask.message, memory)
+    return bridged.splice(await _ask(streams, bridged.asked, bridged.message, memory))
 
 
-async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: Header, message: bytes) -> bytes:
-    """A request and its whole reply, which HOLD_BYTES bound."""
+async def _ask(streams: _Streams, asked: Header, message: bytes, memory: Budget) -> bytes:
+    """A request and its whole reply, which HOLD_BYTES and the worker's memory bound."""
+    reader, writer = streams
     writer.write(message)
     await writer.drain()
-    scanner, received = MessageScanner(), bytearray()
+    scanner, received, charge = MessageScanner(), bytearray(), Charge(memory)
     while True:
         piece = await reader.read(_READ_BYTES)
         if not piece:
             raise ConnectionResetError("the metastore closed the connection")
         received += piece
-        if len(received) > HOLD_BYTES:
+        if len(received) > HOLD_BYTES or not charge.grow(len(piece)):
             raise WireError(f"the reply to {asked.name!r} is longer than what may be kept")
         if isinstance(scanner.feed(piece), int):
             break

@@ -2,24 +2,41 @@
 
 Job: find its end, check that it belongs to the request, and hold it back while that is wanted and it is short enough.
 Must not know where it goes. Invariants: nothing is released before the header is known and checked; what is held is at
-most `hold_bytes` (exceptions, which are short, at most EXCEPTION_BYTES). Owner: one Exchange.
+most `hold_bytes` (exceptions, which are short, at most EXCEPTION_BYTES), and less where the worker's memory is used up.
+Owner: one Exchange.
 """
 
 from __future__ import annotations
 
+from hms_cache_proxy.budget import Charge
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire.message import NEED_MORE, Header, MessageLimits, MessageType, parse_header
 from hms_cache_proxy.wire.scan import MessageScanner, end_of_struct
 
 EXCEPTION_BYTES = 1 << 20  # a TApplicationException is a line of text; held to see whether it says UNKNOWN_METHOD
 
+SMALL_BYTES = 64 << 10  # is not counted
+
 
 class Reply:
     """Feed it with `take` until it is `complete`."""
 
-    __slots__ = ("_asked", "_hold_bytes", "_limits", "_parts", "_scanner", "_size", "complete", "extra", "header")
+    __slots__ = (
+        "_asked",
+        "_charge",
+        "_hold_bytes",
+        "_limits",
+        "_parts",
+        "_scanner",
+        "_size",
+        "complete",
+        "extra",
+        "header",
+    )
 
-    def __init__(self, asked: Header, limits: MessageLimits, hold_bytes: int) -> None:
+    def __init__(self, asked: Header, limits: MessageLimits, hold_bytes: int, charge: Charge) -> None:
+        """`charge`: what is held takes memory of it, beyond the first SMALL_BYTES."""
+        self._charge = charge
         self._asked = asked
         self._limits = limits
         self._hold_bytes = hold_bytes
@@ -61,8 +78,11 @@ class Reply:
             return []
         if self._hold_bytes >= 0:
             limit = EXCEPTION_BYTES if header.type is MessageType.EXCEPTION else self._hold_bytes
-            if self._size <= limit or (self.complete and len(self._parts) == 1):
+            if self.complete and len(self._parts) == 1:
                 return []
+            if self._size <= limit and (self._size <= SMALL_BYTES or self._charge.grow(self._size - self._charge.size)):
+                return []
+            self._charge.close()
             parts, self._parts, self._hold_bytes = self._parts, [], -1
             return parts
         return [data] if data else []

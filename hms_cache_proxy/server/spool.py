@@ -2,29 +2,53 @@
 
 Job: hold one message that is not whole yet, or whose receiver is slow. Written first, read afterwards; `rewind` reads
 it again. Must not know messages or sockets.
-Invariants: memory is at most `memory_bytes`; the file has no name, so nothing is left after a crash; more than `limit`
-bytes raise LimitError, and so does a full disk. Owner: one connection of the worker's event loop (the file's pages are
+Invariants: memory is at most `memory_bytes`, and none beyond the worker's budget for memory; the file has no name, so
+nothing is left after a crash; more than `limit` bytes raise LimitError, and so do a full disk and the worker's budget
+for files. Owner: one connection of the worker's event loop (the file's pages are
 the kernel's page cache, so a write does not wait for a disk in general).
 """
 
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass, field
 from typing import IO
 
+from hms_cache_proxy.budget import Budgets, Charge
 from hms_cache_proxy.errors import LimitError
 
 MEMORY_BYTES = 1 << 20  # of one spool; a message beyond it moves to a file
 SLICE_BYTES = 1 << 18  # what is taken out at a time: a few system calls per megabyte
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the spools of a worker may use."""
+
+    directory: str | None = None  # where files are; None: the system's place for temporary files
+    budgets: Budgets = field(default_factory=Budgets)
+
+
 class Spool:
     """Bytes in order. `size` is what was written, `left` what was not read yet."""
 
-    __slots__ = ("_directory", "_file", "_limit", "_limit_name", "_memory", "_memory_bytes", "_parts", "_read", "size")
+    __slots__ = (
+        "_directory",
+        "_file",
+        "_in_file",
+        "_in_memory",
+        "_limit",
+        "_limit_name",
+        "_memory",
+        "_memory_bytes",
+        "_parts",
+        "_read",
+        "size",
+    )
 
-    def __init__(self, *, limit: int, limit_name: str, directory: str | None, memory_bytes: int = MEMORY_BYTES) -> None:
-        """`directory` is where its file would be; None: the system's place for temporary files."""
+    def __init__(
+        self, *, limit: int, limit_name: str, room: Room, for_write: bool = False, memory_bytes: int = MEMORY_BYTES
+    ) -> None:
         self.size = 0
         self._read = 0
         self._parts: list[bytes] = []
@@ -33,7 +57,9 @@ class Spool:
         self._limit = limit
         self._limit_name = limit_name
         self._memory_bytes = memory_bytes
-        self._directory = directory
+        self._directory = room.directory
+        self._in_memory = Charge(room.budgets.memory, for_write=for_write)
+        self._in_file = Charge(room.budgets.spool, for_write=for_write)
 
     @property
     def left(self) -> int:
@@ -48,10 +74,14 @@ class Spool:
                 size=self.size + len(data),
             )
         self.size += len(data)
-        if self._file is None and self.size <= self._memory_bytes:
+        if self._file is None and self.size <= self._memory_bytes and self._in_memory.grow(len(data)):
             assert self._memory is None, "written after it was read"
             self._parts.append(data)
             return
+        if not self._in_file.grow(self.size - self._in_file.size):
+            raise LimitError(
+                "no room for a spooled message: limits.spool_bytes is used up", limit="spool_bytes", size=self.size
+            )
         try:
             self._write_file(data)
         except OSError as error:
@@ -64,6 +94,7 @@ class Spool:
             self._file = tempfile.TemporaryFile(prefix="spool-", dir=self._directory, buffering=0)
             self._write_all(b"".join(self._parts))
             self._parts.clear()
+            self._in_memory.close()
         self._file.seek(0, 2)
         self._write_all(data)
 
@@ -93,6 +124,8 @@ class Spool:
     def close(self) -> None:
         """Free the memory and the file."""
         self._parts.clear()
+        self._in_memory.close()
+        self._in_file.close()
         self._memory = None
         if self._file is not None:
             self._file.close()

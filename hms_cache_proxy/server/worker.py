@@ -19,6 +19,7 @@ from time import monotonic_ns
 import structlog
 import uvloop
 
+from hms_cache_proxy.budget import Budget, Budgets
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.streams import HOLD_NS
@@ -41,6 +42,7 @@ from hms_cache_proxy.server.connection import ConnectionSettings
 from hms_cache_proxy.server.driver import Allowed, Client, Hub
 from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.server.refresher import Refresher
+from hms_cache_proxy.server.spool import Room
 from hms_cache_proxy.server.turns import Turns
 from hms_cache_proxy.server.waker import Waker
 from hms_cache_proxy.upstream.endpoints import Endpoints
@@ -66,14 +68,18 @@ def run(config: Config, index: int) -> None:
     _return_large_blocks()
     metrics = WorkerMetrics()
     suspension = Suspension(StatePage(paths.state(config)), index) if _caches(config) else None
-    cache = _Cache(config, metrics, suspension) if suspension is not None and config.source != "none" else None
-    endpoints = Endpoints(config.upstream)
-    ttl = _Ttl(config, metrics, endpoints, suspension) if suspension is not None and config.ttl.enabled else None
+    budgets, endpoints = _budgets(config), Endpoints(config.upstream)
+    cache: _Cache | None = None
+    ttl: _Ttl | None = None
+    if suspension is not None and config.source != "none":
+        cache = _Cache(config, metrics, suspension, budgets.memory)
+    if suspension is not None and config.ttl.enabled:
+        ttl = _Ttl(config, metrics, endpoints, suspension, budgets.memory)
     writer = recording.Writer(config.record, config.record_max_bytes, metrics) if config.record else None
     try:
         decider = _decider(config, cache, ttl)
         recorded = decider if writer is None else Recorder(decider, writer)
-        hub = _hub(config, recorded, endpoints, metrics, _access_log(config, index, metrics))
+        hub = _hub(config, recorded, endpoints, metrics, _access_log(config, index, metrics), budgets)
         uvloop.run(_serve(config, index, hub, cache, ttl, writer))
     finally:
         for opened in (cache, ttl, writer):
@@ -85,7 +91,7 @@ def run(config: Config, index: int) -> None:
 class _Cache:
     """What a worker that has a cache opens."""
 
-    def __init__(self, config: Config, metrics: WorkerMetrics, suspension: Suspension) -> None:
+    def __init__(self, config: Config, metrics: WorkerMetrics, suspension: Suspension, memory: Budget) -> None:
         self.page = StatePage(paths.state(config))
         self.reader = CacheReader(paths.cache(config), self.page, paths.uses(config))
         hold_ns = config.upstream_options.request_timeout_ns
@@ -93,6 +99,7 @@ class _Cache:
         self.waker = Waker(paths.follower_socket(config))
         shared = SharedState(self.page, self.reader, self.fences, suspension)
         self.dispatcher = Dispatcher(config, shared, metrics, self.waker.wake)
+        self.dispatcher.bound_floors(memory)
         if config.authorization in ("per_user", "relay"):  # auto: the follower asks, and stops serving if it must
             self.dispatcher.authorize(config.authorization)
 
@@ -117,7 +124,9 @@ class _Cache:
 class _Ttl:
     """What a worker of TTL mode opens."""
 
-    def __init__(self, config: Config, metrics: WorkerMetrics, endpoints: Endpoints, suspension: Suspension) -> None:
+    def __init__(
+        self, config: Config, metrics: WorkerMetrics, endpoints: Endpoints, suspension: Suspension, memory: Budget
+    ) -> None:
         self.cache = TtlCache(paths.ttl(config), bounds_of(config.ttl), started)
         options = config.upstream_options
         self.refresher = Refresher(
@@ -125,9 +134,11 @@ class _Ttl:
             metrics,
             connect_timeout_s=options.connect_timeout_s,
             request_timeout_s=options.request_timeout_s,
+            memory=memory,
         )
         self.by_time: Callable[[], bool] = lambda: True  # is it TTL mode's time?
         self.dispatcher = LoadingDispatcher(config, self.cache, metrics, self.refresher.wake, suspension)
+        self.dispatcher.bound_floors(memory)
 
     async def tend(self) -> None:
         """Load what is due, and keep what the workers share up to date, for ever."""
@@ -144,6 +155,18 @@ class _Ttl:
 
     def close(self) -> None:
         self.cache.close()
+
+
+def _budgets(config: Config) -> Budgets:
+    """What the worker may take; says which other settings cannot be reached within it."""
+    limits = config.limits
+    for setting, size, budget, total in (
+        ("limits.max_message_bytes", limits.max_message_bytes, "limits.spool_bytes", limits.spool_bytes),
+        ("replies.max_entry_bytes", config.replies.max_entry_bytes, "limits.memory_bytes", limits.memory_bytes),
+    ):
+        if size > total:
+            log.warning("a setting is larger than its budget", setting=setting, size=size, budget=budget, limit=total)
+    return Budgets(limits.memory_bytes, limits.spool_bytes)
 
 
 def _caches(config: Config) -> bool:
@@ -188,6 +211,7 @@ def _hub(
     endpoints: Endpoints,
     metrics: WorkerMetrics,
     access_log: AccessLog | None,
+    budgets: Budgets,
 ) -> Hub:
     limits, options = config.limits, config.upstream_options
     return Hub(
@@ -198,7 +222,7 @@ def _hub(
             idle_timeout_ns=int(limits.idle_timeout_s * 1e9),
             request_timeout_ns=options.request_timeout_ns,
             upstream_idle_ns=int(options.idle_timeout_s * 1e9),
-            spool_directory=config.data_dir,
+            room=Room(config.data_dir, budgets),
         ),
         metrics=metrics,
         allowed=Allowed(
@@ -247,7 +271,7 @@ async def _serve(
     log.info("worker listens", worker=index, listen=str(config.listen))
     hub.spawn(hub.sweep(_sweep_interval_s(config)), "sweep")
     hub.spawn(Prober(hub.endpoints, metrics.circuit).run(), "probe metastores")
-    hub.spawn(_flush(metrics), "flush metrics")
+    hub.spawn(_flush(metrics, hub.settings.room.budgets), "flush metrics")
     if cache is not None and config.serve_stale:
         cache.dispatcher.serve_in_outages(lambda: hub.endpoints.all_sick)
         hub.spawn(_doubt(config, cache.page, hub.endpoints), "doubt metastores")
@@ -299,8 +323,10 @@ async def _write_out(writer: recording.Writer) -> None:
         await asyncio.to_thread(writer.write, writer.take())
 
 
-async def _flush(metrics: WorkerMetrics) -> None:
+async def _flush(metrics: WorkerMetrics, budgets: Budgets) -> None:
     while True:
+        for budget in (budgets.memory, budgets.spool):
+            metrics.budget(budget.setting, budget.used, budget.limit)
         await asyncio.sleep(FLUSH_INTERVAL_S)
         metrics.flush()
 

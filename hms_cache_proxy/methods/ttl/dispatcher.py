@@ -17,6 +17,7 @@ from itertools import islice
 from time import monotonic_ns
 from typing import Any
 
+from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.cache.targets import ALL, ROLES, UNKNOWN, Target, partition_lists
 from hms_cache_proxy.cache.ttl import EntryKind, TtlCache
 from hms_cache_proxy.config import Config
@@ -99,6 +100,10 @@ class LoadingDispatcher(BaseDecider):
         self._shared = TtlContext(cache, config.ttl, metrics, request_time_ns, guards)
         self._waited_for = WaitedFor()
 
+    def bound_floors(self, memory: Budget) -> None:
+        """What connections remember of their locks takes memory of this."""
+        self._shared.memory = memory
+
     def moved(self) -> int:
         """Changes with each load that ends."""
         return self._cache.moved()
@@ -172,7 +177,7 @@ class LoadingDispatcher(BaseDecider):
     def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> Pending:
         if found.method.rules:
             targets = found.named(message, header.body, DEFAULT_CATALOG, complete=complete)
-            reads = complete and effects.only_reads(found.args, message, header.body)
+            reads = complete and effects.only_reads(found.arguments, message, header.body)
             return Locking(self._shared, self._waited_for, targets, reads)
         return CheckingLock(self._shared, self._waited_for, effects.lock_id_of(found.args, message, header.body))
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import structlog
 
+from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.cache.ttl import EntryKind, Load, NewEntry, TtlCache, TtlEntry, key_of, target_key
 from hms_cache_proxy.config.ttl import Policy, TtlSection
@@ -52,6 +53,8 @@ class TtlContext:
     touched: set[bytes] = field(default_factory=set)
     keys_of_tables: dict[tuple[bytes, ...], KnownKeys] = field(default_factory=dict)
     """By (catalog, database, table), as replies have shown them."""
+    memory: Budget | None = None
+    """For what connections remember of their locks."""
 
     def ends_ns(self) -> int:
         """Until when a call that begins now may take."""

@@ -137,7 +137,7 @@ class Locking(Pending):
         lock_id, state = lock_of("lock", reply)
         if state != LOCK_WAITING and self.reads:
             if session.locked is None:
-                session.locked = Floors()
+                session.locked = Floors(self.shared.memory)
             session.locked.lift(self.targets, now_ns)
         elif state != LOCK_WAITING:
             self.shared.invalidate(self.targets or (ALL,))

@@ -1,0 +1,47 @@
+"""Clients that do not read what was written to them, and what that takes of the worker's memory.
+
+Job: count the bytes of their transports' buffers, and choose who has to go when all memory is used up: those who have
+not read for the longest time, and at least for PATIENCE_NS, which a client that reads never reaches. Must not know
+sockets or the clock. Owner: the worker's event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Generic, TypeVar
+
+from hms_cache_proxy.budget import Budget, Charge
+
+PATIENCE_NS: Final = 1_000_000_000
+
+Holder = TypeVar("Holder")
+
+
+class Stuck(Generic[Holder]):
+    """By client: what is counted for it, since when it has not read."""
+
+    __slots__ = ("_clients", "_memory")
+
+    def __init__(self, memory: Budget) -> None:
+        self._memory = memory
+        self._clients: dict[Holder, tuple[Charge, int]] = {}
+
+    def add(self, client: Holder, size: int, now_ns: int) -> None:
+        """It takes no more, and so many bytes wait for it."""
+        charge = Charge(self._memory, must=True)
+        charge.grow(size)
+        self._clients[client] = charge, now_ns
+
+    def remove(self, client: Holder) -> None:
+        """It reads again, or is gone."""
+        known = self._clients.pop(client, None)
+        if known is not None:
+            known[0].close()
+
+    def too_much(self, now_ns: int) -> Iterator[Holder]:
+        """Who has to go, until there is memory again."""
+        for client, (_, since_ns) in list(self._clients.items()):
+            if self._memory.has(0, for_write=True) or now_ns - since_ns < PATIENCE_NS:
+                return
+            self.remove(client)
+            yield client
