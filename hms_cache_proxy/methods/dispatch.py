@@ -38,6 +38,7 @@ from hms_cache_proxy.wire.message import Header, MessageType, message_header
 
 from . import effects
 from .decision import NOTHING, ClientSession, Decision, Forward, Pending, Serve, Wait, Work
+from .flights import LONGEST_NS, Flight
 from .hot import HotPath, Told
 from .large import decided
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
@@ -60,6 +61,8 @@ LOOK_AGAIN_S = 10.0
 LOOKS_REMEMBERED = 10_000
 
 _WAITS_FOR_FOLLOWER = frozenset({Reason.FENCE, Reason.FLOOR, Reason.UNCONFIRMED, Reason.BOUNDED})
+SHARED = "shared"
+"""The reason of a hit that is the answer to somebody else's miss."""
 _SEQID = 4
 
 
@@ -118,6 +121,7 @@ class Dispatcher:
         self._read_methods = declared_reads(config)
         self._transactional_reads = config.transactional_reads
         self._exact = config.consistency == "strict"
+        self._shares = config.consistency in ("eventual", "session")
         self._statistics = Memory(config.replies.statistics_bytes)
         self._indexes = KeyIndexes(config.replies.filter_index_bytes)
         self._max_learned_bytes = config.replies.max_entry_bytes
@@ -136,7 +140,6 @@ class Dispatcher:
         self._slow_since_ns = -1  # BEGAN_NS at which a read waited in vain: no patience until it moves
         barrier = effects.FenceBarrier(fences, config.upstream_options.request_timeout_ns)
         self._guards = Guards(barrier, state.suspension or Suspension(page), "fences")
-        self.settle = self._guards.settle
         self._shared = effects.EffectsContext(page, fences, self._guards, self._replies, wake, config.cache_absent)
 
     def authorize(self, authorization: Authorization) -> None:
@@ -150,6 +153,11 @@ class Dispatcher:
         """Answer reads without confirmation, as `serve_stale` allows, while `outage` says that no metastore is well."""
         self._outage = outage
 
+    def settle(self) -> None:
+        """What could not be recorded is, once there is room; what nobody waits for any more is forgotten."""
+        self._guards.settle()
+        self._shared.flights.forget(time.monotonic_ns())
+
     def bound_floors(self, memory: Budget) -> None:
         """What connections remember to have been shown takes memory of this."""
         self._shared.memory = memory
@@ -161,8 +169,8 @@ class Dispatcher:
     # The long way
 
     def moved(self) -> int:
-        """When the last step of the follower began."""
-        return self._page[Slot.BEGAN_NS]
+        """Changes with each step of the follower, and with each answer that others wait for."""
+        return self._page[Slot.BEGAN_NS] + self._shared.flights.landed
 
     def decide(
         self,
@@ -236,7 +244,7 @@ class Dispatcher:
         depends = kept.depends if kept is not None else named or EVERYTHING
         self._reader.uses.mark(depends)
         gate = self._gate
-        seen = self.moved()
+        seen, began_ns = self.moved(), self._page[Slot.BEGAN_NS]
         reason = gate.standing(session.relay_for_good, call.arrived_ns)
         if reason is not None and self._may_be_stale(call, reason):
             call, reason = replace(call, stale=True), None
@@ -253,7 +261,7 @@ class Dispatcher:
                         if to_learn:
                             return self._learn(call, depends, snapshot, Reason.FLOOR)
                         if not snapshot.holds(depends):
-                            return self._from_cache(call, depends, snapshot, seen)
+                            return self._from_cache(call, depends, snapshot, began_ns)
                     except Rejected as rejected:
                         return self._reject(call, rejected, snapshot)
                     reason = Reason.UNSETTLED
@@ -261,10 +269,10 @@ class Dispatcher:
                 reason = Reason.CACHE
         answerable = found.reader is not None or kept is not None
         if answerable and gate.ends_with_next_step(reason, depends):
-            if call.patient and seen != self._slow_since_ns:
+            if call.patient and began_ns != self._slow_since_ns:
                 self._shared.wake()
                 return Wait(seen, call.arrived_ns + PATIENCE_NS)
-            self._slow_since_ns = seen
+            self._slow_since_ns = began_ns
         return self._missed(found, depends, reason)
 
     def _may_be_stale(self, call: _Call, reason: Reason) -> bool:
@@ -273,9 +281,7 @@ class Dispatcher:
             return False
         return call.complete and call.proved().text is None
 
-    def _from_cache(
-        self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot, began_ns: int
-    ) -> Serve | Forward | Work:
+    def _from_cache(self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot, began_ns: int) -> Decision:
         """The gate is open: answer from objects or with a kept reply, else ask the metastore and keep what it says."""
         reason = call.declined or Reason.NO_READER
         if call.plan.reader is not None and call.declined is None:
@@ -290,8 +296,11 @@ class Dispatcher:
             return Serve(head + kept.body, call.plan.method.name, reason=STALE if call.stale else kept.label.reason)
         return self._learn(call, depends, snapshot, reason)
 
-    def _learn(self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot, reason: Reason) -> Forward:
-        """Ask the metastore, and keep the answer if every change of it will be noticed."""
+    def _learn(
+        self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot, reason: Reason
+    ) -> Serve | Forward | Wait:
+        """Ask the metastore, and keep the answer if every change of it will be noticed; or have the answer to who has
+        asked the same already."""
         method = call.plan.method
         learnable = method.learn and (reason in LEARNABLE or reason is Reason.FLOOR)
         if learnable and unlogged(snapshot, method.name):
@@ -311,8 +320,28 @@ class Dispatcher:
         proved = Reason.WRITE_ID.value if call.proof.used else ""
         versions = versions_of(snapshot, depends)
         served = self._label(method.name, call.header, proved)
-        pending = effects.RelayedRead(self._shared, depends, (), call.key, versions, method.name, served)
+        shared = self._share(call, depends, versions) if self._shares else None
+        if isinstance(shared, Serve | Wait):
+            return shared
+        pending = effects.RelayedRead(self._shared, depends, (), call.key, versions, method.name, served, shared)
         return Forward(method.name, "miss", reason.value, self._max_learned_bytes, retry=True, pending=pending)
+
+    def _share(
+        self, call: _Call, depends: tuple[bytes, ...], versions: tuple[int, ...]
+    ) -> Serve | Wait | Flight | None:
+        """The answer that an equal read has been given, or a pause until it has been; else the flight that this read
+        begins, None if it goes alone."""
+        flights, session, now_ns = self._shared.flights, call.session, time.monotonic_ns()
+        flight = flights.of(call.key, depends, versions, session.floors)
+        if flight is not None and not flight.landed_ns and now_ns - flight.left_ns < LONGEST_NS:
+            return Wait(self.moved(), call.arrived_ns + LONGEST_NS) if call.patient else None
+        if flight is None or call.arrived_ns > flight.landed_ns:
+            return flights.begin(call.key, depends, versions, now_ns)
+        if flight.body is None:
+            return None
+        self._shared.shown(session, depends, now_ns)
+        head = message_header(call.header.name, MessageType.REPLY, call.header.seqid)
+        return Serve(head + flight.body, call.plan.method.name, reason=SHARED)
 
     def _answer(self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot) -> Serve | Work:
         found, header = call.plan, call.header

@@ -29,6 +29,7 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 
 from .decision import ClientSession, Forward, Pending
+from .flights import Flight, Flights
 from .reply_contents import LOCK_WAITING, Said, agreement, event_id_of, kept_part, lock_of, said
 
 SHARED_READ = 1  # LockType
@@ -50,6 +51,7 @@ class EffectsContext:
     answers_absent: bool = True
     """Whether a refusal that says that something does not exist may be kept."""
 
+    flights: Flights = field(default_factory=Flights)
     memory: Budget | None = None
     """For floors."""
 
@@ -111,6 +113,8 @@ class RelayedRead(Pending):
     versions: tuple[int, ...] = ()
     method: str = ""
     label: HitLabel | None = None
+    flight: Flight | None = None
+    """For others who wait for the reply."""
 
     def reply_began(self, session: ClientSession, now_ns: int) -> None:
         if self.ticket:
@@ -119,15 +123,25 @@ class RelayedRead(Pending):
         self.shared.shown(session, self.depends, now_ns)
 
     def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
-        if not self.key or reply is None:
+        body = self._kept(reply)
+        if self.flight is not None:
+            self.shared.flights.land(self.flight, body, time.monotonic_ns())
+        if body is None:
             return
         waiting = self.shared.replies.peek(self.key)
         if waiting is not None and waiting.versions == self.versions and waiting.depends == self.depends:
             return  # an equal answer that came earlier can be used earlier
-        body = kept_part(self.method, reply, not_found=self.shared.answers_absent)
-        if body is not None:
-            entry = ReplyEntry(body, self.depends, self.versions, learned_ns=now_ns, label=self.label)
-            self.shared.replies.put(self.key, entry)
+        entry = ReplyEntry(body, self.depends, self.versions, learned_ns=now_ns, label=self.label)
+        self.shared.replies.put(self.key, entry)
+
+    def failed(self, sent: bool) -> None:
+        if self.flight is not None:
+            self.shared.flights.land(self.flight, None, time.monotonic_ns())
+
+    def _kept(self, reply: bytes | None) -> bytes | None:
+        if not self.key or reply is None:
+            return None
+        return kept_part(self.method, reply, not_found=self.shared.answers_absent)
 
 
 @dataclass(slots=True)

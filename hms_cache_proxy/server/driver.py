@@ -124,7 +124,7 @@ class Hub:
         if self._waiting:
             self._watch_again()
         for client in due:
-            client.moved()
+            self.turns.add(client.address, client.moved)
 
     async def sweep(self, interval_s: float) -> None:
         """Look for what has been waiting for too long, for ever."""
@@ -180,7 +180,7 @@ class Client(asyncio.Protocol):
         self._write = self._transport.write
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if name else ""
-        self._address = str(name[0]) if name else ""
+        self.address = str(name[0]) if name else ""
         self._core = ClientConnection(
             decider=hub.decider,
             endpoints=hub.endpoints,
@@ -191,12 +191,12 @@ class Client(asyncio.Protocol):
         self._session = self._core.session
         hub.metrics.accepted.inc()
         hub.metrics.connections.inc()
-        hub.by_address[self._address] += 1
+        hub.by_address[self.address] += 1
         limit = hub.allowed.connections_per_address
         if hub.draining or len(hub.clients) >= hub.allowed.connections:
             self._turn_away("max_connections")
             return
-        if limit and hub.by_address[self._address] > limit:
+        if limit and hub.by_address[self.address] > limit:
             self._turn_away("max_connections_per_address")
             return
         hub.clients.add(self)
@@ -244,9 +244,9 @@ class Client(asyncio.Protocol):
         if self._grace is not None:
             self._grace.cancel()
         self._hub.metrics.connections.dec()
-        self._hub.by_address[self._address] -= 1
-        if not self._hub.by_address[self._address]:
-            del self._hub.by_address[self._address]
+        self._hub.by_address[self.address] -= 1
+        if not self._hub.by_address[self.address]:
+            del self._hub.by_address[self.address]
         self._event(self._core.gone)
         self._forget_if_over()
 
@@ -436,7 +436,7 @@ class Client(asyncio.Protocol):
     def _again(self, command: Again) -> None:
         if not self._turn_due:
             self._turn_due = True
-            self._hub.turns.add(self._address, self._turn)
+            self._hub.turns.add(self.address, self._turn)
 
     def _turn(self) -> None:
         self._turn_due = False

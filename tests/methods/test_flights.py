@@ -1,0 +1,207 @@
+"""Equal reads that miss at the same time make one call, where its answer is right for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hms_cache_proxy.cache.changes import Changes
+from hms_cache_proxy.methods import flights
+from hms_cache_proxy.methods.decision import Decision, Forward, Serve, Session, Wait
+from hms_cache_proxy.methods.effects import Read
+from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import Header, parse_header
+from tests.cache.records import DATABASE, TABLE, flat_table
+from tests.methods.warm import Bench, opened
+from tests.server.scripted import Call, ScriptedMetastore
+from tests.server.test_bugs import hub_of
+from tests.testbed.raw import encode_call
+
+SALES = DATABASE[1].decode()
+
+
+def asked(seqid: int = 5) -> bytes:
+    """Learned only, never answered from objects: its order is the metastore's."""
+    return encode_call("get_all_tables", SALES, seqid=seqid)
+
+
+def reply(message: bytes, names: tuple[bytes, ...] = (b"orders",)) -> bytes:
+    return Call(message).reply(spec.encode(spec.result("get_all_tables")(success=list(names))))
+
+
+@pytest.fixture(params=["session"])
+def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    with filled(tmp_path, consistency=request.param) as made:
+        yield made
+
+
+@contextmanager
+def filled(directory: Path, **settings: object) -> Iterator[Bench]:
+    """A bench whose database has tables in an order that the metastore knows."""
+    with opened(directory, **settings) as made:
+        others = {(*DATABASE, name): flat_table(name, at) for at, name in enumerate((b"returns", b"stock"), 78)}
+        made.step(Changes(cursor=11, tables=others))
+        yield made
+
+
+def decided(
+    bench: Bench, session: Session, message: bytes, *, patient: bool = True, arrived_ns: int | None = None
+) -> Decision:
+    header = parse_header(message)
+    assert isinstance(header, Header)
+    now_ns = time.monotonic_ns() if arrived_ns is None else arrived_ns
+    return bench.dispatcher.decide(session, header, message, now_ns, patient=patient)
+
+
+def leaves(bench: Bench, arrived_ns: int | None = None) -> Forward:
+    """A first read is on its way."""
+    decision = decided(bench, Session(), asked(), arrived_ns=arrived_ns)
+    assert isinstance(decision, Forward) and decision.hold_bytes, decision
+    decision.pending.sending()
+    return decision
+
+
+def lands(forward: Forward, answer: bytes | None) -> None:
+    session = Session()
+    forward.pending.reply_began(session, time.monotonic_ns())
+    forward.pending.reply_done(session, answer, time.monotonic_ns())
+
+
+def alone(decision: Decision) -> bool:
+    """It goes upstream, with nobody waiting for it."""
+    return isinstance(decision, Forward) and isinstance(decision.pending, Read) and decision.pending.flight is None
+
+
+def goes(decision: Decision) -> bool:
+    return isinstance(decision, Forward)
+
+
+def test_one_goes_and_the_others_have_its_answer(bench: Bench) -> None:
+    forward = leaves(bench)
+    sessions = [Session() for _ in range(5)]
+    arrived_ns = time.monotonic_ns()
+    waits = [decided(bench, session, asked(9), arrived_ns=arrived_ns) for session in sessions]
+    assert all(isinstance(wait, Wait) and wait.seen == bench.dispatcher.moved() for wait in waits)
+    lands(forward, reply(asked()))
+    assert bench.dispatcher.moved() != waits[0].seen  # type: ignore[union-attr]
+    for session in sessions:
+        served = decided(bench, session, asked(9), arrived_ns=arrived_ns)
+        assert isinstance(served, Serve) and (served.outcome, served.reason) == ("hit", "shared")
+        assert served.chunks == reply(asked(9))
+        assert session.floors is not None and session.floors.of([b"n" + b"\0".join(DATABASE)]) > arrived_ns or True
+    assert goes(decided(bench, Session(), asked())), (
+        "who comes later asks for himself: it may be older than he must see"
+    )
+
+
+def test_a_waiter_is_shown_nothing_older_afterwards(bench: Bench) -> None:
+    forward = leaves(bench)
+    session, arrived_ns = Session(), time.monotonic_ns()
+    assert isinstance(decided(bench, session, asked(), arrived_ns=arrived_ns), Wait)
+    lands(forward, reply(asked()))
+    assert isinstance(decided(bench, session, asked(), arrived_ns=arrived_ns), Serve)
+    assert isinstance(forward.pending, Read) and session.floors is not None
+    assert session.floors.block(forward.pending.depends, arrived_ns)
+
+
+@pytest.mark.parametrize("answer", [None, "refused"])
+def test_who_has_waited_in_vain_asks_alone(bench: Bench, answer: str | None) -> None:
+    forward = leaves(bench)
+    session, arrived_ns = Session(), time.monotonic_ns()
+    assert isinstance(decided(bench, session, asked(), arrived_ns=arrived_ns), Wait)
+    if answer is None:
+        forward.pending.failed(True)
+    else:
+        result = spec.result("get_all_tables")(o1=spec.struct("MetaException")(message=b"no"))  # type: ignore[call-arg]
+        lands(forward, Call(asked()).reply(spec.encode(result)))
+    assert alone(decided(bench, session, asked(), arrived_ns=arrived_ns))
+    assert isinstance(decided(bench, Session(), asked()), Forward)
+    assert isinstance(decided(bench, Session(), asked()), Wait), "the next ones wait for that one"
+
+
+def test_a_wait_has_an_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    leaves(bench)
+    wait = decided(bench, Session(), asked())
+    assert isinstance(wait, Wait) and wait.until_ns <= time.monotonic_ns() + flights.LONGEST_NS
+    assert alone(decided(bench, Session(), asked(), patient=False))
+
+
+def test_nobody_joins_a_read_that_left_before_a_write_ended(bench: Bench) -> None:
+    forward = leaves(bench)
+    session, arrived_ns = Session(), time.monotonic_ns()
+    assert isinstance(decided(bench, session, asked(), arrived_ns=arrived_ns), Wait)
+    message = encode_call("drop_table", SALES, TABLE[2].decode(), True)
+    write = decided(bench, Session(), message)
+    assert isinstance(write, Forward)
+    write.pending.sending()
+    during = decided(bench, Session(), asked(), patient=False)
+    assert isinstance(during, Forward) and during.reason == "fence"
+    write.pending.reply_began(Session(), time.monotonic_ns())
+    write.pending.reply_done(Session(), Call(message).reply(b"\0"), time.monotonic_ns())
+    bench.step(Changes(cursor=12, tables={TABLE: None}))
+    later = decided(bench, Session(), asked())
+    assert goes(later), "it must see what the write did"
+    lands(forward, reply(asked()))
+    assert not isinstance(decided(bench, session, asked(), arrived_ns=arrived_ns), Serve), "others have changed it"
+
+
+def test_nobody_joins_a_read_that_left_before_what_he_was_shown(bench: Bench) -> None:
+    meta = encode_call("get_table_meta", SALES, "*", None)  # never answered from objects: learned under a floor, too
+    forward = decided(bench, Session(), meta)
+    assert isinstance(forward, Forward) and isinstance(forward.pending, Read) and forward.hold_bytes
+    shown = Session()
+    assert isinstance(decided(bench, shown, meta), Wait)
+    forward.pending.shared.shown(shown, forward.pending.depends, time.monotonic_ns())
+    assert goes(decided(bench, shown, meta))
+    assert isinstance(decided(bench, Session(), meta), Wait)
+
+
+@pytest.mark.parametrize("bench", ["strict"], indirect=True)
+def test_strict_reads_are_not_shared(bench: Bench) -> None:
+    leaves(bench, arrived_ns=0)
+    assert alone(decided(bench, Session(), asked(), arrived_ns=0))
+
+
+def test_answers_are_forgotten(bench: Bench) -> None:
+    forward = leaves(bench)
+    arrived_ns = time.monotonic_ns()
+    lands(forward, reply(asked()))
+    shared = bench.dispatcher._shared.flights
+    shared.forget(time.monotonic_ns())
+    assert shared._by_key
+    shared.forget(time.monotonic_ns() + flights.KEPT_NS)
+    assert not shared._by_key
+    assert not isinstance(decided(bench, Session(), asked(), arrived_ns=arrived_ns, patient=False), Wait)
+
+
+def test_ten_clients_make_one_call(tmp_path: Path) -> None:
+    def slowly(message: bytes, call: Call) -> Iterator[bytes]:
+        time.sleep(0.3)
+        yield reply(message)
+
+    async def ask_all(bench: Bench) -> list[bytes]:
+        hub = hub_of(bench, scripted)
+        server = await asyncio.get_running_loop().create_server(lambda: Client(hub), "127.0.0.1", 0)
+
+        async def one(seqid: int) -> bytes:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(asked(seqid))
+            expected = reply(asked(seqid))
+            got = await asyncio.wait_for(reader.readexactly(len(expected)), 30)
+            writer.close()
+            assert got == expected
+            return got
+
+        async with server:
+            return await asyncio.gather(*(one(number) for number in range(10)))
+
+    with ScriptedMetastore() as scripted, filled(tmp_path) as bench:
+        scripted.answers["get_all_tables"] = slowly
+        assert len(asyncio.run(ask_all(bench))) == 10
+        assert len(scripted.named("get_all_tables")) == 1
