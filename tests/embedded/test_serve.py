@@ -64,6 +64,7 @@ def test_the_metastore_is_an_upstream_like_any_other(embedded_proxy: Proxy) -> N
             proxy.wait(answered_from_the_cache, "answered from the cache")
         pid = metastore_pid(proxy)
         os.kill(pid, signal.SIGKILL)
+        proxy.wait(lambda: not Path(f"/proc/{pid}").exists(), "no more calls reach the killed one")
         with MetastoreClient(*proxy.address) as client:
             create_database(client, "after")
             assert client.get_all_databases() == ["after", "d", "default"]
