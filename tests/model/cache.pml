@@ -59,7 +59,7 @@
 #define UNSETTLED 10        /* MOMENT THRIFT: a read meets such an object */
 #define NOT_CONFIRMED 11    /* MOMENT TIME: a read finds the confirmation too old */
 #define WAITED 12           /* MOMENT STRICT: a read waits for a step that begins after it */
-#define BELOW_EVENTS 13     /* MOMENT LOCKS: a read finds the cursor below an event id that was handed out */
+#define BELOW_EVENTS 13     /* MOMENT LOCKS: a client is handed an event id that the cursor has not reached */
 #define FOLLOWER_DIED 14    /* MOMENT FAULTS SILENT: the follower dies */
 #define LOST 15             /* MOMENT FAULTS SILENT: a client is not told what became of its write */
 #define EXPIRED 16          /* MOMENT FAULTS SILENT: the time of such a write is over */
@@ -113,7 +113,6 @@ bit held[PROXIES];                          /* Meta.held */
 bit confirmed[PROXIES] = 1;     /* BEGAN_NS is not 0 */
 byte age[PROXIES];              /* ticks since the published step began, at most 2 */
 byte page_cursor[PROXIES] = 1;
-byte page_floor[PROXIES];       /* FLOOR_EVENT */
 
 /* The follower's step, as others see it. */
 bit running[PROXIES];           /* from the clock's reading to its publication */
@@ -351,10 +350,6 @@ decide1:
         :: else
         fi;
         if
-        :: page_cursor[p] < page_floor[p] && planted != EVENTS_FLOOR_IGNORED -> asks = 1; reach(BELOW_EVENTS); goto waits
-        :: else
-        fi;
-        if
         :: planted == SNAPSHOT_FIRST -> busy[p] = 1; got = table[p]; goto fences_after
         :: else
         fi;
@@ -507,8 +502,11 @@ ids:
         got = event; n = logged;
         printf("metastore: client %d asks for the event id: %d\n", c, event)
     };
-    atomic {    /* effects.EventIds.reply_done, FenceStore.raise_floor; then the reply goes on */
-        page_floor[p] = max(page_floor[p], got);
+    atomic {    /* effects.EventIds.reply_done, FenceStore.fence_now; then the reply goes on */
+        if
+        :: got > page_cursor[p] && planted != EVENTS_FLOOR_IGNORED -> lock_fence[c] = ASKED; reach(BELOW_EVENTS)
+        :: else
+        fi;
         must[p] = max(must[p], n);
         printf("client %d: is handed the event id %d by proxy %d\n", c, got, p);
         goto over
@@ -549,8 +547,8 @@ again:
     goto again;
 quiet:  /* Nothing is left to do: nothing holds readers back, and the caches are as the metastore. */
     assert(fence[0] == NONE && fence[1] == NONE && lock_fence[0] == NONE && lock_fence[1] == NONE);
-    assert((table[0] == version || setting == ELSEWHERE) && confirmed[0] && !held[0] && !floor[0] && !floor[1] && page_cursor[0] >= page_floor[0]);
-    assert(!apart || (table[1] == version && confirmed[1] && page_cursor[1] >= page_floor[1]));
+    assert((table[0] == version || setting == ELSEWHERE) && confirmed[0] && !held[0] && !floor[0] && !floor[1]);
+    assert(!apart || (table[1] == version && confirmed[1]));
     reach(QUIET)
 }
 
