@@ -12,8 +12,8 @@ import pytest
 
 from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.methods import flights
-from hms_cache_proxy.methods.decision import Decision, Forward, Serve, Session, Wait
-from hms_cache_proxy.methods.effects import Read
+from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Serve, Wait
+from hms_cache_proxy.methods.effects import RelayedRead
 from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
@@ -51,7 +51,7 @@ def filled(directory: Path, **settings: object) -> Iterator[Bench]:
 
 
 def decided(
-    bench: Bench, session: Session, message: bytes, *, patient: bool = True, arrived_ns: int | None = None
+    bench: Bench, session: ClientSession, message: bytes, *, patient: bool = True, arrived_ns: int | None = None
 ) -> Decision:
     header = parse_header(message)
     assert isinstance(header, Header)
@@ -61,21 +61,23 @@ def decided(
 
 def leaves(bench: Bench, arrived_ns: int | None = None) -> Forward:
     """A first read is on its way."""
-    decision = decided(bench, Session(), asked(), arrived_ns=arrived_ns)
+    decision = decided(bench, ClientSession(), asked(), arrived_ns=arrived_ns)
     assert isinstance(decision, Forward) and decision.hold_bytes, decision
     decision.pending.sending()
     return decision
 
 
 def lands(forward: Forward, answer: bytes | None) -> None:
-    session = Session()
+    session = ClientSession()
     forward.pending.reply_began(session, time.monotonic_ns())
     forward.pending.reply_done(session, answer, time.monotonic_ns())
 
 
 def alone(decision: Decision) -> bool:
     """It goes upstream, with nobody waiting for it."""
-    return isinstance(decision, Forward) and isinstance(decision.pending, Read) and decision.pending.flight is None
+    return (
+        isinstance(decision, Forward) and isinstance(decision.pending, RelayedRead) and decision.pending.flight is None
+    )
 
 
 def goes(decision: Decision) -> bool:
@@ -84,7 +86,7 @@ def goes(decision: Decision) -> bool:
 
 def test_one_goes_and_the_others_have_its_answer(bench: Bench) -> None:
     forward = leaves(bench)
-    sessions = [Session() for _ in range(5)]
+    sessions = [ClientSession() for _ in range(5)]
     arrived_ns = time.monotonic_ns()
     waits = [decided(bench, session, asked(9), arrived_ns=arrived_ns) for session in sessions]
     assert all(isinstance(wait, Wait) and wait.seen == bench.dispatcher.moved() for wait in waits)
@@ -95,25 +97,25 @@ def test_one_goes_and_the_others_have_its_answer(bench: Bench) -> None:
         assert isinstance(served, Serve) and (served.outcome, served.reason) == ("hit", "shared")
         assert served.chunks == reply(asked(9))
         assert session.floors is not None and session.floors.of([b"n" + b"\0".join(DATABASE)]) > arrived_ns or True
-    assert goes(decided(bench, Session(), asked())), (
+    assert goes(decided(bench, ClientSession(), asked())), (
         "who comes later asks for himself: it may be older than he must see"
     )
 
 
 def test_a_waiter_is_shown_nothing_older_afterwards(bench: Bench) -> None:
     forward = leaves(bench)
-    session, arrived_ns = Session(), time.monotonic_ns()
+    session, arrived_ns = ClientSession(), time.monotonic_ns()
     assert isinstance(decided(bench, session, asked(), arrived_ns=arrived_ns), Wait)
     lands(forward, reply(asked()))
     assert isinstance(decided(bench, session, asked(), arrived_ns=arrived_ns), Serve)
-    assert isinstance(forward.pending, Read) and session.floors is not None
+    assert isinstance(forward.pending, RelayedRead) and session.floors is not None
     assert session.floors.block(forward.pending.depends, arrived_ns)
 
 
 @pytest.mark.parametrize("answer", [None, "refused"])
 def test_who_has_waited_in_vain_asks_alone(bench: Bench, answer: str | None) -> None:
     forward = leaves(bench)
-    session, arrived_ns = Session(), time.monotonic_ns()
+    session, arrived_ns = ClientSession(), time.monotonic_ns()
     assert isinstance(decided(bench, session, asked(), arrived_ns=arrived_ns), Wait)
     if answer is None:
         forward.pending.failed(True)
@@ -121,31 +123,31 @@ def test_who_has_waited_in_vain_asks_alone(bench: Bench, answer: str | None) -> 
         result = spec.result("get_all_tables")(o1=spec.struct("MetaException")(message=b"no"))  # type: ignore[call-arg]
         lands(forward, Call(asked()).reply(spec.encode(result)))
     assert alone(decided(bench, session, asked(), arrived_ns=arrived_ns))
-    assert isinstance(decided(bench, Session(), asked()), Forward)
-    assert isinstance(decided(bench, Session(), asked()), Wait), "the next ones wait for that one"
+    assert isinstance(decided(bench, ClientSession(), asked()), Forward)
+    assert isinstance(decided(bench, ClientSession(), asked()), Wait), "the next ones wait for that one"
 
 
 def test_a_wait_has_an_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     leaves(bench)
-    wait = decided(bench, Session(), asked())
+    wait = decided(bench, ClientSession(), asked())
     assert isinstance(wait, Wait) and wait.until_ns <= time.monotonic_ns() + flights.LONGEST_NS
-    assert alone(decided(bench, Session(), asked(), patient=False))
+    assert alone(decided(bench, ClientSession(), asked(), patient=False))
 
 
 def test_nobody_joins_a_read_that_left_before_a_write_ended(bench: Bench) -> None:
     forward = leaves(bench)
-    session, arrived_ns = Session(), time.monotonic_ns()
+    session, arrived_ns = ClientSession(), time.monotonic_ns()
     assert isinstance(decided(bench, session, asked(), arrived_ns=arrived_ns), Wait)
     message = encode_call("drop_table", SALES, TABLE[2].decode(), True)
-    write = decided(bench, Session(), message)
+    write = decided(bench, ClientSession(), message)
     assert isinstance(write, Forward)
     write.pending.sending()
-    during = decided(bench, Session(), asked(), patient=False)
+    during = decided(bench, ClientSession(), asked(), patient=False)
     assert isinstance(during, Forward) and during.reason == "fence"
-    write.pending.reply_began(Session(), time.monotonic_ns())
-    write.pending.reply_done(Session(), Call(message).reply(b"\0"), time.monotonic_ns())
+    write.pending.reply_began(ClientSession(), time.monotonic_ns())
+    write.pending.reply_done(ClientSession(), Call(message).reply(b"\0"), time.monotonic_ns())
     bench.step(Changes(cursor=12, tables={TABLE: None}))
-    later = decided(bench, Session(), asked())
+    later = decided(bench, ClientSession(), asked())
     assert goes(later), "it must see what the write did"
     lands(forward, reply(asked()))
     assert not isinstance(decided(bench, session, asked(), arrived_ns=arrived_ns), Serve), "others have changed it"
@@ -153,19 +155,19 @@ def test_nobody_joins_a_read_that_left_before_a_write_ended(bench: Bench) -> Non
 
 def test_nobody_joins_a_read_that_left_before_what_he_was_shown(bench: Bench) -> None:
     meta = encode_call("get_table_meta", SALES, "*", None)  # never answered from objects: learned under a floor, too
-    forward = decided(bench, Session(), meta)
-    assert isinstance(forward, Forward) and isinstance(forward.pending, Read) and forward.hold_bytes
-    shown = Session()
+    forward = decided(bench, ClientSession(), meta)
+    assert isinstance(forward, Forward) and isinstance(forward.pending, RelayedRead) and forward.hold_bytes
+    shown = ClientSession()
     assert isinstance(decided(bench, shown, meta), Wait)
     forward.pending.shared.shown(shown, forward.pending.depends, time.monotonic_ns())
     assert goes(decided(bench, shown, meta))
-    assert isinstance(decided(bench, Session(), meta), Wait)
+    assert isinstance(decided(bench, ClientSession(), meta), Wait)
 
 
 @pytest.mark.parametrize("bench", ["strict"], indirect=True)
 def test_strict_reads_are_not_shared(bench: Bench) -> None:
     leaves(bench, arrived_ns=0)
-    assert alone(decided(bench, Session(), asked(), arrived_ns=0))
+    assert alone(decided(bench, ClientSession(), asked(), arrived_ns=0))
 
 
 def test_answers_are_forgotten(bench: Bench) -> None:
@@ -177,7 +179,7 @@ def test_answers_are_forgotten(bench: Bench) -> None:
     assert shared._by_key
     shared.forget(time.monotonic_ns() + flights.KEPT_NS)
     assert not shared._by_key
-    assert not isinstance(decided(bench, Session(), asked(), arrived_ns=arrived_ns, patient=False), Wait)
+    assert not isinstance(decided(bench, ClientSession(), asked(), arrived_ns=arrived_ns, patient=False), Wait)
 
 
 def test_ten_clients_make_one_call(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.methods import large
 from hms_cache_proxy.methods.beginning import decode_beginning
 from hms_cache_proxy.methods.decision import Decision, Forward, Serve, Work
-from hms_cache_proxy.methods.effects import Lock, Write
+from hms_cache_proxy.methods.effects import FencedWrite, Lock
 from hms_cache_proxy.methods.plan import EVERYTHING, plan
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
@@ -61,7 +61,7 @@ def empties(count: int, name: str = "add_partitions") -> bytes:
 
 
 def targets(decision: Decision) -> tuple[bytes, ...]:
-    assert isinstance(decision, Forward) and isinstance(decision.pending, Write | Lock), decision
+    assert isinstance(decision, Forward) and isinstance(decision.pending, FencedWrite | Lock), decision
     return decision.pending.targets
 
 
