@@ -21,7 +21,7 @@ from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.inventory import Inventory
 from hms_cache_proxy.cache.uses import Uses
 from hms_cache_proxy.config.selection import Selection
-from hms_cache_proxy.follower.affected import TableKey
+from hms_cache_proxy.store.protocol import TableKey
 
 LOW: Final = 0.95
 IDLE_S: Final = 60

@@ -42,7 +42,7 @@ from hms_cache_proxy.server.commands import (
 from hms_cache_proxy.server.exchange import Exchange
 from hms_cache_proxy.server.inbox import Inbox, Request, TransportRefused
 from hms_cache_proxy.server.outbox import Outbox
-from hms_cache_proxy.server.spool import Room
+from hms_cache_proxy.server.spool import SpoolRoom
 from hms_cache_proxy.server.upstream_states import Closed, Idle, MustClose, ReplyEnding
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.framing import Transport
@@ -63,7 +63,7 @@ class ConnectionSettings:
     idle_timeout_ns: int  # 0: never
     request_timeout_ns: int
     upstream_idle_ns: int = 0  # after so long an idle upstream connection is released; 0: never
-    room: Room = field(default_factory=Room)  # for what is too large to be left in memory
+    room: SpoolRoom = field(default_factory=SpoolRoom)  # for what is too large to be left in memory
 
 
 class HotPathUse(IntEnum):

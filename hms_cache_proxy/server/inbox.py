@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from hms_cache_proxy.budget import Charge
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.server.spool import Room, Spool
+from hms_cache_proxy.server.spool import Spool, SpoolRoom
 from hms_cache_proxy.wire.framing import Transport, detect, parse_frame
 from hms_cache_proxy.wire.message import NEED_MORE, Header, MessageLimits, MessageType, NeedMore, parse_header
 from hms_cache_proxy.wire.scan import MessageScanner, end_of_struct
@@ -69,7 +69,7 @@ class _Partial:
 
     __slots__ = ("_memory", "scanner", "spool")
 
-    def __init__(self, limits: MessageLimits, room: Room) -> None:
+    def __init__(self, limits: MessageLimits, room: SpoolRoom) -> None:
         self.scanner = MessageScanner(limits)
         self._memory = room.budgets.memory
         self.spool = Spool(limit=limits.message_bytes, limit_name="max_message_bytes", room=room, for_write=True)
@@ -98,9 +98,9 @@ class Inbox:
 
     __slots__ = ("_at", "_buffer", "_frame_left", "_limits", "_partial", "_room", "transport")
 
-    def __init__(self, limits: MessageLimits, room: Room | None = None) -> None:
+    def __init__(self, limits: MessageLimits, room: SpoolRoom | None = None) -> None:
         self._limits = limits
-        self._room = room or Room()
+        self._room = room or SpoolRoom()
         self._buffer = b""
         self._at = 0  # what comes before it in the buffer was handed out
         self._frame_left = 0  # of the frame that is being taken: bytes still to come

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from hms_cache_proxy.errors import LimitError
 from hms_cache_proxy.server.commands import Again, Command, Send
-from hms_cache_proxy.server.spool import SLICE_BYTES, Room, Spool
+from hms_cache_proxy.server.spool import SLICE_BYTES, Spool, SpoolRoom
 from hms_cache_proxy.wire.framing import frame_header
 
 MAX_REPLY_BYTES = 2**31 - 1  # what a frame's length can say; for a spool also a guard of the disk
@@ -35,9 +35,9 @@ class Outbox:
         "waits",
     )
 
-    def __init__(self, commands: list[Command], room: Room | None = None) -> None:
+    def __init__(self, commands: list[Command], room: SpoolRoom | None = None) -> None:
         self._commands = commands
-        self._room = room or Room()
+        self._room = room or SpoolRoom()
         self._spool: Spool | None = None
         self._ended = True
         self.framed = False

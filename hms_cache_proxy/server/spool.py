@@ -22,7 +22,7 @@ SLICE_BYTES = 1 << 18  # what is taken out at a time: a few system calls per meg
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class SpoolRoom:
     """What the spools of a worker may use."""
 
     directory: str | None = None  # where files are; None: the system's place for temporary files
@@ -47,7 +47,7 @@ class Spool:
     )
 
     def __init__(
-        self, *, limit: int, limit_name: str, room: Room, for_write: bool = False, memory_bytes: int = MEMORY_BYTES
+        self, *, limit: int, limit_name: str, room: SpoolRoom, for_write: bool = False, memory_bytes: int = MEMORY_BYTES
     ) -> None:
         self.size = 0
         self._read = 0

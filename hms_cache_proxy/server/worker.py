@@ -42,7 +42,7 @@ from hms_cache_proxy.server.connection import ConnectionSettings
 from hms_cache_proxy.server.driver import Allowed, Client, Hub
 from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.server.refresher import Refresher
-from hms_cache_proxy.server.spool import Room
+from hms_cache_proxy.server.spool import SpoolRoom
 from hms_cache_proxy.server.turns import Turns
 from hms_cache_proxy.server.waker import Waker
 from hms_cache_proxy.upstream.endpoints import Endpoints
@@ -222,7 +222,7 @@ def _hub(
             idle_timeout_ns=int(limits.idle_timeout_s * 1e9),
             request_timeout_ns=options.request_timeout_ns,
             upstream_idle_ns=int(options.idle_timeout_s * 1e9),
-            room=Room(config.data_dir, budgets),
+            room=SpoolRoom(config.data_dir, budgets),
         ),
         metrics=metrics,
         allowed=Allowed(

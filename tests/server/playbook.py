@@ -16,7 +16,7 @@ from hms_cache_proxy.server.commands import (
 )
 from hms_cache_proxy.server.connection import ClientConnection, ConnectionSettings
 from hms_cache_proxy.server.inbox import Request
-from hms_cache_proxy.server.spool import Room
+from hms_cache_proxy.server.spool import SpoolRoom
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.message import Header, MessageLimits, parse_header
 from tests.testbed.raw import encode_call
@@ -73,7 +73,9 @@ class Recorder(BaseDecider, Pending):
 class Playbook:
     """A connection, its dispatcher, and a clock that is moved by hand."""
 
-    def __init__(self, *, upstreams: int = 2, idle_s: int = 60, request_s: int = 10, room: Room | None = None) -> None:
+    def __init__(
+        self, *, upstreams: int = 2, idle_s: int = 60, request_s: int = 10, room: SpoolRoom | None = None
+    ) -> None:
         self.now = SECOND
         self.decider = Recorder()
         self.endpoints = Endpoints([("one", 1), ("two", 2)][:upstreams])
@@ -81,7 +83,7 @@ class Playbook:
             limits=MessageLimits(),
             idle_timeout_ns=idle_s * SECOND,
             request_timeout_ns=request_s * SECOND,
-            room=room or Room(),
+            room=room or SpoolRoom(),
         )
         self.core = ClientConnection(
             decider=self.decider, endpoints=self.endpoints, settings=settings, peer="", now_ns=self.now

@@ -18,7 +18,7 @@ from hms_cache_proxy.server import outbox
 from hms_cache_proxy.server.commands import Again, Close, ReadingUpstream, Send, SendUpstream, Why
 from hms_cache_proxy.server.connection import PATIENCE_NS
 from hms_cache_proxy.server.inbox import WINDOW_BYTES
-from hms_cache_proxy.server.spool import Room, Spool
+from hms_cache_proxy.server.spool import Spool, SpoolRoom
 from hms_cache_proxy.server.stuck import Stuck
 from tests.server.playbook import READ, RELAY, SECOND, Playbook, exception_in, framed, kinds, reply_to, sent
 from tests.server.scripted import STOP, string_field
@@ -27,11 +27,11 @@ from tests.testbed.raw import encode_call
 KILOBYTE, MEGABYTE = 1 << 10, 1 << 20
 
 
-def room_of(tmp_path: Path, *, memory: int = 100 * MEGABYTE, spool: int = 100 * MEGABYTE) -> Room:
-    return Room(str(tmp_path), Budgets(memory, spool))
+def room_of(tmp_path: Path, *, memory: int = 100 * MEGABYTE, spool: int = 100 * MEGABYTE) -> SpoolRoom:
+    return SpoolRoom(str(tmp_path), Budgets(memory, spool))
 
 
-def used(room: Room) -> tuple[int, int]:
+def used(room: SpoolRoom) -> tuple[int, int]:
     return room.budgets.memory.used, room.budgets.spool.used
 
 
@@ -123,7 +123,7 @@ def listing(parts: int) -> Iterator[bytes]:
         yield b"%03d" % number + b"x" * (600 * KILOBYTE)
 
 
-def served(room: Room) -> Playbook:
+def served(room: SpoolRoom) -> Playbook:
     """A client that does not read a listing."""
     book = Playbook(room=room)
     book.decider.decision = Serve(listing(20), "get_partitions")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.errors import LimitError
-from hms_cache_proxy.server.spool import Room, Spool
+from hms_cache_proxy.server.spool import Spool, SpoolRoom
 from tests.chance import chance
 
 
@@ -15,7 +15,7 @@ from tests.chance import chance
 def test_what_was_written_is_read(memory_bytes: int, tmp_path: Path) -> None:
     rng = chance("spool", memory_bytes)
     parts = [rng.randbytes(rng.randint(0, 700)) for _ in range(10)]
-    spool = Spool(limit=10_000, limit_name="reply", room=Room(str(tmp_path)), memory_bytes=memory_bytes)
+    spool = Spool(limit=10_000, limit_name="reply", room=SpoolRoom(str(tmp_path)), memory_bytes=memory_bytes)
     for part in parts:
         spool.write(part)
     whole = b"".join(parts)
@@ -33,7 +33,7 @@ def test_what_was_written_is_read(memory_bytes: int, tmp_path: Path) -> None:
 
 
 def test_a_file_may_be_written_after_it_was_read() -> None:
-    spool = Spool(limit=100, limit_name="reply", room=Room(), memory_bytes=4)
+    spool = Spool(limit=100, limit_name="reply", room=SpoolRoom(), memory_bytes=4)
     spool.write(b"abcdef")
     assert spool.read(3) == b"abc"
     spool.write(b"ghi")
@@ -42,7 +42,7 @@ def test_a_file_may_be_written_after_it_was_read() -> None:
 
 
 def test_the_limit_is_named() -> None:
-    spool = Spool(limit=10, limit_name="max_message_bytes", room=Room())
+    spool = Spool(limit=10, limit_name="max_message_bytes", room=SpoolRoom())
     spool.write(b"0123456789")
     with pytest.raises(LimitError) as error:
         spool.write(b"x")
@@ -51,7 +51,7 @@ def test_the_limit_is_named() -> None:
 
 
 def test_no_room_for_the_file(tmp_path: Path) -> None:
-    spool = Spool(limit=100, limit_name="reply", room=Room(str(tmp_path / "absent")), memory_bytes=4)
+    spool = Spool(limit=100, limit_name="reply", room=SpoolRoom(str(tmp_path / "absent")), memory_bytes=4)
     with pytest.raises(LimitError) as error:
         spool.write(b"abcdef")
     assert error.value.limit == "spool"
