@@ -3,7 +3,7 @@
     ProxyError
     +-- WireError        the peer sent bytes that are not what the protocol allows
     |   +-- LimitError   ... or more of them than a named limit allows
-    |   +-- WriteIdsError  ... or a list of write ids or transactions that is none: it proves nothing
+    |   +-- WriteIdsError  ... or a malformed list of write ids or transactions: it proves nothing
     +-- UpstreamError    a metastore cannot be reached, died, or is not one that may be used
     +-- StoreError       the backing database cannot be read, or is not a metastore schema that is known
     |   +-- LogClosed    ... or (over Thrift) does not let its notification log be read
@@ -104,7 +104,7 @@ class SnapshotError(ProxyError):
 
 
 class AdviceError(ProxyError):
-    """Access logs, or what is to be known beside them, cannot be read, or say nothing."""
+    """Access logs, or what is to be known beside them, cannot be read, or are empty."""
 
 
 class AuditError(ProxyError):

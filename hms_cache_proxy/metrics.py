@@ -11,7 +11,7 @@ a time. The supervisor aggregates the files for /metrics, and adds its own few m
 (`SupervisorMetrics`), which live in its memory.
 
 `TABLE` lists them all for the documents and their test. Labels come from literal tables of this package,
-never from a peer's bytes: otherwise a client could grow the files at will.
+never from a peer's bytes: otherwise a client could make the files grow without limit.
 
 The files are memory-mapped, so their room on the disk is reserved before (`RESERVED`): a store into a page that a full
 disk has no room for ends the process with SIGBUS.

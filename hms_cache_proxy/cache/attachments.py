@@ -1,4 +1,4 @@
-"""What hangs on a table beside its struct, packed: its constraints.
+"""What belongs to a table besides its struct, packed: its constraints.
 
 Job: a store's `Constraints` to a row and back, as lists that only need to be put into a reply. Most tables have none
 and then no row. Must not know LMDB, replies. Owner: the follower packs, all unpack.

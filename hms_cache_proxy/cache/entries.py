@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class Absent(Enum):
-    """Known not to exist."""
+    """What is known not to exist."""
 
     ABSENT = "absent"
 

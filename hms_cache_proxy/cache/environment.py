@@ -7,7 +7,7 @@ close and the next open and holds the last transaction id and nothing else.
 as the kernel has the pages; a crash of the machine may leave any mixture of pages on the disk. So a file is used
 again only if the machine has not been restarted since it was written (kernel boot id in the meta record), or if it
 was closed cleanly: everything synced first, the marker `clean` written and synced afterwards. Anything else is moved
-aside and rebuilt, as is a file that LMDB refuses, one shorter than its own page count, of another format, or of
+aside and rebuilt; so is a file that LMDB refuses, one shorter than its own page count, of another format, or of
 another upstream.
 
 Databases: `meta`, `objects`, `partitions`, `statistics`, `shared`, `versions`, `garbage` (cache/layout.py).
@@ -34,7 +34,7 @@ DATABASES: Final = (b"meta", b"objects", b"partitions", b"statistics", b"shared"
 MAX_READERS: Final = 1024  # one slot per process that has a snapshot open, and one per stream of a large reply
 SPARE_TRANSACTIONS: Final = 8  # read transactions that the binding keeps for reuse: begin() then costs 0.25 us
 UNBOUNDED_MAP: Final = 1 << 40  # address space only; the file grows as it is written
-SPARE_BYTES: Final = 1 << 20  # kept free, without blocks on the disk, behind the last page
+SPARE_BYTES: Final = 1 << 20  # kept free, without blocks on the disk, after the last page
 BLOCK_BYTES: Final = 512  # the unit of st_blocks
 FULL_BYTES: Final = 1 << 20  # a disk with less than that is full
 RESERVE_BYTES: Final = 256 << 20  # room in the map above max_bytes, for what must always go through: cursor, deletions
@@ -174,7 +174,7 @@ def reserve_readers(path: Path) -> None:
 
 
 def lengthen(env: Any, path: Path) -> None:
-    """Keep the file (sparsely) longer than its pages: whoever writes calls it now and then.
+    """Keep the file (sparsely) longer than its pages. A writer calls this now and then.
 
     LMDB does not write a page at the end that a transaction took and gave back, so without this a file that nothing is
     wrong with can be shorter than its page count, and a kill -9 at that moment would have it taken for truncated.
@@ -247,7 +247,7 @@ def take_clean_mark(path: Path) -> int | None:
 
 
 def condemn(path: Path, reason: str) -> None:
-    """Have the next open move the cache aside: for whoever saw it damaged (an LMDB error, a SIGBUS in a process)."""
+    """Have the next open move the cache aside: for a process that saw it damaged (by an LMDB error, a SIGBUS)."""
     (path / "condemned").write_text(reason, encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Deleting what nobody can see any more, in slices: rows of old generations, dropped sets, versions below the floor.
+"""Deletes, in slices, what nobody can see any more: rows of old generations, dropped sets, versions below the floor.
 
 Nothing here changes what a reader sees: rows of another generation are not looked up, sets on the garbage list are
 pointed at by no row, a version at or below the floor counts as the floor. Owner: the follower, between its steps.

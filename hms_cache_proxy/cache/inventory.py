@@ -106,7 +106,7 @@ class Inventory:
         return None if self._snapshot is None else self._snapshot.table_statistics(entry)
 
     def constrained(self) -> Iterator[tuple[TableKey, int, ConstraintsEntry]]:
-        """Every table that has constraints, its id, and they."""
+        """Every table that has constraints, with its id and the constraints."""
         if self._snapshot is not None:
             for key, row in self._snapshot._under(b"k", b""):
                 entry = constraints_unpack(row)
@@ -117,7 +117,7 @@ class Inventory:
         return None if self._snapshot is None else self._snapshot.write_ids(table_id)
 
     def write_ids(self) -> Iterator[tuple[TableKey, WriteIdsRow]]:
-        """Every transactional table whose write ids are known, and they."""
+        """Every transactional table whose write ids are known, with them."""
         if self._snapshot is not None:
             for _, packed in self._snapshot._under(b"w", b""):
                 row = layout.write_ids_unpack(packed)

@@ -161,7 +161,7 @@ class Joiner:
 
 
 def _finish(out: list[bytes], begin_at: int) -> int:
-    """Each partition's first piece carries the end of the one before: move it from the first to behind the last."""
+    """Each partition's first piece carries the end of the one before: move it from the first piece to the end."""
     count = (len(out) - begin_at) // _PIECES
     if count:
         out[begin_at] = out[begin_at][len(END) :]

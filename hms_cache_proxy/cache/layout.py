@@ -212,7 +212,7 @@ def find(txn: Any, db: Any, prefix: bytes, name: bytes) -> bytes | None:
 
 
 def store(txn: Any, db: Any, prefix: bytes, name: bytes, value: bytes, *, append: bool = False) -> bool:
-    """Set the value of a name; True if it had none. `append`: try to write it behind the last key first."""
+    """Set the value of a name; True if it had none. `append`: first try to write it after the last key."""
     key = prefix + name
     if len(key) < KEY_BYTES:
         if append and txn.put(key, value, append=True, db=db):

@@ -44,7 +44,7 @@ class Slot(IntEnum):
     FENCE_SEQ = 7  # any process, after each commit to the fences: that commit's own number (consistency/fences.py)
     UPSTREAM_EVENT = 9  # the last event id seen at the upstream
     SERVE_MODE = 10  # MODE_RELAY_ONLY or MODE_SERVE
-    UNFENCED = 11  # workers, through Suspension.owe: odd while nothing may be answered from a cache; it only grows
+    UNFENCED = 11  # workers, through Suspension.report: odd while nothing may be answered from a cache; it only grows
     PREWARM_TABLES_DONE = 12
     PREWARM_TABLES_TOTAL = 13
     PREWARM_PARTITIONS_DONE = 14
@@ -65,7 +65,7 @@ class Slot(IntEnum):
 
 
 MAX_WORKERS: Final = 256  # the most that the setting `workers` allows
-FIRST_OWED: Final = 256  # from here one word for each worker: what it owes (consistency/suspension.py)
+FIRST_UNRECORDED: Final = 256  # from here a word for each worker: writes it cannot record (consistency/suspension.py)
 
 _MAGIC: Final = int.from_bytes(b"hmsstat2", "little")  # another one with each layout
 

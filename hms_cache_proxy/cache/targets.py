@@ -18,7 +18,7 @@
 
 Job: the one vocabulary of versions (cache/), fences and floors (consistency/) and the method table (methods/).
 Must not know: how names are normalised; callers pass stored names. A target equals another or it is `ALL`: there is no
-other hierarchy, so whoever drops a database names its tables' targets too.
+other hierarchy, so dropping a database names its tables' targets too.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Invariants
   invalidation raises `seq` and writes it at its targets; an entry is there for a reader only while its number is at
   least that of everything it depends on. So it does not matter when a late load publishes, and nothing has to be
   searched for when something is invalidated.
-- **One load for many readers.** `begin` gives each key to one load at a time, over all processes; who comes later waits
+- **One load for many readers.** `begin` gives each key to one load at a time, over all processes; a later reader waits
   or reads what it has. The claim of a process that died, or that took longer than any call may, does not count.
 - Times are CLOCK_MONOTONIC in ns, the same in all processes. An entry's age counts from the beginning of its load:
   an answer is never older than a reader was promised.
@@ -124,7 +124,7 @@ class NewEntry(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Load:
     """A load that has begun: what it may publish is as of `seq` and `began_ns`. `claimed`: keys that are its own to
-    load; `theirs`: keys that another load is after."""
+    load; `theirs`: keys that another load has claimed."""
 
     seq: int
     began_ns: int
@@ -138,7 +138,7 @@ def bounds_of(section: TtlSection) -> dict[EntryKind, Bounds]:
 
 
 def key_of(kind: EntryKind, user: bytes, *parts: bytes) -> bytes:
-    """The key of an object: 128 bits of a hash over its kind, whose eyes it was seen with, and its names."""
+    """The key of an object: 128 bits of a hash over its kind, the user whom it was shown to, and its names."""
     digest = blake2b(digest_size=16)
     for part in (bytes((kind,)), user, *parts):
         digest.update(_NUMBER.pack(len(part)))
@@ -237,7 +237,7 @@ class TtlCache:
     # Loads
 
     def begin(self, keys: Sequence[bytes], now_ns: int, deadline_ns: int, *, alone: bool = False) -> Load:
-        """A load of these keys begins, before its request leaves. `alone`: only if no other is after any of them."""
+        """A load of these keys begins, before its request leaves. `alone`: only if no other has claimed any of them."""
         claimed: list[bytes] = []
         theirs: list[bytes] = []
         with self._change() as change:
@@ -295,7 +295,7 @@ class TtlCache:
         return keys
 
     def _forget_holds(self, txn: Any, now_ns: int) -> None:
-        """Of writes whose end nobody has told, and whose time is over; once there are many."""
+        """Delete holds of writes that never reported their end and have run out; called once there are many."""
         holds = self._dbs[b"holds"]
         if txn.stat(holds)["entries"] < HOLDS:
             return

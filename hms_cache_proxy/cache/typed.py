@@ -2,8 +2,8 @@
 
 Job: a set carries one byte for each partition key: INTEGER or DATE where the key is of such a type and every value of
 the set is one (or the default partition's name), UNKNOWN else. A metastore casts the values of such keys in its
-database, and one value that cannot be cast breaks a filter for the whole table; who knows that there is none need not
-look at all of them. A set only ever loses what it has; reloading it finds it again.
+database, and one value that cannot be cast breaks a filter for the whole table; a filter over a set that has none need
+not look at all values. A set only ever loses what it has; reloading it finds it again.
 Must not know LMDB, filters. Owner: any process; no state.
 """
 

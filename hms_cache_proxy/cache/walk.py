@@ -42,7 +42,7 @@ class NameWalk:
             self._lease = None
 
     def at(self, name: bytes) -> bytes | None:
-        """The first name that is not less than this one, None behind the last. Not for sets with long names."""
+        """The first name that is not less than this one; None after the last. Not for sets with long names."""
         self._held()
         return self._here(self._cursor.set_range(self._prefix + name))
 
@@ -52,7 +52,7 @@ class NameWalk:
         return self._here(self._cursor.next())
 
     def run(self, most: int) -> list[bytes]:
-        """The name where it stands and those behind it, at most so many; it stands behind them then."""
+        """The name where it stands and those that follow, at most so many; then it stands after them."""
         self._held()
         keys = list(islice(self._cursor.iternext(values=False), most))
         cut = self._cut

@@ -70,7 +70,7 @@ def advise(
     as_json: bool,
     spark: SparkOptions,
 ) -> None:
-    """Say from access logs how the proxy should be set up, and who asks what it should not.
+    """Recommend settings from access logs, and name the clients that ask too much.
 
     LOG: files, directories or patterns, as Spark reads them (also .gz, hdfs://, s3a://). Writes report.html, plots,
     advice.toml (include, exclude, cache.max_bytes) and advice.json into --out.

@@ -6,7 +6,7 @@ A **fence** is a record of one write: its targets, its owner, and until when rea
     finite     holds a ticket; lifted once a step of the follower has done the ticket              finish, fence_now
     unknown    the write may or may not happen, at the latest at `until_ns`; then a ticket is taken   unknown, expire
 
-No fence stays for ever: an infinite one that nobody has ended in twice the longest request time becomes finite (its
+No fence stays forever: an infinite one that nobody has ended in twice the longest request time becomes finite (its
 owner has forgotten it; the metastore has long done, or given up, what it was for). If its owner ends it after all,
 everything is reloaded.
 
@@ -112,7 +112,7 @@ class FenceStore:
     @classmethod
     def recover(cls, path: Path, page: StatePage, *, hold_ns: int = HOLD_NS, unfenced: bool = False) -> FenceStore:
         """Open them as the first process of a start, when no other is alive: see "A predecessor that crashed".
-        `unfenced`: it owed some of its fences."""
+        `unfenced`: the predecessor could not record all of its fences."""
         known = path.exists()
         if known and not trusted(path):
             shutil.rmtree(path)
@@ -143,7 +143,7 @@ class FenceStore:
         key = b"f" + NUMBER.pack(fence_id)
         with self._change() as txn:
             row = txn.get(key)
-            # A missing record was ended for this process (it was taken for dead): then nobody knows what to refetch.
+            # A missing record was ended for this process (it was taken for dead): then it is unknown what to refetch.
             fence = Fence(UNBOUND, 0, 0, 0, 0, (ALL,)) if row is None else Fence.unpack(row)
             ticket = take_ticket(txn, fence.targets)
             txn.put(key, replace(fence, state=FINITE, ticket=ticket).pack())

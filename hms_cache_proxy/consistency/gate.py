@@ -3,7 +3,7 @@
 Job: one decision out of the state page, the fences, the connection's floors and the settings; every reason
 is a metric label and stands in `Reason`. Must not know: methods, replies, sockets.
 
-Order of reading, which makes the pieces fit: the state page, then the fences, then the cache: whoever asks
+Order of reading, which makes the pieces fit: the state page, then the fences, then the cache: a reader who asks
 opens its snapshot *after* `standing` and `held_back` have allowed the read. The snapshot is then at least
 as new as the confirmation, and as the reload of every fence that was found lifted.
 

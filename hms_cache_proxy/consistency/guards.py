@@ -63,12 +63,12 @@ class Guards:
         self._barrier = barrier
         self._suspension = suspension
         self._name = name
-        self._owed: dict[Guard, None] = {}
+        self._unrecorded: dict[Guard, None] = {}
         self._missed: set[Target] = set()
         if suspension.left:
-            self._owed[Guard((ALL,), ending=WriteEnding.UNKNOWN)] = None
-        self._said = len(self._owed)
-        suspension.owe(name, self._said)
+            self._unrecorded[Guard((ALL,), ending=WriteEnding.UNKNOWN)] = None
+        self._said = len(self._unrecorded)
+        suspension.report(name, self._said)
 
     def begin(self, targets: Sequence[Target]) -> Guard:
         """A write is about to leave."""
@@ -80,7 +80,7 @@ class Guards:
         """It is over, and no byte of its reply has been passed on."""
         guard.ending = ending
         if guard.mark is None and ending is WriteEnding.FINISHED:
-            self._owed.pop(guard, None)
+            self._unrecorded.pop(guard, None)
             self.missed(guard.targets)
         else:
             self._record(guard)
@@ -95,9 +95,9 @@ class Guards:
     def settle(self) -> None:
         """Record what could not be recorded, if there is room now; to be called now and then."""
         if self._missed:
-            self._owed[Guard(tuple(self._missed), ending=WriteEnding.FINISHED)] = None
+            self._unrecorded[Guard(tuple(self._missed), ending=WriteEnding.FINISHED)] = None
             self._missed.clear()
-        for guard in list(self._owed):
+        for guard in list(self._unrecorded):
             if not self._record(guard):
                 return
 
@@ -107,11 +107,11 @@ class Guards:
         except CacheError as error:
             if not self._said:
                 log.error("nothing is answered from the cache while this lasts", file=self._name, error=str(error))
-            self._owed[guard] = None
+            self._unrecorded[guard] = None
         else:
-            self._owed.pop(guard, None)
+            self._unrecorded.pop(guard, None)
         self._tell()
-        return guard not in self._owed
+        return guard not in self._unrecorded
 
     def _write(self, guard: Guard) -> None:
         if guard.mark is None:
@@ -122,10 +122,10 @@ class Guards:
             self._barrier.end(guard.mark, guard.targets, guard.ending)
 
     def _tell(self) -> None:
-        owed = len(self._owed) + bool(self._missed)
-        if owed == self._said:
+        unrecorded = len(self._unrecorded) + bool(self._missed)
+        if unrecorded == self._said:
             return
-        self._suspension.owe(self._name, owed)
-        if not owed:
+        self._suspension.report(self._name, unrecorded)
+        if not unrecorded:
             log.info("answers from the cache are possible again", file=self._name)
-        self._said = owed
+        self._said = unrecorded

@@ -3,7 +3,7 @@
 Job: every change of files that a call asks for goes through here. Must not know: what the calls mean.
 
 Invariants:
-- Files are removed after the commit: a crash in between leaves files that nobody knows, never objects without files.
+- Files are removed after the commit: a crash in between leaves unknown files, never objects without files.
 - A directory that holds the location of an object which the call does not name is left as it is: a truncation is
   refused before anything changes, a removal or a move changes rows and log as Hive's does and says in a warning whose
   directory it left and for whose sake. `metastore.delete_shared_directories` takes the guard away, as Hive has none.

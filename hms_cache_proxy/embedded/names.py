@@ -68,7 +68,7 @@ def both(name: str | None, catalog: str | None = None) -> tuple[str, str]:
 
 
 class TableAddress(NamedTuple):
-    """A table as a call names it, not folded. Without a catalog, the database's name may carry one."""
+    """A table as a call names it, not folded. If there is no catalog, the database's name may contain one."""
 
     database: str
     table: str
@@ -98,12 +98,12 @@ def exact(name: str | None, catalog: str | None) -> tuple[str, str]:
 
 
 def valid(name: str | None) -> bool:
-    """May a database, or another object but a table, be called so?"""
+    """Is this a valid name of a database, or of another object but a table?"""
     return bool(name) and _NAME.fullmatch(name or "") is not None
 
 
 def valid_table(name: str | None) -> bool:
-    """May a table be called so? (`metastore.support.special.characters.tablename` is on, its default.)"""
+    """Is this a valid name of a table? (`metastore.support.special.characters.tablename` is on, its default.)"""
     return bool(name) and _SPECIAL_TABLE_NAME.fullmatch(name or "") is not None
 
 

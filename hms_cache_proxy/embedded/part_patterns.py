@@ -19,7 +19,7 @@ Matches = Callable[[str], object]
 
 
 def as_text(keys: Sequence[Struct], values: Sequence[str]) -> Matches:
-    """Values as they are, but that a dot is any character: what the calls for names say, which match a regular
+    """Values as they are, except that a dot is any character: what the calls for names say, which match a regular
     expression. MetaException for more values than keys."""
     return _pattern(keys, values, lambda text: re.escape(text).replace(r"\.", "."))
 

@@ -1,7 +1,7 @@
 """What is wrong with a resource plan: the checks before one is enabled.
 
 Job: `problems()` of a plan's pools. Must not know: the database. Source: ObjectStore.getResourcePlanErrors of 4.2;
-where Hive's order is that of a hash table, pools are told in the order of their paths.
+where Hive's order is that of a hash table, pools are listed in the order of their paths.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def _has_all(parameters: dict[str, str] | None) -> bool:
 
 
 def _same(before: dict[str, str], after: dict[str, str]) -> bool:
-    """Are the numbers there, and as before? (isFastStatsSame; numbers that are none are a failure there.)"""
+    """Are the numbers there, and as before? (isFastStatsSame; text that is not a number is a failure there.)"""
     if not _has_all(before) or not _has_all(after):
         return False
     try:
@@ -119,7 +119,7 @@ def _count(thing: Struct, warehouse: Warehouse) -> None:
 
 
 def _say(parameters: dict[str, str], properties: dict[str, str]) -> None:
-    """The numbers are right if a task gathered them, else nobody knows (updateBasicState)."""
+    """The numbers are right if a task gathered them, else their state is unknown (updateBasicState)."""
     set_basic(parameters, right=properties.get("STATS_GENERATED") == "TASK")
 
 

@@ -109,7 +109,7 @@ class _Parser:
         return _refused(f"mismatched input {found} expecting {shown(more or kinds)}")
 
     def _choosing(self, made: bool) -> bool:
-        """Begin a choice here unless one is under way; True if this one is to be made."""
+        """Begin a choice here unless one is under way; True if it is this one."""
         if self._choice is None and not made:
             self._choice, self._choice_depth = self.at, self._depth
             return True

@@ -1,4 +1,4 @@
-"""Dates and timestamps in filters: what Java's parser says of those that are none.
+"""Dates and timestamps in filters: what Java's parser makes of text that is neither.
 
 Job: `complaint(kind, text)`. Must not know: filters. Source: java.time's DateTimeFormatter with the patterns of
 MetaStoreUtils (yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, strict), asked of a running 4.2.0. Owner: any thread; no state.

@@ -46,7 +46,7 @@ def of_bytes(at: int, op: Op, text: bytes) -> Predicate:
 
 
 def of_numbers(at: int, op: Op, number: int) -> Predicate:
-    """The value as a number, which it has to be."""
+    """The value, which must be a number, as a number."""
     predicates: dict[Op, Callable[[int], bool]] = {
         "=": lambda value: value == number,
         "!=": lambda value: value != number,
@@ -66,7 +66,7 @@ def of_dates(at: int, op: Op, text: bytes) -> Predicate:
 
 
 def of_moments(at: int, op: Op, kind: str, wanted: date) -> Predicate:
-    """The value as a date or a timestamp; one that is none is NULL."""
+    """The value as a date or a timestamp; NULL if it is neither."""
     compare = OPERATORS[op]
     return lambda values: (found := moment(kind, values[at].decode())) is not None and compare(found, wanted)
 
@@ -78,7 +78,7 @@ def of_pattern(at: int, pattern: re.Pattern[str]) -> Predicate:
 
 
 def moment(kind: str, text: str) -> date | None:
-    """A date, or a timestamp (a datetime); None for a text that is none, as the default partition's name."""
+    """A date, or a timestamp (a datetime); None for any other text, such as the default partition's name."""
     try:
         if kind == "date":
             return date.fromisoformat(text)

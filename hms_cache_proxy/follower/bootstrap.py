@@ -115,7 +115,7 @@ class Bootstrap:
         return refusal(source, Position(meta.cursor, meta.fingerprint)) is None
 
     def _chosen(self, source: Snapshot) -> tuple[Place, Manifest]:
-        """The newest snapshot that may be used here; each one that may not is told."""
+        """The newest snapshot that may be used here; each one that may not is logged."""
         why = "there is no snapshot"
         for place in Place(self._uri).snapshots():
             try:

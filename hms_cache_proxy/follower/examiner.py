@@ -33,8 +33,8 @@ class _Metastore:
 
 
 class Examiner:
-    """The thread. `verdict` is the one that was taken last, None before the first: whoever decides by it several times
-    in a turn decides by one and the same, and by none whose other contents he has not heeded yet."""
+    """The thread. `verdict` is the one that was taken last, None before the first: a turn that decides by it several
+    times decides by one and the same, and by none whose other contents it has not acted on yet."""
 
     def __init__(self, config: Config) -> None:
         timeout_s = config.upstream_options.connect_timeout_s

@@ -23,7 +23,7 @@ LOOKED_AT = 1000
 A_FEW = 20
 
 NAMED_SHARE = 4
-"""A large table is read whole where more than this part of it is named: loading it anew, it would not be served."""
+"""If events name more than this part of a large table, it is read at once: while it is reloaded, it is not served."""
 
 TABLES_PER_READ = 100
 """Tables that are asked for at once: bounds what their bodies take in memory before they are in the cache."""

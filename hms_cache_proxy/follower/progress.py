@@ -209,7 +209,7 @@ class ProgressReport:
     # --- signs of life
 
     def failed(self, where: str, error: BaseException, retry_s: float) -> None:
-        """A step did not happen; readers are told by the confirmation that does not move."""
+        """A step did not happen; readers see that the confirmation does not move."""
         self._metrics.step("failed", 0.0)
         self._facts["last_error"] = {"where": where, "error": str(error), "time": time.time()}
         _log.error("step failed", where=where, error=str(error), retry_s=round(retry_s, 1))

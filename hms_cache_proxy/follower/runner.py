@@ -1,4 +1,4 @@
-"""The follower's process: opens what a step needs, runs steps at the right pace, and never gives up.
+"""The follower's process: opens what a step needs, runs steps at the right pace, and retries without end.
 
 Job: one loop. It waits on the socket `data-dir/follower.sock` (any datagram means "look now") for as long as the pace
 says, runs a step, and tells the report. The checks of the metastores run in a thread of their own, as they may block.

@@ -137,7 +137,7 @@ class Dispatcher:
         self._hot = HotPath(page, reader, self._replies, self._gate)
         self.hot = self._hot.answer
         self._looked_s: dict[tuple[bytes, ...], float] = {}
-        self._slow_since_ns = -1  # BEGAN_NS at which a read waited in vain: no patience until it moves
+        self._slow_since_ns = -1  # BEGAN_NS at which a read waited in vain: no read waits again until it moves
         barrier = effects.FenceBarrier(fences, config.upstream_options.request_timeout_ns)
         self._guards = Guards(barrier, state.suspension or Suspension(page), "fences")
         self._shared = effects.EffectsContext(page, fences, self._guards, self._replies, wake, config.cache_absent)

@@ -1,6 +1,6 @@
 """What a forwarded call does to fences, floors, locks and kept replies, at each moment of its life.
 
-Job: one small class per kind of call. Its object is the Forward's `pending` and is told of the moments of its life
+Job: one small class per kind of call. Its object is the Forward's `pending` and is told what becomes of the call
 (decision.py). Must not know: sockets, how a decision was made.
 
 Invariants: a fence stands before its write leaves and is made finite before a byte of the reply is passed on; a floor
@@ -34,7 +34,7 @@ from .reply_contents import LOCK_WAITING, Said, agreement, event_id_of, kept_par
 
 SHARED_READ = 1  # LockType
 HELD_WRITE_BYTES = 1 << 20
-"""Replies of writes, locks and session calls are held up to this size, to see how they ended."""
+"""Replies of writes, locks and session calls are held back up to this size, to see how the calls ended."""
 
 
 @dataclass(slots=True)
@@ -55,8 +55,8 @@ class EffectsContext:
     memory: Budget | None = None
     """For floors."""
 
-    def owed(self, targets: tuple[bytes, ...] = (target.ALL,)) -> None:
-        """Whatever any metastore said of these up to now must be in the cache before the next hit of anybody."""
+    def fence_now(self, targets: tuple[bytes, ...] = (target.ALL,)) -> None:
+        """No client gets a hit on these before the cache has what any metastore has said of them up to now."""
         try:
             self.fences.fence_now(targets)
         except CacheError:
@@ -176,7 +176,7 @@ class FencedWrite(Pending):
             self._end(WriteEnding.UNKNOWN if sent else WriteEnding.CANCELLED)
 
     def _expect(self) -> None:
-        """The log has moved on, unless it has gone back meanwhile: then the id is of another history."""
+        """The log has moved on, unless it has gone back meanwhile: then the id belongs to another history."""
         page, expected = self.shared.page, self.upstream_event + 1
         if page[Slot.EXPECTED_EVENT] < expected and page[Slot.UPSTREAM_EVENT] >= self.upstream_event:
             page[Slot.EXPECTED_EVENT] = expected
@@ -189,8 +189,8 @@ class FencedWrite(Pending):
 
 @dataclass(frozen=True, slots=True)
 class Lock(Pending):
-    """`lock`: once granted, whoever reads what it locks must see what was true by then; if others may hold it too
-    (`reads`), the connection that asked for it."""
+    """`lock`: once it is granted, every reader of what it locks must see what was true by then; if others may hold it
+    too (`reads`), only the connection that asked for it."""
 
     shared: EffectsContext
     targets: tuple[bytes, ...]
@@ -201,7 +201,7 @@ class Lock(Pending):
         if state != LOCK_WAITING and self.reads:
             self.shared.shown(session, self.targets, now_ns)
         elif state != LOCK_WAITING:
-            self.shared.owed(self.targets)
+            self.shared.fence_now(self.targets)
         elif lock_id is not None:
             with suppress(CacheError):  # one that is not known locks anything
                 self.shared.fences.remember_lock(lock_id, self.targets)
@@ -228,7 +228,7 @@ class CheckLock(Pending):
         if lock_of("check_lock", reply)[1] == LOCK_WAITING:
             return
         known = None if self.lock_id is None else self.shared.fences.lock_targets(self.lock_id)
-        self.shared.owed((target.ALL,) if known is None else known)
+        self.shared.fence_now((target.ALL,) if known is None else known)
 
 
 def lock_id_of(args: type[spec.Struct], message: bytes, offset: int) -> int | None:
@@ -296,4 +296,4 @@ class EventIds(Pending):
     def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         highest = None if reply is None else event_id_of(self.method, reply)
         if highest is None or highest > self.shared.page[Slot.CURSOR]:
-            self.shared.owed()
+            self.shared.fence_now()

@@ -1,6 +1,6 @@
 """The short way: a request whose very bytes were answered before, in about a microsecond.
 
-Job: give a kept reply again while everything that allowed it is as it was. Must not know: sockets, what a request
+Job: give a kept reply again while everything that allowed it is unchanged. Must not know: sockets, what a request
 means. It never gives what the long way (dispatch.py) would not give at that moment.
 
 How it is quick: all that can change the gate's answer or a reply's validity, except time, is published on the state
@@ -52,7 +52,7 @@ _QUICK_NS: Final = int(BOUNDS[0] * 1e9)
 
 
 Told = Callable[[int, int, int, ClientSession, bytes, HitLabel], None]
-"""Is told of each answer: when its request arrived and how long it took (ns), bytes of the reply, who asked, the
+"""Called for each answer: when its request arrived and how long it took (ns), bytes of the reply, who asked, the
 request, what it is."""
 
 
@@ -103,7 +103,7 @@ class HotPath:
         self._until_ns = 0
 
     def key(self, session: ClientSession, message: bytes, seqid: int) -> bytes:
-        """What a reply is kept under: the request without its sequence id, and who asks where that matters."""
+        """The key of a kept reply: the request without its sequence id, and the user where that matters."""
         key = message[:seqid] + message[seqid + _SEQID :]
         if self._per_user:
             return b"%b\0%b" % (session.identity or b"", key)

@@ -306,7 +306,7 @@ def functions() -> Rule:
 
 
 def roles() -> Rule:
-    """Roles, grants and privileges, of whomever."""
+    """Roles, grants and privileges of anybody."""
     return _Everything(target.ROLES, ())
 
 
@@ -401,7 +401,7 @@ def everything() -> Rule:
 
 
 def anything(*if_set: Path) -> Rule:
-    """If one of these fields is set: nobody knows what, but events will tell."""
+    """If one of these fields is set: it is unknown what changes, but events will tell."""
     return _Everything(target.UNKNOWN, if_set)
 
 

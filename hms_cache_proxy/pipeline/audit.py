@@ -117,7 +117,7 @@ class Audit:
             raise AuditError(f"{self.config.data_dir}: the cache cannot be copied: {error.strerror}") from error
 
     def _copied(self, directory: Path, snapshot: SqlSnapshot) -> bool:
-        """Copy the cache as it is at the snapshot's event; False if it has gone beyond it."""
+        """Copy the cache as it is at the snapshot's event; False if the cache has moved past it."""
         deadline_s = time.monotonic() + AT_EVENT_S
         with StatePage(paths.state(self.config)) as page:
             while page[Slot.CURSOR] < snapshot.event_id:

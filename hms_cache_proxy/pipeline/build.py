@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS_PER_FILE: Final = 250_000
-"""A file is read as a whole by whoever uses it: about 25 MB."""
+"""A reader of a file reads all of it: about 25 MB."""
 
 DATABASES_AT_ONCE: Final = 1_000
 

@@ -1,7 +1,7 @@
 """The JVM that Spark's driver is: its start, and what it said if it did not.
 
 Job: launch it with the settings that it has to know before it runs. What it writes to standard error (warnings of Java
-and Spark at each start, stacks of what is told in one line anyway) goes into a file without a name, from which the
+and Spark at each start, stacks of what is reported in one line anyway) goes into a file without a name, from which the
 reason is taken where it ends at once; with `--conf spark.log.level=...` it is left alone.
 
 Must not know: sessions, jobs.

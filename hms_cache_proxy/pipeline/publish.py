@@ -54,7 +54,7 @@ def publish(
     try:
         made = Build(spark, config, f"{uri}/{name}", connections, report).run()
     except ProxyError:
-        with suppress(ProxyError):  # why it failed is what is to be told
+        with suppress(ProxyError):  # the reason of the failure is what has to be reported
             place.delete(name)
         raise
     _remove(place, keep, report)
@@ -66,7 +66,7 @@ def _remove(place: Directory, keep: int, report: JobReport) -> None:
     found = [one for one in place.names() if _NAME.fullmatch(one)]
     complete = {one for one in found if place.exists(f"{one}/{manifest.NAME}")}
     for old in outdated(found, complete, keep or len(found), time.time()):
-        place.delete(f"{old}/{manifest.NAME}")  # first: who looks now sees that it is no snapshot any more
+        place.delete(f"{old}/{manifest.NAME}")  # first: from now on it no longer is a snapshot to any reader
         place.delete(old)
         report.tell(f"removed {old}")
 

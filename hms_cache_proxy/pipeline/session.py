@@ -78,7 +78,7 @@ def session(master: str, options: Mapping[str, str]) -> Iterator[SparkSession]:
         _BAR: "true" if sys.stderr.isatty() else "false",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.session.timeZone": "UTC",
-        jvm.LOG_LEVEL: "FATAL",  # what fails is told once, by `failures`
+        jvm.LOG_LEVEL: "FATAL",  # `failures` reports each failure once
     }
     settings = {**defaults, **options}
     if master.startswith("local"):
@@ -122,7 +122,7 @@ def _untold(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C ends the block: PySpark's own handler calls the JVM in the middle of another call, and py4j tells of it at
+    """Ctrl-C ends the block: PySpark's own handler calls the JVM in the middle of another call, and py4j reports it at
     length."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -147,7 +147,7 @@ def _interruptible() -> Iterator[None]:
 def _stop(spark: SparkSession) -> None:
     from py4j.protocol import Py4JError
 
-    with suppress(Py4JError, OSError), warnings.catch_warnings():  # a JVM that has ended was told of by `failures`
+    with suppress(Py4JError, OSError), warnings.catch_warnings():  # `failures` has reported a JVM that has ended
         warnings.simplefilter("ignore", RuntimeWarning)
         spark.stop()
 

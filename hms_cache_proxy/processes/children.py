@@ -56,7 +56,7 @@ class Child:
         while not self._stopping.is_set():
             try:
                 ended = _how(await self._run_once(config))
-            except OSError as error:  # no process, no memory, no descriptor to be had now
+            except OSError as error:  # no process, memory or descriptor is available now
                 ended = f"not started: {error}"
             if self._stopping.is_set():
                 return

@@ -1,6 +1,6 @@
 """The ports of a proxy, taken before any child runs, so that one that is taken ends the start with one line.
 
-Job: sockets only. Must not know what is served on them. ConfigError, naming the setting, when a port cannot be had.
+Job: sockets only. Must not know what is served on them. ConfigError, naming the setting, when a port is not available.
 Owner: the supervisor.
 """
 

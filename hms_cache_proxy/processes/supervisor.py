@@ -57,7 +57,7 @@ HTTP_MODULE = "hms_cache_proxy.status.http"
 def run(config: Config) -> int:
     """Run until a signal; 0 if everything ended in time, 1 if something had to be killed.
 
-    Raises CacheError when the data directory cannot be had, ConfigError when a port cannot.
+    Raises CacheError when the data directory is not available, ConfigError when a port is not.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:  # the usual soft limit, 1,024, is for programs that call select(2)
@@ -123,7 +123,7 @@ class Supervisor:
         return FenceStore.recover(paths.fences(self._config), self._page, hold_ns=hold_ns, unfenced=unfenced)
 
     def _new_ttl_cache(self) -> TtlCache:
-        """What an earlier run has loaded is of a time that nobody knows."""
+        """What an earlier run has loaded is of unknown age."""
         return TtlCache.create(paths.ttl(self._config), bounds_of(self._config.ttl), started)
 
     def _child(self, role: str, index: int) -> Child:

@@ -71,7 +71,7 @@ class RecordingFile:
 
     @classmethod
     def to_read(cls, path: str) -> RecordingFile:
-        """An existing one, for `replay`. ConfigError if it is none."""
+        """An existing one, for `replay`. ConfigError if it is not a recording."""
         file = cls(path, "replay", os.O_RDONLY)
         file.header()
         return file

@@ -1,4 +1,4 @@
-"""A Decider that gives every read's result to the recording, whoever answered it: a cache or the metastore.
+"""A Decider that gives every read's result to the recording, whether the cache or the metastore answered it.
 
 Job: stand before the dispatcher, pass everything on, look at the answers of the calls that are allowed (allowed.py).
 Must not know: how answers are found, the file.

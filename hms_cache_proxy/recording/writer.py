@@ -38,7 +38,7 @@ class Writer:
     """`active`: results are wanted."""
 
     def __init__(self, path: str, max_bytes: int, metrics: WorkerMetrics) -> None:
-        """Of a recording that was begun. ConfigError if it is none."""
+        """Of a recording that was begun. ConfigError if it is not a recording."""
         self._path = path
         self._max_bytes = max_bytes
         self._metrics = metrics

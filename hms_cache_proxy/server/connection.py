@@ -156,7 +156,7 @@ class ClientConnection:
         return self._settle(now_ns)
 
     def upstream_refused(self, detail: str, now_ns: int, *, silent: bool = False) -> list[Command]:
-        """The connection that OpenUpstream asked for cannot be had; `silent`: nobody answered in time."""
+        """The connection that OpenUpstream asked for failed; `silent`: nobody answered in time."""
         self._heed(self._exchange.refused(detail, silent=silent), now_ns)
         return self._settle(now_ns)
 

@@ -127,7 +127,7 @@ class Hub:
             self.turns.add(client.address, client.moved)
 
     async def sweep(self, interval_s: float) -> None:
-        """Look for what has been waiting for too long, for ever."""
+        """Look, again and again, for what has been waiting for too long."""
         while True:
             await asyncio.sleep(interval_s)
             for number, client in enumerate(list(self.clients)):

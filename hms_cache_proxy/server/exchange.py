@@ -94,7 +94,7 @@ class Exchange:
 
     @property
     def waiting(self) -> bool:
-        """The metastore owes us something."""
+        """A reply is outstanding."""
         return isinstance(self.state, Replaying | Sent)
 
     @property
@@ -459,7 +459,7 @@ class Exchange:
         if close or (isinstance(state, Streaming) and self._outbox.passed_on) or (forward.replay and sent):
             self._observe(call, "error", reason)
             request.close()
-            # A session call whose outcome is unknown: nobody knows who the client is now.
+            # After a session call of unknown outcome it is unknown who the client is.
             return MustClose(Why.SESSION if forward.replay else Why.UPSTREAM, text)
         self._outbox.drop()
         if request.answered and not call.discarded:

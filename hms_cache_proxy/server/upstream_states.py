@@ -37,7 +37,7 @@ class RelayedCall:
     """The client is gone; the outcome of its write is still wanted."""
 
     problem: str = ""
-    """Why endpoints could not be had so far."""
+    """Why endpoints could not be reached so far."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ class _Cache:
             self.dispatcher.authorize(config.authorization)
 
     async def tend(self, turns: Turns) -> None:
-        """End the snapshots of listings that take long, for ever."""
+        """End the snapshots of listings that take long; runs until it is cancelled."""
 
         def some() -> None:
             if self.reader.streams.tend():
@@ -141,7 +141,7 @@ class _Ttl:
         self.dispatcher.bound_floors(memory)
 
     async def tend(self) -> None:
-        """Load what is due, and keep what the workers share up to date, for ever."""
+        """Load what is due, and keep what the workers share up to date; runs until it is cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.refresher.run(self.dispatcher.due), name="refresh")
             while True:

@@ -1,7 +1,7 @@
 """The manifest of a snapshot: what its files are, of which database, as of which events; the last file to be written.
 
 Job: the JSON document and what makes a snapshot unusable, in words. Must not know: where files lie, Parquet, Spark, the
-cache. A directory without a manifest is no snapshot: whoever wrote it was not done.
+cache. A directory without a manifest is no snapshot: its writer was not done.
 
     {"format": 1, "program": version, "created": "2026-01-31T12:00:00Z",
      "identity": {store's identity}, "scope": {"include": [], "exclude": []},
@@ -11,7 +11,7 @@ cache. A directory without a manifest is no snapshot: whoever wrote it was not d
      "files": [{"kind": "tables", "name": "tables/part-0...", "rows": 2, "bytes": 999, "sha256": hex}, ...]}
 
 `before` was the last event before the first query and `after` the last one after the last query; objects are as of some
-event between them, so whoever uses them replays the events after `before`, and shows nothing before `after`. Where all
+event between them, so a reader replays the events after `before`, and shows nothing before `after`. Where all
 queries saw one state (`exact`) the two are one. Files of a kind are in the order of their rows.
 
 Owner: any process; no state.
@@ -90,7 +90,7 @@ class Manifest:
 
     @classmethod
     def parse(cls, document: bytes) -> Manifest:
-        """Read the document. Raises SnapshotError for one that is none, or of another format."""
+        """Read the document. Raises SnapshotError if it is not a manifest, or of another format."""
         try:
             found = json.loads(document)
             if found["format"] != FORMAT:

@@ -221,7 +221,7 @@ def _constraints_pack(constraints: Constraints) -> bytes:
 
 
 def databases(file: bytes) -> Iterator[DatabaseRecord]:
-    """The rows of a file of databases. Raises SnapshotError, as the others do, for a file that is none."""
+    """The rows of a file of databases. Raises SnapshotError, as the others do, for any other file."""
     for columns in _batches(file, DATABASES):
         for _, catalog, name, body, remote, location in _tuples(columns):
             yield DatabaseRecord(catalog, name, body, remote, location)

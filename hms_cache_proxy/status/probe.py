@@ -31,7 +31,7 @@ class UpstreamProbe:
         self._replay = config.replay
         timeout_s = min(config.upstream_options.connect_timeout_s, INTERVAL_S)
         self._all = [_Seen(address, timeout_s) for address in config.upstream]
-        self._told: tuple[bool, _Seen | None] | None = None  # was it the first that answers that was told of last?
+        self._told: tuple[bool, _Seen | None] | None = None  # what was logged last: does any answer, and the first one
 
     @property
     def answered(self) -> bool:
@@ -55,7 +55,7 @@ class UpstreamProbe:
         return {**self._first.facts(), "all": [seen.facts() for seen in self._all]}
 
     async def watch(self) -> None:
-        """Ask for ever, if there is anybody to ask."""
+        """Keep asking until cancelled, if there is anybody to ask."""
         while self._all:
             await asyncio.gather(*(seen.look(quiet=self._starting) for seen in self._all))
             self._starting = self._starting and not self.answered

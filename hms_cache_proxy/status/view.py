@@ -38,7 +38,7 @@ class Stage(enum.Enum):
 
 
 class ChildProcess(Protocol):
-    """What is told of a child of the supervisor."""
+    """What the status shows of a child of the supervisor."""
 
     role: str
     restarts: int

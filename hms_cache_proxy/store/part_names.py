@@ -26,7 +26,7 @@ def partition_name(keys: Sequence[bytes], values: Sequence[bytes]) -> bytes:
 
 
 def is_name(name: bytes, keys: Sequence[bytes]) -> bool:
-    """Is a partition of these keys called so? Clients may spell names in other ways, which a metastore understands."""
+    """Is this a partition name of these keys? Clients may spell names in other ways, which a metastore understands."""
     parts = [part.partition(b"=") for part in name.split(b"/")]
     if len(parts) != len(keys):
         return False

@@ -77,7 +77,7 @@ class UpstreamLink(asyncio.Protocol):
     def ended(self) -> bool:
         """Ask the kernel about an idle connection: has its end come, though the loop has not told yet? (1 us)
 
-        Nothing else can have come: the metastore owes no answer.
+        Nothing else can have come: no answer is outstanding.
         """
         return self._transport.is_closing() or bool(self._poll.poll(0))
 
@@ -89,7 +89,7 @@ class UpstreamLink(asyncio.Protocol):
 
 
 def keep_alive(transport: asyncio.Transport) -> None:
-    """Let the kernel find out in two minutes that the peer's machine is gone: such a connection would stay for ever."""
+    """Let the kernel find out in two minutes that the peer's machine is gone: such a connection would stay forever."""
     connection: socket.socket = transport.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _KEEP_ALIVE.items():

@@ -54,7 +54,7 @@ class ServiceConnection:
     def call(self, method: str, **arguments: Any) -> Any:
         """Field 0 of the method's result (None where it has none).
 
-        Raises Declared for a declared exception, UnknownMethod, UpstreamError for everything else that goes wrong.
+        Raises Declared for a declared exception, UnknownMethod, UpstreamError for any other failure.
         """
         return getattr(self._result(method, *self._answer(method, arguments)), "success", None)
 

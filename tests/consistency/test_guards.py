@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hms_cache_proxy.cache.state import FIRST_OWED, Slot, StatePage
+from hms_cache_proxy.cache.state import FIRST_UNRECORDED, Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency.fence_rows import MAP_BYTES
 from hms_cache_proxy.consistency.fences import HOLD_NS, FenceStore
@@ -156,13 +156,13 @@ def test_the_word_never_returns_to_what_it_was(bench: Bench) -> None:
     suspension = Suspension(bench.page, 3)
     seen = []
     for number in (1, 2, 0, 0, 1, 0):
-        suspension.owe("fences", number)
+        suspension.report("fences", number)
         seen.append(bench.page[Slot.UNFENCED])
     assert seen == [1, 1, 2, 2, 3, 4]
-    suspension.owe("fences", 1)
-    suspension.owe("ttl", 1)
-    suspension.owe("fences", 0)
-    assert bench.stopped and bench.page[FIRST_OWED + 3] == 1
+    suspension.report("fences", 1)
+    suspension.report("ttl", 1)
+    suspension.report("fences", 0)
+    assert bench.stopped and bench.page[FIRST_UNRECORDED + 3] == 1
     suspension.close()
 
 

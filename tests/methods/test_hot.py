@@ -85,9 +85,9 @@ def test_a_fence_stops_it_until_the_follower_has_done_its_ticket(warm: Bench) ->
 def test_a_write_that_cannot_be_fenced_stops_it_until_it_is(warm: Bench) -> None:
     expected = warm.hot()
     suspension = Suspension(warm.page, 1)
-    suspension.owe("fences", 1)
+    suspension.report("fences", 1)
     assert warm.hot() is None
-    suspension.owe("fences", 0)
+    suspension.report("fences", 0)
     assert warm.hot() == expected
     suspension.close()
 

@@ -1,4 +1,4 @@
-"""What a granted lock owes, and to whom."""
+"""What a granted lock guarantees, and to whom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a granted lock owes in TTL mode, and to whom."""
+"""What a granted lock guarantees in TTL mode, and to whom."""
 
 from __future__ import annotations
 

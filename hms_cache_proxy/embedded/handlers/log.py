@@ -68,7 +68,7 @@ def _event(row: Any) -> Struct:
 
 
 def get_notification_events_count(call: Call, args: Struct) -> Struct:
-    """How many events of a database there are after one."""
+    """The number of events of a database after a given one."""
     request = args.rqst
     columns = T.NOTIFICATION_LOG.c
     chosen = select(columns.EVENT_ID).where(columns.EVENT_ID > request.fromEventId)

@@ -117,7 +117,7 @@ def _check(table: Struct) -> None:
 
 
 def stored_form(table: Struct) -> Struct:
-    """A copy as it is stored: names folded, external or managed as EXTERNAL among the parameters says."""
+    """A copy as it will be stored: names folded, external or managed as EXTERNAL among the parameters says."""
     stored: Struct = copy(table)
     stored.tableName = names.fold(table.tableName)
     external = (table.parameters or {}).get("EXTERNAL", "").upper() == "TRUE"

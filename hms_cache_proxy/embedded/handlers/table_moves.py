@@ -21,7 +21,7 @@ from hms_cache_proxy.embedded.warehouse import path_text
 from hms_cache_proxy.wire.spec import Struct
 
 REPLICATED = "REPL_DATA_LOCATION_CHANGED"
-"""A property: whoever calls has moved the files, and what is left at the old place goes."""
+"""A property: the caller has moved the files, and what is left at the old place is removed."""
 
 
 @dataclass(frozen=True, slots=True)

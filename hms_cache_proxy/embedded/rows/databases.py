@@ -107,7 +107,7 @@ def has_schemas(call: Call, id_: int) -> bool:
 
 
 def delete_database(call: Call, id_: int) -> None:
-    """The row and what hangs on it; tables and functions must be gone."""
+    """Delete the row and what belongs to it; there must be no tables and functions left."""
     call.execute(delete(T.DATABASE_PARAMS).where(T.DATABASE_PARAMS.c.DB_ID == id_))
     for table in (T.DB_PRIVS, T.STORED_PROCS, T.PACKAGES):
         call.execute(delete(table).where(table.c.DB_ID == id_))

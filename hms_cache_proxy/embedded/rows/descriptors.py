@@ -1,4 +1,4 @@
-"""Storage descriptors: SDS, CDS, COLUMNS_V2, SERDES and what hangs on them.
+"""Storage descriptors: SDS, CDS, COLUMNS_V2, SERDES and the tables that refer to them.
 
 Job: structs to rows and back, many at a time. A column descriptor (CDS) may be shared by a table and its partitions, as
 in Hive: it is inserted again where columns differ, and deleted when nothing refers to it. Must not know: tables.

@@ -227,7 +227,7 @@ def move(call: Call, table_id: int, source: str, target: str) -> None:
 
 
 def delete_partitions(call: Call, parts: Sequence[Part]) -> None:
-    """Partitions with what hangs on them."""
+    """Delete partitions with all that belongs to them."""
     _delete(call, [part.partition_id for part in parts], [part.sd_id for part in parts])
 
 

@@ -120,7 +120,7 @@ def as_plan(row: Any) -> Struct:
 
 
 def as_trigger(row: Any, plan: Any, name: str) -> Struct:
-    """A trigger, with the plan's name as it is to be told."""
+    """A trigger, with the plan's name as it is to be shown."""
     return new(
         "WMTrigger",
         resourcePlanName=name,

@@ -188,7 +188,7 @@ def privilege_set(
         return [each.info() for each in grants(call, scope, owners=owners, column=column, principal=(name, kind))]
 
     found = new("PrincipalPrivilegeSet")
-    if scope is PrivilegeScope.GLOBAL:  # lists only whoever has some, and no roles
+    if scope is PrivilegeScope.GLOBAL:  # lists only principals that have some, and no roles
         mine = of(user, USER) if user is not None else []
         found.userPrivileges = {user: mine} if mine else None
         if groups:

@@ -250,7 +250,7 @@ def _row(table: Struct) -> dict[str, Any]:
 
 
 def _write_id(table: Struct) -> int:
-    """-1 for a table with transactions that none has written, as Hive keeps it."""
+    """-1 for a transactional table that was never written to, as Hive keeps it."""
     unwritten = -1 if is_transactional(table.parameters) else 0
     return unwritten if table.writeId is None else max(table.writeId, unwritten)
 
@@ -294,7 +294,7 @@ def _columns(sd: Struct | None) -> list[tuple[str, str, str | None]]:
 
 
 def delete_table(call: Call, row: StoredTable) -> None:
-    """A table with what hangs on it; its partitions must be gone."""
+    """Delete a table with all that belongs to it; there must be no partitions left."""
     ids = [row.table_id]
     keys = T.KEY_CONSTRAINTS.c
     mine = (keys.PARENT_TBL_ID == row.table_id) | (keys.CHILD_TBL_ID == row.table_id)

@@ -45,7 +45,7 @@ HIVESERVER2 = frozenset(
     b"EXTWRITE EXTREAD HIVEBUCKET2 HIVEFULLACIDREAD HIVEFULLACIDWRITE HIVECACHEINVALIDATE HIVEMANAGESTATS"
     b" HIVEMANAGEDINSERTWRITE HIVEMANAGEDINSERTREAD HIVESQL HIVEMQT HIVEONLYMQTWRITE".split()
 )
-"""What a client says who can do everything, and is therefore shown everything as it is."""
+"""The capabilities of a client that can do everything, and is therefore shown everything unchanged."""
 _REQUIRED_CAPABILITIES = b"OBJCAPABILITIES"  # a parameter
 _OF_CONNECTORS = frozenset((b"CONNECTORREAD", b"CONNECTORWRITE"))  # nothing here asks for them
 

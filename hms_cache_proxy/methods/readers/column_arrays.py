@@ -143,7 +143,7 @@ def _add(column: ColumnArrays, name: bytes, found: Gathered, places: Sequence[in
 
 
 class Memory:
-    """The tables that are held; about so many bytes."""
+    """The tables whose columns are held, in about this many bytes."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -168,7 +168,7 @@ class Memory:
         return rows
 
     def forget(self, place: EngineTable, rows: Rows) -> None:
-        """What was being filled is of no use."""
+        """What was being filled is discarded."""
         if self._tables.get(place) is rows:
             del self._tables[place]
 

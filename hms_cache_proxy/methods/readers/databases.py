@@ -74,7 +74,7 @@ def get_tables(context: Context, args: Struct) -> Body:
 
 
 def _listed(context: Context, database: DatabaseName, pattern: Pattern | None = None) -> Body:
-    """Declines as soon as it is clear, or most probable, that there is an order that only the metastore knows."""
+    """Declines as soon as the order is certainly, or most probably, one that only the metastore knows."""
     if not context.exists(database):
         return success_strings([])
     limit = None if context.by_name else MAX_MATCHED if pattern else 2

@@ -18,7 +18,7 @@ NumberBounds = tuple[int | None, int | None]
 
 def first_number(value: bytes, intervals: Iterable[NumberBounds]) -> bytes | None:
     """The first decimal of a number in one of the intervals that is not less than `value`, bytewise; None if there is
-    none. A value that is no beginning of a decimal is given back."""
+    none. A value that does not begin like a decimal is returned."""
     if _DECIMAL.fullmatch(value) is None:
         return value if value[:1] <= b"9" else None
     return min((found for interval in intervals for found in _firsts(value, *interval)), default=None)

@@ -128,7 +128,7 @@ class KeyIndex:
 
 
 class KeyIndexes:
-    """The indexes of a worker; about so many bytes."""
+    """The indexes of a worker, in about this many bytes."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes

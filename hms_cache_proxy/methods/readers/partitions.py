@@ -76,7 +76,7 @@ def get_partition_names(context: Context, args: Struct) -> Body:
     database = context.split(args.db_name)
     entry = context.partitioned(database, args.tbl_name)
     if entry is None and context.before_4:
-        context.not_hive2()  # which has no words for it
+        context.not_hive2()  # which has no message for it
         return context.no_table(database, args.tbl_name)
     return _names(context, entry, args.max_parts)
 

@@ -80,7 +80,7 @@ def get_partitions_statistics_req(context: Context, args: Struct) -> Body | Unfi
 def _of_many(context: Context, request: Struct | None) -> Generator[None, None, Body]:
     entry = requested(context, request)
     assert request is not None
-    if isinstance(entry, bytes):  # who asks for nothing is not told
+    if isinstance(entry, bytes):  # a request for nothing gets no error
         return entry if request.partNames and request.colNames else b"".join((*_map_of(0), STOP, STOP))
     engine = engine_of(request)
     columns, names = _asked(context, entry, request.partNames, request.colNames, engine)

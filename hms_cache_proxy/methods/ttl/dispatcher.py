@@ -86,7 +86,7 @@ class LoadingDispatcher(BaseDecider):
         wake: Callable[[], None],
         suspension: Suspension,
     ) -> None:
-        """`wake` tells whoever carries reloads out that there are some in `due`; it must not block."""
+        """`wake` tells the refresher that there are reloads in `due`; it must not block."""
         self.due = DueEntries(wake)
         self._cache = cache
         self._metrics = metrics

@@ -75,9 +75,9 @@ class TtlContext:
 
 @dataclass(slots=True)
 class RequestView:
-    """One request's view. `user`: whose eyes; empty where all see the same. `after_ns`: what was loaded up to then is
-    too old for this client. `lists`: what entries about partitions depend on beside `depends`, unless they are of one
-    partition."""
+    """One request's view. `user`: who asks; empty where all users see the same. `after_ns`: what was loaded up to then
+    is too old for this client. `lists`: what entries about partitions depend on besides `depends`, unless they are of
+    one partition."""
 
     shared: TtlContext
     user: bytes
@@ -146,7 +146,7 @@ class RequestView:
         return entry is not None and entry.loaded_ns <= self.due[key]
 
     def claim(self, keys: Sequence[bytes], *, alone: bool) -> bool:
-        """Begin to load these; False if another load is after one of them and `alone` says that this one waits."""
+        """Begin to load these; False if another load has claimed one of them and `alone` says that this one waits."""
         shared = self.shared
         load = shared.cache.begin(keys, monotonic_ns(), shared.ends_ns(), alone=alone)
         if load.theirs and alone:

@@ -1,6 +1,6 @@
 """What a call that went to the metastore does to the loading cache, at each moment of its life.
 
-Job: one small class per kind of call. Its object is the Forward's `pending` and is told of the moments of its life
+Job: one small class per kind of call. Its object is the Forward's `pending` and is told what becomes of the call
 (decision.py). Must not know: sockets, how a decision was made.
 
 Invariants: a write holds what it touches from before it leaves until before its reply is passed on; the hold of a write

@@ -20,7 +20,7 @@ from ..large import decided
 
 @dataclass(frozen=True, slots=True)
 class _Both(Pending):
-    """A write or a lock, which both follow: nothing is asked in its place."""
+    """A write or a lock, which both dispatchers observe: nothing is asked in its place."""
 
     followed: Pending
     loading: Pending

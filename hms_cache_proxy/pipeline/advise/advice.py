@@ -168,7 +168,7 @@ def advise(
 
 
 def choose(answers: Answers, wanted: float) -> Choice:
-    """The tables that give the wanted share of hits in the least room; all that give any where it cannot be had."""
+    """The tables that give the wanted share of hits in the least room; if they cannot, all that give any hits."""
     overview = answers.overview
     tables = [item for item in answers.items if item.of_table and item.served > 0]
     tables.sort(key=lambda item: (-item.served / max(item.size, 1), item.object or ""))

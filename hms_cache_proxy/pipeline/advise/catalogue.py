@@ -19,7 +19,7 @@ DEFAULT_CATALOG = b"hive"
 
 
 def from_file(path: str) -> frozenset[KnownTable]:
-    """The tables of a list; AdviceError names the line that is none."""
+    """The tables of a list; AdviceError names the first line that is not a table."""
     try:
         lines = Path(path).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -54,7 +54,7 @@ _OF_GOOD: Final = {
     "host": "regexp_replace(coalesce(client, ''), ':[0-9]+$', '')",
     "user": "user",
 }
-"""What is alike in lines that are folded into one row."""
+"""What lines have in common that are folded into one row."""
 
 _FOLDED: Final = f"""
 SELECT bad, {", ".join(_OF_GOOD)}, count(*) AS lines, sum(weight) AS calls, sum(bytes * weight) AS bytes,

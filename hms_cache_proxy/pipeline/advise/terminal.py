@@ -1,4 +1,4 @@
-"""The advice on a terminal: what is to be known first, and the largest of each kind. Must not know how it was found."""
+"""The advice on a terminal: the most important first, then the largest of each kind. Must not know how it was found."""
 
 from __future__ import annotations
 

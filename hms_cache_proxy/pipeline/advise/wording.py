@@ -12,7 +12,7 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def sentences(advice: Advice) -> Iterator[str]:
-    """What is to be known first."""
+    """The most important findings."""
     choice, overview, made = advice.choice, advice.answers.overview, advice.patterns
     yield (
         f"{overview.calls:,.0f} calls by {overview.users:,} users from {overview.hosts:,} hosts about"

@@ -118,7 +118,7 @@ class DescriptorStatements:
 
 
 def _extras(schema: Schema, among: Callable[[Column], ColumnElement[bool]]) -> CompoundSelect[*Row]:
-    """(kind, SD_ID, position, number, text, text) of every table that hangs on an SD."""
+    """(kind, SD_ID, position, number, text, text) of every table that refers to an SD."""
     nothing, number = cast(null(), Text), cast(null(), BigInteger)
 
     def part(kind: str, sd_id: Column, position: Column, count: Column, first: Column, second: Column) -> Select[*Row]:
@@ -184,7 +184,7 @@ class Descriptors:
             self._columns[cd_id] = self._one(found.get(cd_id, none))
 
     def _load_extras(self, sd_ids: list[int | None]) -> tuple[dict[int, _Extras], dict[int, bytes]]:
-        """What hangs on these descriptors, and the string lists (values of list<string>) it names."""
+        """What belongs to these descriptors, and the string lists (values of list<string>) it names."""
         found: dict[int, _Extras] = {}
         for kind, sd_id, _, number, first, second in self._database.rows_by_ids(self._statements.extras, sd_ids):
             _add(found.setdefault(sd_id, _Extras()), kind, number, first, second)

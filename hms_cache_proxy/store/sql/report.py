@@ -3,7 +3,7 @@
 Job: find everything at once that keeps a store from being opened or trusted, without stopping at the first thing.
 Must not know: how it is printed.
 
-Owner: whoever calls; the connection lives for one call.
+Owner: the caller; the connection lives for one call.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Invariants, beside those of dialect.py:
   holds up no writer, and no writer holds it up. The log cannot start over while a transaction lasts; ours are as long
   as a step, and between two of them it can.
 - A snapshot is of the file that is there now. Was it replaced since it was opened, or its log taken away, the next
-  snapshot is a StoreError, and whoever opens the store again finds out whose database it is.
+  snapshot is a StoreError, and opening the store again tells whose database it is.
 
 Owner: the store's one thread.
 """
@@ -101,7 +101,7 @@ class SQLite(CommonDatabase, SQLitePieces):
         self._files = (self._opened, _file(self._log))  # the log is there once something was read
 
     def _check(self, connection: Any) -> None:
-        """Can snapshots of it be had?"""
+        """Can snapshots be taken of it?"""
         told = {pragma: connection.execute(f"PRAGMA {pragma}").fetchone()[0] for pragma in ("journal_mode", "encoding")}
         if not connection.execute(_TABLES).fetchall():
             raise StoreError(f"{self._place}: has no tables; the metastore makes them at its first start")

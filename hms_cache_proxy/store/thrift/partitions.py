@@ -3,7 +3,7 @@
 Job: PartitionRecords in the bytewise order of their names. Must not know: events, the cache.
 
 There is no way to ask a metastore for "the partitions after this one", so a table that is read in chunks keeps the list
-of its names between the chunks, which lie in different snapshots. Why that is right: whoever reads in chunks applies
+of its names between the chunks, which lie in different snapshots. That is right because a reader of chunks applies
 every event after the first chunk's snapshot to the table, and asks here by name for the partitions that the events
 name; those come into the list, or leave it. A name of the list without a partition is left out of the answer: an event
 tells of it.
