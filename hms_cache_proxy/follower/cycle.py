@@ -24,9 +24,8 @@ Owner: the follower's process.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from hms_cache_proxy.cache import targets
@@ -40,13 +39,14 @@ from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.errors import CacheFull
 from hms_cache_proxy.follower import step
 from hms_cache_proxy.follower.affected import NOTHING, Affected
-from hms_cache_proxy.follower.events import EventResult, affects
+from hms_cache_proxy.follower.events import affects
 from hms_cache_proxy.follower.limits import OBJECT_BYTES, TABLE_COST, StepLimits
 from hms_cache_proxy.follower.load_queue import FULL, LoadQueue
 from hms_cache_proxy.follower.log import Followed, Log, OrderedLog, paged
 from hms_cache_proxy.follower.reading import StepReading
 from hms_cache_proxy.follower.room import Room, Used
 from hms_cache_proxy.follower.step import Position, Reset, ResetReason, Transactions
+from hms_cache_proxy.follower.step_states import LogRows, StepBegun, StepDecided, StepOutcome, StepRead
 from hms_cache_proxy.follower.sweep import Sweep
 from hms_cache_proxy.follower.trailing import TrailingLog
 from hms_cache_proxy.store.protocol import OF_TRANSACTIONS, RawStore, Snapshot, TableKey
@@ -94,31 +94,8 @@ class StepSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class StepOutcome:
-    """What one step did. `unlogged`: a write through this proxy succeeded and the event id did not move."""
-
-    event_id: int
-    changed: bool
-    more: bool
-    rows: int = 0
-    newest_time_s: int = 0
-    results: Counter[tuple[str, EventResult]] | None = None
-    reset: ResetReason | None = None
-    evicted: int = 0
-    partitions: int = 0
-    unlogged: bool | None = None
-    unfit: tuple[str, ...] = ()
-    unlogged_tables: tuple[str, ...] = ()
-    replica: bool = False
-    """The store shows a replica: nothing was read, and nothing is published."""
-
-    unmarked: bool = False
-    """From now on functions and catalogs cannot be looked at in every step."""
-
-
-@dataclass(frozen=True, slots=True)
 class LogLook:
-    """The log's last id; `unlogged` and `replica` as in Outcome."""
+    """The log's last id; `unlogged` and `replica` as in StepOutcome."""
 
     event_id: int
     unlogged: bool | None
@@ -189,10 +166,7 @@ class Cycle:
 
         Raises StoreError, CacheError; then nothing was published.
         """
-        known = self._transactions
-        began_ns = time.monotonic_ns()  # before the tickets: what is published says that all older ones were taken
-        ticket, tickets = self._fences.pending_tickets()
-        expected = self._page[Slot.EXPECTED_EVENT]
+        begun = self._begin()
         try:
             with self._store.snapshot() as source:
                 if source.is_replica:
@@ -200,41 +174,15 @@ class Cycle:
                 if not self._verified:
                     self._page[Slot.START_EVENT] = source.event_id
                 self._page[Slot.UPSTREAM_EVENT] = source.event_id
-                reading, outcome, affected = self._read(source, tickets, chunk)
-                overtaken = step.overtaken(self._log.overtaken(source), reading.read)
-            reading.changes.held = overtaken
-            transactions = self._transactions.after(affected, reading.open_writes)
-            reading.changes.done_ticket = ticket
-            # Also a ticket that asks for nothing (a lock's) must be published: its fence is lifted by the number.
-            if outcome.event_id < self._writer.meta.cursor:
-                self._fences.fence_now((targets.ALL,))
-            if outcome.changed or tickets or ticket > self._writer.meta.done_ticket:
-                if transactions is not self._noted:
-                    reading.changes.transactions = transactions.packed()
-                self._commit(reading)
-                self._noted = transactions
-                self._garbage = True
+                read = self._read(source, begun, chunk)
+                overtaken = step.overtaken(self._log.overtaken(source), read.reading.read)
+            decided = self._decide(begun, read, overtaken)
+            if decided.publish:
+                self._commit(decided)
         except BaseException:
-            self._work, self._transactions = None, known
+            self._work = None
             raise
-        self._log.committed()
-        self._verified = True
-        self._distrusted = None
-        self._transactions = transactions
-        self._fences.done(ticket)
-        if outcome.reset is not None:
-            self._page[Slot.START_EVENT] = outcome.event_id
-        self._page[Slot.BEGAN_NS] = began_ns
-        unlogged = self._unlogged(outcome.event_id, expected) if outcome.reset is None else None
-        return replace(
-            outcome,
-            more=outcome.more or bool(overtaken),
-            evicted=reading.evicted,
-            partitions=reading.partitions,
-            unlogged=unlogged,
-            unfit=tuple(reading.unfit),
-            unlogged_tables=tuple(reading.unlogged),
-        )
+        return self._publish(begun, decided)
 
     def collect(self) -> bool:
         """After a step that changed something: deletes a slice of what nobody can see any more; True if some
@@ -244,19 +192,24 @@ class Cycle:
             self._garbage = self._writer.collect(max(GARBAGE_ROWS, 2 * self._settings.chunk) if over else GARBAGE_ROWS)
         return self._garbage
 
-    # --- reading
+    # --- the stages of a step
 
-    def _read(self, source: Snapshot, tickets: set[bytes], chunk: int) -> tuple[StepReading, StepOutcome, Affected]:
+    def _begin(self) -> StepBegun:
+        began_ns = time.monotonic_ns()  # before the tickets: what is published says that all older ones were taken
+        ticket, wanted = self._fences.pending_tickets()
+        return StepBegun(began_ns, ticket, wanted, self._page[Slot.EXPECTED_EVENT])
+
+    def _read(self, source: Snapshot, begun: StepBegun, chunk: int) -> StepRead:
         position = Position(self._writer.meta.cursor, self._writer.meta.fingerprint)
         followed = self._follow(source, position)
         if isinstance(followed, Reset):
             return self._start_again(source, followed.reason)
+        known = self._transactions
         if self._writer.transactions is None and not self._verified:
-            self._transactions = self._begun_before(source, position.cursor)
+            known = self._begun_before(source, position.cursor)
         batch = followed.batch
-        affected = self._transactions.resolve(
-            Affected.merge((batch.affected, step.requested(tickets))), source.transaction_tables
-        )
+        named = Affected.merge((batch.affected, step.requested(begun.targets)))
+        affected = known.resolve(named, source.transaction_tables)
         too_much = step.too_much(affected)
         if too_much is not None:
             return self._start_again(source, too_much.reason)
@@ -274,16 +227,69 @@ class Cycle:
             unmarked = self._marks(reading)
             reading.write_ids(affected, self._to_look_at(cached))
         end = self._stands(reading, source, position)
-        outcome = StepOutcome(
-            end.cursor,
+        return StepRead(
+            reading,
+            affected,
+            known,
+            end,
             changed=end != position or not _empty(reading.changes),
             more=not work.done,
-            rows=batch.rows,
-            newest_time_s=followed.newest_time_s,
-            results=batch.results,
+            rows=LogRows(batch.rows, followed.newest_time_s, batch.results),
+            reset=None,
             unmarked=unmarked,
         )
-        return reading, outcome, affected
+
+    def _decide(self, begun: StepBegun, read: StepRead, overtaken: frozenset[bytes]) -> StepDecided:
+        transactions = read.known.after(read.affected, read.reading.open_writes)
+        changes = read.reading.changes
+        changes.held = overtaken
+        changes.done_ticket = begun.ticket
+        # Also a ticket that asks for nothing (a lock's) must be published: its fence is lifted by the number.
+        publish = read.changed or bool(begun.targets) or begun.ticket > self._writer.meta.done_ticket
+        if publish and transactions is not self._noted:
+            changes.transactions = transactions.packed()
+        return StepDecided(read, transactions, overtaken, publish)
+
+    def _commit(self, decided: StepDecided) -> None:
+        reading = decided.read.reading
+        if decided.read.end.cursor < self._writer.meta.cursor:
+            self._fences.fence_now((targets.ALL,))
+        try:
+            self._writer.commit(reading.changes)
+        except CacheFull:
+            self._writer.commit(self._without_tables(reading))
+        self._noted = decided.transactions
+        self._garbage = True
+
+    def _publish(self, begun: StepBegun, decided: StepDecided) -> StepOutcome:
+        """Everything is in the cache, or nothing has changed: lift the fences, then confirm the cache."""
+        read, reading = decided.read, decided.read.reading
+        event_id = read.end.cursor
+        self._log.committed()
+        self._verified = True
+        self._distrusted = None
+        self._transactions = decided.transactions
+        self._fences.done(begun.ticket)
+        if read.reset is not None:
+            self._page[Slot.START_EVENT] = event_id
+        self._page[Slot.BEGAN_NS] = begun.began_ns
+        return StepOutcome(
+            event_id,
+            changed=read.changed,
+            more=read.more or bool(decided.overtaken),
+            rows=read.rows.number,
+            newest_time_s=read.rows.newest_time_s,
+            results=read.rows.results,
+            reset=read.reset,
+            evicted=reading.evicted,
+            partitions=reading.partitions,
+            unlogged=self._unlogged(event_id, begun.expected) if read.reset is None else None,
+            unfit=tuple(reading.unfit),
+            unlogged_tables=tuple(reading.unlogged),
+            unmarked=read.unmarked,
+        )
+
+    # --- reading
 
     def _marks(self, reading: StepReading) -> bool:
         """What changes without an event, looked at in every step: its readers may then be answered as of the cursor.
@@ -326,9 +332,9 @@ class Cycle:
         reading.changes.cursor, reading.changes.fingerprint = end.cursor, end.fingerprint
         return end
 
-    def _start_again(self, source: Snapshot, reason: ResetReason) -> tuple[StepReading, StepOutcome, Affected]:
+    def _start_again(self, source: Snapshot, reason: ResetReason) -> StepRead:
         """Everything loses its validity, in the commit that moves the cursor to this snapshot."""
-        self._transactions = self._begun_before(source, source.event_id)
+        known = self._begun_before(source, source.event_id)
         self._page[Slot.EXPECTED_EVENT] = 0
         self._log.begin(source)
         work = self._work = LoadQueue(all_databases=True)
@@ -338,8 +344,17 @@ class Cycle:
         unmarked = self._marks(reading)
         reading.write_ids(NOTHING, ())
         end = self._stands(reading, source, Position(0, None))
-        outcome = StepOutcome(end.cursor, changed=True, more=not work.done, reset=reason, unmarked=unmarked)
-        return reading, outcome, NOTHING
+        return StepRead(
+            reading,
+            NOTHING,
+            known,
+            end,
+            changed=True,
+            more=not work.done,
+            rows=LogRows(),
+            reset=reason,
+            unmarked=unmarked,
+        )
 
     def _begun_before(self, source: Snapshot, event_id: int) -> Transactions:
         """Which tables transactions write that were open at an event, as the log's rows up to it tell: a cache that is
@@ -386,12 +401,6 @@ class Cycle:
             reading.leave(one.key, one.entry)
 
     # --- writing
-
-    def _commit(self, reading: StepReading) -> None:
-        try:
-            self._writer.commit(reading.changes)
-        except CacheFull:
-            self._writer.commit(self._without_tables(reading))
 
     def _without_tables(self, reading: StepReading) -> Changes:
         """The file itself is full: every table that this step would have written leaves, the rest goes

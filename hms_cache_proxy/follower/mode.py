@@ -19,8 +19,9 @@ from pathlib import Path
 from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.follower.checks import Verdict
-from hms_cache_proxy.follower.cycle import LogLook, StepOutcome
+from hms_cache_proxy.follower.cycle import LogLook
 from hms_cache_proxy.follower.step import ResetReason
+from hms_cache_proxy.follower.step_states import StepOutcome
 from hms_cache_proxy.upstream.differs import Differs
 
 _FOLLOWED = frozenset({ModeReason.STARTING, ModeReason.SERVING, ModeReason.UNCHECKED})

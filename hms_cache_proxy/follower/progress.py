@@ -26,10 +26,10 @@ from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, MODE_SERVE, Slot, State
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.follower.bootstrap import Filled
 from hms_cache_proxy.follower.checks import Verdict
-from hms_cache_proxy.follower.cycle import StepOutcome
 from hms_cache_proxy.follower.events import HANDLERS
 from hms_cache_proxy.follower.load_queue import LoadQueue
 from hms_cache_proxy.follower.step import ResetReason
+from hms_cache_proxy.follower.step_states import StepOutcome
 from hms_cache_proxy.metrics import FollowerMetrics
 
 WRITE_INTERVAL_S = 1.0

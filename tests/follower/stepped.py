@@ -15,7 +15,8 @@ from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.cache.writer import CacheWriter
 from hms_cache_proxy.config import load, paths
 from hms_cache_proxy.consistency.fences import FenceStore
-from hms_cache_proxy.follower.cycle import Cycle, StepOutcome, StepSettings
+from hms_cache_proxy.follower.cycle import Cycle, StepSettings
+from hms_cache_proxy.follower.step_states import StepOutcome
 from hms_cache_proxy.store.protocol import RawStore, Snapshot, StoreIdentity
 from hms_cache_proxy.store.sql.store import SqlSnapshot, open_sql_store
 from tests.testbed.closing import Closing

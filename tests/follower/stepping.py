@@ -28,7 +28,8 @@ from hms_cache_proxy.embedded.database import Database
 from hms_cache_proxy.embedded.handlers import METHODS
 from hms_cache_proxy.embedded.service import Service
 from hms_cache_proxy.embedded.warehouse import Warehouse
-from hms_cache_proxy.follower.cycle import Cycle, StepOutcome, StepSettings
+from hms_cache_proxy.follower.cycle import Cycle, StepSettings
+from hms_cache_proxy.follower.step_states import StepOutcome
 from hms_cache_proxy.store.protocol import RawStore
 from hms_cache_proxy.store.sql.store import open_sql_store
 from hms_cache_proxy.wire import spec

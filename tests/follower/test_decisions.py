@@ -11,10 +11,11 @@ from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.follower.checks import Examination, Verdict, duration_s, judge
-from hms_cache_proxy.follower.cycle import LogLook, StepOutcome
+from hms_cache_proxy.follower.cycle import LogLook
 from hms_cache_proxy.follower.mode import ServingMode
 from hms_cache_proxy.follower.pace import BUSY_S, SMALL_CHUNK, Chunks, Pace
 from hms_cache_proxy.follower.step import ResetReason
+from hms_cache_proxy.follower.step_states import StepOutcome
 from hms_cache_proxy.upstream import checks
 from hms_cache_proxy.upstream.checks import UpstreamFacts
 from hms_cache_proxy.upstream.differs import Differs

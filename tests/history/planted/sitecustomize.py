@@ -58,9 +58,9 @@ def ticket_after_snapshot() -> None:
 
     commit = Cycle._commit
 
-    def late(self: Cycle, reading: Any) -> None:
-        reading.changes.done_ticket = self._fences.pending_tickets()[0]
-        commit(self, reading)
+    def late(self: Cycle, decided: Any) -> None:
+        decided.read.reading.changes.done_ticket = self._fences.pending_tickets()[0]
+        commit(self, decided)
 
     Cycle._commit = late  # type: ignore[method-assign]
 

@@ -1,0 +1,99 @@
+"""The stages of one step of the follower: a type for each, with what is known at it and nothing else.
+
+Job: `cycle.py` makes each from the one before, so that none can be used too early:
+
+    StepBegun -> StepRead -> StepDecided -> StepOutcome
+
+Must not know: how anything is read or written. Owner: the follower's process; valid for one step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from hms_cache_proxy.follower.affected import Affected
+from hms_cache_proxy.follower.events import EventResult
+from hms_cache_proxy.follower.reading import StepReading
+from hms_cache_proxy.follower.step import Position, ResetReason, Transactions
+
+
+@dataclass(frozen=True, slots=True)
+class StepBegun:
+    """The clock and the tickets, taken before the snapshot's first statement."""
+
+    began_ns: int
+    ticket: int
+    """The last one taken."""
+
+    targets: set[bytes]
+    """Of all tickets that are not done."""
+
+    expected: int
+    """The event id that the log must have reached by now."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRows:
+    """What is told of the log's rows that a step has read."""
+
+    number: int = 0
+    newest_time_s: int = 0
+    results: Counter[tuple[str, EventResult]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRead:
+    """Everything has been read, in one snapshot; whether all of it may be shown is not known yet."""
+
+    reading: StepReading
+    affected: Affected
+    known: Transactions
+    """Those that were open before these rows."""
+
+    end: Position
+    """Where the cache will be."""
+
+    changed: bool
+    more: bool
+    rows: LogRows
+    reset: ResetReason | None
+    unmarked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StepDecided:
+    """What is to be committed: the reading's changes are complete."""
+
+    read: StepRead
+    transactions: Transactions
+    """Those that are open after it."""
+
+    overtaken: frozenset[bytes]
+    """Targets that are held back, and read again."""
+
+    publish: bool
+    """There is something to commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """What one step did. `unlogged`: a write through this proxy succeeded and the event id did not move."""
+
+    event_id: int
+    changed: bool
+    more: bool
+    rows: int = 0
+    newest_time_s: int = 0
+    results: Counter[tuple[str, EventResult]] | None = None
+    reset: ResetReason | None = None
+    evicted: int = 0
+    partitions: int = 0
+    unlogged: bool | None = None
+    unfit: tuple[str, ...] = ()
+    unlogged_tables: tuple[str, ...] = ()
+    replica: bool = False
+    """The store shows a replica: nothing was read, and nothing is published."""
+
+    unmarked: bool = False
+    """From now on functions and catalogs cannot be looked at in every step."""
