@@ -17,11 +17,12 @@ Must not know: what the rows mean. Owner: the follower opens for writing, every 
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -161,16 +162,29 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def reserve_readers(path: Path) -> None:
-    """Have the disk keep room for the slot of every reader: whoever takes one writes to it through memory, and would
-    die of a full disk (SIGBUS). To be called whenever an environment is opened. Raises CacheError without room."""
+    """Have the disk keep room for the slot of every reader: a process that takes one writes to it through memory, and
+    would die of a full disk (SIGBUS). To be called whenever an environment is open. Raises CacheError without room.
+
+    This uses LMDB's own descriptor. If this process opened the lock file a second time and closed it, the kernel would
+    drop LMDB's locks on it (POSIX), and the next process to open the environment would take it for unused and
+    overwrite the slots and mutexes of all others.
+    """
     lock = path / "lock.mdb"
     try:
         found = lock.stat()
         if found.st_blocks * BLOCK_BYTES < found.st_size:
-            with lock.open("r+b") as file:
-                os.posix_fallocate(file.fileno(), 0, found.st_size)
+            os.posix_fallocate(_descriptor_of(found), 0, found.st_size)
     except OSError as error:
         raise CacheError(f"{lock}: cannot reserve its room: {error.strerror}") from error
+
+
+def _descriptor_of(file: os.stat_result) -> int:
+    """A descriptor of this process that is open on the file."""
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # the listing's own
+            if os.path.samestat(os.fstat(int(name)), file):
+                return int(name)
+    raise FileNotFoundError(errno.ENOENT, "LMDB does not have it open")
 
 
 def lengthen(env: Any, path: Path) -> None:
