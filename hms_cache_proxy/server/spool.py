@@ -1,11 +1,11 @@
-"""A bounded queue of bytes: in memory while small, then in a temporary file.
+"""A bounded queue of bytes: in memory while small, then in a temporary file, as far as the disk takes it.
 
 Job: hold one message that is not whole yet, or whose receiver is slow. Written first, read afterwards; `rewind` reads
 it again. Must not know messages or sockets.
-Invariants: memory is at most `memory_bytes`, and none beyond the worker's budget for memory; the file has no name, so
-nothing is left after a crash; more than `limit` bytes raise LimitError, and so do a full disk and the worker's budget
-for files. Owner: one connection of the worker's event loop (the file's pages are
-the kernel's page cache, so a write does not wait for a disk in general).
+Invariants: memory is at most `memory_bytes`, and what a full disk has no room for, and none beyond the worker's budget
+for memory; the file has no name, so nothing is left after a crash; more than `limit` bytes raise LimitError, and so do
+the worker's budget for files, and that for memory where the disk is full. Owner: one connection of the worker's event
+loop (the file's pages are the kernel's page cache, so a write does not wait for a disk in general).
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class Spool:
         "_memory_bytes",
         "_parts",
         "_read",
+        "_refused",
+        "_stored",
         "size",
     )
 
@@ -51,9 +53,11 @@ class Spool:
     ) -> None:
         self.size = 0
         self._read = 0
-        self._parts: list[bytes] = []
+        self._parts: list[bytes] = []  # in memory: what follows the file's bytes
         self._memory: bytes | None = None  # the parts joined, once reading began
         self._file: IO[bytes] | None = None
+        self._stored = 0  # bytes in the file
+        self._refused = ""  # why the file takes no more
         self._limit = limit
         self._limit_name = limit_name
         self._memory_bytes = memory_bytes
@@ -74,47 +78,62 @@ class Spool:
                 size=self.size + len(data),
             )
         self.size += len(data)
-        if self._file is None and self.size <= self._memory_bytes and self._in_memory.grow(len(data)):
-            assert self._memory is None, "written after it was read"
+        self._memory = None
+        if not self._stored and self.size <= self._memory_bytes and self._in_memory.grow(len(data)):
             self._parts.append(data)
+            return
+        if self._refused:
+            self._keep(data)
             return
         if not self._in_file.grow(self.size - self._in_file.size):
             raise LimitError(
                 "no room for a spooled message: limits.spool_bytes is used up", limit="spool_bytes", size=self.size
             )
+        self._store(data)
+
+    def _store(self, data: bytes) -> None:
+        """Move everything to the file, as far as it takes it."""
+        left = memoryview(b"".join((*self._parts, data)) if self._parts else data)
         try:
-            self._write_file(data)
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="spool-", dir=self._directory, buffering=0)
+            self._file.seek(self._stored)
+            while left:
+                written = self._file.write(left)
+                self._stored += written
+                left = left[written:]
         except OSError as error:
-            raise LimitError(
-                f"no room for a spooled message: {error.strerror}", limit="spool", size=self.size
-            ) from error
+            self._refused = error.strerror or str(error)
+        self._parts.clear()
+        self._in_memory.close()
+        if left:
+            self._in_file.close()
+            self._in_file.grow(self._stored)
+            self._keep(bytes(left))
 
-    def _write_file(self, data: bytes) -> None:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="spool-", dir=self._directory, buffering=0)
-            self._write_all(b"".join(self._parts))
-            self._parts.clear()
-            self._in_memory.close()
-        self._file.seek(0, 2)
-        self._write_all(data)
-
-    def _write_all(self, data: bytes) -> None:
-        assert self._file is not None
-        view = memoryview(data)
-        while view:
-            view = view[self._file.write(view) :]
+    def _keep(self, data: bytes) -> None:
+        """What the disk has no room for."""
+        if not self._in_memory.grow(len(data)):
+            why = f"{self._refused}, and limits.memory_bytes is used up"
+            raise LimitError(f"no room for a spooled message: {why}", limit="spool_bytes", size=self.size)
+        self._parts.append(data)
 
     def read(self, size: int = SLICE_BYTES) -> bytes:
         """The next bytes, b"" at the end."""
-        if self._file is not None:
+        data = b""
+        if self._read < self._stored:
+            assert self._file is not None
             self._file.seek(self._read)
-            data = self._file.read(size)
-        else:
+            data = self._file.read(min(size, self._stored - self._read))
+            self._read += len(data)
+        if len(data) < size and self._parts:
             if self._memory is None:
                 self._memory = b"".join(self._parts)
-            whole = self._read == 0 and size >= self.size
-            data = self._memory if whole else self._memory[self._read : self._read + size]
-        self._read += len(data)
+            at = self._read - self._stored
+            whole = at == 0 and size - len(data) >= len(self._memory)
+            rest = self._memory if whole else self._memory[at : at + size - len(data)]
+            self._read += len(rest)
+            data = data + rest if data else rest
         return data
 
     def rewind(self) -> None:

@@ -21,6 +21,9 @@ from tests.testbed.client import MetastoreClient
 HEAD_BYTES = 8192
 """LMDB's two meta pages, which are there already."""
 
+LONG_BYTES = 10 << 20
+"""Of a message that waits in a file: as a request, and as a reply to a client that wants it framed."""
+
 NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 
@@ -56,6 +59,13 @@ def test_a_full_disk_stops_hits_and_nothing_else(bed: Bed, new_proxy: Callable[.
                 with MetastoreClient(*proxy.address) as another:
                     assert another.get_table(unique_name, "t").parameters["number"] == str(number)
             assert any(reason == "unfenced" for _, _, reason in proxy.requests())
+            table.parameters["long"] = "x" * LONG_BYTES
+            writer.alter_table(unique_name, "t", table)
+            with MetastoreClient(*proxy.address, framed=True) as framed:
+                read = framed.get_table(unique_name, "t")
+                assert read.parameters["long"] == table.parameters["long"], "a frame begins with its length"
+            del table.parameters["long"]
+            writer.alter_table(unique_name, "t", table)
         began, before = time.monotonic(), hits(proxy)
         proxy.wait(lambda: reader.get_table(unique_name, "t") and hits(proxy) > before, "served again")
         assert time.monotonic() - began < 30
