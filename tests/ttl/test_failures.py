@@ -9,6 +9,7 @@ from time import monotonic_ns
 
 import pytest
 
+from hms_cache_proxy.budget import Budgets
 from hms_cache_proxy.cache.ttl import EntryKind
 from hms_cache_proxy.methods.decision import NOTHING, Ask, Forward, Serve
 from hms_cache_proxy.methods.ttl.looking import Reload
@@ -104,6 +105,12 @@ def test_a_write_whose_hold_cannot_be_written_stops_all_hits(bench: Bench, momen
     learned(bench)
 
 
+def refresher(endpoints: Endpoints, metrics: WorkerMetrics) -> Refresher:
+    return Refresher(
+        endpoints, metrics, connect_timeout_s=5, request_timeout_s=5, memory=Budgets(1 << 20, 1 << 20).memory
+    )
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_nothing_is_asked_as_somebody_else(known: bool) -> None:
     learned: list[bytes] = []
@@ -124,7 +131,7 @@ def test_nothing_is_asked_as_somebody_else(known: bool) -> None:
         metastore.answers["set_ugi"] = set_ugi
         metastore.answers["get_all_tables"] = lambda message, call: iter([listing([b"t"])])
         endpoints = Endpoints([metastore.address])
-        asyncio.run(reload(Refresher(endpoints, metrics, connect_timeout_s=5, request_timeout_s=5)))
+        asyncio.run(reload(refresher(endpoints, metrics)))
         assert [call.name for _, call in metastore.calls] == ["set_ugi", "get_all_tables"][: 1 + known]
     failures = metrics.registry.get_sample_value("hms_proxy_upstream_failures_total", {"kind": "protocol"})
     assert (len(learned), len(released), failures or 0) == ((1, 0, 0) if known else (0, 1, 1))
@@ -142,6 +149,6 @@ def test_a_reply_to_another_call_is_not_learned() -> None:
     with ScriptedMetastore() as metastore:
         metastore.answers["get_all_tables"] = lambda message, call: iter([call.reply(STOP, seqid=8)])
         endpoints = Endpoints([metastore.address])
-        asyncio.run(reload(Refresher(endpoints, metrics, connect_timeout_s=5, request_timeout_s=5)))
+        asyncio.run(reload(refresher(endpoints, metrics)))
     assert not learned
     assert metrics.registry.get_sample_value("hms_proxy_upstream_failures_total", {"kind": "protocol"}) == 1
