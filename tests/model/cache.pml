@@ -14,8 +14,9 @@
 /* Surroundings. */
 #define ONE 1           /* SETTING: both clients at one proxy; one of them writes elsewhere, too */
 #define TWO 2           /* SETTING: each client at a proxy of its own */
-#define LOCKS 3         /* SETTING: one proxy; a client takes locks and is handed event ids, the other writes elsewhere */
-#define LOG 4           /* SETTING: one proxy; the log is purged and another database restored, writes come from elsewhere, too */
+#define LOCKS 3         /* SETTING: one proxy; a client takes locks and is told event ids, the other writes elsewhere */
+#define LOG 4           /* SETTING: one proxy; the log is purged, writes come from elsewhere, too */
+#define RESTORED 11     /* SETTING: the same, and another database is restored in place of a purge; clients are told event ids */
 #define FAULTS 5        /* SETTING: one proxy, whose follower dies, and writes of unknown outcome */
 #define SILENT 6        /* SETTING: the same, with writes that no event tells of */
 #define ELSEWHERE 10    /* SETTING: one proxy; no event tells of writes, and some are made elsewhere */
@@ -30,12 +31,13 @@
 #define FLOOR_IGNORED 4             /* RULE TWO: what a connection was shown is forgotten */
 #define CURSOR_BEFORE_OBJECTS 5     /* RULE ONE: the cursor moves in a commit of its own, before the objects */
 #define LOCK_NOT_FENCED 6           /* RULE LOCKS: a granted lock does not hold back cached answers */
+#define SHARED_LOCK_FORGOTTEN 23    /* RULE LOCKS: a lock that others may hold too holds nothing back from who took it */
 #define LEARNED_EARLY 7             /* RULE ONE: a learned reply counts as if it were of the cache's present state */
 #define CLOCK_AFTER_SNAPSHOT 8      /* RULE TWO: BEGAN_NS is read after the snapshot's first statement */
 #define SNAPSHOT_FIRST 9            /* RULE ONE: the cache's snapshot is opened before the fences are looked at */
 #define COMMIT_IN_PARTS 10          /* RULE TWO: table and partitions are committed one after the other */
-#define EVENTS_FLOOR_IGNORED 11     /* RULE LOCKS: an event id that was handed out holds nothing back */
-#define RESTORE_UNNOTICED 12        /* RULE LOG: only the cursor says where the log goes on, no fingerprint */
+#define EVENT_IDS_FREE 11           /* RULE LOCKS: an event id that a client is told holds nothing back */
+#define RESTORE_UNNOTICED 12        /* RULE RESTORED: only the cursor says where the log goes on, no fingerprint */
 #define GAP_UNNOTICED 13            /* RULE LOG: purged events are passed over */
 #define RESET_KEEPS 14              /* RULE LOG: a reset moves the cursor, and objects stay as they are */
 #define HOLD_CUT_SHORT 15           /* RULE SILENT: a write of unknown outcome is over before its time is */
@@ -44,26 +46,28 @@
 #define TICKET_RELOADS_NOTHING 18   /* RULE SILENT: a write's ticket waits for a step, which reads nothing for it */
 #define NOT_HELD 19                 /* RULE THRIFT: what changed while it was read is shown */
 #define UNCONFIRMED_SERVED 20       /* RULE TIME: the age of the confirmation does not count */
+#define WENT_BACK_FREE 22           /* RULE RESTORED: when the log has gone back, hits do not wait for one step more */
 #define STRICT_TAKES_ANY 21         /* RULE STRICT: a confirmation that began before the read arrived will do */
 
 /* Moments that must happen. */
-#define HIT 1               /* MOMENT ONE TWO LOCKS LOG FAULTS SILENT ELSEWHERE THRIFT TIME STRICT: an answer from the cache */
+#define HIT 1               /* MOMENT ONE TWO LOCKS LOG RESTORED FAULTS SILENT ELSEWHERE THRIFT TIME STRICT: an answer from the cache */
 #define HIT_AFTER_WRITE 2   /* MOMENT ONE TWO LOCKS FAULTS SILENT ELSEWHERE THRIFT TIME STRICT: with what was acknowledged last */
-#define FENCE_LIFTED 3      /* MOMENT ONE TWO LOCKS LOG FAULTS SILENT ELSEWHERE THRIFT TIME STRICT: a step lifts a fence */
-#define FENCED 4            /* MOMENT ONE TWO LOCKS LOG FAULTS SILENT ELSEWHERE THRIFT TIME STRICT: a read meets a fence */
-#define BELOW_FLOOR 5       /* MOMENT ONE TWO LOCKS LOG FAULTS SILENT ELSEWHERE THRIFT TIME: a read meets its floor */
+#define FENCE_LIFTED 3      /* MOMENT ONE TWO LOCKS LOG RESTORED FAULTS SILENT ELSEWHERE THRIFT TIME STRICT: a step lifts a fence */
+#define FENCED 4            /* MOMENT ONE TWO LOCKS LOG RESTORED FAULTS SILENT ELSEWHERE THRIFT TIME STRICT: a read meets a fence */
+#define BELOW_FLOOR 5       /* MOMENT ONE TWO LOCKS LOG RESTORED FAULTS SILENT ELSEWHERE THRIFT TIME: a read meets its floor */
 #define KEPT_SERVED 6       /* MOMENT ONE LOG: a learned reply is given */
 #define KEPT_DROPPED 7      /* MOMENT ONE LOG: a commit makes one invalid */
-#define RESET 8             /* MOMENT LOG: everything loses its validity */
+#define RESET 8             /* MOMENT LOG RESTORED: everything loses its validity */
 #define HELD_BACK 9         /* MOMENT THRIFT: an object changed while it was read */
 #define UNSETTLED 10        /* MOMENT THRIFT: a read meets such an object */
 #define NOT_CONFIRMED 11    /* MOMENT TIME: a read finds the confirmation too old */
 #define WAITED 12           /* MOMENT STRICT: a read waits for a step that begins after it */
-#define BELOW_EVENTS 13     /* MOMENT LOCKS: a client is handed an event id that the cursor has not reached */
+#define TOLD_AHEAD 13       /* MOMENT LOCKS RESTORED: a client is told an event id that the cache has not reached */
+#define WENT_BACK 18        /* MOMENT RESTORED: a step finds that the log has gone back */
 #define FOLLOWER_DIED 14    /* MOMENT FAULTS SILENT: the follower dies */
 #define LOST 15             /* MOMENT FAULTS SILENT: a client is not told what became of its write */
 #define EXPIRED 16          /* MOMENT FAULTS SILENT: the time of such a write is over */
-#define QUIET 17            /* MOMENT ONE TWO LOCKS LOG FAULTS SILENT ELSEWHERE THRIFT STRICT: all is done, nothing holds readers back */
+#define QUIET 17            /* MOMENT ONE TWO LOCKS LOG RESTORED FAULTS SILENT ELSEWHERE THRIFT STRICT: all is done, nothing holds readers back */
 
 #define PROXIES 2
 #define CLIENTS 2
@@ -83,7 +87,7 @@
 
 #define apart (setting == TWO)
 #define proxy_of(c) (apart -> (c) : 0)
-#define elsewhere (setting == LOCKS || setting == LOG || setting == ELSEWHERE || setting == TIME || setting == STRICT)
+#define elsewhere (setting == LOCKS || setting == LOG || setting == RESTORED || setting == ELSEWHERE || setting == TIME || setting == STRICT)
 #define may_write(c) (sent < WRITES && !(c == 0 && setting == ONE) && !(c == 1 && elsewhere && setting != STRICT))
 #define may_write_elsewhere(c) (sent < WRITES && c == 1 && (elsewhere || setting == ONE))
 #define may_read(c) (c == 0 || setting == TWO)
@@ -121,7 +125,8 @@ byte running_age[PROXIES];
 
 /* Fences, tickets, floors, kept replies. */
 byte fence[WRITES], fenced_at[WRITES];      /* of each write; at which proxy */
-byte lock_fence[CLIENTS];
+byte lock_fence[CLIENTS];                   /* FenceStore.fence_now: after a lock, or an event id, of each client */
+byte restore_fence[PROXIES];                /* ... of a step that found that the log has gone back */
 byte reload[PROXIES];                       /* a ticket without a fence */
 byte floor[CLIENTS];                        /* mark of each connection */
 byte kept[PROXIES] = NOTHING;               /* ReplyEntry of a read that has no reader: its version */
@@ -131,18 +136,19 @@ byte arrived[CLIENTS];                      /* mark of the read under way (stric
 bit busy[PROXIES];                          /* the loop of the worker is inside a decision about a read */
 
 /* What readers must see. */
-byte must[PROXIES];             /* through this proxy: acknowledged, locked, handed out */
+byte must[PROXIES];             /* through this proxy: acknowledged, locked, told by an event id */
 byte seen[CLIENTS];             /* on this connection */
+byte told[PROXIES];             /* through this proxy, once it knows of another history: what event ids said */
 
 /* consistency/fences.py, FenceMirror.active: is the ticket above DONE_TICKET? */
 #define up(f, p) ((f) == INF || (f) == UNKN || (f) == ASKED || ((f) == TAKEN && !done[p]))
 #define fence_up(n, p) (fenced_at[n] == p && up(fence[n], p))
 #define lock_up(c, p) (proxy_of(c) == p && up(lock_fence[c], p))
-#define fenced(p) (fence_up(0, p) || fence_up(1, p) || lock_up(0, p) || lock_up(1, p))
+#define fenced(p) (up(restore_fence[p], p) || fence_up(0, p) || fence_up(1, p) || lock_up(0, p) || lock_up(1, p))
 
 /* Is there anything that a step would change? One that changes nothing is left out. */
 #define asked(p) ((fenced_at[0] == p && fence[0] == ASKED) || (fenced_at[1] == p && fence[1] == ASKED) \
-    || (proxy_of(0) == p && lock_fence[0] == ASKED) || (proxy_of(1) == p && lock_fence[1] == ASKED) || reload[p] == ASKED)
+    || (proxy_of(0) == p && lock_fence[0] == ASKED) || (proxy_of(1) == p && lock_fence[1] == ASKED) || reload[p] == ASKED || restore_fence[p] == ASKED)
 #define behind(p) (cursor[p] != event || fingerprint[p] != history || table[p] == NOTHING || held[p])
 #define waited_for(p) (!confirmed[p] || age[p] || learned[p] || (proxy_of(0) == p && (floor[0] || arrived[0])) \
     || (proxy_of(1) == p && (floor[1] || arrived[1])))
@@ -177,7 +183,7 @@ inline tickets_taken(p) {
     if :: fenced_at[1] == p -> takes(fence[1]) :: else fi;
     if :: proxy_of(0) == p -> takes(lock_fence[0]) :: else fi;
     if :: proxy_of(1) == p -> takes(lock_fence[1]) :: else fi;
-    takes(reload[p])
+    takes(reload[p]); takes(restore_fence[p])
 }
 
 inline tickets_lifted(p) {
@@ -186,6 +192,7 @@ inline tickets_lifted(p) {
     if :: proxy_of(0) == p -> lifts(lock_fence[0]) :: else fi;
     if :: proxy_of(1) == p -> lifts(lock_fence[1]) :: else fi;
     if :: reload[p] == TAKEN -> reload[p] = NONE :: else fi;
+    lifts(restore_fence[p]);
     done[p] = 0
 }
 
@@ -274,6 +281,14 @@ commit_all:
         if
         :: reset && planted != RESET_KEEPS ->   /* Cycle._start_again: the object is loaded in this commit, or later */
             reach(RESET);
+            if
+            :: got_event < cursor[p] -> restore_fence[p] = (planted == WENT_BACK_FREE -> NONE : ASKED); reach(WENT_BACK)
+            :: else
+            fi;
+            if
+            :: got_history != fingerprint[p] -> must[p] = max(must[p], told[p]); told[p] = 0
+            :: else
+            fi;
             touched(p);
             if
             :: table[p] = got_table; partitions[p] = got_partitions
@@ -313,7 +328,7 @@ ready:
     :: atomic { may_write(c) -> p = proxy_of(c); goto write }
     :: atomic { may_write_elsewhere(c) -> n = sent; sent++; change(n); n = 0; printf("metastore: version %d is made elsewhere, event %d\n", version, event); goto ready }
     :: atomic { setting == LOCKS && c == 0 -> p = proxy_of(c); goto lock }
-    :: atomic { setting == LOCKS && c == 0 -> p = proxy_of(c); goto ids }
+    :: atomic { (setting == LOCKS || setting == RESTORED) && c == 0 -> p = proxy_of(c); goto ids }
     :: goto stopped
     fi;
 
@@ -421,7 +436,7 @@ missed: busy[p] = 0; fresh = 0; owed = 0; arrived[c] = 0;
     }
     :: atomic { !(planted == FLOOR_BEFORE_TICKET && asks) && !busy[p] -> goto reply }
     fi;
-    atomic {    /* effects.Read.reply_began, reply_done; then the reply goes on */
+    atomic {    /* effects.RelayedRead.reply_began, reply_done; then the reply goes on */
         !busy[p];
 reply:  if :: asks -> reload[p] = ASKED :: else fi;
         if
@@ -440,7 +455,7 @@ over:   owed = 0; got = 0; n = 0; asks = 0; learns = 0; fresh = 0; keeps = 0; un
         goto ready
     };
 
-    atomic {    /* effects.Write.sending, FenceStore.begin; the request leaves */
+    atomic {    /* effects.FencedWrite.sending, FenceStore.begin; the request leaves */
         false;
 write:
         n = sent; sent++;
@@ -456,7 +471,7 @@ write:
     fi;
     if
     :: atomic { faults -> goto lost }
-    :: atomic {     /* effects.Write.reply_done, FenceStore.finish; then the reply goes on */
+    :: atomic {     /* effects.FencedWrite.reply_done, FenceStore.finish; then the reply goes on */
         true ->
         if
         :: planted == FENCE_DROPPED || planted == FENCE_FINITE_AFTER_REPLY
@@ -472,7 +487,7 @@ write:
     fi;
     atomic { fence[n] = ASKED; printf("proxy %d: the fence of write %d is there\n", p, n); goto over };
 
-    atomic {    /* effects.Write.failed, FenceStore.unknown; or its worker died: FenceStore.expire */
+    atomic {    /* effects.FencedWrite.failed, FenceStore.unknown; or its worker died: FenceStore.expire */
         false;
 lost:
         fence[n] = UNKN; reach(LOST);
@@ -480,19 +495,23 @@ lost:
         goto over
     };
 
-    atomic {    /* an exclusive one */
+    atomic {
         false;
 lock:
         got = logged;
         printf("metastore: client %d has the lock\n", c)
     };
-    atomic {    /* effects.Lock.reply_done, FenceStore.fence_now; then the reply goes on */
+    atomic {    /* effects.Lock.reply_done; then the reply goes on */
         if
-        :: planted == LOCK_NOT_FENCED
-        :: else -> lock_fence[c] = ASKED
+        :: true ->      /* exclusive: FenceStore.fence_now */
+            lock_fence[c] = (planted == LOCK_NOT_FENCED -> lock_fence[c] : ASKED);
+            must[p] = max(must[p], got);
+            printf("client %d: is told that it has the lock; the object is fenced at proxy %d\n", c, p)
+        :: true ->      /* SHARED_READ: Floors.lift */
+            floor[c] = (planted == SHARED_LOCK_FORGOTTEN -> floor[c] : now_of(p));
+            seen[c] = max(seen[c], got);
+            printf("client %d: is told that it has the shared lock; its floor is up\n", c)
         fi;
-        must[p] = max(must[p], got);
-        printf("client %d: is told that it has the lock; the object is fenced at proxy %d\n", c, p);
         goto over
     };
 
@@ -502,13 +521,16 @@ ids:
         got = event; n = logged;
         printf("metastore: client %d asks for the event id: %d\n", c, event)
     };
-    atomic {    /* effects.EventIds.reply_done, FenceStore.fence_now; then the reply goes on */
+    atomic {    /* effects.EventIds.reply_done, EffectsContext.owed, FenceStore.fence_now; then the reply goes on */
         if
-        :: got > page_cursor[p] && planted != EVENTS_FLOOR_IGNORED -> lock_fence[c] = ASKED; reach(BELOW_EVENTS)
+        :: got > page_cursor[p] && planted != EVENT_IDS_FREE -> lock_fence[c] = ASKED; reach(TOLD_AHEAD)
         :: else
         fi;
-        must[p] = max(must[p], n);
-        printf("client %d: is handed the event id %d by proxy %d\n", c, got, p);
+        if
+        :: fingerprint[p] == history -> must[p] = max(must[p], n)
+        :: else -> told[p] = max(told[p], n)      /* until its next step a proxy does not know that there is another history */
+        fi;
+        printf("client %d: is told the event id %d by proxy %d\n", c, got, p);
         goto over
     };
 
@@ -538,15 +560,15 @@ again:
     UNKNOWN_OUTCOME(1)
     :: atomic { setting == LOG && !purged && event > 1 -> purged = 1; oldest = event + 1; printf("metastore: the log is purged up to event %d\n", event) }
     :: atomic {
-        setting == LOG && !history && event > 1 && sent < WRITES ->
-        history = 1; event--; sent++; version++; logged = version; oldest = 1; write_at[sent - 1] = OVER;
+        setting == RESTORED && !history && event > 1 ->
+        history = 1; event--; version++; logged = version; oldest = 1;
         printf("metastore: another database is restored: version %d, event %d\n", version, event)
     }
     :: timeout -> goto quiet
     fi;
     goto again;
 quiet:  /* Nothing is left to do: nothing holds readers back, and the caches are as the metastore. */
-    assert(fence[0] == NONE && fence[1] == NONE && lock_fence[0] == NONE && lock_fence[1] == NONE);
+    assert(fence[0] == NONE && fence[1] == NONE && lock_fence[0] == NONE && lock_fence[1] == NONE && restore_fence[0] == NONE);
     assert((table[0] == version || setting == ELSEWHERE) && confirmed[0] && !held[0] && !floor[0] && !floor[1]);
     assert(!apart || (table[1] == version && confirmed[1]));
     reach(QUIET)
