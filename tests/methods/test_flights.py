@@ -11,18 +11,20 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.cache.changes import Changes
-from hms_cache_proxy.methods import flights
+from hms_cache_proxy.methods import dispatch, flights
 from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Serve, Wait
 from hms_cache_proxy.methods.effects import RelayedRead
-from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.driver import Client, Hub
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import DATABASE, TABLE, flat_table
 from tests.methods.warm import Bench, opened
 from tests.server.scripted import Call, ScriptedMetastore
 from tests.server.test_bugs import hub_of
+from tests.testbed.processes import wait_until
 from tests.testbed.raw import encode_call
 
+LONG_NS = 10**12
 SALES = DATABASE[1].decode()
 
 
@@ -35,6 +37,12 @@ def reply(message: bytes, names: tuple[bytes, ...] = (b"orders",)) -> bytes:
     return Call(message).reply(spec.encode(spec.result("get_all_tables")(success=list(names))))
 
 
+@pytest.fixture(autouse=True)
+def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is."""
+    monkeypatch.setattr(dispatch, "LONGEST_NS", LONG_NS)
+
+
 @pytest.fixture(params=["session"])
 def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
     with filled(tmp_path, consistency=request.param) as made:
@@ -44,7 +52,7 @@ def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
 @contextmanager
 def filled(directory: Path, **settings: object) -> Iterator[Bench]:
     """A bench whose database has tables in an order that the metastore knows."""
-    with opened(directory, **settings) as made:
+    with opened(directory, max_unconfirmed_ms=3_600_000, **settings) as made:
         others = {(*DATABASE, name): flat_table(name, at) for at, name in enumerate((b"returns", b"stock"), 78)}
         made.step(Changes(cursor=11, tables=others))
         yield made
@@ -127,10 +135,10 @@ def test_who_has_waited_in_vain_asks_alone(bench: Bench, answer: str | None) -> 
     assert isinstance(decided(bench, ClientSession(), asked()), Wait), "the next ones wait for that one"
 
 
-def test_a_wait_has_an_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_has_an_end(bench: Bench) -> None:
     leaves(bench)
     wait = decided(bench, ClientSession(), asked())
-    assert isinstance(wait, Wait) and wait.until_ns <= time.monotonic_ns() + flights.LONGEST_NS
+    assert isinstance(wait, Wait) and wait.until_ns <= time.monotonic_ns() + LONG_NS
     assert alone(decided(bench, ClientSession(), asked(), patient=False))
 
 
@@ -183,12 +191,15 @@ def test_answers_are_forgotten(bench: Bench) -> None:
 
 
 def test_ten_clients_make_one_call(tmp_path: Path) -> None:
-    def slowly(message: bytes, call: Call) -> Iterator[bytes]:
-        time.sleep(0.3)
+    hubs: list[Hub] = []
+
+    def when_all_wait(message: bytes, call: Call) -> Iterator[bytes]:
+        assert wait_until(lambda: len(hubs[0]._waiting) == 9)
         yield reply(message)
 
     async def ask_all(bench: Bench) -> list[bytes]:
         hub = hub_of(bench, scripted)
+        hubs.append(hub)
         server = await asyncio.get_running_loop().create_server(lambda: Client(hub), "127.0.0.1", 0)
 
         async def one(seqid: int) -> bytes:
@@ -204,6 +215,6 @@ def test_ten_clients_make_one_call(tmp_path: Path) -> None:
             return await asyncio.gather(*(one(number) for number in range(10)))
 
     with ScriptedMetastore() as scripted, filled(tmp_path) as bench:
-        scripted.answers["get_all_tables"] = slowly
+        scripted.answers["get_all_tables"] = when_all_wait
         assert len(asyncio.run(ask_all(bench))) == 10
         assert len(scripted.named("get_all_tables")) == 1
