@@ -31,7 +31,8 @@ def partitions(sizes: list[int]) -> bytes:
 
 
 def test_as_in_one_go() -> None:
-    sizes = [chance("stepwise").randrange(3000) for _ in range(200)] + [100_000, 0, 0, 0]
+    rng = chance("stepwise")
+    sizes = [rng.randrange(3000) for _ in range(200)] + [100_000, 0, 0, 0]
     body = partitions(sizes)
     cls = spec.args("add_partitions")
     value, steps = ended(stepwise.decode(cls, b"head" + body + b"tail", 4, 1000))
