@@ -9,6 +9,7 @@ CONSTRAINTS ?= constraints.txt
 PIP = $(PYTHON) -m pip install -q $(addprefix -c ,$(CONSTRAINTS))
 PYTEST_ARGS ?=
 SOAK_SECONDS ?= 3600
+MINUTES ?= 10
 UPSTREAM ?= hive42
 N ?= 5000
 STORE ?= sql
@@ -18,7 +19,7 @@ NEWEST ?= tests/store tests/follower tests/clients tests/server/test_bridge.py t
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-all servers servers-all run run-hive lint quick test test-all newest constraints coverage \
-  planted soak model differential trino lakehouse bench docs clean
+  planted soak model torture differential trino lakehouse bench docs clean
 # Every test starts Python programs: with their byte code kept, each start takes half a second less.
 unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
@@ -92,6 +93,9 @@ soak: install ## One hour (SOAK_SECONDS) of histories: readers checked while eve
 
 model: install-all ## Check the models of the cache's rules, then each rule left out (tests/model/README.md)
 	$(PYTHON) -m tests.model
+
+torture: install ## Clients of two proxies while everything around these is broken, MINUTES=10 (SEED=, FIGURES=1)
+	$(PYTHON) -m tests.torture $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES) $(if $(FIGURES),--figures)
 
 differential: install-all ## Compare N=5000 replies with UPSTREAM=hive42|hive31|hive23|hive23-postgresql|hive42-mariadb|hive40 (SEED=1 STORE=sql|thrift|ttl)
 	$(PYTHON) -m tests.differential --upstream $(UPSTREAM) --seed $(or $(SEED),1) --reads $(N) --store $(STORE)

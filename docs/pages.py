@@ -7,6 +7,7 @@ figures were measured; a part whose file is not there says which command makes i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -68,6 +69,33 @@ def long_runs(runs: Sequence[Figures]) -> Iterator[str]:
             + [f"{found.commit}{changed}", found.date]
         )
     yield from table([head, *rows], text=len(head))
+
+
+def torture(runs: Sequence[Figures]) -> Iterator[str]:
+    """One row for each run, and one for each kind of fault in all of them."""
+    head = ["Command", "faults", "kinds", "fewest of a kind", "reads", "hits", "writes", "objects under a lost write"]
+    rows = []
+    for found in sorted(runs, key=lambda one: int(one.figures["seed"])):
+        run, counts = found.figures, found.figures["counts"]
+        times = [one["times"] for one in run["kinds"].values()]
+        said = [counts[name] for name in ("reads", "hits", "writes", "objects under a lost write")]
+        judged = [run["wrong"], run["slow"]]
+        changed = " with changes" if found.changed else ""
+        rows.append(
+            [f"`{found.command}`", *map(number, [sum(times), len(times), min(times, default=0), *said, *judged])]
+            + [f"{run['pace']:.1f}", f"{found.commit}{changed}", found.date]
+        )
+    head += ["wrong", "slow", "pace", "commit", "date"]
+    yield from table([head, *rows], text=1)
+    yield ""
+    times, longest = Counter[str](), dict[str, float]()
+    for found in runs:
+        for kind, one in found.figures["kinds"].items():
+            times[kind] += one["times"]
+            seconds = float("inf") if one["recovery_s"] is None else one["recovery_s"]
+            longest[kind] = max(seconds, longest.get(kind, 0.0))
+    kinds = [[f"`{kind}`", number(times[kind]), f"{longest[kind]:.1f}"] for kind in sorted(times)]
+    yield from table([["kind of fault", "times", "longest recovery, s"], *kinds], text=1)
 
 
 def coverage(found: Figures) -> Iterator[str]:
@@ -169,6 +197,7 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "figures pipeline", _one("single/pipeline", "python -m benchmarks.pipeline --keep")
     yield "figures tests", _several("tests-", "make test FIGURES=1", test_runs)
     yield "figures long runs", _several("long-runs/", "python -m tests.long_runs NAME", long_runs)
+    yield "figures torture", _several("torture/", "make torture FIGURES=1", torture)
     yield "figures coverage", _one("coverage", "python -m tests.covered", coverage)
     yield "figures trino", _one("trino", "make trino FIGURES=1", trino)
     yield "figures lakehouse", _one("lakehouse", "make lakehouse FIGURES=1", lakehouse)

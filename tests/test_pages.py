@@ -39,6 +39,24 @@ def test_long_runs() -> None:
     )
 
 
+def test_torture() -> None:
+    run = {
+        "seed": 3,
+        "wrong": 0,
+        "slow": 1,
+        "pace": 1.25,
+        "counts": {"reads": 5000, "hits": 4000, "writes": 300, "objects under a lost write": 7},
+        "kinds": {"cut": {"times": 4, "recovery_s": 1.2}, "deaf": {"times": 3, "recovery_s": None}},
+    }
+    other = {**run, "seed": 12, "kinds": {"cut": {"times": 1, "recovery_s": 2.6}}}
+    found = [kept("torture/seed-12", "make torture SEED=12", other), kept("torture/seed-3", "make torture SEED=3", run)]
+    lines = list(pages.torture(found))
+    assert lines[2] == (
+        "| `make torture SEED=3` | 7 | 2 | 3 | 5,000 | 4,000 | 300 | 7 | 0 | 1 | 1.2 | abcdef01 | 2030-01-01 |"
+    )
+    assert lines[-2:] == ["| `cut` | 5 | 2.6 |", "| `deaf` | 3 | inf |"]
+
+
 def test_coverage_by_tier_and_package() -> None:
     told = {
         "tiers": {"test": {"lines": 200, "covered": 180}, "all": {"lines": 200, "covered": 190}},

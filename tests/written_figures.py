@@ -83,6 +83,8 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
         "| 12 minutes |": LIMIT,
         "| 45 minutes |": LIMIT,
         "stops it after 87.5 minutes": LIMIT,
+        "acknowledges a write within 5 s": LIMIT,
+        "mapped files stays below 1 GiB": LIMIT,
     },
     "ttl.md": {"Rates over 1, 5 and 15 minutes": HIVE},
     "cache/README.md": {

@@ -154,6 +154,46 @@ def test_delay_holds_each_way(proxy: FaultProxy) -> None:
         assert exchange(connection, b"b") == b"b"
 
 
+def test_half_open_connections_hear_nothing_until_they_are_reset(proxy: FaultProxy) -> None:
+    with connect(proxy) as old:
+        assert exchange(old, b"a") == b"a"
+        proxy.half_open()
+        old.sendall(b"b")
+        old.settimeout(DEAF_S)
+        with pytest.raises(TimeoutError):
+            old.recv(1)
+        with connect(proxy) as new:
+            assert exchange(new, b"c") == b"c"
+            proxy.restore()
+            assert exchange(new, b"d") == b"d"
+        old.settimeout(SOON_S)
+        with pytest.raises(ConnectionResetError):
+            old.recv(1)
+
+
+def test_garble_passes_as_many_bytes(proxy: FaultProxy) -> None:
+    data = bytes(1000)
+    with connect(proxy) as connection:
+        assert exchange(connection, data) == data
+        proxy.garble(Direction.DOWN)
+        assert exchange(connection, data) != data
+        proxy.restore()
+        assert exchange(connection, data) == data
+
+
+def test_slam_accepts_and_closes(proxy: FaultProxy) -> None:
+    with connect(proxy) as old:
+        assert exchange(old, b"a") == b"a"
+        proxy.slam()
+        with pytest.raises(ConnectionResetError):
+            old.recv(1)
+    with connect(proxy) as new:
+        assert new.recv(1) == b""
+    proxy.restore()
+    with connect(proxy) as new:
+        assert exchange(new, b"b") == b"b"
+
+
 def test_refuse_keeps_the_port_and_restore_reopens_it(proxy: FaultProxy) -> None:
     with connect(proxy) as connection:
         exchange(connection, b"a")

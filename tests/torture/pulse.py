@@ -21,9 +21,9 @@ from tests.testbed.client import MetastoreClient
 from tests.torture.gate import Gate
 from tests.torture.world import World
 
-METHOD = "get_schema"
+METHOD, HIT = "get_schema", "hit"
 TIMEOUT_S = 12.0
-CALLS = 25
+CALLS = 10
 """On one connection."""
 QUIET = "quiet"
 EXPECTED = ["id", "n"]
@@ -35,6 +35,23 @@ class Call:
 
     began_s: float
     took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """Of life after a fault: seconds by sign (None: not in time), and why its reads were no hits until then."""
+
+    seconds: dict[str, float | None]
+    misses: dict[str, float]
+
+    @property
+    def slowest_s(self) -> float | None:
+        """None: not all in time."""
+        found = [one for one in self.seconds.values() if one is not None]
+        return max(found) if len(found) == len(self.seconds) else None
+
+    def __str__(self) -> str:
+        return f"{self.seconds} {self.misses or ''}".strip()
 
 
 class Pulse:
@@ -104,27 +121,22 @@ class Pulse:
         self.beat.write(client, len(self.writes))
         self.writes.append(Call(began_s, time.monotonic() - began_s))
 
-    def hits(self) -> float:
-        """Of its reads, as far as the workers have told."""
-        return self.told().get("hit", 0.0)
-
     def told(self) -> dict[str, float]:
-        """Its reads by outcome and reason."""
+        """Its reads by outcome and reason, as far as the workers have told."""
         try:
             rows = self.side.proxy.told_requests()
         except (URLError, OSError, ValueError):
             return {}
         return {f"{how} {why}".strip(): count for (method, how, why), count in rows.items() if method == METHOD}
 
-    def recovered(self, began_s: float, timeout_s: float) -> dict[str, float | None]:
-        """Seconds from `began_s` until a read and a write that began later are answered, and until a hit is counted;
-        None: not in time."""
-        before_all = self.told()
-        before = before_all.get("hit", 0.0)
+    def recovered(self, began_s: float, timeout_s: float) -> Signs:
+        """Seconds from `began_s` until a read and a write that began later are answered, and until a hit is counted."""
+        before = self.told()
+        hits = before.get(HIT, 0.0)
         signs: dict[str, Callable[[], bool]] = {
             "read": lambda: bool(self.reads) and self.reads[-1].began_s > began_s,
             "write": lambda: bool(self.writes) and self.writes[-1].began_s > began_s,
-            "hit": lambda: self.hits() not in (before, 0),
+            HIT: lambda: self.told().get(HIT, 0.0) not in (hits, 0.0),
         }
         found: dict[str, float | None] = dict.fromkeys(signs)
         deadline_s = time.monotonic() + timeout_s
@@ -133,6 +145,5 @@ class Pulse:
             for name in [name for name, seen in signs.items() if seen()]:
                 found[name] = round(time.monotonic() - began_s, 2)
                 del signs[name]
-        if max(one or timeout_s for one in found.values()) > 5:
-            print({why: count - before_all.get(why, 0) for why, count in self.told().items()})
-        return found
+        more = {why: count - before.get(why, 0.0) for why, count in self.told().items()}
+        return Signs(found, {why: count for why, count in more.items() if count > 0 and why != HIT})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,14 +23,18 @@ from tests.torture.budget import Budget
 from tests.torture.faults import floods
 from tests.torture.faults.kinds import KINDS
 from tests.torture.gate import Gate
-from tests.torture.pulse import Pulse
+from tests.torture.pace import pace
+from tests.torture.pulse import Pulse, Signs
 from tests.torture.schedule import Planned
 from tests.torture.workload import OwnChecker, TortureWorkload
 from tests.torture.world import UNCONFIRMED_S, World
 
 RECOVERY_S = 5.0
 """After what failed answers again, until every proxy answers from the cache and acknowledges a write."""
-GIVE_UP_S = 90.0
+LATENCY = 3.0
+"""So many times as long as in calm may the slowest in a hundred reads take while other clients misbehave."""
+CALM = "calm"
+GIVE_UP_S = 180.0
 SETTLE_S = 30.0
 CALM_S = 3.0
 """Before the first fault."""
@@ -45,6 +49,17 @@ class Struck:
     lasted_s: float
     recovery_s: float | None
     pace: float
+    signs: list[Signs]
+
+    @property
+    def ended_s(self) -> float:
+        """When all had recovered, or nobody waited any longer."""
+        return self.at_s + self.lasted_s + (GIVE_UP_S if self.recovery_s is None else self.recovery_s)
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        return f"{self.lasted_s} s, then {'; '.join(map(str, self.signs))}, pace {self.pace}"
 
     @property
     def late(self) -> bool:
@@ -62,19 +77,20 @@ class Outcome:
     slow: list[str] = field(default_factory=list)
     counts: dict[str, float] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
+    p99_ms: dict[str, float] = field(default_factory=dict)
 
     @property
     def kinds(self) -> Counter[str]:
         """How often each has struck."""
         return Counter(one.kind for one in self.struck)
 
-
-def pace() -> float:
-    """Wall time per processor time of a thread that wants to run: 2 means that it gets half of a core."""
-    wall, own = time.monotonic(), time.thread_time()
-    while time.thread_time() - own < 0.05:
-        pass
-    return (time.monotonic() - wall) / (time.thread_time() - own)
+    def summary(self) -> str:
+        """In lines."""
+        lines = [f"{what}: {count:g}" for what, count in self.counts.items()]
+        lines += [f"{count} {what}" for what, count in self.failures.items()]
+        lines += [f"p99 {ms} ms: {kind}" for kind, ms in self.p99_ms.items()]
+        lines += [f"WRONG: {one}" for one in self.wrong[:20]] + [f"SLOW: {one}" for one in self.slow]
+        return "\n".join(lines)
 
 
 def tortured(world: World, plan: Sequence[Planned], *, seconds: float, prefix: str = "torture") -> Outcome:
@@ -107,6 +123,12 @@ def tortured(world: World, plan: Sequence[Planned], *, seconds: float, prefix: s
         pulse.stop()
     budget.stop()
     judged(world, outcome, workload, pulses, budget)
+    outcome.p99_ms = latencies(outcome.struck, pulses, began_s)
+    outcome.slow += [
+        f"p99 {found} ms with {kind}, {outcome.p99_ms[CALM]} ms in calm"
+        for kind, found in outcome.p99_ms.items()
+        if found > LATENCY * outcome.p99_ms[CALM]
+    ]
     outcome.counts["seconds"] = round(time.monotonic() - began_s, 1)
     return outcome
 
@@ -114,6 +136,7 @@ def tortured(world: World, plan: Sequence[Planned], *, seconds: float, prefix: s
 def strike(world: World, planned: Planned, pulses: Sequence[Pulse], began_s: float) -> Struck:
     """One fault, and what comes after it."""
     kind = KINDS[planned.kind]
+    busy = pace()
     at_s = time.monotonic()
     try:
         kind.strike(world, random.Random(planned.seed))
@@ -123,11 +146,31 @@ def strike(world: World, planned: Planned, pulses: Sequence[Pulse], began_s: flo
     healed_s = time.monotonic()
     with ThreadPoolExecutor() as pool:
         found = list(pool.map(lambda pulse: pulse.recovered(healed_s, GIVE_UP_S), pulses))
-    seconds = [one for signs in found for one in signs.values() if one is not None]
-    recovery_s = max(seconds) if len(seconds) == sum(map(len, found)) else None
-    struck = Struck(planned.kind, round(at_s - began_s, 1), round(healed_s - at_s, 1), recovery_s, round(pace(), 2))
-    print(f"{struck.at_s:7.1f} s {struck.kind}: {struck.lasted_s} s, then {found}, pace {struck.pace}", flush=True)
+    slowest = [one.slowest_s for one in found]
+    recovery_s = None if None in slowest else max(one for one in slowest if one is not None)
+    struck = Struck(
+        planned.kind,
+        round(at_s - began_s, 1),
+        round(healed_s - at_s, 1),
+        recovery_s,
+        round(max(busy, pace()), 2),
+        found,
+    )
+    print(f"{struck.at_s:7.1f} s {struck.kind}: {struck.told}", flush=True)
     return struck
+
+
+def latencies(struck: Sequence[Struck], pulses: Sequence[Pulse], began_s: float) -> dict[str, float]:
+    """Of steady reads, 99th percentiles in milliseconds: while nothing is broken, and during bad clients."""
+    took: dict[str, list[float]] = defaultdict(list)
+    for call in (call for pulse in pulses for call in pulse.reads):
+        at_s = call.began_s - began_s
+        during = next((one for one in struck if one.at_s <= at_s <= one.ended_s), None)
+        if during is None:
+            took[CALM].append(call.took_s)
+        elif KINDS[during.kind].clients and at_s < during.at_s + during.lasted_s:
+            took[during.kind].append(call.took_s)
+    return {kind: round(1000 * sorted(times)[int(0.99 * (len(times) - 1))], 2) for kind, times in took.items()}
 
 
 def judged(world: World, outcome: Outcome, workload: TortureWorkload, pulses: Sequence[Pulse], budget: Budget) -> None:
@@ -137,8 +180,9 @@ def judged(world: World, outcome: Outcome, workload: TortureWorkload, pulses: Se
     outcome.wrong += [wrong for pulse in pulses for wrong in pulse.wrong]
     outcome.wrong += not_converged(world, [*workload.live, *workload.retired])
     outcome.wrong += lost_writes(world, workload)
+    outcome.wrong += floods.differing(world)
     outcome.wrong += checker.violations
-    outcome.slow += [f"{one}" for one in outcome.struck if one.late]
+    outcome.slow += [f"{one.kind} at {one.at_s} s: {one.told}" for one in outcome.struck if one.late]
     outcome.slow += budget.exceeded
     outcome.counts |= {
         "reads": checker.reads,

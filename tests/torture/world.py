@@ -24,7 +24,7 @@ from tests.testbed.bed import Bed
 from tests.testbed.fault_proxy import FaultProxy
 from tests.testbed.metastore import Metastore
 from tests.testbed.postgres import LocalPostgres
-from tests.torture.small_disk import SmallDisk, can_mount
+from tests.testbed.small_disk import SmallDisk, can_mount
 
 UNCONFIRMED_S = 2.0
 REQUEST_TIMEOUT_S = 8

@@ -1,8 +1,8 @@
 """Plants the bug named by PLANTED_BUG into every process of a proxy that is started with this folder on PYTHONPATH.
 
 Python imports this module at start. Each bug breaks one rule that readers depend on, in one place; tests/history and
-tests/write_ids/test_history.py check that their checkers catch each. An unknown name, or a rule that has moved away,
-fails at start.
+tests/write_ids/test_history.py check that their checkers catch each, but for what only faults show (tests/torture). An
+unknown name, or a rule that has moved away, fails at start.
 """
 
 from __future__ import annotations
@@ -202,6 +202,14 @@ def commit_not_reloaded() -> None:
         return replace(resolved, tables=affected.tables, write_ids=resolved.write_ids | ended)
 
     Transactions.resolve = lists_only  # type: ignore[method-assign]
+
+
+@bug
+def full_disk_forgotten() -> None:
+    """A write that cannot be fenced, as the disk is full, stops no hits."""
+    from hms_cache_proxy.consistency.suspension import Suspension
+
+    Suspension.owe = lambda self, to, number: None  # type: ignore[method-assign]
 
 
 if "PLANTED_BUG" in os.environ:

@@ -23,22 +23,22 @@ def attack(world: World, chance: random.Random, what: str) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-@kind(10, clients=True)
+@kind(5, clients=True)
 def connection_flood(world: World, chance: random.Random) -> None:
     attack(world, chance, "connections")
 
 
-@kind(10, clients=True)
+@kind(5, clients=True)
 def slow_readers(world: World, chance: random.Random) -> None:
     attack(world, chance, "slow_readers")
 
 
-@kind(10, clients=True)
+@kind(5, clients=True)
 def huge_lists(world: World, chance: random.Random) -> None:
     attack(world, chance, "huge_lists")
 
 
-@kind(12, grace_s=3 * REQUEST_TIMEOUT_S, clients=True)
+@kind(5, grace_s=3 * REQUEST_TIMEOUT_S, clients=True)
 def mutated_messages(world: World, chance: random.Random) -> None:
     """Recovers later: a mutated write of which nobody knows how it ended may be one of anything."""
     attack(world, chance, "mutated")

@@ -54,7 +54,7 @@ def some_file(side: Side, chance: random.Random) -> Path:
     return chance.choice([path for name in names if (path := side.data / name).exists() and path.stat().st_size])
 
 
-@kind(12, grace_s=REQUEST_TIMEOUT_S)
+@kind(7, grace_s=REQUEST_TIMEOUT_S)
 def truncate_at_rest(world: World, chance: random.Random) -> None:
     """While the proxy is down. Without its fences nobody knows which writes are under way: nothing is served for the
     longest time that one may take."""
@@ -65,14 +65,14 @@ def truncate_at_rest(world: World, chance: random.Random) -> None:
     side.proxy.start()
 
 
-@kind(12, grace_s=REQUEST_TIMEOUT_S)
+@kind(7, grace_s=REQUEST_TIMEOUT_S)
 def truncate_live(world: World, chance: random.Random) -> None:
     """Under the processes that have it mapped."""
     path = some_file(chance.choice(world.sides), chance)
     os.truncate(path, chance.randrange(path.stat().st_size))
 
 
-@kind(12, grace_s=REQUEST_TIMEOUT_S)
+@kind(7, grace_s=REQUEST_TIMEOUT_S)
 def flip_bytes(world: World, chance: random.Random) -> None:
     """While the proxy is down."""
     side = chance.choice(world.sides)
@@ -88,7 +88,7 @@ def flip_bytes(world: World, chance: random.Random) -> None:
     side.proxy.start()
 
 
-@kind(12, grace_s=REQUEST_TIMEOUT_S)
+@kind(7, grace_s=REQUEST_TIMEOUT_S)
 def lose_files(world: World, chance: random.Random) -> None:
     """While the proxy is down: one of them, or all."""
     side = chance.choice(world.sides)

@@ -21,7 +21,7 @@ class Kind:
     where it is declared; `clients`: only clients misbehave, so that others are served as before."""
 
     strike: Strike
-    seconds: float = 8.0
+    seconds: float = 5.0
     grace_s: float = 0.0
     clients: bool = False
 
@@ -29,7 +29,7 @@ class Kind:
 KINDS: dict[str, Kind] = {}
 
 
-def kind(seconds: float = 8.0, *, grace_s: float = 0.0, clients: bool = False) -> Callable[[Strike], Strike]:
+def kind(seconds: float = 5.0, *, grace_s: float = 0.0, clients: bool = False) -> Callable[[Strike], Strike]:
     """Declares one, by the function's name."""
 
     def declare(strike: Strike) -> Strike:

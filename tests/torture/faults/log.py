@@ -12,7 +12,7 @@ from tests.torture.faults.processes import send
 from tests.torture.world import World
 
 
-@kind(10)
+@kind(5)
 def purge_log(world: World, chance: random.Random) -> None:
     """While a follower stands still, and all of it."""
     side = chance.choice(world.sides)
@@ -23,14 +23,14 @@ def purge_log(world: World, chance: random.Random) -> None:
     assert pids
 
 
-@kind(10)
+@kind(5)
 def gap_in_log(world: World, chance: random.Random) -> None:
     """Ids that nobody will ever write."""
     ids = chance.choice([1, 3, 1000])
     world.sql('UPDATE "NOTIFICATION_SEQUENCE" SET "NEXT_EVENT_ID" = "NEXT_EVENT_ID" + %s', ids)
 
 
-@kind(20)
+@kind(15)
 def restore_database(world: World, chance: random.Random) -> None:
     """To what it was some seconds ago: clients stand still, the metastore is down, nobody is connected."""
     assert world.metastore.database is not None

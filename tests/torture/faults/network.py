@@ -58,7 +58,7 @@ def delay(world: World, chance: random.Random) -> None:
         time.sleep(chance.uniform(1, 4))
 
 
-@kind(10)
+@kind(6)
 def deaf(world: World, chance: random.Random) -> None:
     """Nothing passes, no connection ends; then everything that was held back does."""
     with some_link(world, chance, unanswered=True) as link:
@@ -66,7 +66,7 @@ def deaf(world: World, chance: random.Random) -> None:
         time.sleep(chance.uniform(1, 6))
 
 
-@kind(10)
+@kind(6)
 def half_open(world: World, chance: random.Random) -> None:
     """What is open is forgotten by whoever passes it on; what is new works."""
     with some_link(world, chance, unanswered=True) as link:

@@ -96,19 +96,19 @@ def stop_supervisor(world: World, chance: random.Random) -> None:
     side.proxy.process.send_signal(signal.SIGCONT)
 
 
-@kind(15)
+@kind(8)
 def kill_metastore(world: World, chance: random.Random) -> None:
     world.metastore.kill()
     time.sleep(chance.uniform(0, 3))
     world.metastore.start()
 
 
-@kind(15)
+@kind(8)
 def restart_metastore(world: World, chance: random.Random) -> None:
     world.metastore.restart()
 
 
-@kind(10)
+@kind(6)
 def stop_metastore(world: World, chance: random.Random) -> None:
     """It hangs: connections open, no answer."""
     world.metastore.process.pause()
@@ -116,7 +116,7 @@ def stop_metastore(world: World, chance: random.Random) -> None:
     world.metastore.process.resume()
 
 
-@kind(12)
+@kind(6)
 def kill_database(world: World, chance: random.Random) -> None:
     with world.database_away():
         world.server.kill()
@@ -124,14 +124,14 @@ def kill_database(world: World, chance: random.Random) -> None:
         world.server.start()
 
 
-@kind(12)
+@kind(6)
 def restart_database(world: World, chance: random.Random) -> None:
     with world.database_away():
         world.server.stop()
         world.server.start()
 
 
-@kind(10)
+@kind(6)
 def stop_database(world: World, chance: random.Random) -> None:
     """All of its processes."""
     pids = world.server.pids()

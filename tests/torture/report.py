@@ -1,0 +1,45 @@
+"""What is kept of a run: docs/figures/torture/seed-N.json, of which `make docs` makes the tables of docs/testing.md.
+
+Job: `written(outcome, ...)`. Must not know: how a run is made, how a page shows it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from tests import figures
+from tests.torture.run import Outcome
+
+
+def kinds(outcome: Outcome) -> dict[str, dict[str, Any]]:
+    """Of each kind: how often it has struck, and the longest recovery; None: one did not recover."""
+    found: dict[str, list[float | None]] = defaultdict(list)
+    for one in outcome.struck:
+        found[one.kind].append(one.recovery_s)
+    return {
+        kind: {
+            "times": len(seconds),
+            "recovery_s": None if None in seconds else max(s for s in seconds if s is not None),
+        }
+        for kind, seconds in sorted(found.items())
+    }
+
+
+def written(outcome: Outcome, *, seed: int, minutes: float, of: figures.Origin) -> Path:
+    """The file."""
+    document = {
+        "seed": seed,
+        "minutes": minutes,
+        "wrong": len(outcome.wrong),
+        "slow": len(outcome.slow),
+        "pace": round(sum(one.pace for one in outcome.struck) / max(1, len(outcome.struck)), 2),
+        "counts": outcome.counts,
+        "failures": outcome.failures,
+        "p99_ms": outcome.p99_ms,
+        "kinds": kinds(outcome),
+        "said": [line[:300] for line in [*outcome.wrong[:10], *outcome.slow[:10]]],
+    }
+    command = f"make torture SEED={seed} MINUTES={minutes:g} FIGURES=1"
+    return figures.write(f"torture/seed-{seed}", document, command=command, of=of)
