@@ -160,11 +160,11 @@ FAULTS: Final = (
         ("tests/pipeline/test_stretches.py", "tests/store/test_contract.py", "tests/store"),
     ),
     Fault(
-        "processes/supervisor.py",
-        "beat_s = max(self._page[Slot.HEARTBEAT_NS] / 1e9, self._follower.started_s)",
-        "beat_s = min(self._page[Slot.HEARTBEAT_NS] / 1e9, self._follower.started_s)",
-        "a follower that works is killed once it has run for as long as one may hang",
-        ("tests/ops/test_supervisor.py", "tests/ops"),
+        "processes/watchdog.py",
+        "if seen != self._seen or",
+        "if pid != self._seen[0] or",
+        "a child that works is killed once it has run for as long as one may hang",
+        ("tests/ops/test_watchdog.py", "tests/ops"),
     ),
     Fault(
         "upstream/replay.py",

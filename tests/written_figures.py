@@ -63,6 +63,8 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
         "the window is 10 s": SETTING,
     },
     "operations.md": {
+        "has shown life within 5 s": SETTING,
+        "have shown life within 5 s": SETTING,
         "two cores and 1 GiB": ADVICE,
         "reserve 5 MiB there": SETTING,
         "(16 MiB in MariaDB)": HIVE,
@@ -77,6 +79,8 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
     "reliability.md": {
         "takes over 64 MiB of table objects": SETTING,
         "Caches of more than 4 GiB": SETTING,
+        "for 100 ms at": SETTING,
+        "no life for a second": SETTING,
     },
     "testing.md": {
         "| 3 minutes |": LIMIT,
@@ -91,7 +95,7 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
         "511 bytes": SETTING,
         "keeps its transaction for at most 1 s": SETTING,
         "in stored form (64 MiB at most)": SETTING,
-        "the page, a 4 KiB mmap": SETTING,
+        "the page, an 8 KiB mmap": SETTING,
     },
     "follower/README.md": {"asked of every metastore every 30 s": SETTING},
     "methods/README.md": {"beyond 100,000 moves or 1 s": SETTING, "(100 ms at most)": SETTING},

@@ -1,6 +1,6 @@
-"""The state page: one 4 KiB file of u64 counters that every process maps and reads without a lock (60 ns).
+"""The state page: one 8 KiB file of u64 counters that every process maps and reads without a lock (60 ns).
 
-Layout: 512 native-endian u64; slot N at byte 8 * N. A slot has one kind of writer (named at each slot) and is stored
+Layout: 1,024 native-endian u64; slot N at byte 8 * N. A slot has one kind of writer (named at each slot) and is stored
 and loaded as one aligned 8-byte word, so a reader sees an old or a new value, never a mixture. Slots are not atomic
 together: what must hold between two of them is an order of writing and the opposite order of reading.
 
@@ -26,7 +26,7 @@ from typing import Final
 from hms_cache_proxy.cache.mode import ModeReason
 from hms_cache_proxy.errors import CacheError
 
-PAGE_BYTES: Final = 4096
+PAGE_BYTES: Final = 8192
 MODE_RELAY_ONLY: Final = 0
 MODE_SERVE: Final = 1
 
@@ -66,8 +66,10 @@ class Slot(IntEnum):
 
 MAX_WORKERS: Final = 256  # the most that the setting `workers` allows
 FIRST_UNRECORDED: Final = 256  # from here a word for each worker: writes it cannot record (consistency/suspension.py)
+FIRST_BEAT: Final = 512  # the same: when it last showed life; 0: it does not accept yet (server/crew.py)
+FIRST_CONNECTIONS: Final = 768  # the same: its client connections (server/crew.py)
 
-_MAGIC: Final = int.from_bytes(b"hmsstat2", "little")  # another one with each layout
+_MAGIC: Final = int.from_bytes(b"hmsstat3", "little")  # another one with each layout
 
 
 class StatePage:

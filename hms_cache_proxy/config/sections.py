@@ -137,7 +137,7 @@ class FollowerSection(Section):
 class LimitsSection(Section):
     max_message_bytes: Bytes = setting(100 << 20, ge=1024, description="Longest request that a client may send.")
     max_string_bytes: Bytes = setting(100 << 20, ge=1024, description="Longest string in a message.")
-    max_connections: int = setting(5_000, ge=1, description="Client connections of one worker.")
+    max_connections: int = setting(5_000, ge=1, description="Client connections of all workers together.")
     max_connections_per_address: int = setting(
         0, ge=0, description="Client connections of one worker that may come from one address; 0 = any number."
     )
@@ -278,6 +278,9 @@ class Config(Section):
     )
     data_dir: str = setting("./hms-cache-proxy-data", description="Cache, fences, lock; a local file system.")
     workers: int = setting(0, ge=0, le=256, description="Worker processes; 0 = usable cores.")
+    worker_hung_after_s: float = setting(
+        30, ge=2, description="A worker whose event loop stands still for so long is killed and restarted."
+    )
     consistency: Literal["eventual", "session", "bounded", "strict"] = setting(
         "session", description="What a reader may see; docs/operations.md explains the four."
     )

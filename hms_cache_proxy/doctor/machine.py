@@ -80,6 +80,4 @@ def _limits(config: Config) -> Iterator[Finding]:
         advice = "raise it (LimitNOFILE= of systemd, ulimit -Hn, --ulimit nofile= of a container), or lower the limit"
         yield Finding(_MACHINE, Severity.WARNING, text, advice)
     else:
-        yield Finding(
-            _MACHINE, Severity.OK, f"file descriptors suffice for {config.limits.max_connections} clients a worker"
-        )
+        yield Finding(_MACHINE, Severity.OK, f"file descriptors suffice for {config.limits.max_connections} clients")

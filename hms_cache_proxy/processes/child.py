@@ -1,6 +1,7 @@
-"""The first lines of every child process: `python -m hms_cache_proxy.processes.child ROLE INDEX PARENT`.
+"""The first lines of every child process: `python -m hms_cache_proxy.processes.child ROLE INDEX PARENT [SOCKET]`.
 
-ROLE is `worker`, `follower` or `metastore`, PARENT the supervisor's process id.
+ROLE is `worker`, `follower` or `metastore`, PARENT the supervisor's process id, SOCKET the descriptor of the listening
+socket of a worker or the metastore.
 Job: tie the process to its supervisor, set up logging and metrics, and call the child's own `run`. The
 configuration comes as JSON on standard input, so that secrets are neither in the arguments nor in the
 environment.
@@ -31,7 +32,7 @@ def end_with_parent(parent: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Become the child that `arguments` name: role, index (of the metastore: its socket), parent's process id."""
+    """Become the child that `arguments` name: role, index, parent's process id, listening socket."""
     role, index, parent = arguments[0], int(arguments[1]), int(arguments[2])
     end_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -53,11 +54,11 @@ def main(arguments: list[str]) -> None:
         if role == "worker":
             from hms_cache_proxy.server import worker
 
-            worker.run(config, index)
+            worker.run(config, index, int(arguments[3]))
         elif role == "metastore":
             from hms_cache_proxy.embedded import runner as metastore
 
-            metastore.run_child(config, index)
+            metastore.run_child(config, int(arguments[3]))
         else:
             from hms_cache_proxy.follower import runner
 

@@ -40,7 +40,7 @@ class Child:
         self.name = f"{role}-{index}" if role == "worker" else role
         self.restarts = 0
         self.started_s = 0.0  # time.monotonic() of the last start
-        self._passed = (lock_fd, *passed)  # descriptors it inherits
+        self._lock_fd, self._passed = lock_fd, passed  # descriptors it inherits; it is told of the latter
         self._died = died
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = asyncio.Event()
@@ -72,9 +72,9 @@ class Child:
         self.started_s = time.monotonic()
         process = self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "hms_cache_proxy.processes.child"),
-            *(self.role, str(self.index), str(os.getpid())),
+            *(self.role, str(self.index), str(os.getpid()), *map(str, self._passed)),
             stdin=asyncio.subprocess.PIPE,
-            pass_fds=self._passed,
+            pass_fds=(self._lock_fd, *self._passed),
         )
         log.info("child started", child=self.name, pid=process.pid)
         if self._stopping.is_set():  # stop() came while it was being started

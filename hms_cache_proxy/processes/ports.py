@@ -14,24 +14,20 @@ from hms_cache_proxy.config import Address
 from hms_cache_proxy.errors import ConfigError
 
 
-@contextlib.contextmanager
-def reserved(address: Address) -> Iterator[Address]:
-    """Keep the port that the workers share, so that port 0 is one port for all; ConfigError when it is taken.
+def shared(address: Address) -> socket.socket:
+    """The one socket that all workers accept from; `::` takes IPv4 too.
 
-    SO_REUSEPORT would let a second proxy take half of the connections unnoticed, so a socket without it looks first.
-    The socket that stays is bound but does not listen, so it gets no connection.
+    The first worker makes it listen: until then a client is refused, from then on connections wait in its queue while
+    workers die and start.
     """
     with _refused_as(address, "listen"):
-        family, where = _resolved(address)[0]
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(where)
-        holder = socket.socket(family, socket.SOCK_STREAM)
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        holder.bind(where)
-    with holder:
-        yield Address(address.host, holder.getsockname()[1])
+        family, where = min(_resolved(address))  # IPv4 where a name stands for both
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6 and address.host == "::":
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind(where)
+    return listener
 
 
 def bound(address: Address, key: str) -> list[socket.socket]:

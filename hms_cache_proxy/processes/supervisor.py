@@ -1,9 +1,12 @@
 """The parent process: starts the children, keeps them alive, ends them in order, and serves HTTP about them.
 
-Job: hold the data directory's lock, reserve the Thrift port, start N workers and the follower (a fresh
-interpreter each, never a bare fork), restart what dies after a growing pause, kill a follower that shows
+Job: hold the data directory's lock and the Thrift port's socket, start N workers and the follower (a fresh
+interpreter each, never a bare fork), restart what dies after a growing pause, kill a child that shows
 no life, drain on SIGTERM or SIGINT. It must not know Thrift or the database: a fault in those is a
 child's, and ends a child at most.
+
+The workers inherit the socket and accept from it themselves. So its queue outlives any of them, and
+clients come and go while this process does nothing.
 
 Shutdown is staged and bounded: /readyz says no; SIGTERM to the workers, which stop accepting and finish what
 runs; what is left after `drain_timeout_s` is cut off; then the follower, which until now lifted fences; then
@@ -24,7 +27,8 @@ import socket
 import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -39,7 +43,9 @@ from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.processes import addresses, ports
 from hms_cache_proxy.processes.children import Child
 from hms_cache_proxy.processes.cores import usable_cores
+from hms_cache_proxy.processes.watchdog import Watchdog
 from hms_cache_proxy.recording import start as recordings
+from hms_cache_proxy.server.crew import Crew
 from hms_cache_proxy.status.flush import Flusher
 from hms_cache_proxy.status.probe import UpstreamProbe
 from hms_cache_proxy.status.view import ProxyView, SharedFiles, Stage
@@ -49,7 +55,7 @@ log = structlog.get_logger()
 FOLLOWER_STOP_S = 10.0  # a step may be in flight; what it has not committed is read again at the next start
 DRAIN_GRACE_S = 2.0  # a worker cuts off what is left at drain_timeout_s; this is for its goodbye
 WATCH_INTERVAL_S = 1.0
-CONNECT_INTERVAL_S = 0.05  # between looks whether a worker accepts yet
+START_INTERVAL_S = 0.05  # between looks whether the embedded metastore answers yet
 EMBEDDED_LISTEN = Address("127.0.0.1", 0)  # only this proxy needs to reach it
 HTTP_MODULE = "hms_cache_proxy.status.http"
 
@@ -62,7 +68,8 @@ def run(config: Config) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:  # the usual soft limit, 1,024, is for programs that call select(2)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with addresses.claimed(config) as directory, ports.reserved(config.listen) as listen:
+    with addresses.claimed(config) as directory, ports.shared(config.listen) as listener:
+        listen = Address(config.listen.host, listener.getsockname()[1])
         config = replace(config, listen=listen, workers=config.workers or usable_cores())
         if config.replay:
             recordings.examine(config.replay)
@@ -70,40 +77,43 @@ def run(config: Config) -> int:
         http = ports.bound(config.http, "http")
         admin = ports.bound(config.admin.listen, "admin.listen")
         if not config.embedded:
-            return asyncio.run(Supervisor(config, directory.fileno(), http, admin).run())
+            return asyncio.run(Supervisor(config, directory.fileno(), Sockets(listener, http, admin)).run())
         (own,) = ports.bound(EMBEDDED_LISTEN, "embedded")
         with own:
             own.listen()  # connections wait until the metastore runs
             address = Address(EMBEDDED_LISTEN.host, own.getsockname()[1])
             config = config.with_embedded(address, paths.embedded_database(config))
-            return asyncio.run(Supervisor(config, directory.fileno(), http, admin, own).run())
+            return asyncio.run(Supervisor(config, directory.fileno(), Sockets(listener, http, admin, own)).run())
+
+
+class Sockets(NamedTuple):
+    """What this process has bound."""
+
+    listener: socket.socket  # the workers'
+    http: Sequence[socket.socket]
+    admin: Sequence[socket.socket]
+    metastore: socket.socket | None = None  # the embedded one's
 
 
 class Supervisor:
     """All children and the HTTP server of one proxy."""
 
-    def __init__(
-        self,
-        config: Config,
-        lock_fd: int,
-        http: Sequence[socket.socket],
-        admin: Sequence[socket.socket],
-        own: socket.socket | None = None,
-    ) -> None:
+    def __init__(self, config: Config, lock_fd: int, sockets: Sockets) -> None:
         self._config = config
         self._lock_fd = lock_fd
-        self._http, self._admin = http, admin
+        self._sockets = sockets
         self._metrics = SupervisorMetrics(paths.metrics(config), __version__)
         unfenced = left_on(paths.state(config))
         self._page = StatePage(paths.state(config), create=True)
         self._fences = self._recover_fences(unfenced) if config.source != "none" else None
         self._ttl = self._new_ttl_cache() if config.ttl.enabled else None
         self._recording = recordings.begin(config) if config.record else None
-        self._workers = [self._child("worker", index) for index in range(config.workers)]
-        self._follower = self._child("follower", 0) if config.source != "none" else None
-        self._metastore = self._embedded(own) if own is not None else None
+        self._crew = Crew(self._page, config.workers)
+        self._workers = [self._worker(index) for index in range(config.workers)]
+        self._follower = self._new_follower() if config.source != "none" else None
+        self._metastore = self._embedded(sockets.metastore) if sockets.metastore is not None else None
         self._children = [child for child in (self._metastore, *self._workers, self._follower) if child is not None]
-        self._probe = UpstreamProbe(config, starting=own is not None)
+        self._probe = UpstreamProbe(config, starting=self._metastore is not None)
         self._view = ProxyView(
             config,
             SharedFiles(self._page, self._ttl, self._recording),
@@ -126,13 +136,19 @@ class Supervisor:
         """What an earlier run has loaded is of unknown age."""
         return TtlCache.create(paths.ttl(self._config), bounds_of(self._config.ttl), started)
 
-    def _child(self, role: str, index: int) -> Child:
-        return Child(role, index, lock_fd=self._lock_fd, died=self._metrics.died)
+    def _worker(self, index: int) -> Child:
+        def died(name: str) -> None:
+            self._crew.forget(index)
+            self._metrics.died(name)
+
+        return Child("worker", index, lock_fd=self._lock_fd, died=died, passed=(self._sockets.listener.fileno(),))
+
+    def _new_follower(self) -> Child:
+        return Child("follower", 0, lock_fd=self._lock_fd, died=self._metrics.died)
 
     def _embedded(self, own: socket.socket) -> Child:
-        """The metastore as a child; it gets its listening socket, which outlives it, and its number as the index."""
-        number = own.fileno()
-        return Child("metastore", number, lock_fd=self._lock_fd, died=lambda _: None, passed=(number,))
+        """The metastore as a child; it gets its listening socket, which outlives it."""
+        return Child("metastore", 0, lock_fd=self._lock_fd, died=lambda _: None, passed=(own.fileno(),))
 
     async def run(self) -> int:
         """Serve until a signal, then drain; see `run` of the module."""
@@ -141,12 +157,11 @@ class Supervisor:
             loop.add_signal_handler(number, self._signalled, signal.Signals(number).name)
         keepers = {child: self._spawn(self._keep(child), child.name) for child in self._children}
         watchers = [
-            self._spawn(self._watch_relay(), "watch relay"),
-            self._spawn(self._watch_follower(), "watch follower"),
+            self._spawn(self._watch(), "watch children"),
             self._spawn(self._probe.watch(), "watch upstream"),
         ]
         http = await asyncio.to_thread(importlib.import_module, HTTP_MODULE)  # takes longer than a child's start
-        async with http.HttpServer(self._config, self._view, http=self._http, admin=self._admin):
+        async with http.HttpServer(self._config, self._view, http=self._sockets.http, admin=self._sockets.admin):
             self._announce()
             await self._stop.wait()
             in_time = await self._drain(keepers)
@@ -168,7 +183,7 @@ class Supervisor:
         while child is self._follower and self._metastore is not None and not self._stop.is_set():
             if self._probe.answered:
                 break
-            await asyncio.sleep(CONNECT_INTERVAL_S)
+            await asyncio.sleep(START_INTERVAL_S)
         await child.keep(self._config)
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
@@ -186,8 +201,8 @@ class Supervisor:
         facts: dict[str, object] = {
             "pid": os.getpid(),
             "listen": str(self._config.listen),
-            "http": str(_address(self._config.http, self._http)),
-            "admin": str(_address(self._config.admin.listen, self._admin)),
+            "http": str(_address(self._config.http, self._sockets.http)),
+            "admin": str(_address(self._config.admin.listen, self._sockets.admin)),
         }
         addresses.announce(self._config, facts)
         upstream = [address.uri for address in self._config.upstream]
@@ -204,6 +219,7 @@ class Supervisor:
 
     async def _drain(self, keepers: dict[Child, asyncio.Task[None]]) -> bool:
         self._view.stage = Stage.DRAINING
+        self._close_listener()
         tasks = [keepers[child] for child in self._workers]
         in_time = await self._end(tasks, self._workers, self._config.drain_timeout_s + DRAIN_GRACE_S)
         if self._follower is not None:
@@ -228,31 +244,22 @@ class Supervisor:
         await ended
         return in_time
 
-    async def _watch_relay(self) -> None:
-        """Ready as soon as a worker accepts; not ready while none runs."""
-        address = self._config.listen
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.host, address.host)
-        while True:
-            if not any(worker.pid for worker in self._workers):
-                self._view.accepting = False
-            elif not self._view.accepting:
-                with contextlib.suppress(OSError):  # refused: no worker listens yet
-                    _, writer = await asyncio.open_connection(host, address.port)
-                    writer.close()
-                    self._view.accepting = True
-            await asyncio.sleep(CONNECT_INTERVAL_S)
+    def _close_listener(self) -> None:
+        """Nothing is accepted any more, not even by a worker that is stopped and cannot close its own copy."""
+        with contextlib.suppress(OSError):  # no worker has come so far as to listen
+            self._sockets.listener.shutdown(socket.SHUT_RD)
+        self._sockets.listener.close()
 
-    async def _watch_follower(self) -> None:
-        """Kill a follower whose heartbeat stands still; `Child.keep` starts the next."""
-        limit_s = self._config.follower.hung_after_s
-        while self._follower is not None:
-            beat_s = max(self._page[Slot.HEARTBEAT_NS] / 1e9, self._follower.started_s)
-            silent_s = time.monotonic() - beat_s
-            if self._follower.pid is not None and silent_s > limit_s:
-                log.error("follower hangs, killing it", pid=self._follower.pid, silent_s=round(silent_s, 1))
-                self._follower.send(signal.SIGKILL)
+    async def _watch(self) -> None:
+        """Kill children that hang; `Child.keep` starts the next."""
+        crew, page, worker_s = self._crew, self._page, self._config.worker_hung_after_s
+        dogs = [Watchdog(worker, partial(crew.beat_of, worker.index), worker_s) for worker in self._workers]
+        if self._follower is not None:
+            dogs.append(Watchdog(self._follower, lambda: page[Slot.HEARTBEAT_NS], self._config.follower.hung_after_s))
+        while True:
+            for dog in dogs:
+                dog.look(time.monotonic())
             await asyncio.sleep(WATCH_INTERVAL_S)
-        await asyncio.Event().wait()
 
 
 def _address(wanted: Address, sockets: Sequence[socket.socket]) -> Address:

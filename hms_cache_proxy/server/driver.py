@@ -37,6 +37,7 @@ from hms_cache_proxy.server.commands import (
     Why,
 )
 from hms_cache_proxy.server.connection import ClientConnection, ConnectionSettings, HotPathUse
+from hms_cache_proxy.server.crew import Member
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.server.stuck import Stuck
 from hms_cache_proxy.server.turns import Turns
@@ -58,7 +59,7 @@ log = structlog.get_logger()
 class Allowed:
     """How much of what the connections of one worker may take, and how long they may wait for it."""
 
-    connections: int
+    connections: int  # of all workers together
     connections_per_address: int  # 0: any number
     upstream_connections: int  # to each metastore; 0: any number
     connect_s: float
@@ -75,14 +76,15 @@ class Hub:
         endpoints: Endpoints,
         settings: ConnectionSettings,
         metrics: WorkerMetrics,
+        member: Member,
         allowed: Allowed,
-        access_log: AccessLog | None = None,
     ) -> None:
-        self.access_log = access_log
+        self.access_log: AccessLog | None = None
         self.decider = decider
         self.endpoints = endpoints
         self.settings = settings
         self.metrics = metrics
+        self.member = member
         self.allowed = allowed
         self.places: ConnectionPlaces[Client] = ConnectionPlaces(allowed.upstream_connections)
         self.by_address: Counter[str] = Counter()  # connections of each client address
@@ -191,9 +193,10 @@ class Client(asyncio.Protocol):
         self._session = self._core.session
         hub.metrics.accepted.inc()
         hub.metrics.connections.inc()
+        hub.member.count(1)
         hub.by_address[self.address] += 1
         limit = hub.allowed.connections_per_address
-        if hub.draining or len(hub.clients) >= hub.allowed.connections:
+        if hub.draining or hub.member.total() > hub.allowed.connections:
             self._turn_away("max_connections")
             return
         if limit and hub.by_address[self.address] > limit:
@@ -244,6 +247,7 @@ class Client(asyncio.Protocol):
         if self._grace is not None:
             self._grace.cancel()
         self._hub.metrics.connections.dec()
+        self._hub.member.count(-1)
         self._hub.by_address[self.address] -= 1
         if not self._hub.by_address[self.address]:
             del self._hub.by_address[self.address]

@@ -1,8 +1,8 @@
-"""A worker process: listens, serves, drains.
+"""A worker process: accepts, serves, drains.
 
-Job: `run(config, index)` builds what the connections share, accepts on the listening address together with the other
-workers (SO_REUSEPORT: the kernel spreads the connections), and ends in order on SIGTERM: no new connections, running
-calls finish up to `drain_timeout_s`, the rest is cut off. Owner: the process.
+Job: `run` builds what the connections share, accepts from the listening socket together with the other workers
+(acceptor.py), and ends in order on SIGTERM: no new connections, running calls finish up to `drain_timeout_s`, the rest
+is cut off. Owner: the process.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ from hms_cache_proxy.metrics import FLUSH_INTERVAL_S, WorkerMetrics
 from hms_cache_proxy.recording import writer as recording
 from hms_cache_proxy.recording.recorder import Recorder
 from hms_cache_proxy.recording.replay import Recorded, ReplayDispatcher
+from hms_cache_proxy.server.acceptor import Acceptor
 from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.connection import ConnectionSettings
+from hms_cache_proxy.server.crew import BEAT_INTERVAL_S, Member
 from hms_cache_proxy.server.driver import Allowed, Client, Hub
 from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.server.refresher import Refresher
@@ -49,7 +51,6 @@ from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.upstream.prober import Prober
 from hms_cache_proxy.wire.message import MessageLimits
 
-BACKLOG = 1024
 SPARE_DESCRIPTORS = 200
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 LARGE_BLOCK_BYTES = 4 << 20
@@ -62,8 +63,8 @@ SWEEP_INTERVAL_S = 1.0  # time-outs are this exact
 log = structlog.get_logger()
 
 
-def run(config: Config, index: int) -> None:
-    """Serve until SIGTERM."""
+def run(config: Config, index: int, listener: int) -> None:
+    """Serve until SIGTERM; `listener`: descriptor of the socket that all workers accept from."""
     _allow_descriptors(config.limits.max_connections)
     _return_large_blocks()
     metrics = WorkerMetrics()
@@ -79,8 +80,10 @@ def run(config: Config, index: int) -> None:
     try:
         decider = _decider(config, cache, ttl)
         recorded = decider if writer is None else Recorder(decider, writer)
-        hub = _hub(config, recorded, endpoints, metrics, _access_log(config, index, metrics), budgets)
-        uvloop.run(_serve(config, index, hub, cache, ttl, writer))
+        member = Member(StatePage(paths.state(config)), index, config.workers)
+        hub = _hub(config, recorded, endpoints, member, metrics, budgets)
+        hub.access_log = _access_log(config, index, metrics)
+        uvloop.run(_serve(config, socket.socket(fileno=listener), hub, cache, ttl, writer))
     finally:
         for opened in (cache, ttl, writer):
             if opened is not None:
@@ -209,8 +212,8 @@ def _hub(
     config: Config,
     decider: Decider,
     endpoints: Endpoints,
+    member: Member,
     metrics: WorkerMetrics,
-    access_log: AccessLog | None,
     budgets: Budgets,
 ) -> Hub:
     limits, options = config.limits, config.upstream_options
@@ -225,6 +228,7 @@ def _hub(
             room=SpoolRoom(config.data_dir, budgets),
         ),
         metrics=metrics,
+        member=member,
         allowed=Allowed(
             connections=limits.max_connections,
             connections_per_address=limits.max_connections_per_address,
@@ -232,7 +236,6 @@ def _hub(
             connect_s=options.connect_timeout_s,
             queue_s=options.queue_timeout_s,
         ),
-        access_log=access_log,
     )
 
 
@@ -249,7 +252,7 @@ def _decider(config: Config, cache: _Cache | None, ttl: _Ttl | None) -> Decider:
 
 async def _serve(
     config: Config,
-    index: int,
+    listener: socket.socket,
     hub: Hub,
     cache: _Cache | None,
     ttl: _Ttl | None,
@@ -261,14 +264,12 @@ async def _serve(
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     if access_log is not None and cache is not None:
         cache.dispatcher.tell_hits(access_log.hit)
-    host, port = config.listen
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    both = host == "::"  # every interface: IPv4's too
-    listener = socket.create_server((host, port), family=family, reuse_port=True, backlog=BACKLOG, dualstack_ipv6=both)
-    server = await loop.create_server(lambda: Client(hub), sock=listener, backlog=BACKLOG)
     gc.collect()
     gc.freeze()  # what is there now stays: the collector need not look at it again
-    log.info("worker listens", worker=index, listen=str(config.listen))
+    acceptor = Acceptor(listener, hub.member, lambda: Client(hub), hub.spawn)
+    acceptor.start()
+    log.info("worker listens", worker=hub.member.number, listen=str(config.listen))
+    hub.spawn(_beat(hub.member), "show life")
     hub.spawn(hub.sweep(_sweep_interval_s(config)), "sweep")
     hub.spawn(Prober(hub.endpoints, metrics.circuit).run(), "probe metastores")
     hub.spawn(_flush(metrics, hub.settings.room.budgets), "flush metrics")
@@ -286,18 +287,25 @@ async def _serve(
     if writer is not None:
         hub.spawn(_write_out(writer), "write the recording")
     await stop.wait()
-    log.info("worker drains", worker=index, connections=len(hub.clients))
-    server.close()
+    log.info("worker drains", worker=hub.member.number, connections=len(hub.clients))
+    acceptor.close()
     await hub.drain(config.drain_timeout_s)
     if access_log is not None:
         await access_log.flush()
-    log.info("worker ends", worker=index)
+    log.info("worker ends", worker=hub.member.number)
 
 
 def _sweep_interval_s(config: Config) -> float:
     options = config.upstream_options
     times = [options.request_timeout_s, *filter(None, (config.limits.idle_timeout_s, options.idle_timeout_s))]
     return max(0.02, min(SWEEP_INTERVAL_S, *(time / 4 for time in times)))
+
+
+async def _beat(member: Member) -> None:
+    """Show that the loop turns."""
+    while True:
+        member.beat()
+        await asyncio.sleep(BEAT_INTERVAL_S)
 
 
 async def _settle(settle: Callable[[], None]) -> None:

@@ -24,11 +24,13 @@ from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.recording.file import RecordingFile
 from hms_cache_proxy.recording.format import FileHeader, RecordingState
+from hms_cache_proxy.server.crew import Crew
 from hms_cache_proxy.status.flush import Flusher
 from hms_cache_proxy.status.probe import UpstreamProbe
 
 log = structlog.get_logger()
 
+READY_SILENT_NS = 5 * 10**9  # a worker that has shown no life for longer may hang
 BY_TIME_TEXT = "TTL mode: answers are given for a time, as no notification log is followed"
 
 
@@ -80,16 +82,22 @@ class ProxyView:
         self._recording = files.recording
         self._started_s = time.monotonic()
         self.stage = Stage.RUNNING
-        self.accepting = False  # a worker listens
+        self._crew = Crew(page, sum(child.role == "worker" for child in children))
 
     def not_ready(self) -> str | None:
         if self.stage is Stage.DRAINING:
             return "draining"
-        if not self.accepting:
+        if not self._accepting:
             return "no worker accepts connections yet"
         if self._config.ready_when == "prewarmed" and not self._page.prewarmed:
             return "prewarm is not done"
         return None
+
+    @property
+    def _accepting(self) -> int:
+        """How many workers accept connections, and have shown life lately."""
+        since_ns = time.monotonic_ns() - READY_SILENT_NS
+        return sum(beat > since_ns for beat in self._crew.beats())
 
     def status(self) -> dict[str, object]:
         page = self._page
@@ -123,7 +131,7 @@ class ProxyView:
             "ttl": None if self._ttl is None else _sizes(self._ttl),
             "recording": self._recording_facts(),
             "upstream": self._probe.facts(),
-            "workers": self._running("worker"),
+            "workers": self._workers(),
             "follower": self._running("follower"),
         }
 
@@ -135,6 +143,13 @@ class ProxyView:
 
     def flush(self, catalog: str, database: str | None, table: str | None, partition: str | None) -> dict[str, object]:
         return self._flusher.flush(catalog, database, table, partition)
+
+    def _workers(self) -> dict[str, object]:
+        return {
+            **self._running("worker"),
+            "accepting": self._accepting,
+            "connections": self._crew.connections(),
+        }
 
     def _running(self, role: str) -> dict[str, int]:
         children = [child for child in self._children if child.role == role]

@@ -10,6 +10,7 @@ import pytest
 
 from hms_cache_proxy.methods.effects import FencedWrite
 from hms_cache_proxy.server.connection import REPLY_LIMITS, ConnectionSettings
+from hms_cache_proxy.server.crew import Member
 from hms_cache_proxy.server.driver import Allowed, Client, Hub
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from tests.methods.warm import Bench, opened
@@ -26,6 +27,7 @@ def hub_of(bench: Bench, scripted: ScriptedMetastore) -> Hub:
         endpoints=Endpoints([scripted.address]),
         settings=ConnectionSettings(REPLY_LIMITS, idle_timeout_ns=0, request_timeout_ns=10**10),
         metrics=bench.metrics,
+        member=Member(bench.page, 0, 1),
         allowed=Allowed(connections=10, connections_per_address=0, upstream_connections=0, connect_s=5.0, queue_s=5.0),
     )
 

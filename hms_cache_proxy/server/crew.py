@@ -1,0 +1,81 @@
+"""What the workers of a proxy tell one another: how many client connections each has, and that its loop turns.
+
+Job: two words of the state page for each worker, its connections and when it last showed life. By the first, new
+connections are spread and `limits.max_connections` is kept; the second is 0 until a worker accepts, and shows the
+supervisor which worker hangs. Must not know sockets.
+
+Invariants
+- A worker writes its own two words only, without a lock; the supervisor clears those of a worker that has died.
+- A worker that has shown no life for `SILENT_NS` holds up nobody: the others spread new connections without it.
+Owner: the worker's loop; the supervisor's.
+"""
+
+from __future__ import annotations
+
+from time import monotonic_ns
+from typing import Final
+
+from hms_cache_proxy.cache.state import FIRST_BEAT, FIRST_CONNECTIONS, StatePage
+
+BEAT_INTERVAL_S: Final = 0.25
+SILENT_NS: Final = 10**9
+
+
+class Crew:
+    """All workers of a proxy."""
+
+    __slots__ = ("_beats", "_connections", "_page")
+
+    def __init__(self, page: StatePage, workers: int) -> None:
+        self._page = page
+        self._beats = slice(FIRST_BEAT, FIRST_BEAT + workers)
+        self._connections = slice(FIRST_CONNECTIONS, FIRST_CONNECTIONS + workers)
+
+    def beats(self) -> list[int]:
+        """When each worker last showed life (time.monotonic_ns()); 0: it does not accept."""
+        return self._page.words[self._beats].tolist()
+
+    def beat_of(self, worker: int) -> int:
+        return self._page[FIRST_BEAT + worker]
+
+    def connections(self) -> list[int]:
+        """How many client connections each worker has."""
+        return self._page.words[self._connections].tolist()
+
+    def forget(self, worker: int) -> None:
+        """It has died."""
+        self._page[FIRST_BEAT + worker] = 0
+        self._page[FIRST_CONNECTIONS + worker] = 0
+
+
+class Member:
+    """One worker's part in its crew."""
+
+    __slots__ = ("_crew", "_page", "number")
+
+    def __init__(self, page: StatePage, number: int, workers: int) -> None:
+        self.number = number
+        self._page = page
+        self._crew = Crew(page, workers)
+        self._crew.forget(number)  # the supervisor may not have come to that
+
+    def beat(self) -> None:
+        """The loop turns, and connections are accepted."""
+        self._page[FIRST_BEAT + self.number] = monotonic_ns()
+
+    def count(self, change: int) -> None:
+        """So many more connections are open here."""
+        self._page[FIRST_CONNECTIONS + self.number] += change
+
+    def total(self) -> int:
+        """Connections of all workers."""
+        return sum(self._crew.connections())
+
+    def excess(self, beginning: int) -> float:
+        """How many connections more than the worker that has the fewest, of the others that show life, as a share of
+        this worker's own; `beginning` of them are not counted yet. 0 if it has no more."""
+        connections, since_ns = self._crew.connections(), monotonic_ns() - SILENT_NS
+        own = connections[self.number] = connections[self.number] + beginning
+        told = zip(connections, self._crew.beats(), strict=True)
+        fewest = min((number for number, beat in told if beat > since_ns), default=own)
+        return (own - fewest) / own if own > fewest else 0.0
