@@ -18,7 +18,7 @@ from typing import Final
 from hms_cache_proxy.cache.state import FIRST_BEAT, FIRST_CONNECTIONS, StatePage
 
 BEAT_INTERVAL_S: Final = 0.25
-SILENT_NS: Final = 10**9
+SILENT_NS: Final = 2 * 10**9
 
 
 class Crew:

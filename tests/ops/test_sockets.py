@@ -109,7 +109,8 @@ def test_a_worker_that_dies_ends_its_own_connections_only(proxy: Proxy) -> None:
         clients = opened(stack, proxy, 3 * WORKERS)
         for connection in clients:
             connection.receive()
-        proxy.wait(lambda: sum(connections(proxy)) == 3 * WORKERS, "counted")
+        counted = connections(proxy)
+        assert sum(counted) == len(clients)
         os.kill(workers[0], signal.SIGSTOP)
         queued = opened(stack, proxy, 10)
         os.kill(workers[0], signal.SIGKILL)
@@ -121,17 +122,17 @@ def test_a_worker_that_dies_ends_its_own_connections_only(proxy: Proxy) -> None:
                 connection.call(VERSION)
             except (ConnectionError, EOFError):
                 ended += 1
-        assert 0 < ended <= 3 + 1
+        assert ended in counted and ended < len(clients), (ended, counted)
 
 
 def test_a_worker_that_hangs_is_replaced(tmp_path: Path) -> None:
-    with started(tmp_path / "hung", WORKERS="2", WORKER_HUNG_AFTER_S="2") as proxy, ExitStack() as stack:
+    with started(tmp_path / "hung", WORKERS="2", WORKER_HUNG_AFTER_S="3") as proxy, ExitStack() as stack:
         complete(proxy, 2)
-        hung, other = proxy.children()["worker"]
+        hung = proxy.children()["worker"][0]
         os.kill(hung, signal.SIGSTOP)
         for connection in opened(stack, proxy, 5):
             connection.receive()
         proxy.wait(lambda: hung not in proxy.children()["worker"], "rid of it")
         assert "worker hangs, killing it" in proxy.log.read_text()
-        assert other in proxy.children()["worker"]
-        proxy.wait(lambda: proxy.metric("hms_proxy_restarts_total", child="worker") == 1, "counted")
+        proxy.wait(lambda: proxy.metric("hms_proxy_restarts_total", child="worker") >= 1, "counted")
+        complete(proxy, 2)
