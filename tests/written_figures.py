@@ -80,7 +80,6 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
         "takes over 64 MiB of table objects": SETTING,
         "Caches of more than 4 GiB": SETTING,
         "for 100 ms at": SETTING,
-        "no life for two seconds": SETTING,
     },
     "testing.md": {
         "| 3 minutes |": LIMIT,
