@@ -135,6 +135,10 @@ class ProgressReport:
         self._metrics.upstream_event_id.set(outcome.event_id)
         self._metrics.cursor_event_id.set(outcome.event_id)
 
+    def cache_closed(self) -> None:
+        """The writer of the last step is of no use any more: what it holds is counted when it has been opened again."""
+        self._told = self._uncounted = None
+
     def _reset(self, reason: str, event_id: int) -> None:
         self._metrics.reset(reason)
         self._facts["last_reset"] = {"reason": reason, "event_id": event_id, "time": time.time()}
@@ -153,8 +157,9 @@ class ProgressReport:
         self._page[Slot.CACHE_BYTES] = used
 
     def _count_write_ids(self) -> None:
-        if self._uncounted is not None:
-            counts, self._uncounted = self._uncounted.write_id_counts(), None
+        writer, self._uncounted = self._uncounted, None
+        if writer is not None:
+            counts = writer.write_id_counts()
             for kind, number in counts.items():
                 self._metrics.objects(kind, number)
             self._page[Slot.TRANSACTIONAL_TABLES] = counts["transactional_tables"]

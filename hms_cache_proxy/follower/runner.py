@@ -335,4 +335,5 @@ class Runner:
         if reader is not None:
             reader.close()
         if writer is not None:
+            self._report.cache_closed()
             writer.close()
