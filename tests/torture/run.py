@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -35,7 +35,7 @@ LATENCY = 3.0
 """So many times as long as in calm may the slowest in a hundred reads take while other clients misbehave."""
 CALM = "calm"
 GIVE_UP_S = 180.0
-SETTLE_S = 30.0
+SETTLE_S = 60.0
 CALM_S = 3.0
 """Before the first fault."""
 
@@ -180,7 +180,7 @@ def judged(world: World, outcome: Outcome, workload: TortureWorkload, pulses: Se
     outcome.wrong += [wrong for pulse in pulses for wrong in pulse.wrong]
     outcome.wrong += not_converged(world, [*workload.live, *workload.retired])
     outcome.wrong += lost_writes(world, workload)
-    outcome.wrong += floods.differing(world)
+    outcome.wrong += settled(lambda: floods.differing(world))
     outcome.wrong += checker.violations
     outcome.slow += [f"{one.kind} at {one.at_s} s: {one.told}" for one in outcome.struck if one.late]
     outcome.slow += budget.exceeded
@@ -209,23 +209,33 @@ def side_hits(world: World) -> list[float]:
     return [sum(count for (_, how, _), count in rows.items() if how == "hit") for rows in told]
 
 
+def settled(look: Callable[[], list[str]]) -> list[str]:
+    """What it says at last: nothing, or after a while."""
+    deadline = time.monotonic() + SETTLE_S
+    while (found := look()) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return found
+
+
 def not_converged(world: World, registers: Sequence[Register]) -> list[str]:
     """When writes have ended, every way to read every object gives the metastore's answer through every proxy."""
-    deadline = time.monotonic() + SETTLE_S
     different = list(registers)
-    said: list[str] = []
-    while different and time.monotonic() < deadline:
-        time.sleep(0.5)
-        said, still = [], []
+
+    def look() -> list[str]:
+        nonlocal different
+        said: list[str] = []
+        still: dict[str, Register] = {}
         for register in different:
             truth = told(register, world.metastore.port)
             for side in world.sides:
                 answers = told(register, side.front.port)
                 if answers != truth:
                     said.append(f"not converged: {register.key} on {side.front.port}: {answers}, not {truth}")
-                    still.append(register)
-        different = still
-    return said
+                    still[register.key] = register
+        different = list(still.values())
+        return said
+
+    return settled(look)
 
 
 def told(register: Register, port: int) -> object:

@@ -12,7 +12,7 @@ import sys
 from tests.torture.faults.kinds import kind
 from tests.torture.world import REQUEST_TIMEOUT_S, World
 
-ATTACK_S = 60.0
+ATTACK_S = 300.0
 
 
 def attack(world: World, chance: random.Random, what: str) -> None:
