@@ -7,6 +7,7 @@ Invariants: a strike begins when the one before it has recovered; all that was p
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -34,6 +35,7 @@ RECOVERY_S = 5.0
 LATENCY = 3.0
 """So many times as long as in calm may the slowest in a hundred reads take while other clients misbehave."""
 CALM = "calm"
+PORT = re.compile(r"(?<=127\.0\.0\.1)\W+\d+")
 GIVE_UP_S = 180.0
 SETTLE_S = 60.0
 CALM_S = 3.0
@@ -76,7 +78,7 @@ class Outcome:
     wrong: list[str] = field(default_factory=list)
     slow: list[str] = field(default_factory=list)
     counts: dict[str, float] = field(default_factory=dict)
-    failures: dict[str, int] = field(default_factory=dict)
+    failures: Counter[str] = field(default_factory=Counter)
     p99_ms: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -194,7 +196,9 @@ def judged(world: World, outcome: Outcome, workload: TortureWorkload, pulses: Se
         "hits": sum(side_hits(world)),
         **budget.peaks(),
     }
-    outcome.failures |= {what: n for what, n in workload.counts.items() if "failed" in what}
+    for what, count in workload.counts.items():
+        if "failed" in what:
+            outcome.failures[PORT.sub("PORT", what)] += count
 
 
 def after_restore(world: World, workload: TortureWorkload) -> list[str]:
