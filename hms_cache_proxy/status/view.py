@@ -82,7 +82,7 @@ class ProxyView:
         self._recording = files.recording
         self._started_s = time.monotonic()
         self.stage = Stage.RUNNING
-        self._crew = Crew(page, sum(child.role == "worker" for child in children))
+        self._crew = Crew(files.page, sum(child.role == "worker" for child in children))
 
     def not_ready(self) -> str | None:
         if self.stage is Stage.DRAINING:
