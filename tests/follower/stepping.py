@@ -185,8 +185,12 @@ class Stepping(Closing):
             file.write(struct.pack("=I", int(time.time() - ago_s)))
 
     def loaded(self, name: bytes) -> bool:
-        entry = self.table(name)
-        return entry.body is not None and (entry.partitions_loaded or not entry.partition_keys)
+        """No, too, while the cache does not know it: over Thrift a step that saw the log move has read nothing."""
+        with self.reader.snapshot() as snapshot:
+            entry = snapshot.table(CATALOG, DATABASE, name)
+        if not isinstance(entry, TableEntry) or entry.body is None:
+            return False
+        return entry.partitions_loaded or not entry.partition_keys
 
     def same(self, catalog: Catalog, name: bytes) -> int:
         """A loaded table's partitions are the metastore's; gives how many."""

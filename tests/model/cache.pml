@@ -521,7 +521,7 @@ ids:
         got = event; n = logged;
         printf("metastore: client %d asks for the event id: %d\n", c, event)
     };
-    atomic {    /* effects.EventIds.reply_done, EffectsContext.owed, FenceStore.fence_now; then the reply goes on */
+    atomic {    /* effects.EventIds.reply_done, EffectsContext.fence_now, FenceStore.fence_now; then the reply goes on */
         if
         :: got > page_cursor[p] && planted != EVENT_IDS_FREE -> lock_fence[c] = ASKED; reach(TOLD_AHEAD)
         :: else
