@@ -21,7 +21,7 @@ def test_before_the_first_start(tmp_path: Path) -> None:
 def test_its_file(tmp_path: Path, bed: Bed) -> None:
     metastore = bed.shared("embedded")
     assert metastore.database is not None
-    code, answer = doctor(tmp_path, metastore.uri, metastore.database.reader_url)
+    code, answer = doctor(tmp_path, metastore.uri, metastore.database.reader_url, CACHE_MAX_BYTES="64MiB")
     assert code == 0 and lines(answer, "error") == lines(answer, "warning") == []
     told = "\n".join(lines(answer, "ok"))
     for words in ("SQLite 3.", "metastore schema 4.2.0", "tables it needs, and write none", "Hive 4.2.0"):
