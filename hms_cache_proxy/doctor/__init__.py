@@ -18,7 +18,7 @@ from hms_cache_proxy.doctor.finding import Finding, Severity
 from hms_cache_proxy.doctor.machine import look_at_machine
 from hms_cache_proxy.doctor.metastores import ask_metastores, judge_metastores
 
-__all__ = ["Diagnosis", "Finding", "Level", "diagnose", "print_diagnosis"]
+__all__ = ["Diagnosis", "Finding", "Severity", "diagnose", "print_diagnosis"]
 
 _MARKS = {
     Severity.OK: "[green]  ok   [/]",

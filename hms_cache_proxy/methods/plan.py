@@ -65,8 +65,9 @@ class Plan:
         """The targets of the arguments that begin at offset: what a write touches, what a read depends on."""
         if not self.method.rules:
             return ()
-        if self._understood is not None and self._understood.message is message:
-            return self._understood.targets
+        understood = self._understood_of(message)
+        if understood is not None:
+            return understood.targets
         try:
             row, _ = spec.decode(self._cls, message, offset)
         except WireError:
@@ -81,8 +82,9 @@ class Plan:
         if not complete:
             named = self.targets_of_beginning(message, offset, default_catalog)
             return tuple(b"p" + one[1:] for one in named if one[:1] == b"t")
-        if self._understood is not None and self._understood.message is message:
-            return self._understood.silent
+        understood = self._understood_of(message)
+        if understood is not None:
+            return understood.silent
         try:
             row, _ = spec.decode(self._cls, message, offset)
         except WireError:
@@ -91,11 +93,12 @@ class Plan:
 
     def arguments(self, message: bytes, offset: int) -> Any:
         """The arguments that begin at offset. WireError if they cannot be decoded."""
-        if self._understood is not None and self._understood.message is message:
-            if self._understood.args is None:
-                raise WireError("arguments that cannot be decoded, or are too many", offset=offset)
-            return self._understood.args
-        return spec.decode(self.args, message, offset)[0]
+        understood = self._understood_of(message)
+        if understood is None:
+            return spec.decode(self.args, message, offset)[0]
+        if understood.args is None:
+            raise WireError("arguments that cannot be decoded, or are too many", offset=offset)
+        return understood.args
 
     def understand(self, message: bytes, offset: int, default_catalog: bytes) -> Generator[None, None, Understood]:
         """What `targets`, `silent` and `arguments` give, found in short steps."""
@@ -136,7 +139,11 @@ class Plan:
 
     def has_understood(self, message: bytes) -> bool:
         """Is this within `having` of the message?"""
-        return self._understood is not None and self._understood.message is message
+        return self._understood_of(message) is not None
+
+    def _understood_of(self, message: bytes) -> Understood | None:
+        understood = self._understood
+        return understood if understood is not None and understood.message is message else None
 
     def targets_of_beginning(self, message: bytes, offset: int, default_catalog: bytes) -> tuple[bytes, ...]:
         """The same for arguments of which only the beginning is there.
