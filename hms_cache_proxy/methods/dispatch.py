@@ -185,7 +185,7 @@ class Dispatcher:
         """What to do with a request that arrived at now_ns. `complete` False: it is too large to look at, `message` is
         its beginning. `patient`: Wait may be the answer."""
         decide = partial(self._decide, session, header, message, now_ns, complete=complete, patient=patient)
-        return decided(decide, header, message, DEFAULT_CATALOG) if complete else decide()
+        return decided(decide, header, message, complete=complete)
 
     def _decide(
         self, session: ClientSession, header: Header, message: bytes, now_ns: int, *, complete: bool, patient: bool

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator
 from time import perf_counter_ns
 from typing import Final
 
+from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.wire.message import Header
 
 from .decision import Decision, Work
@@ -22,12 +23,12 @@ WHOLE_BYTES: Final = 4 << 10
 SLICE_NS: Final = 1_000_000
 
 
-def decided(decide: Callable[[], Decision], header: Header, message: bytes, default_catalog: bytes) -> Decision:
-    """What `decide` says of a whole request; if it is large, once its arguments have been read."""
-    found = plan(header.name) if len(message) > WHOLE_BYTES else None
+def decided(decide: Callable[[], Decision], header: Header, message: bytes, *, complete: bool) -> Decision:
+    """What `decide` says of a request; of a large one that is `complete`, once its arguments have been read."""
+    found = plan(header.name) if complete and len(message) > WHOLE_BYTES else None
     if found is None or found.has_understood(message):
         return decide()
-    understanding = found.understand(message, header.body, default_catalog)
+    understanding = found.understand(message, header.body, DEFAULT_CATALOG)
 
     def step() -> Decision | None:
         understood = _run_slice(understanding)

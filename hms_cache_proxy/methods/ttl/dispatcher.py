@@ -141,7 +141,7 @@ class LoadingDispatcher(BaseDecider):
     ) -> Decision:
         """What to do with a request that arrived at now_ns."""
         decide = partial(self._decide, session, header, message, now_ns, complete=complete, patient=patient)
-        return decided(decide, header, message, DEFAULT_CATALOG) if complete else decide()
+        return decided(decide, header, message, complete=complete)
 
     def _decide(
         self, session: ClientSession, header: Header, message: bytes, now_ns: int, *, complete: bool, patient: bool

@@ -11,7 +11,6 @@ from functools import partial
 
 from hms_cache_proxy.cache.mode import BY_TIME, ModeReason
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
-from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.wire.message import Header
 
 from ..decision import ClientSession, Decider, Decision, Forward, Pending, Wait
@@ -72,7 +71,7 @@ class Switch:
     ) -> Decision:
         """What to do with a request that arrived at now_ns."""
         decide = partial(self._decide, session, header, message, now_ns, complete=complete, patient=patient)
-        return decided(decide, header, message, DEFAULT_CATALOG) if complete else decide()
+        return decided(decide, header, message, complete=complete)
 
     def _decide(
         self, session: ClientSession, header: Header, message: bytes, now_ns: int, *, complete: bool, patient: bool
