@@ -30,7 +30,7 @@ import os, signal, sys, threading, time
 from pathlib import Path
 from hms_cache_proxy.config import load
 from hms_cache_proxy.pipeline import build, ranges
-from hms_cache_proxy.pipeline.progress import Lines
+from hms_cache_proxy.pipeline.progress import LineReport
 from hms_cache_proxy.pipeline.rounds import Rounds, directory
 from hms_cache_proxy.pipeline.session import session
 
@@ -60,7 +60,7 @@ build.Rounds = Deadly
 build.rounds = lambda stretches, cost: [stretches[:1], stretches[1:]]
 with session("local[1]", {"spark.driver.memory": "1g"}) as spark:
     config = load(cli={"store_url": url})
-    build.Build(spark, config, Path(place).as_uri(), 1, Lines(print), resume=True).run()
+    build.Build(spark, config, Path(place).as_uri(), 1, LineReport(print), resume=True).run()
 """
 """A build in two rounds of each kind, that is killed while it writes the one after a given round."""
 
