@@ -14,8 +14,8 @@ from hms_cache_proxy.cache import layout, targets
 from hms_cache_proxy.cache.attachments import ConstraintsEntry, constraints_unpack
 from hms_cache_proxy.cache.entries import Absent, DatabaseEntry, TableEntry
 from hms_cache_proxy.cache.layout import WriteIdsRow
-from hms_cache_proxy.cache.reader import CacheSnapshot
 from hms_cache_proxy.cache.sets import SetRow
+from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.store.protocol import DatabaseKey, Statistics, TableKey
 
 

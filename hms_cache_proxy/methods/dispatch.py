@@ -22,8 +22,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from hms_cache_proxy.budget import Budget
-from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
+from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry, versions_of
+from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ROLES
 from hms_cache_proxy.config import Config

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import ABSENT, TableEntry
-from hms_cache_proxy.cache.reader import CacheSnapshot
+from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.upstream.serdes import SINCE_4
 

@@ -25,7 +25,7 @@ from hms_cache_proxy.cache import environment as files
 from hms_cache_proxy.cache.entries import DatabaseEntry, TableEntry
 from hms_cache_proxy.cache.inventory import Inventory
 from hms_cache_proxy.cache.layout import META_KEY, Meta
-from hms_cache_proxy.cache.reader import CacheSnapshot
+from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.errors import AuditError, CacheError

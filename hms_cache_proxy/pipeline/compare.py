@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hms_cache_proxy.cache.entries import Absent, TableEntry
-from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
+from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.segments import TableNames, Variant
+from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.errors import Unfit, WireError
 from hms_cache_proxy.follower.constraints import cached_form

@@ -10,7 +10,7 @@ import pytest
 from hms_cache_proxy.cache import streams
 from hms_cache_proxy.cache.changes import Changes, PartitionChange
 from hms_cache_proxy.cache.entries import TableEntry
-from hms_cache_proxy.cache.reader import CacheSnapshot
+from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.streams import NameStream, PartitionStream, encode_strings
 from hms_cache_proxy.errors import CacheError
 from tests.cache.conftest import Shelf

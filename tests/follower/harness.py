@@ -19,7 +19,8 @@ from typing import Any
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import ABSENT
-from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
+from hms_cache_proxy.cache.reader import CacheReader
+from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.config import Config, load, paths, to_json
 from hms_cache_proxy.consistency.fences import FenceStore

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from hms_cache_proxy.cache.entries import TableEntry
-from hms_cache_proxy.cache.reader import CacheReader, CacheSnapshot
+from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.segments import Variant
 from hms_cache_proxy.cache.sets import SetRow
+from hms_cache_proxy.cache.snapshot import CacheSnapshot
 
 TAGS = (b"d", b"n", b"t", b"w", b"k", b"a", b"c")
 

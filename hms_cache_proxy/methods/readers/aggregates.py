@@ -17,7 +17,7 @@ from struct import Struct as Packer
 from typing import Final
 
 from hms_cache_proxy.cache.entries import TableEntry
-from hms_cache_proxy.cache.reader import CacheSnapshot
+from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire.spec import Struct

@@ -18,7 +18,7 @@ from struct import Struct as Packer
 from typing import NamedTuple
 
 from hms_cache_proxy.cache.entries import ABSENT, Absent, TableEntry
-from hms_cache_proxy.cache.reader import CacheSnapshot
+from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.methods.proof import Proof

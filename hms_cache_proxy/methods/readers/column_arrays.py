@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Final
 
 from hms_cache_proxy.cache.entries import TableEntry, TableState
-from hms_cache_proxy.cache.reader import CacheSnapshot
+from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.statistics import Gathered
 from hms_cache_proxy.store.protocol import StatisticsHead
 

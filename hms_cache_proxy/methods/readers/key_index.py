@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Final, NamedTuple
 
 from hms_cache_proxy.cache.entries import TableEntry, TableState
-from hms_cache_proxy.cache.reader import CacheSnapshot
+from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.store.protocol import TableKey
 
 BLOCK: Final = 32

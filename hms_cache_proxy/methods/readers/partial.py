@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from hms_cache_proxy.cache.entries import TableEntry
-from hms_cache_proxy.cache.reader import CacheSnapshot
+from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.consistency.gate import Reason
 
 from .base import Decline

@@ -1,0 +1,390 @@
+"""One state of the cache: what is true as of one commit.
+
+Job: a snapshot is one LMDB read transaction: open it (cache/reader.py), answer, close it; never across a wait, as LMDB
+cannot reuse pages while one is open. Only a `PartitionStream` may outlive it (cache/streams.py says for how long).
+
+Must not know: what a request is, whether an answer may be served. Owner: one thread per reader.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager
+from struct import error as StructError
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import lmdb
+
+from hms_cache_proxy.cache import layout, targets
+from hms_cache_proxy.cache.attachments import UNCONSTRAINED, ConstraintsEntry, constraints_unpack
+from hms_cache_proxy.cache.entries import ABSENT, Absent, DatabaseEntry, TableEntry, TableState
+from hms_cache_proxy.cache.environment import Environment
+from hms_cache_proxy.cache.joiner import Joiner
+from hms_cache_proxy.cache.layout import KEY_BYTES, WriteIdsRow
+from hms_cache_proxy.cache.segments import Variant
+from hms_cache_proxy.cache.statistics import Gathered, table_unpack
+from hms_cache_proxy.cache.streams import ChosenStream, Lease, NameStream, PartitionStream
+from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.cache.walk import NameWalk
+from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.store.protocol import ColumnStatistics, Statistics, StoreIdentity
+
+if TYPE_CHECKING:
+    from hms_cache_proxy.cache.reader import CacheReader
+
+_Place = TypeVar("_Place", int, bytes)
+
+_DAMAGE: Final = (lmdb.Error, StructError, zlib.error)
+"""What reading a damaged row raises."""
+
+
+def damaged(error: Exception) -> CacheError:
+    """What LMDB says of a damaged file, as an error of ours."""
+    return CacheError(f"the cache cannot be read: {error}")
+
+
+class CacheSnapshot:
+    """One state of the cache. Use it as a context manager: it makes CacheError of what LMDB says of a damaged file."""
+
+    __slots__ = ("_environment", "_get", "_lease", "_objects", "_reader", "_txn", "_prefixes", "meta")
+
+    def __init__(self, reader: CacheReader, environment: Environment, txn: Any) -> None:
+        self._reader = reader
+        self._environment = environment
+        self._objects = environment.objects
+        self._txn = txn
+        self._get = txn.get
+        self._lease: Lease | None = None
+        self.meta = reader.meta_of(environment, txn)
+        self._prefixes = reader.prefixes
+
+    @property
+    def seq(self) -> int:
+        """Sequence number of the commit that this is the state of."""
+        return self.meta.seq
+
+    @property
+    def identity(self) -> StoreIdentity:
+        """The store that this is the cache of."""
+        identity = self._reader.identity
+        assert identity is not None
+        return identity
+
+    def close(self) -> None:
+        """End it; entries taken from it stay usable, as they are copies."""
+        if self._lease is None:
+            self._txn.abort()
+        else:
+            self._lease.release()
+
+    def __enter__(self) -> CacheSnapshot:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        if isinstance(error, _DAMAGE):
+            raise damaged(error) from error
+
+    @staticmethod
+    @contextmanager
+    def resumed() -> Iterator[None]:
+        """Around what goes on with a walk when its snapshot is closed: the same CacheError."""
+        try:
+            yield
+        except _DAMAGE as error:
+            raise damaged(error) from error
+
+    def version(self, target: Target) -> int:
+        """Sequence number of the last commit that touched a target; a Reset touches all."""
+        key = target if len(target) < KEY_BYTES else layout.version_key(target)
+        row = self._get(key, db=self._environment.versions)
+        floor = self.meta.floor_version
+        if row is None:
+            return floor
+        version: int = layout.SEQ.unpack(row)[0]
+        return version if version > floor else floor
+
+    def holds(self, depends: Iterable[Target]) -> bool:
+        """Whether one of these was overtaken while it was read: nothing of it may be shown before the next commit."""
+        held = self.meta.held
+        return bool(held) and (targets.ALL in held or not held.isdisjoint(depends))
+
+    def complete(self, target: Target) -> bool:
+        """Whether a list (`targets.databases`, `targets.tables`) has all its names, or a target of `targets.MARKED` is
+        known by its mark."""
+        return self.mark(target) is not None
+
+    def mark(self, target: Target) -> bytes | None:
+        """The mark of a target of `targets.MARKED`; None if its changes are not noticed."""
+        key = self._prefixes[b"c"] + target
+        found: bytes | None = self._get(layout.version_key(key), db=self._objects)
+        return found
+
+    def database(self, catalog: bytes, name: bytes) -> DatabaseEntry | Absent | None:
+        """A database; ABSENT if there is none; None if that is not known."""
+        row = self._find(b"d", catalog + b"\0" + name)
+        if row is not None:
+            return DatabaseEntry(row[1:], bool(row[0] & layout.REMOTE))
+        return ABSENT if self.complete(targets.databases(catalog)) else None
+
+    def database_list(self, catalog: bytes) -> list[bytes] | None:
+        """Names of all databases of a catalog in bytewise order; None if they are not all known."""
+        if not self.complete(targets.databases(catalog)):
+            return None
+        begin = catalog + b"\0"
+        return [name[len(begin) :] for name, _ in self._under(b"d", begin)]
+
+    def table(self, catalog: bytes, database: bytes, name: bytes) -> TableEntry | Absent | None:
+        """A table; ABSENT if there is none; None if that is not known."""
+        full = b"%b\0%b\0%b" % (catalog, database, name)
+        row = self._find(b"t", full)
+        if row is not None:
+            return self._entry(catalog, database, name, row)
+        row = self._find(b"n", full)
+        if row is not None:
+            table_id, _, kind = layout.NAME_ROW.unpack_from(row)
+            at = layout.NAME_ROW.size + kind
+            reason, table_type = row[at:].decode(), row[layout.NAME_ROW.size : at]
+            return TableEntry(catalog, database, name, table_id, table_type, None, reason_not_loaded=reason)
+        if self.complete(targets.tables(catalog, database)):
+            return ABSENT
+        return ABSENT if self.database(catalog, database) is ABSENT else None
+
+    def table_list(
+        self, catalog: bytes, database: bytes, prefix: bytes = b"", limit: int | None = None
+    ) -> list[tuple[bytes, bytes, bool]] | None:
+        """(name, type, is it loaded) of the first `limit` tables of a database whose names begin with `prefix`, in
+        bytewise order; None if they are not all known."""
+        if not self.complete(targets.tables(catalog, database)):
+            return None
+        begin = b"%b\0%b\0" % (catalog, database)
+        cut, at, found = len(begin), layout.NAME_ROW.size, []
+        for name, row in self._under(b"n", begin + prefix, limit):
+            _, flags, kind = layout.NAME_ROW.unpack_from(row)
+            found.append((name[cut:], row[at : at + kind], bool(flags & layout.LOADED)))
+        return found
+
+    def partition(self, entry: TableEntry, name: bytes, variant: Variant = Variant.SINGLE) -> bytes | None:
+        """One `Partition` struct with its stop byte; None if the table has no such partition."""
+        return self._joiner(entry, variant).one(self._txn, name)
+
+    def partitions(self, entry: TableEntry, names: list[bytes], variant: Variant = Variant.LIST) -> list[bytes | None]:
+        """The `Partition` structs of these names, in their order; None where there is no such partition."""
+        joiner, txn = self._joiner(entry, variant), self._txn
+        return [joiner.one(txn, name) for name in names]
+
+    def join_partitions(
+        self,
+        entry: TableEntry,
+        names: list[bytes] | tuple[bytes, ...],
+        out: list[bytes],
+        variant: Variant = Variant.LIST,
+    ) -> int:
+        """Append pieces of the `Partition` structs of these names to `out`; gives how many there are.
+
+        Names without a partition are left out. Joined, the pieces are the elements of a Thrift list.
+        """
+        return self._joiner(entry, variant).by_names(self._txn, names, out)
+
+    def partitions_among(self, entry: TableEntry, names: list[bytes]) -> list[bytes]:
+        """Those of these names that are partitions."""
+        return [name for name, _ in self._joiner(entry, Variant.LIST).named(self._txn, names)]
+
+    def partition_names(self, entry: TableEntry, after: bytes | None = None, limit: int | None = None) -> list[bytes]:
+        """Names in bytewise order, those over `after`, at most `limit`; for many of them take `iter_names`."""
+        most = entry.partition_count if limit is None else min(limit, entry.partition_count)
+        return self._joiner(entry, Variant.LIST).names(self._txn, after, most)
+
+    def walk(self, entry: TableEntry) -> NameWalk:
+        """A cursor over the names; outlives this snapshot until it is closed."""
+        walk = NameWalk(self._lent(), self._joiner(entry, Variant.LIST), time.monotonic_ns())
+        self._reader.streams.add(walk)
+        return walk
+
+    def iter_names(self, entry: TableEntry, after: bytes | None = None, limit: int | None = None) -> NameStream:
+        """Names in bytewise order, encoded as list elements, in slices; outlives this snapshot."""
+        most = entry.partition_count if limit is None else min(limit, entry.partition_count)
+        stream = NameStream(self._lent(), self._joiner(entry, Variant.LIST), after, most)
+        self._reader.streams.add(stream)
+        return stream
+
+    def iter_partitions(
+        self, entry: TableEntry, after: bytes | None = None, limit: int | None = None, variant: Variant = Variant.LIST
+    ) -> PartitionStream:
+        """Partitions in order of their names, in slices; outlives this snapshot (cache/streams.py)."""
+        most = entry.partition_count if limit is None else min(limit, entry.partition_count)
+        stream = PartitionStream(self._lent(), self._joiner(entry, variant), after, most)
+        self._reader.streams.add(stream)
+        return stream
+
+    def iter_chosen(self, entry: TableEntry, names: list[bytes], variant: Variant = Variant.LIST) -> PartitionStream:
+        """Partitions of these names of this very snapshot, in slices; outlives it."""
+        stream = ChosenStream(self._lent(), self._joiner(entry, variant), names)
+        self._reader.streams.add(stream)
+        return stream
+
+    def _lent(self) -> Lease:
+        if self._lease is None:
+            self._lease = Lease(self._txn)
+        return self._lease
+
+    def _find(self, tag: bytes, name: bytes) -> bytes | None:
+        key = self._prefixes[tag] + name
+        if len(key) < KEY_BYTES:
+            found: bytes | None = self._get(key, db=self._objects)
+            return found
+        return layout.find(self._txn, self._objects, b"", key)
+
+    def _under(self, tag: bytes, begin: bytes, limit: int | None = None) -> list[tuple[bytes, bytes]]:
+        prefix = self._prefixes[tag]
+        return layout.names_under(self._txn, self._objects, prefix, begin, limit)
+
+    def _joiner(self, entry: TableEntry, variant: Variant) -> Joiner:
+        assert entry.partitions_loaded, "partitions of a table that is not loaded"
+        return self._reader.joiners.get(self._environment, entry, variant)
+
+    def _entry(self, catalog: bytes, database: bytes, name: bytes, row: bytes) -> TableEntry:
+        table_id, flags, kind, location, keys = layout.TABLE_ROW.unpack_from(row)
+        type_end = layout.TABLE_ROW.size + kind
+        location_end = type_end + location
+        body = location_end + keys
+        number = count = set_flags = 0
+        loaded = False
+        reason, typed = "", b""
+        if keys:
+            key = self._prefixes[b"s"] + layout.TABLE_ID.pack(table_id)
+            fixed = self._get(key, db=self._objects)
+            number, _, count, state, set_flags, words, kinds = layout.SET_ROW.unpack_from(fixed)
+            loaded = state == layout.PARTITIONS_LOADED
+            end = layout.SET_ROW.size + words
+            reason, typed = fixed[layout.SET_ROW.size : end].decode(), fixed[end : end + kinds]
+        return TableEntry(
+            catalog,
+            database,
+            name,
+            table_id,
+            row[layout.TABLE_ROW.size : type_end],
+            row[body:],
+            bool(flags & layout.TRANSACTIONAL),
+            bool(flags & layout.MATERIALIZED_VIEW),
+            self._reader.keys_of(row[location_end:body]) if keys else (),
+            row[type_end:location_end] if flags & layout.HAS_LOCATION else None,
+            loaded,
+            count,
+            reason,
+            number,
+            bool(set_flags & layout.LONG_NAMES),
+            typed,
+            self._usable_write_ids(table_id) if flags & layout.TRANSACTIONAL else None,
+            bool(flags & layout.CONSTRAINTS_KNOWN),
+            bool(flags & layout.STATISTICS_KNOWN),
+            loaded and bool(flags & layout.STATISTICS_KNOWN) and not set_flags & layout.STATISTICS_UNKNOWN,
+            bool(set_flags & layout.HAS_STATISTICS),
+        )
+
+    def constraints(self, entry: TableEntry) -> ConstraintsEntry | None:
+        """A loaded table's constraints; None if they are not known."""
+        if not entry.constraints_known:
+            return None
+        row = self._get(self._prefixes[b"k"] + layout.TABLE_ID.pack(entry.table_id), db=self._objects)
+        return UNCONSTRAINED if row is None else constraints_unpack(row)
+
+    def table_statistics(self, entry: TableEntry) -> Statistics | None:
+        """The statistics of a loaded table's columns by all engines; None if they are not known."""
+        if not entry.statistics_known:
+            return None
+        row = self._get(self._prefixes[b"a"] + layout.TABLE_ID.pack(entry.table_id), db=self._objects)
+        return () if row is None else table_unpack(row)
+
+    def partition_statistics(
+        self, entry: TableEntry, names: Iterable[bytes], columns: Container[bytes] | None, engine: bytes | None
+    ) -> list[tuple[bytes, list[ColumnStatistics]]]:
+        """(partition, statistics) of the named partitions, those of these columns by this engine (None: all), in the
+        order of `names`; what has none is left out. Only where `entry.statistics_of_partitions`."""
+        assert entry.statistics_of_partitions, "statistics that are not known"
+        if not entry.has_statistics:
+            return []
+        rows = self._statistics_rows(entry, ((name, name) for name in names))
+        return list(self._reader.decoder(entry.set_number).decode(rows, columns, engine, self._shared(entry)))
+
+    def gather_statistics(
+        self,
+        entry: TableEntry,
+        names: Iterable[tuple[int, bytes]],
+        columns: Container[bytes],
+        engine: bytes,
+        most: int,
+    ) -> tuple[Gathered, int]:
+        """The statistics of the named partitions (place, name), of these columns by this engine, column by column; and
+        how many of the partitions have `most` of them. Only where `entry.statistics_of_partitions`."""
+        assert entry.statistics_of_partitions, "statistics that are not known"
+        rows = self._statistics_rows(entry, names) if entry.has_statistics else iter(())
+        decoder = self._reader.decoder(entry.set_number)
+        return decoder.gather(rows, columns, engine, most, self._shared(entry))
+
+    def _statistics_rows(
+        self, entry: TableEntry, names: Iterable[tuple[_Place, bytes]]
+    ) -> Iterator[tuple[_Place, bytes]]:
+        prefix, txn, database = layout.SET.pack(entry.set_number), self._txn, self._environment.statistics
+        for place, name in names:
+            row = layout.find(txn, database, prefix, name)
+            if row is not None:
+                yield place, row
+
+    def _shared(self, entry: TableEntry) -> Callable[[bytes], bytes]:
+        prefix, txn, database = layout.SET.pack(entry.set_number), self._txn, self._environment.shared
+
+        def shared(index: bytes) -> bytes:
+            row: bytes | None = txn.get(prefix + index, db=database)
+            if row is None:
+                raise CacheError("statistics refer to a shared row that is not there")
+            return row
+
+        return shared
+
+    def state(self, entry: TableEntry) -> TableState:
+        """Another one once anything of the table or its partitions is, in this cache or in one that replaces it."""
+        version = self.version(targets.table(entry.catalog, entry.database, entry.name))
+        return self._environment.inode, self.meta.generation, entry.table_id, entry.set_number, version
+
+    def again(self, entry: TableEntry) -> Callable[[], CacheSnapshot | None]:
+        """Opens later snapshots; gives None once the table or its partitions are not as they are in this one."""
+        reader, name = self._reader, (entry.catalog, entry.database, entry.name)
+        state = self.state(entry)
+
+        def opened() -> CacheSnapshot | None:
+            same = False
+            snapshot = reader.snapshot()
+            try:
+                found = snapshot.table(*name)
+                same = isinstance(found, TableEntry) and snapshot.state(found) == state
+            finally:
+                if not same:
+                    snapshot.close()
+            return snapshot if same else None
+
+        return opened
+
+    def has_partitions(self, entry: TableEntry, names: Iterable[bytes]) -> bool:
+        """Whether all of these are partitions."""
+        prefix, txn, database = layout.SET.pack(entry.set_number), self._txn, self._environment.partitions
+        return all(layout.find(txn, database, prefix, name) is not None for name in names)
+
+    def constrained(self, table_id: int) -> Target | None:
+        """The table of this id if it has constraints, as the parent of a foreign key has; None if it is not known."""
+        row = self._get(self._prefixes[b"k"] + layout.TABLE_ID.pack(table_id), db=self._objects)
+        return None if row is None else b"t" + constraints_unpack(row).owner
+
+    def write_ids(self, table_id: int) -> WriteIdsRow | None:
+        """The writes to a transactional table; None if they are not known."""
+        row = self._get(self._prefixes[b"w"] + layout.TABLE_ID.pack(table_id), db=self._objects)
+        return None if row is None else layout.write_ids_unpack(row)
+
+    def _usable_write_ids(self, table_id: int) -> bytes | None:
+        known = self.write_ids(table_id)
+        return None if known is None or known.writers else known.text
