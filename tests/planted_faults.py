@@ -132,7 +132,7 @@ FAULTS: Final = (
         ("tests/recording",),
     ),
     Fault(
-        "server/driver.py",
+        "server/hub.py",
         "deadline = monotonic_ns() + int(timeout_s * 1e9)",
         "deadline = monotonic_ns() + int(timeout_s * 1e6)",
         "a drain does not wait for calls that are under way",

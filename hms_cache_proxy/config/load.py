@@ -23,14 +23,12 @@ from hms_cache_proxy.config.sections import (
     Config,
     Setting,
     disagreements,
-    driver_problem,
     env_name,
     from_json,
-    mask_url,
     settings,
-    store_url_problem,
     to_json,
 )
+from hms_cache_proxy.config.urls import driver_problem, mask_url, store_url_problem
 from hms_cache_proxy.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -10,15 +10,14 @@ also loads them. This module must not know where values come from or what they a
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
-from importlib.util import find_spec
 from typing import Annotated, Any, Literal, NamedTuple
 
 from hms_cache_proxy.config.fields import Parsed, Section, setting
 from hms_cache_proxy.config.selection import Selection, check_pattern
 from hms_cache_proxy.config.ttl import NEVER, Bytes, Seconds, TtlSection
+from hms_cache_proxy.config.urls import mask_url, store_url_problem
 
 ENV_PREFIX = "HMS_CACHE_PROXY_"
 
@@ -430,37 +429,6 @@ def settings(model: type[Section] = Config, prefix: str = "") -> Iterator[Settin
 def env_name(key: str) -> str:
     """`cache.max_bytes` -> `HMS_CACHE_PROXY_CACHE_MAX_BYTES`."""
     return ENV_PREFIX + key.replace(".", "_").upper()
-
-
-POSTGRES_URLS = ("postgresql", "postgresql+psycopg2")
-MYSQL_URLS = ("mysql", "mysql+pymysql", "mariadb", "mariadb+pymysql")
-SQLITE_URLS = ("sqlite", "sqlite+pysqlite")
-STORE_URLS = POSTGRES_URLS + MYSQL_URLS + SQLITE_URLS
-
-
-def store_url_problem(url: str) -> str:
-    """Why a store_url cannot be one, without what may be secret in it; empty if it can."""
-    scheme, found, rest = url.partition("://")
-    if not found:
-        return "is no database URL; postgresql+psycopg2://USER:PASSWORD@HOST:5432/DATABASE is one"
-    if scheme not in STORE_URLS:
-        return f"names {scheme!r}; databases that can be read: {', '.join(STORE_URLS)}"
-    if scheme in SQLITE_URLS and (rest in ("", "/", "/:memory:") or not rest.startswith("/") or "?" in rest):
-        return "names no SQLite file, without options, such as sqlite:////DIRECTORY/metastore.db"
-    return ""
-
-
-def driver_problem(url: str) -> str:
-    """That the driver of a store_url's database is not installed; empty if it is. MySQL's comes with an extra."""
-    if url.partition("://")[0] not in MYSQL_URLS or find_spec("pymysql") is not None:
-        return ""
-    return "names MySQL, whose driver is missing: pip install 'hms-cache-proxy[mysql]'"
-
-
-def mask_url(url: str) -> str:
-    """The URL with its password replaced by `***`, in the authority and in the query."""
-    masked = re.sub(r"(://[^:/@?\s]*):\S*@", r"\1:***@", url)
-    return re.sub(r"(?i)\b(password|passwd|pwd|sslpassword)=[^&\s]*", r"\1=***", masked)
 
 
 def to_json(config: Config) -> bytes:

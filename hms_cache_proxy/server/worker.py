@@ -41,7 +41,8 @@ from hms_cache_proxy.server.acceptor import Acceptor
 from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.connection import ConnectionSettings
 from hms_cache_proxy.server.crew import BEAT_INTERVAL_S, Member
-from hms_cache_proxy.server.driver import Allowed, Client, Hub
+from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.hub import Allowed, Hub
 from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.server.spool import SpoolRoom

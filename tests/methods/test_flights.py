@@ -14,7 +14,8 @@ from hms_cache_proxy.cache.changes import Changes
 from hms_cache_proxy.methods import dispatch, flights
 from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Serve, Wait
 from hms_cache_proxy.methods.effects import RelayedRead
-from hms_cache_proxy.server.driver import Client, Hub
+from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
 from tests.cache.records import DATABASE, TABLE, flat_table

@@ -27,7 +27,7 @@ from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from hms_cache_proxy.config.sections import POSTGRES_URLS, SQLITE_URLS, store_url_problem
+from hms_cache_proxy.config.urls import POSTGRES_URLS, SQLITE_URLS, store_url_problem
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.protocol import (
     OF_TRANSACTIONS,

@@ -1,0 +1,139 @@
+"""What the connections of one worker share: counters, tasks, turns, and those that wait for the follower.
+
+Job: keep it, and look after all connections together: sweep, relieve, drain. Must not know: how one connection is
+served (driver.py). Owner: the worker's event loop; nothing here is called from another thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from hms_cache_proxy.methods.decision import Decider
+from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.server.access_log import AccessLog
+from hms_cache_proxy.server.commands import Await
+from hms_cache_proxy.server.connection import ConnectionSettings
+from hms_cache_proxy.server.crew import Member
+from hms_cache_proxy.server.sparing import SparingLog
+from hms_cache_proxy.server.stuck import Stuck
+from hms_cache_proxy.server.turns import Turns
+from hms_cache_proxy.upstream.endpoints import Endpoints
+from hms_cache_proxy.upstream.places import ConnectionPlaces
+
+if TYPE_CHECKING:
+    from hms_cache_proxy.server.driver import Client
+
+WATCH_INTERVAL_S = 0.0005  # how often the state page is looked at while requests wait for it
+SWEEP_AT_ONCE = 200  # connections looked at between two turns of the loop
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """How much of what the connections of one worker may take, and how long they may wait for it."""
+
+    connections: int  # of all workers together
+    connections_per_address: int  # 0: any number
+    upstream_connections: int  # to each metastore; 0: any number
+    connect_s: float
+    queue_s: float
+
+
+class Hub:
+    """What the connections of one worker share."""
+
+    def __init__(
+        self,
+        *,
+        decider: Decider,
+        endpoints: Endpoints,
+        settings: ConnectionSettings,
+        metrics: WorkerMetrics,
+        member: Member,
+        allowed: Allowed,
+    ) -> None:
+        self.access_log: AccessLog | None = None
+        self.decider = decider
+        self.endpoints = endpoints
+        self.settings = settings
+        self.metrics = metrics
+        self.member = member
+        self.allowed = allowed
+        self.places: ConnectionPlaces[Client] = ConnectionPlaces(allowed.upstream_connections)
+        self.by_address: Counter[str] = Counter()  # connections of each client address
+        self.clients: set[Client] = set()
+        self.draining = False
+        self.turns = Turns()
+        self.stuck: Stuck[Client] = Stuck(settings.room.budgets.memory)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: dict[Client, Await] = {}  # whose request waits for the decider to move
+        self.say = SparingLog().say
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Start a task that is named, referenced, and whose failure is seen."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.metrics.internal_error("task")
+            log.error("a task failed", task=task.get_name(), exc_info=task.exception())
+
+    def wait(self, client: Client, what: Await) -> None:
+        """Call the client's `moved` when what it waits for may be there."""
+        if not self._waiting:
+            self._watch_again()
+        self._waiting[client] = what
+
+    def _watch_again(self) -> None:
+        asyncio.get_running_loop().call_later(WATCH_INTERVAL_S, self._watch)
+
+    def _watch(self) -> None:
+        now_ns, moved = monotonic_ns(), self.decider.moved()
+        due = [client for client, what in self._waiting.items() if moved != what.seen or what.until_ns <= now_ns]
+        for client in due:
+            del self._waiting[client]
+        if self._waiting:
+            self._watch_again()
+        for client in due:
+            self.turns.add(client.address, client.moved)
+
+    async def sweep(self, interval_s: float) -> None:
+        """Look, again and again, for what has been waiting for too long."""
+        while True:
+            await asyncio.sleep(interval_s)
+            for number, client in enumerate(list(self.clients)):
+                if number % SWEEP_AT_ONCE == SWEEP_AT_ONCE - 1:
+                    await asyncio.sleep(0)
+                client.expire()
+            self.relieve()
+
+    def relieve(self) -> None:
+        """Close those who have not read for the longest time while their replies take more memory than there is."""
+        for client in self.stuck.too_much(monotonic_ns()):
+            client.take_too_much()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Let what is in flight end, then close; what has not ended in time is cut off."""
+        self.draining = True
+        for client in list(self.clients):
+            client.drain()
+        deadline = monotonic_ns() + int(timeout_s * 1e9)
+        while self.clients and monotonic_ns() < deadline:
+            await asyncio.sleep(0.02)
+        if self.clients:
+            log.warning("connections cut off at the end of the drain time", connections=len(self.clients))
+        for client in list(self.clients):
+            client.abort()
+        await asyncio.sleep(0)
