@@ -65,6 +65,8 @@ enum outcome { MORE, WHOLE, BROKEN };
 static struct message requests[MAX_REQUESTS], setups[MAX_REQUESTS];
 static int request_count, setup_count, framed, scan_all, connections = 16;
 static double warmup_s = 1, duration_s = 5, rate;
+static uint64_t measured_from, stop_at, latest; // of the measurement, once it has begun
+static double cpu_before;
 static uint64_t histogram[BUCKETS], min_replies, warm_calls, replies, all_replies, reply_bytes, exceptions, max_ns, sum_ns;
 static int measuring, in_flight, once, next_request;
 static uint8_t buffer[TAIL + CHUNK];
@@ -237,12 +239,30 @@ static int pull(struct connection *c) {
     }
 }
 
+static double cpu_s(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_utime.tv_sec + usage.ru_stime.tv_sec + (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+static void measure(uint64_t now) {
+    measuring = 1;
+    exceptions = 0;
+    measured_from = now;
+    stop_at = now + (uint64_t)(duration_s * NS);
+    latest = duration_s > 0 ? now + (uint64_t)(5 * duration_s * NS) : UINT64_MAX;
+    cpu_before = cpu_s();
+}
+
 static void finish(struct connection *c, uint64_t now) {
     c->busy = 0;
     in_flight--;
     if (c->setups_left) { c->setups_left--; return; }
     all_replies++;
-    if (!measuring) return;
+    if (!measuring) {
+        if (warm_calls && all_replies == warm_calls) measure(now);
+        return;
+    }
     replies++;
     reply_bytes += c->received;
     observe(now > c->due_ns ? now - c->due_ns : 0);
@@ -264,12 +284,6 @@ static struct connection *open_all(const char *host, int port, int epoll) {
         if (epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &event)) die("epoll_ctl");
     }
     return all;
-}
-
-static double cpu_s(void) {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return usage.ru_utime.tv_sec + usage.ru_stime.tv_sec + (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
 static void report(double seconds, double cpu) {
@@ -300,22 +314,14 @@ static void turn(int epoll, uint64_t now, uint64_t wake, int again) {
 }
 
 static void run(struct connection *all, int epoll) {
-    uint64_t began = now_ns(), measure_at = began + (uint64_t)(warmup_s * NS), measured_from = 0, now;
-    uint64_t step = rate > 0 ? (uint64_t)(NS / rate) : 0, due = began, stop_at = 0, latest = 0;
-    double cpu_before = 0;
+    uint64_t began = now_ns(), measure_at = began + (uint64_t)(warmup_s * NS), now;
+    uint64_t step = rate > 0 ? (uint64_t)(NS / rate) : 0, due = began;
     int next_idle = 0;
     if (once) { measure_at = began; duration_s = 1e6; }
     for (int i = 0; i < connections && (!step || setup_count); i++) start(&all[i], epoll, began);
     for (;;) {
         now = now_ns();
-        if (!measuring && (warm_calls ? all_replies >= warm_calls : now >= measure_at)) {
-            measuring = 1;
-            exceptions = 0;
-            measured_from = now;
-            stop_at = now + (uint64_t)(duration_s * NS);
-            latest = duration_s > 0 ? now + (uint64_t)(5 * duration_s * NS) : UINT64_MAX;
-            cpu_before = cpu_s();
-        }
+        if (!measuring && !warm_calls && now >= measure_at) measure(now);
         if (once && replies == (uint64_t)request_count) break;
         if (measuring && now >= stop_at && (replies >= min_replies || now >= latest)) break;
         for (int tried = 0; step && due <= now && tried < connections; tried++) {
