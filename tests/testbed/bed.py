@@ -201,6 +201,7 @@ def _new_log_directory() -> Path:
     root.mkdir(exist_ok=True)
     for old in sorted(root.iterdir())[: 1 - KEPT_LOG_DIRECTORIES]:
         shutil.rmtree(old, ignore_errors=True)  # a parallel run may remove it too
-    directory = root / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
-    directory.mkdir()
+    when = time.strftime("%Y%m%d-%H%M%S")
+    directory = Path(tempfile.mkdtemp(prefix=f"{when}-{os.getpid()}-", dir=root))  # a process may have two beds
+    directory.chmod(0o755)
     return directory

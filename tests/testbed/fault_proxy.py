@@ -49,7 +49,8 @@ class FaultProxy(Closing):
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault proxy", daemon=True)
         self._thread.start()
-        self._server: asyncio.Server | None = None
+        self._serving: set[asyncio.Task[None]] = set()
+        self._listener: socket.socket | None = None
         self._reserved: socket.socket | None = None
         self.host, self.port = "127.0.0.1", 0
         self._flowing = asyncio.Event()
@@ -123,13 +124,27 @@ class FaultProxy(Closing):
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((self.host, self.port))
         self.port = listener.getsockname()[1]
-        self._server = await asyncio.start_server(self._serve, sock=listener, limit=CHUNK_BYTES)
+        listener.setblocking(False)
+        listener.listen(100)
+        self._listener = listener
+        self._loop.add_reader(listener, self._accept)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.accepted += 1
+    def _accept(self) -> None:
+        """Not asyncio's server: one that is closed while it accepts leaves that connection open (Python 3.11)."""
+        assert self._listener is not None
+        with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
+            client, _ = self._listener.accept()
+            self.accepted += 1
+            task = self._loop.create_task(self._serve(client))
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, client: socket.socket) -> None:
         if self._slamming:
-            writer.close()
+            client.close()
             return
+        client.setblocking(False)
+        reader, writer = await asyncio.open_connection(sock=client, limit=CHUNK_BYTES)
         link = _Link(self, reader, writer)
         self._links.add(link)
         try:
@@ -138,9 +153,10 @@ class FaultProxy(Closing):
             self._links.discard(link)
 
     async def _cut(self) -> None:
-        for link in list(self._links):
+        links = self._links.copy()
+        for link in links:
             link.reset()
-        while self._links:
+        while links & self._links:  # one that comes meanwhile is new
             await asyncio.sleep(0.001)
 
     def _forget(self) -> None:
@@ -152,14 +168,17 @@ class FaultProxy(Closing):
         await self._cut()
 
     async def _refuse(self) -> None:
-        if self._server is None:
+        if self._listener is None:
             return
-        self._server.close()
-        self._server = None
+        self._loop.remove_reader(self._listener)
+        self._listener.close()
+        self._listener = None
         self._reserved = socket.socket()
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._reserved.bind((self.host, self.port))
-        await self._cut()
+        while self._serving:  # one that was accepted just now becomes a link in some turns of the loop
+            await self._cut()
+            await asyncio.sleep(0)
 
     async def _restore(self) -> None:
         self._delay_s = dict.fromkeys(Direction, 0.0)
@@ -171,7 +190,7 @@ class FaultProxy(Closing):
         if self._reserved is not None:
             self._reserved.close()
             self._reserved = None
-        if self._server is None:
+        if self._listener is None:
             await self._listen()
         self._flowing.set()
 
