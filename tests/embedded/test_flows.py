@@ -256,4 +256,14 @@ def test_flow(hms42: Metastore, embedded: Metastore, unique_name: str, flow: Flo
         asked.close()
     hive, ours = answers
     found = [f"{n}: {first_difference(a, b)}" for n, (a, b) in enumerate(zip(hive, ours, strict=True)) if a != b]
-    assert not found, "\n".join(found)
+    assert not found, "\n".join([*found, *_state_of(hms42)])
+
+
+def _state_of(hive: Metastore) -> Iterator[str]:
+    """What Hive has kept of written files, and its connections: now and then it has lost them, on a busy machine."""
+    assert hive.database is not None
+    with hive.database.connect() as connection, connection.cursor() as cursor:
+        cursor.execute('SELECT "WNL_ID", "WNL_TXNID", "WNL_DATABASE", "WNL_TABLE" FROM "TXN_WRITE_NOTIFICATION_LOG"')
+        yield f"Hive's rows: {cursor.fetchall()}"
+        cursor.execute("SELECT state, xact_start, query FROM pg_stat_activity WHERE datname = current_database()")
+        yield from (f"connection: {row}" for row in cursor.fetchall())
