@@ -81,7 +81,7 @@ TABLE: tuple[Metric, ...] = (
         "gauge",
         ("uri",),
         "worker",
-        "Workers that hold this metastore for sick now: it did not answer their probes, and calls go elsewhere.",
+        "Workers that consider this metastore sick: it did not answer their probes, and calls go to others.",
     ),
     Metric("hms_proxy_accepted_total", "counter", (), "worker", "Client connections accepted."),
     Metric(
@@ -89,7 +89,7 @@ TABLE: tuple[Metric, ...] = (
         "counter",
         ("transport",),
         "worker",
-        "Connections closed because their first bytes are of a transport that is not spoken.",
+        "Connections closed because their first bytes are of an unsupported transport.",
     ),
     Metric(
         "hms_proxy_limits_broken_total",
@@ -103,9 +103,9 @@ TABLE: tuple[Metric, ...] = (
         "gauge",
         ("budget",),
         "worker",
-        "What workers take now of `limits.memory_bytes` and `limits.spool_bytes`.",
+        "What workers use of `limits.memory_bytes` and `limits.spool_bytes` now.",
     ),
-    Metric("hms_proxy_budget_limit_bytes", "gauge", ("budget",), "worker", "What they may take, all workers together."),
+    Metric("hms_proxy_budget_limit_bytes", "gauge", ("budget",), "worker", "What all workers together may use."),
     Metric(
         "hms_proxy_upstream_failures_total",
         "counter",
@@ -118,42 +118,42 @@ TABLE: tuple[Metric, ...] = (
         "counter",
         ("where",),
         "worker",
-        "Errors of this program that were contained: a connection was closed, or a step tried again.",
+        "Errors of this program that it survived: a connection was closed, or a step was repeated.",
     ),
     Metric(
         "hms_proxy_access_log_lines_total",
         "counter",
         ("result",),
         "worker",
-        "Lines of the access log: written, left out as more came than could be written (overflow), or not written as"
-        " the file could not be (failed).",
+        "Lines of the access log: written, dropped because more came than could be written (overflow), or not written"
+        " because writing the file failed (failed).",
     ),
     Metric("hms_proxy_cache_objects", "gauge", ("kind",), "follower", "Objects in the cache."),
     Metric("hms_proxy_cache_bytes", "gauge", (), "follower", "Bytes of the cache file that are in use."),
-    Metric("hms_proxy_cursor_event_id", "gauge", (), "follower", "The event that the cache is as of."),
+    Metric("hms_proxy_cursor_event_id", "gauge", (), "follower", "The last event that is in the cache."),
     Metric("hms_proxy_upstream_event_id", "gauge", (), "follower", "The metastore's newest event."),
     Metric(
         "hms_proxy_event_lag_seconds",
         "gauge",
         (),
         "follower",
-        "From the time stamp (whole seconds) to the commit in the cache, of the newest event followed.",
+        "Time from the newest followed event's time stamp (whole seconds) to its commit in the cache.",
     ),
     Metric(
         "hms_proxy_events_total",
         "counter",
         ("type", "result"),
         "follower",
-        "Events followed, by type and how they were understood (applied, ignored, unknown, poison).",
+        "Events followed, by type and result (applied, ignored, unknown, poison).",
     ),
     Metric("hms_proxy_prewarm_seconds", "gauge", (), "follower", "How long the last prewarm took."),
-    Metric("hms_proxy_evictions_total", "counter", ("kind",), "follower", "Objects dropped for room."),
+    Metric("hms_proxy_evictions_total", "counter", ("kind",), "follower", "Objects evicted to make room."),
     Metric(
         "hms_proxy_resets_total",
         "counter",
         ("reason",),
         "follower",
-        "Times that all entries lost validity: a gap, a purged log, another database.",
+        "How often all entries lost validity: a gap, a purged log, another database.",
     ),
     Metric(
         "hms_proxy_follower_steps_total",
@@ -176,8 +176,7 @@ TABLE: tuple[Metric, ...] = (
         "gauge",
         (),
         "follower",
-        "For how long the oldest fence has been seen: three times `upstream_options.request_timeout_s` and a reload at"
-        " most.",
+        "Age of the oldest fence; at most three times `upstream_options.request_timeout_s` and a reload.",
     ),
     Metric(
         "hms_proxy_restarts_total",
@@ -198,7 +197,7 @@ TABLE: tuple[Metric, ...] = (
         "counter",
         ("kind", "result"),
         "worker",
-        "TTL mode: loads for a reader who waits, by kind and how they ended (loaded, failed).",
+        "TTL mode: loads for a waiting reader, by kind and result (loaded, failed).",
     ),
     Metric("hms_proxy_ttl_load_seconds_total", "counter", ("kind",), "worker", "TTL mode: time that loads took."),
     Metric(
@@ -206,7 +205,7 @@ TABLE: tuple[Metric, ...] = (
         "counter",
         ("kind", "result"),
         "worker",
-        "TTL mode: loads behind an answer that was given, by kind and how they ended (loaded, failed).",
+        "TTL mode: loads in the background, by kind and result (loaded, failed).",
     ),
     Metric("hms_proxy_ttl_bytes", "gauge", ("kind",), "worker", "TTL mode: bytes of the entries of each kind."),
     Metric(
@@ -214,7 +213,7 @@ TABLE: tuple[Metric, ...] = (
         "counter",
         (),
         "worker",
-        "TTL mode: partitions not kept for having more columns than `ttl.partition_column_limit`.",
+        "TTL mode: partitions not kept because they have more columns than `ttl.partition_column_limit`.",
     ),
     Metric(
         "hms_proxy_ttl_validations_total",
@@ -230,7 +229,7 @@ TABLE: tuple[Metric, ...] = (
         "worker",
         "Results for the recording: kept, too_large (over 64 MiB), lost (the file is full, or cannot be written).",
     ),
-    Metric("hms_proxy_children", "gauge", ("child",), "supervisor", "Children that run now."),
+    Metric("hms_proxy_children", "gauge", ("child",), "supervisor", "Running child processes."),
     Metric("hms_proxy_info", "gauge", ("version",), "supervisor", "1, with the version of this program."),
 )
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # a time stamp for each counter

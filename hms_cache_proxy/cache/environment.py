@@ -175,7 +175,7 @@ def reserve_readers(path: Path) -> None:
         if found.st_blocks * BLOCK_BYTES < found.st_size:
             os.posix_fallocate(_descriptor_of(found), 0, found.st_size)
     except OSError as error:
-        raise CacheError(f"{lock}: cannot reserve its room: {error.strerror}") from error
+        raise CacheError(f"{lock}: cannot reserve its disk space: {error.strerror}") from error
 
 
 def _descriptor_of(file: os.stat_result) -> int:

@@ -156,7 +156,7 @@ class Joiner:
     def _shared(self, txn: Any, index: bytes) -> bytes:
         row: bytes | None = txn.get(self._prefix + index, db=self._environment.shared)
         if row is None:
-            raise CacheError("a partition refers to a shared row that is not there")
+            raise CacheError("a partition refers to a missing shared row")
         return row
 
 

@@ -1,6 +1,6 @@
-"""Why the proxy serves from its cache or only relays: the numbers in `Slot.MODE_REASON` and their texts.
+"""Why the proxy answers from its cache or only relays: the numbers in `Slot.MODE_REASON`, and their texts.
 
-Job: one vocabulary for the follower (which decides), the gate and /status (which tell). Must not know how it is
+Job: one vocabulary for the follower, which decides, and for the gate and /status. Must not know: how it is
 decided.
 """
 
@@ -12,7 +12,7 @@ from enum import IntEnum
 class ModeReason(IntEnum):
     """SERVING goes with MODE_SERVE, everything else with MODE_RELAY_ONLY. `label` is for metrics and /status.
 
-    UNCONFIRMED is never written: a follower that is stuck writes nothing. Who tells finds it by the clock.
+    UNCONFIRMED is never written, because a stuck follower writes nothing. Readers derive it from the clock.
     """
 
     STARTING = 0
@@ -33,7 +33,7 @@ class ModeReason(IntEnum):
 
     @property
     def text(self) -> str:
-        """One line for people."""
+        """One line for users."""
         return _TEXTS[self]
 
 
@@ -42,14 +42,14 @@ _TEXTS = {
     ModeReason.SERVING: "serving from cache",
     ModeReason.NO_STORE: "store = none: everything is relayed",
     ModeReason.NO_LOG: "the metastore does not write its notification log, or does not let this proxy read it",
-    ModeReason.AUTHORIZATION: "what the metastore answers may depend on who asks",
-    ModeReason.OTHER_DATABASE: "a metastore and store_url are of different databases",
+    ModeReason.AUTHORIZATION: "the metastore's answers may depend on the user",
+    ModeReason.OTHER_DATABASE: "a metastore and store_url use different databases",
     ModeReason.CACHED_STORE: "the metastore answers from a cache of its own",
     ModeReason.REPLICA: "store_url is a read-only replica, which may lag behind the metastore",
-    ModeReason.UNCHECKED: "no metastore could be asked whether it may be cached",
+    ModeReason.UNCHECKED: "no metastore answers, so the proxy cannot check whether it may be cached",
     ModeReason.UNCONFIRMED: "the follower has not confirmed the cache for longer than max_unconfirmed_ms",
-    ModeReason.REPLAY: "answers come from a recording alone, and writes are refused",
+    ModeReason.REPLAY: "a recording is replayed; writes are refused",
 }
 
 BY_TIME = frozenset({ModeReason.NO_STORE, ModeReason.NO_LOG})
-"""Where no log is followed for one of these reasons, TTL mode answers if it is switched on."""
+"""For these reasons no log is followed; TTL mode answers then, if it is enabled."""

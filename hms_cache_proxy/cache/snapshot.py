@@ -342,7 +342,7 @@ class CacheSnapshot:
         def shared(index: bytes) -> bytes:
             row: bytes | None = txn.get(prefix + index, db=database)
             if row is None:
-                raise CacheError("statistics refer to a shared row that is not there")
+                raise CacheError("statistics refer to a missing shared row")
             return row
 
         return shared

@@ -96,7 +96,7 @@ class NameWalk:
 
     def _held(self) -> None:
         if self._lease is None:
-            raise CacheError("a search holds its state of the cache for too long")
+            raise CacheError("a search has kept a snapshot of the cache open for too long")
 
     def _here(self, found: bool) -> bytes | None:
         if found:

@@ -111,7 +111,7 @@ class CacheWriter:
 
         def apply(txn: Any) -> Meta:
             if txn.get(layout.META_KEY, db=self._environment.meta) != self.meta.pack():
-                raise CacheError("another process has written to the cache; this one must start over")
+                raise CacheError("another process has written to the cache; this process must reopen it")
             if notes is not None and notes != self.transactions:
                 txn.put(layout.TRANSACTIONS_KEY, notes, db=self._environment.meta)
             return _Step(self._environment, txn, self.meta, self._interners, self._fillings).apply(changes)
@@ -174,7 +174,7 @@ class CacheWriter:
             return
         growth = changes.admitted_bytes()
         if growth and self.cache_bytes + growth > self._max_bytes:
-            raise CacheFull(f"the cache has reached its {self._max_bytes} bytes", limit=self._max_bytes)
+            raise CacheFull(f"the cache has reached its limit of {self._max_bytes} bytes", limit=self._max_bytes)
 
     def _transact(self, work: Callable[[Any], _T]) -> _T:
         try:

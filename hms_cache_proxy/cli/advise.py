@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from hms_cache_proxy.pipeline.advise.patterns import KnownTable
 
 CATALOGUE: Options[Any] = (
-    click.option("--metastore", metavar="URI", help="thrift://HOST:PORT that knows all tables; the proxy does."),
-    click.option("--tables", metavar="FILE", help="A list of all tables instead: database.table a line."),
+    click.option("--metastore", metavar="URI", help="Ask this metastore or proxy (thrift://HOST:PORT) for all tables."),
+    click.option("--tables", metavar="FILE", help="Or read all tables from this file: one database.table per line."),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogueOptions:
-    """What the options CATALOGUE say: at most one of a metastore and a file."""
+    """The options CATALOGUE: at most one of a metastore and a file."""
 
     metastore: str | None
     tables: str | None
 
     def __post_init__(self) -> None:
         if self.metastore and self.tables:
-            raise click.UsageError("--metastore or --tables, not both")
+            raise click.UsageError("give --metastore or --tables, not both")
 
     def known(self) -> frozenset[KnownTable] | None:
-        """All tables that there are; None: nobody says."""
+        """All existing tables; None if neither option is given."""
         from hms_cache_proxy.config.sections import parse_upstream
         from hms_cache_proxy.pipeline.advise import catalogue
 
@@ -56,11 +56,21 @@ class CatalogueOptions:
 @click.command()
 @click.argument("logs", nargs=-1, required=True, metavar="LOG...")
 @click.option(
-    "--out", metavar="DIR", default="./hms-cache-proxy-advice", show_default=True, help="Report and settings."
+    "--out",
+    metavar="DIR",
+    default="./hms-cache-proxy-advice",
+    show_default=True,
+    help="Directory for report and settings.",
 )
-@click.option("--hit-ratio", type=click.FloatRange(0, 1), default=0.9, show_default=True, help="Wanted, of all reads.")
+@click.option(
+    "--hit-ratio",
+    type=click.FloatRange(0, 1),
+    default=0.9,
+    show_default=True,
+    help="Share of reads to answer from the cache.",
+)
 @gathered("catalogue", CatalogueOptions, CATALOGUE)
-@click.option("--json", "as_json", is_flag=True, help="The advice as one JSON object, instead of text.")
+@click.option("--json", "as_json", is_flag=True, help="Print the advice as one JSON object.")
 @gathered("spark", SparkOptions, SPARK)
 def advise(
     logs: tuple[str, ...],
@@ -108,5 +118,5 @@ def _directory(out: str) -> Path:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise AdviceError(f"{out}: cannot be made: {error.strerror}") from error
+        raise AdviceError(f"{out}: cannot create this directory: {error.strerror}") from error
     return directory

@@ -17,15 +17,17 @@ if TYPE_CHECKING:
     from hms_cache_proxy.pipeline.audit import AuditResult
 
 LISTED = 20
-"""Differences that are printed."""
+"""How many differences are printed."""
 
 
 @click.command()
 @gathered("database", DatabaseOptions, DATABASE)
-@click.option("--data-dir", metavar="DIR", help="Of the proxy. [./hms-cache-proxy-data]")
-@click.option("--out", metavar="URI", default="", help="A new directory for the differences, as Parquet.")
-@click.option("--connections", metavar="N", type=click.IntRange(1, 1000), default=4, help="Tasks at once. [4]")
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
+@click.option("--data-dir", metavar="DIR", help="The proxy's data directory. [./hms-cache-proxy-data]")
+@click.option("--out", metavar="URI", default="", help="New directory for the differences, as Parquet.")
+@click.option(
+    "--connections", metavar="N", type=click.IntRange(1, 1000), default=4, help="Tasks that read at the same time. [4]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @gathered("spark", SparkOptions, SPARK)
 def audit(
     database: DatabaseOptions,
@@ -37,10 +39,12 @@ def audit(
 ) -> None:
     """Compare the cache of a running proxy with the database as of one event, object by object.
 
-    Runs on the proxy's machine. Exit code 1 if they differ.
+    Run it on the proxy's machine. The exit code is 1 if they differ.
     """
     if not spark.master.startswith("local"):
-        raise click.UsageError("--master: an audit runs on the proxy's machine, where its cache is")
+        raise click.UsageError(
+            "--master: an audit must run locally (local, local[N]), because it reads the proxy's cache file"
+        )
     config = database.config(data_dir=data_dir)
     from hms_cache_proxy.pipeline.audit import Audit
 

@@ -12,9 +12,9 @@ from hms_cache_proxy.cli.options import SETTINGS, load_config, options, require_
 
 @click.command("check-config")
 @options(SETTINGS)
-@click.option("--json", "as_json", is_flag=True, help="The settings as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the settings as JSON.")
 def check_config(file: str | None, as_json: bool, **given: object) -> None:
-    """Read the settings as `serve` would, and print them, secrets masked."""
+    """Read the settings as `serve` does, and print them with secrets masked."""
     config = load_config(file, given)
     require_source(config)
     if as_json:

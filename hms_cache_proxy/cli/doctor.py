@@ -13,11 +13,11 @@ from hms_cache_proxy.errors import ConfigError
 
 @click.command()
 @options(SETTINGS)
-@click.option("--json", "as_json", is_flag=True, help="The findings as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(file: str | None, as_json: bool, **given: object) -> None:
-    """Try the metastore, its database and the data directory with these settings, and say what to do.
+    """Check the metastore, its database and the data directory with these settings, and say what to fix.
 
-    Prints the GRANT script of a SELECT-only account. Exit code 1 if something is wrong.
+    Prints the GRANT script for a SELECT-only account. The exit code is 1 if something is wrong.
     """
     config = load_config(file, given)
     if not config.upstream and not config.embedded:

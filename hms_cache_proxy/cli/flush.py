@@ -25,17 +25,17 @@ DEFAULT_URL = "http://127.0.0.1:9085"
 @click.option("--catalog", metavar="NAME", help="[hive]")
 @click.option("--db", metavar="NAME", help="Reload this database and all its tables.")
 @click.option("--table", metavar="NAME", help="Reload this table of --db, with its partitions.")
-@click.option("--partition", metavar="NAME", help="Reload this partition (its whole table, but in TTL mode).")
-@click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
+@click.option("--partition", metavar="NAME", help="Reload this partition (outside TTL mode: its whole table).")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def flush(url: str, everything: bool, as_json: bool, **selection: str | None) -> None:
-    """Have a running proxy read objects again from the metastore's database, also ones that do not exist.
+    """Make a running proxy reload objects, including objects that the cache says do not exist.
 
-    Until they are read, calls about them go to the metastore. With a token: HMS_CACHE_PROXY_ADMIN_TOKEN, or
-    HMS_CACHE_PROXY_ADMIN_TOKEN_FILE.
+    Until they are reloaded, calls about them go to the metastore. The token, if the proxy needs one, is read from
+    HMS_CACHE_PROXY_ADMIN_TOKEN or HMS_CACHE_PROXY_ADMIN_TOKEN_FILE.
     """
     query = {key: value for key, value in selection.items() if value is not None}
     if everything == bool(query):
-        raise click.UsageError("say what to flush: --all, or --db (and --table, --partition)")
+        raise click.UsageError("say what to flush: --all, or --db (with --table, --partition)")
     token = load(None, {k: v for k, v in os.environ.items() if "ADMIN_TOKEN" in k}).admin.token
     answer = remote.post_flush(url, query, token)
     if as_json:

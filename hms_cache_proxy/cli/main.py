@@ -1,7 +1,7 @@
 """The group of all commands, the entry point of the console script, and its exit codes.
 
-Job: 0 fine; 1 a problem was found, or the proxy could not be reached; 2 wrong usage or configuration, told in one
-line; 130 interrupted by Ctrl-C. A command lives in the module of its name; what only that command needs is imported
+Exit codes: 0 success; 1 a problem was found, or the proxy could not be reached; 2 wrong usage or configuration, in one
+line; 130 interrupted by Ctrl-C. Each command is in the module of its name; what only that command needs is imported
 when it runs, so that `--help` does not wait for the codec.
 """
 
@@ -25,7 +25,7 @@ from hms_cache_proxy.errors import INTERRUPTED, ProxyError, exit_code, one_line
 
 
 def main() -> None:
-    """Entry point of the console script: one line for an error of ours, never a traceback."""
+    """Entry point of the console script: a ProxyError becomes one line, never a traceback."""
     try:
         sys.exit(commands(standalone_mode=False) or 0)
     except click.ClickException as error:
@@ -48,7 +48,7 @@ def commands() -> None:
     """A caching, version-bridging proxy for the Apache Hive Metastore.
 
     Every option of `serve` is also a key of the TOML file (see conf/hms-cache-proxy.toml) and an environment variable
-    HMS_CACHE_PROXY_<KEY>. Secrets belong into the environment or a file.
+    HMS_CACHE_PROXY_<KEY>. Put secrets into the environment or a file.
     """
 
 

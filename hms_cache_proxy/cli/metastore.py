@@ -11,11 +11,13 @@ from hms_cache_proxy.cli.options import CONFIG_FILE, load_config
 
 @click.command()
 @CONFIG_FILE
-@click.option("--listen", metavar="HOST:PORT", help="Where Thrift clients connect. [0.0.0.0:9083]")
-@click.option("--url", "metastore_url", metavar="URL", help="SQLite or PostgreSQL. [SQLite in --data-dir]")
-@click.option("--warehouse", "metastore_warehouse_dir", metavar="URI", help="Of managed tables.")
-@click.option("--external", "metastore_external_dir", metavar="URI", help="Of all other tables.")
-@click.option("--data-dir", metavar="DIR", help="Database and warehouses, by default. [./hms-cache-proxy-data]")
+@click.option("--listen", metavar="HOST:PORT", help="Address for Thrift clients. [0.0.0.0:9083]")
+@click.option(
+    "--url", "metastore_url", metavar="URL", help="Its database, SQLite or PostgreSQL. [SQLite in --data-dir]"
+)
+@click.option("--warehouse", "metastore_warehouse_dir", metavar="URI", help="Warehouse of managed tables.")
+@click.option("--external", "metastore_external_dir", metavar="URI", help="Warehouse of all other tables.")
+@click.option("--data-dir", metavar="DIR", help="Default place of database and warehouses. [./hms-cache-proxy-data]")
 def metastore(file: str | None, **given: object) -> None:
     """Run the embedded metastore alone, without a proxy, until SIGTERM or Ctrl-C.
 

@@ -1,6 +1,6 @@
-"""Options that several commands share, and the settings that they give.
+"""Options that several commands share, and the settings that they make.
 
-Job: click options; `load_config` reads what `serve` would read. Must not know: what a command does.
+Job: click options; `load_config` reads the same settings as `serve`. Must not know: what a command does.
 """
 
 from __future__ import annotations
@@ -21,27 +21,29 @@ Options = Sequence[Callable[[F], F]]
 
 NO_UPSTREAM = (
     "upstream: is not set: give --upstream thrift://HOST:PORT, or the key `upstream` in a --config file, "
-    "or HMS_CACHE_PROXY_UPSTREAM; or --embedded for a metastore of its own, or --replay for a recording"
+    "or HMS_CACHE_PROXY_UPSTREAM; or use --embedded to start a metastore, or --replay to answer from a recording"
 )
 
-CONFIG_FILE = click.option("--config", "file", metavar="FILE", envvar=CONFIG_FILE_VARIABLE, help="Settings, as TOML.")
+CONFIG_FILE = click.option(
+    "--config", "file", metavar="FILE", envvar=CONFIG_FILE_VARIABLE, help="TOML file with settings."
+)
 
 SETTINGS: Options[Any] = (
     CONFIG_FILE,
-    click.option("--listen", metavar="HOST:PORT", help="Where Thrift clients connect. [0.0.0.0:9083]"),
-    click.option("--http", metavar="HOST:PORT", help="Metrics, health and status. [0.0.0.0:9084]"),
-    click.option("--upstream", metavar="URIS", help="thrift://HOST:PORT[,thrift://HOST:PORT] of the metastore."),
+    click.option("--listen", metavar="HOST:PORT", help="Address for Thrift clients. [0.0.0.0:9083]"),
+    click.option("--http", metavar="HOST:PORT", help="Address for metrics, health and status. [0.0.0.0:9084]"),
+    click.option("--upstream", metavar="URIS", help="Metastore: thrift://HOST:PORT[,thrift://HOST:PORT]."),
     click.option(
-        "--embedded", is_flag=True, default=None, help="Start a metastore of this package's own as the upstream."
+        "--embedded", is_flag=True, default=None, help="Start the embedded metastore, and use it as the upstream."
     ),
-    click.option("--store-url", metavar="URL", help="SQLAlchemy URL of its database (a SELECT-only account)."),
-    click.option("--bootstrap", metavar="URI", help="Snapshot from which an empty cache is filled (see `snapshot`)."),
-    click.option("--data-dir", metavar="DIR", help="Cache and lock. [./hms-cache-proxy-data]"),
-    click.option("--workers", metavar="N", help="Worker processes. [usable cores]"),
-    click.option("--consistency", metavar="MODE", help="eventual, session, bounded or strict. [session]"),
-    click.option("--max-staleness-ms", metavar="N", help="For bounded: the oldest answer that is served."),
-    click.option("--record", metavar="FILE", help="Keep every read's result, with its request, in this file."),
-    click.option("--record-for", metavar="TIME", help="Such as 30m or 8h. [until it is stopped]"),
+    click.option("--store-url", metavar="URL", help="SQLAlchemy URL of its database, with a SELECT-only account."),
+    click.option("--bootstrap", metavar="URI", help="Snapshot to fill an empty cache from (see `snapshot`)."),
+    click.option("--data-dir", metavar="DIR", help="Directory for cache and lock. [./hms-cache-proxy-data]"),
+    click.option("--workers", metavar="N", help="Number of worker processes. [usable cores]"),
+    click.option("--consistency", metavar="MODE", help="Mode: eventual, session, bounded or strict. [session]"),
+    click.option("--max-staleness-ms", metavar="N", help="With bounded: maximum age of an answer."),
+    click.option("--record", metavar="FILE", help="Record every read and its result in this file."),
+    click.option("--record-for", metavar="TIME", help="How long to record, such as 30m or 8h. [until the proxy stops]"),
     click.option("--replay", metavar="FILE", help="Answer from this recording alone: no metastore, no writes."),
 )
 

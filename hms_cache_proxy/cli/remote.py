@@ -1,6 +1,6 @@
 """Questions to a running proxy over its HTTP addresses, for `hms-cache-proxy status` and `flush`.
 
-Job: one request, one answer, and what people see of it. It must not know how the proxy comes to its
+Job: one request, one answer, and how it is printed. Must not know: how the proxy makes its
 answers.
 """
 
@@ -24,22 +24,24 @@ TIMEOUT_S = 10.0  # a flush waits up to 5 s for its reload
 
 def get_status(url: str) -> dict[str, Any]:
     """The object of /status; ProxyError when there is no proxy."""
-    return _ask(url, "/status", "GET", {}, "its `http` address: --url, HMS_CACHE_PROXY_URL")
+    return _ask(url, "/status", "GET", {}, "the proxy's `http` address (--url or HMS_CACHE_PROXY_URL)")
 
 
 def post_flush(url: str, query: Mapping[str, str], token: str) -> dict[str, Any]:
     """Ask for a reload; the answer has `targets`, `ticket` and `done`."""
     path = "/admin/flush?" + urllib.parse.urlencode(query)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return _ask(url, path, "POST", headers, "its `admin.listen` address: --url, HMS_CACHE_PROXY_ADMIN_URL")
+    return _ask(url, path, "POST", headers, "the proxy's `admin.listen` address (--url or HMS_CACHE_PROXY_ADMIN_URL)")
 
 
 def _ask(url: str, path: str, method: str, headers: dict[str, str], wanted: str) -> dict[str, Any]:
-    """The object that is answered. `wanted`: which address would be the right one, and where to give it."""
+    """The object in the answer. `wanted`: the address to use, and where to give it."""
     if not url.startswith(("http://", "https://")):
-        raise ProxyError(f"{url!r} is not http://HOST:PORT; a proxy is asked at {wanted}")
+        raise ProxyError(f"{url!r} is not http://HOST:PORT; give {wanted}")
     target = urllib.parse.urljoin(url, path)
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # it is near; http_proxy is for far ones
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({})
+    )  # http_proxy is not for a proxy on this network
     try:
         request = urllib.request.Request(target, method=method, headers=headers)
         with opener.open(request, timeout=TIMEOUT_S) as response:
@@ -48,9 +50,9 @@ def _ask(url: str, path: str, method: str, headers: dict[str, str], wanted: str)
         raise ProxyError(f"{target}: {_error_text(error, wanted)}") from error
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise ProxyError(f"{target}: no answer of a proxy: {reason}; it is asked at {wanted}") from error
+        raise ProxyError(f"{target}: no answer from a proxy: {reason}; is this {wanted}?") from error
     if not isinstance(answer, dict):
-        raise ProxyError(f"{target}: this is not a proxy's answer; it is asked at {wanted}")
+        raise ProxyError(f"{target}: this is not a proxy's answer; is this {wanted}?")
     return answer
 
 
@@ -58,7 +60,7 @@ def _error_text(error: urllib.error.HTTPError, wanted: str) -> str:
     try:
         return str(json.loads(error.read())["error"])
     except (ValueError, KeyError, TypeError):
-        return f"HTTP {error.code}; a proxy is asked at {wanted}"
+        return f"HTTP {error.code}; is this {wanted}?"
 
 
 def print_status(url: str, answer: Mapping[str, Any]) -> None:

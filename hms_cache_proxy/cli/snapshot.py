@@ -13,7 +13,7 @@ from hms_cache_proxy.cli.spark import DATABASE, SPARK, DatabaseOptions, SparkOpt
 from hms_cache_proxy.pipeline.progress import reporting
 
 WIDTH = 200
-"""Characters of a line where the output is no terminal."""
+"""Line width where the output is not a terminal."""
 
 _connections = click.option(
     "--connections", metavar="N", type=click.IntRange(1, 1000), default=4, help="Tasks that read at once. [4]"
@@ -29,15 +29,15 @@ def snapshot() -> None:
 
 
 @snapshot.command()
-@click.option("--out", metavar="URI", required=True, help="A new directory, on any file system of Spark's.")
-@click.option("--resume", is_flag=True, help="Go on with a build to the same place that has ended early.")
+@click.option("--out", metavar="URI", required=True, help="New directory, on any file system that Spark can write to.")
+@click.option("--resume", is_flag=True, help="Resume an unfinished build in the same directory.")
 @gathered("database", DatabaseOptions, DATABASE)
 @_connections
 @gathered("spark", SparkOptions, SPARK)
 def build(out: str, resume: bool, database: DatabaseOptions, connections: int, spark: SparkOptions) -> None:
     """Read the metastore's database into one snapshot.
 
-    What `include` and `exclude` of the settings leave out is only listed.
+    Tables that `include` and `exclude` leave out are only listed.
     """
     config = database.config()
     from hms_cache_proxy.pipeline.build import Build, summary
@@ -48,13 +48,13 @@ def build(out: str, resume: bool, database: DatabaseOptions, connections: int, s
 
 
 @snapshot.command()
-@click.option("--out", metavar="URI", required=True, help="The directory of the snapshots.")
-@click.option("--keep", metavar="K", type=click.IntRange(1), default=3, help="Snapshots that are kept. [3]")
+@click.option("--out", metavar="URI", required=True, help="Directory of the snapshots.")
+@click.option("--keep", metavar="K", type=click.IntRange(1), default=3, help="Number of snapshots to keep. [3]")
 @gathered("database", DatabaseOptions, DATABASE)
 @_connections
 @gathered("spark", SparkOptions, SPARK)
 def publish(out: str, keep: int, database: DatabaseOptions, connections: int, spark: SparkOptions) -> None:
-    """Make a snapshot beside older ones, and remove all but the newest K: for cron, and --bootstrap."""
+    """Add a snapshot to a directory of snapshots, and remove all but the newest K. Made for cron."""
     config = database.config()
     from hms_cache_proxy.pipeline import publish as publishing
     from hms_cache_proxy.pipeline.build import summary
@@ -66,12 +66,14 @@ def publish(out: str, keep: int, database: DatabaseOptions, connections: int, sp
 
 @snapshot.command()
 @click.argument("sql")
-@click.option("--uri", metavar="URI", required=True, help="A snapshot, or a directory of published ones.")
-@click.option("--limit", metavar="N", type=click.IntRange(1), default=1000, help="Rows that are shown. [1000]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--uri", metavar="URI", required=True, help="A snapshot, or a directory of published snapshots.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1), default=1000, help="Maximum number of rows to show. [1000]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @gathered("spark", SparkOptions, SPARK)
 def query(sql: str, uri: str, limit: int, as_json: bool, spark: SparkOptions) -> None:
-    """Ask a snapshot in SQL: views databases, tables, columns, partitions, parameters, statistics."""
+    """Query a snapshot in SQL. Views: databases, tables, columns, partitions, parameters, statistics."""
     from hms_cache_proxy.pipeline.query import query as ask
 
     with spark.session() as session:

@@ -1,4 +1,4 @@
-"""What the commands that run Spark jobs share: options of Spark and of the database, and errors told with a remedy.
+"""What the commands that run Spark jobs share: options for Spark and the database, and errors with a remedy.
 
 Job: click options and what they mean. Must not know: what a job does.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL_SHUFFLES: Final = "8"
-"""Partitions of a shuffle in this process; Spark's own default is made for clusters."""
+"""Partitions of a shuffle in this process; Spark's own default suits clusters."""
 
 NO_DATABASE = (
     "store_url: is not set: give --store-url postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or the key `store_url` in a"
@@ -29,27 +29,29 @@ NO_DATABASE = (
 )
 
 SPARK: Options[Any] = (
-    click.option("--master", metavar="URL", default="local[*]", help="Of Spark. [local[*]: in this process]"),
-    click.option("--conf", "settings", metavar="KEY=VALUE", multiple=True, help="A setting of Spark; repeatable."),
+    click.option(
+        "--master", metavar="URL", default="local[*]", help="Master URL of Spark. [local[*]: in this process]"
+    ),
+    click.option("--conf", "settings", metavar="KEY=VALUE", multiple=True, help="Spark setting; may be repeated."),
 )
 
 
 DATABASE: Options[Any] = (
     CONFIG_FILE,
-    click.option("--store-url", metavar="URL", help="SQLAlchemy URL of the database (a SELECT-only account)."),
+    click.option("--store-url", metavar="URL", help="SQLAlchemy URL of the database, with a SELECT-only account."),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
-    """What the options SPARK say: Spark's master, and settings of it as KEY=VALUE."""
+    """The options SPARK: Spark's master, and its settings as KEY=VALUE."""
 
     master: str
     settings: tuple[str, ...]
 
     def session(self, *, bar: bool = True) -> AbstractContextManager[SparkSession]:
-        """The session that they ask for; `bar`: Spark's own, on a terminal. Raises UsageError for a setting that is
-        none."""
+        """The session with these options; `bar`: show Spark's own progress bar on a terminal. Raises UsageError for a
+        setting that is not KEY=VALUE."""
         found = {} if bar else {"spark.ui.showConsoleProgress": "false"}
         if self.master.startswith("local"):
             found["spark.sql.shuffle.partitions"] = LOCAL_SHUFFLES
@@ -63,13 +65,13 @@ class SparkOptions:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseOptions:
-    """What the options DATABASE say: a file of settings, and a URL that replaces the file's."""
+    """The options DATABASE: a file of settings, and a URL that replaces the file's."""
 
     file: str | None
     store_url: str | None
 
     def config(self, *, data_dir: str | None = None) -> Config:
-        """The settings; raises ConfigError where they name no database."""
+        """The settings; raises ConfigError if they name no database."""
         config = load_config(self.file, {"store_url": self.store_url, "data_dir": data_dir})
         if not config.store_url:
             raise ConfigError(NO_DATABASE, key="store_url")
@@ -78,13 +80,13 @@ class DatabaseOptions:
 
 @contextmanager
 def explaining_privileges() -> Iterator[None]:
-    """Says what to do where the account may not read something."""
+    """Adds a hint to errors that say that the account may not read something."""
     try:
         yield
     except (StoreError, SnapshotError, AuditError) as error:
         if "denied" not in str(error) or "database, " not in str(error):
             raise
-        raise type(error)(f"{error}; `hms-cache-proxy doctor` prints the GRANT script of an account") from error
+        raise type(error)(f"{error}; `hms-cache-proxy doctor` prints the GRANT script for the account") from error
 
 
 def uri_of(place: str) -> str:

@@ -21,9 +21,9 @@ DEFAULT_URL = "http://127.0.0.1:9084"
     default=DEFAULT_URL,
     help=f"The proxy's http address. [{DEFAULT_URL}]",
 )
-@click.option("--json", "as_json", is_flag=True, help="The answer of /status as it is.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer of /status unchanged.")
 def status(url: str, as_json: bool) -> None:
-    """Ask a running proxy how it is; exit code 1 if it is not ready or does not answer."""
+    """Show the status of a running proxy. The exit code is 1 if it is not ready or does not answer."""
     answer = remote.get_status(url)
     if as_json:
         click.echo(json.dumps(answer, indent=2))

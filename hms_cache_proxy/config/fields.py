@@ -1,8 +1,8 @@
-"""How one setting is declared: a field of a frozen dataclass with its bounds and a line about it.
+"""How a setting is declared: a field of a frozen dataclass with bounds and a one-line description.
 
-Job: the words that settings.py and ttl_settings.py are written in. They are pydantic's own way of reading dataclasses
-(bounds and description in a field's metadata, `__get_pydantic_core_schema__`), so that config.py validates with it,
-and the processes that are only given settings need not import it: 9 MB and a fifth of a second each.
+Job: what sections.py and ttl.py are written with. Bounds and descriptions are stored where pydantic looks for them in
+a dataclass (a field's metadata, `__get_pydantic_core_schema__`). load.py validates with pydantic; child processes,
+which get validated settings, do not import it and save 9 MB and a fifth of a second each.
 Must not know: which settings there are.
 """
 
@@ -20,7 +20,7 @@ class Section:
 
 
 def setting(default: Any, *, description: str = "", secret: bool = False, **bounds: float) -> Any:
-    """A field. `bounds`: ge, gt, le; a secret stays out of `repr`."""
+    """A field. `bounds`: ge, gt, le. A secret is left out of `repr`."""
     metadata = {"description": description, **bounds}
     if isinstance(default, dict):
         return field(default_factory=default.copy, repr=not secret, metadata=metadata)
@@ -29,7 +29,7 @@ def setting(default: Any, *, description: str = "", secret: bool = False, **boun
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """In an Annotated type: `parse` is given what was written, and what it gives is validated."""
+    """In an Annotated type: `parse` gets the value as written, and pydantic validates its result."""
 
     parse: Callable[[object], object]
 

@@ -1,8 +1,8 @@
-"""Where settings come from, and one clear line when one is wrong.
+"""Loads the settings, and raises an error of one clear line when one is wrong.
 
 The TOML file, then the environment (HMS_CACHE_PROXY_ and the key in upper case, dots as underscores),
-then the command line; the later one wins. Every ConfigError names the key and where its value came from,
-and for an unknown key the nearest known one. The command line turns it into one line and exit code 2.
+then the command line; the later one wins. Every ConfigError names the key, where its value came from,
+and for an unknown key the most similar known key. The command line prints it and ends with exit code 2.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CONFIG_FILE_VARIABLE = ENV_PREFIX + "CONFIG"
 HTTP_URL_VARIABLE = ENV_PREFIX + "URL"  # where `status` looks for the proxy
 ADMIN_URL_VARIABLE = ENV_PREFIX + "ADMIN_URL"  # where `flush` does
 _OF_THE_CLIENT = (CONFIG_FILE_VARIABLE, HTTP_URL_VARIABLE, ADMIN_URL_VARIABLE)
-# Kubernetes puts these into every pod beside a Service that is called hms-cache-proxy.
+# Kubernetes sets these in every pod beside a Service with the name hms-cache-proxy.
 _NOT_OURS = re.compile(r"HMS_CACHE_PROXY_(SERVICE_HOST|SERVICE_PORT.*|PORT|PORT_\d+.*|[A-Z]+_SERVICE_.*)")
 
 
@@ -64,7 +64,9 @@ def load(
         for section in sections:
             place = place.setdefault(section, {})
             if not isinstance(place, dict):
-                raise ConfigError(f"{origins.get(section, 'configuration')}: {section}: is a section", key=section)
+                raise ConfigError(
+                    f"{origins.get(section, 'configuration')}: {section}: this is a section, not a key", key=section
+                )
         place[name] = value
         origins[key] = origin
     return _with_secrets(_validate(values, origins), origins)
@@ -112,7 +114,7 @@ def _nearest(name: str, known: list[str]) -> str:
 
 @cache
 def _adapter() -> TypeAdapter[Config]:
-    from pydantic import TypeAdapter  # not needed by the processes that are given their settings
+    from pydantic import TypeAdapter  # the child processes, which get their settings, need no pydantic
 
     return TypeAdapter(Config)
 
@@ -130,7 +132,7 @@ def _validate(values: dict[str, Any], origins: Mapping[str, str]) -> Config:
         if first["type"] == "unexpected_keyword_argument":
             problem = "unknown key" + _nearest(key, [setting.key for setting in settings()])
         elif first["type"] == "dataclass_type":
-            problem = f"is a section, [{key}] with keys of its own"
+            problem = f"this is a section: write [{key}] and its keys"
         else:
             problem = first["msg"].removeprefix("Value error, ")
             problem = problem[:1].lower() + problem[1:]
@@ -141,7 +143,7 @@ def _validate(values: dict[str, Any], origins: Mapping[str, str]) -> Config:
 
 
 def _check_numbers(values: Mapping[str, Any], origins: Mapping[str, str]) -> None:
-    """Refuse what would be taken for a number although nobody can have meant one: true, or a time without an end."""
+    """Refuse values that pydantic would take for numbers but nobody can mean as numbers: true, infinity."""
     for key, default in ((row.key, row.default) for row in settings()):
         value: Any = values
         for part in key.split("."):
@@ -149,7 +151,7 @@ def _check_numbers(values: Mapping[str, Any], origins: Mapping[str, str]) -> Non
         if isinstance(default, bool) or not isinstance(default, int | float):
             continue
         if isinstance(value, bool):
-            problem = f"is a number, not {str(value).lower()}"
+            problem = f"must be a number, not {str(value).lower()}"
         elif str(value).strip().lower().lstrip("+-") in ("inf", "infinity", "nan"):
             problem = "input should be a finite number"
         else:
@@ -158,7 +160,7 @@ def _check_numbers(values: Mapping[str, Any], origins: Mapping[str, str]) -> Non
 
 
 def _origin(key: str, origins: Mapping[str, str]) -> str:
-    """Where the value of a key, or what it is in, came from."""
+    """Where the value of a key, or of the section around it, came from."""
     while key not in origins and "." in key:
         key = key.rpartition(".")[0]
     return origins.get(key, "configuration")
@@ -180,12 +182,12 @@ def _with_secrets(config: Config, origins: Mapping[str, str]) -> Config:
 
 
 def _secret(key: str, value: str, file: str, origins: Mapping[str, str]) -> str:
-    """The secret itself, read from `file` when that is how it was given."""
+    """The secret itself, read from `file` if one is given."""
     if not file:
         return value
     origin = origins.get(f"{key}_file", "configuration")
     if value:
-        raise ConfigError(f"{origin}: {key}_file: is set, and {key} too; one of them", key=f"{key}_file")
+        raise ConfigError(f"{origin}: {key}_file: {key} is set too; set only one of them", key=f"{key}_file")
     try:
         content = Path(file).read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

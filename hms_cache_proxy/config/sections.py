@@ -1,10 +1,10 @@
-"""The settings themselves: types, defaults, bounds, one line about each, and how a value is written.
+"""The settings: type, default, bounds, a one-line description of each, and how a value is written.
 
 A setting has one dotted key (`follower.poll_interval_max_ms`), the same in the TOML file, in error
 messages and in the documents. `Config` is frozen and picklable: it is loaded once and passed to every
-process that is spawned. Secrets (`store_url`, `metastore.url`, `admin.token`) have `secret=True` and are masked by
-`Config.shown()`, so that they cannot reach a log. Import these names from hms_cache_proxy.config, which
-also loads them. This module must not know where values come from or what they are used for.
+child process. Secrets (`store_url`, `metastore.url`, `admin.token`) have `secret=True`, and `Config.shown()` masks
+them, so they cannot reach a log. Import these names from hms_cache_proxy.config, which also loads the settings. Must
+not know: where values come from, and what they are used for.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def parse_upstream(value: object) -> Address:
         return value
     scheme, separator, rest = text.partition("://")
     if separator and scheme != "thrift":
-        raise ValueError(f"{text!r}: only thrift://HOST:PORT is understood")
+        raise ValueError(f"{text!r}: only thrift://HOST:PORT is supported")
     address = parse_address(rest.rstrip("/") if separator else text)
     if address.port == 0:
         raise ValueError(f"{text!r} has no port")
@@ -92,43 +92,41 @@ _Patterns = Annotated[tuple[str, ...], Parsed(_check_patterns)]
 @dataclass(frozen=True)
 class CacheSection(Section):
     max_bytes: Bytes = setting(
-        8 << 30, ge=1 << 20, description="Size beyond which the tables leave that were asked for longest ago."
+        8 << 30, ge=1 << 20, description="Size above which the least recently used tables are evicted."
     )
     pin: _Patterns = setting(
-        (), description="Tables that never leave for want of room, by patterns as in `include`; the others make way."
+        (), description="Tables that are never evicted, as patterns like those of `include`; other tables make room."
     )
 
 
 @dataclass(frozen=True)
 class RepliesSection(Section):
-    max_bytes: Bytes = setting(256 << 20, ge=0, description="Memory for finished replies, in each worker.")
-    max_entry_bytes: Bytes = setting(16 << 20, ge=0, description="A reply over this size is not kept.")
+    max_bytes: Bytes = setting(256 << 20, ge=0, description="Memory for encoded replies, in each worker.")
+    max_entry_bytes: Bytes = setting(16 << 20, ge=0, description="Size of the largest reply that is kept.")
     statistics_bytes: Bytes = setting(
         64 << 20,
         ge=0,
-        description="Memory for column statistics of partitions that are added up again and again, in each worker.",
+        description="Memory for column statistics of partitions that are aggregated often, in each worker.",
     )
     filter_index_bytes: Bytes = setting(
         64 << 20,
         ge=0,
-        description="Memory for where values of partition keys are in large tables, in each worker; 0 = no index.",
+        description="Memory for an index of the partition keys of large tables, in each worker; 0 = no index.",
     )
 
 
 @dataclass(frozen=True)
 class FollowerSection(Section):
-    poll_interval_min_ms: int = setting(
-        20, ge=1, le=60_000, description="Shortest pause between two steps, while busy."
-    )
+    poll_interval_min_ms: int = setting(20, ge=1, le=60_000, description="Shortest pause between two steps, when busy.")
     poll_interval_max_ms: int = setting(
         250, ge=1, le=600_000, description="Longest pause between two steps, when idle."
     )
     revalidate_interval_s: float = setting(
-        3600, ge=0, description="How often all tables are looked at again, as some changes write no event; 0 = never."
+        3600, ge=0, description="How often all tables are checked for changes that write no event; 0 = never."
     )
     prewarm_chunk: int = setting(10_000, ge=1, description="Partitions (or tables) that one step of prewarm loads.")
     hung_after_s: float = setting(
-        120, ge=5, description="A follower that shows no life for so long is killed and restarted."
+        120, ge=5, description="A follower that shows no sign of life for this long is killed and restarted."
     )
 
 
@@ -136,18 +134,18 @@ class FollowerSection(Section):
 class LimitsSection(Section):
     max_message_bytes: Bytes = setting(100 << 20, ge=1024, description="Longest request that a client may send.")
     max_string_bytes: Bytes = setting(100 << 20, ge=1024, description="Longest string in a message.")
-    max_connections: int = setting(5_000, ge=1, description="Client connections of all workers together.")
+    max_connections: int = setting(5_000, ge=1, description="Maximum client connections of all workers together.")
     max_connections_per_address: int = setting(
-        0, ge=0, description="Client connections of one worker that may come from one address; 0 = any number."
+        0, ge=0, description="Maximum client connections that one worker has from one address; 0 = no limit."
     )
     memory_bytes: Bytes = setting(
-        128 << 20, ge=1 << 20, description="Memory for requests and replies under way, in each worker."
+        128 << 20, ge=1 << 20, description="Memory for requests and replies in progress, in each worker."
     )
     spool_bytes: Bytes = setting(
-        2 << 30, ge=1 << 20, description="Disk for requests and replies that wait, in each worker."
+        2 << 30, ge=1 << 20, description="Disk space for requests and replies that wait, in each worker."
     )
     idle_timeout_s: float = setting(
-        86_400, ge=0, description="A client that is silent for longer is closed; 0 = never."
+        86_400, ge=0, description="A client connection that is idle for longer is closed; 0 = never."
     )
 
 
@@ -159,22 +157,22 @@ class UpstreamOptionsSection(Section):
     request_timeout_s: float = setting(
         600,
         gt=0,
-        description="Longest time for an answer; a write of unknown outcome is fenced as long.",
+        description="Longest wait for an answer; a write of unknown outcome is fenced for as long.",
     )
     idle_timeout_s: float = setting(
         30,
         ge=0,
-        description="A client's connection to a metastore is closed after so long without a call; 0 = never. The next"
-        " call makes another, and repeats the session calls on it.",
+        description="A client's connection to a metastore is closed after this long without a call; 0 = never. The"
+        " next call opens another, and repeats the session calls on it.",
     )
     max_connections: int = setting(
         0,
         ge=0,
-        description="Connections of one worker's clients to one metastore; further calls wait in their order; 0 = any"
-        " number.",
+        description="Maximum connections of one worker's clients to one metastore; further calls wait in order; 0 = no"
+        " limit.",
     )
     queue_timeout_s: float = setting(
-        10, gt=0, description="Time that a call waits for one of `max_connections` before it is an error."
+        10, gt=0, description="How long a call waits for one of `max_connections` before it fails."
     )
 
     @property
@@ -200,91 +198,92 @@ class MetastoreSection(Section):
     )
     trash: str = setting(
         "",
-        description="Directory that the files of dropped tables and partitions are moved to (`Current/PATH` in it, as"
-        " Hadoop's trash) unless they are purged; empty: they are removed. Nothing empties it.",
+        description="Directory to which the files of dropped tables and partitions are moved (to `Current/PATH` in it,"
+        " like Hadoop's trash) unless they are purged; empty: they are deleted. The metastore never empties it.",
     )
     transformer: bool = setting(
         True,
-        description="Create and show tables as Hive 4's default transformer does, which makes plain managed ones"
-        " external; false: as they are given.",
+        description="Create and show tables as Hive 4's default transformer does, which makes plain managed tables"
+        " external; false: leave tables as they are.",
     )
     partition_limit: int = setting(
         -1,
         ge=-1,
-        description="Partitions that one listing may have; more are refused (`metastore.limit.partition.request`);"
-        " -1: any number.",
+        description="Maximum partitions in one listing; a larger one is refused (`metastore.limit.partition.request`);"
+        " -1 = no limit.",
     )
     delete_shared_directories: bool = setting(
         False,
-        description="Remove, empty and move directories that other objects live in too, as Hive does; false: they are"
-        " kept, and a truncation that would empty one is refused.",
+        description="Delete, empty and move directories even where other objects live in them, as Hive does; false:"
+        " such directories are kept, and a truncation that would empty one is refused.",
     )
     foreign_database: bool = setting(
-        False, description="Use `metastore.url` also where Hive made the database, and its metastore may write to it."
+        False, description="Use `metastore.url` even if Hive created the database and its metastore may write to it."
     )
 
 
 @dataclass(frozen=True)
 class AdminSection(Section):
-    listen: _AddressField = setting(Address("127.0.0.1", 9085), description="Where POST /admin/flush is answered.")
-    token: str = setting("", secret=True, description="Bearer token for the admin address; needed beyond loopback.")
+    listen: _AddressField = setting(Address("127.0.0.1", 9085), description="Address of POST /admin/flush.")
+    token: str = setting("", secret=True, description="Bearer token for the admin address; required beyond loopback.")
     token_file: str = setting("", description="A file with the token, instead of `admin.token`.")
 
 
 @dataclass(frozen=True)
 class AccessLogSection(Section):
     directory: str = setting(
-        "", description="Where each worker writes one line for each call (access-N.jsonl); empty: nowhere."
+        "", description="Directory where each worker writes one line per call (access-N.jsonl); empty: no access log."
     )
-    sample: float = setting(1.0, gt=0, le=1, description="Share of the calls that get a line.")
+    sample: float = setting(1.0, gt=0, le=1, description="Share of the calls that are logged.")
     max_bytes: Bytes = setting(256 << 20, ge=1 << 20, description="Size at which a worker begins a new file.")
-    files: int = setting(
-        4, ge=1, le=1000, description="Files that are kept of each worker, with the one being written."
-    )
+    files: int = setting(4, ge=1, le=1000, description="Files kept for each worker, including the current one.")
 
 
 @dataclass(frozen=True)
 class LogSection(Section):
-    level: Literal["debug", "info", "warning", "error"] = setting("info", description="What is logged.")
-    format: Literal["text", "json"] = setting("text", description="Lines for people, or one JSON object a line.")
+    level: Literal["debug", "info", "warning", "error"] = setting("info", description="Lowest level that is logged.")
+    format: Literal["text", "json"] = setting("text", description="Lines of text, or one JSON object per line.")
 
 
 @dataclass(frozen=True)
 class Config(Section):
     """Every setting; see `conf/hms-cache-proxy.toml` and docs/configuration.md."""
 
-    listen: _AddressField = setting(Address("0.0.0.0", 9083), description="Where Thrift clients connect.")
-    http: _AddressField = setting(Address("0.0.0.0", 9084), description="Metrics, health, status and the status page.")
-    upstream: _Upstreams = setting((), description="The metastores (of one database), tried in this order.")
+    listen: _AddressField = setting(Address("0.0.0.0", 9083), description="Address for Thrift clients.")
+    http: _AddressField = setting(
+        Address("0.0.0.0", 9084), description="Address for metrics, health, status and status page."
+    )
+    upstream: _Upstreams = setting((), description="The metastores, all of one database, tried in this order.")
     embedded: bool = setting(
-        False, description="Start a metastore of this package's own, and use it as the upstream; see `metastore`."
+        False, description="Start the embedded metastore, and use it as the upstream; see `metastore`."
     )
     store: Literal["auto", "sql", "thrift", "none"] = setting(
         "auto",
-        description="Where the cache is read from: the backing database, or the metastore itself; auto: sql if there"
-        " is a store_url or `embedded` is set, else thrift (Hive 3.1 and 4; 2.3 only on PostgreSQL or if asked for).",
+        description="Where the cache is read from: the backing database (sql), the metastore itself (thrift), or"
+        " nowhere (none); auto: sql if there is a store_url or `embedded` is set, else thrift (Hive 3.1 and 4). Hive"
+        " 2.3 is followed only on PostgreSQL, unless `store` is sql or thrift.",
     )
     store_url: str = setting(
         "",
         secret=True,
-        description="SQLAlchemy URL of the backing database, a SELECT-only account; with `embedded` its own, if empty.",
+        description="SQLAlchemy URL of the backing database, with a SELECT-only account; not needed with `embedded`.",
     )
     store_url_file: str = setting("", description="A file with the URL, instead of `store_url`.")
     bootstrap: str = setting(
         "",
-        description="URI of a snapshot, or of a directory of published ones, from which an empty cache is filled; needs"
+        description="URI of a snapshot, or of a directory of published snapshots, to fill an empty cache from; needs"
         " store_url.",
     )
-    data_dir: str = setting("./hms-cache-proxy-data", description="Cache, fences, lock; a local file system.")
+    data_dir: str = setting("./hms-cache-proxy-data", description="Directory for cache, fences, lock; must be local.")
     workers: int = setting(0, ge=0, le=256, description="Worker processes; 0 = usable cores.")
     worker_hung_after_s: float = setting(
-        30, ge=2, description="A worker whose event loop stands still for so long is killed and restarted."
+        30, ge=2, description="A worker whose event loop is stuck for this long is killed and restarted."
     )
     consistency: Literal["eventual", "session", "bounded", "strict"] = setting(
-        "session", description="What a reader may see; docs/operations.md explains the four."
+        "session", description="What a reader may see; docs/operations.md explains the four modes."
     )
     max_staleness_ms: int | None = setting(
-        None, ge=1, description="With consistency = bounded: the oldest answer that is served from cache."
+        None, ge=1, description="With consistency = bounded: maximum age of an answer from the cache."
     )
     transactional_reads: Literal["passthrough", "eventual", "reject"] = setting(
         "passthrough",
@@ -292,45 +291,43 @@ class Config(Section):
         " step, or refuse.",
     )
     max_unconfirmed_ms: int = setting(
-        10_000, ge=100, description="Nothing is served that the follower has not confirmed for this long."
+        10_000, ge=100, description="The cache answers nothing once the follower has not confirmed it for this long."
     )
     serve_stale: Seconds = setting(
         0,
         ge=0,
         le=366 * 86_400,
-        description="How old an answer may be that nobody confirms, while neither a metastore nor the database can be"
-        " reached; 0 = none is given. Reads that bring a ValidWriteIdList are not answered.",
+        description="Maximum age of unconfirmed answers while neither a metastore nor the database can be reached; 0 ="
+        " none are given. Reads with a ValidWriteIdList are not answered.",
     )
     authorization: Literal["auto", "none", "per_user", "relay"] = setting(
         "auto", description="Whether the metastore's answers depend on who asks."
     )
     list_order: Literal["metastore", "name"] = setting(
-        "metastore", description="Order of lists that the metastore leaves unordered: its own as seen, or by name."
+        "metastore", description="Order of lists that Hive leaves unordered: the metastore's own, as seen, or by name."
     )
     cache_absent: bool = setting(
-        True, description="Whether the cache answers for what is known not to exist; else the metastore is asked."
+        True, description="Whether the cache answers for objects known not to exist; if not, the metastore is asked."
     )
     include: _Patterns = setting(
         (), description="What may be cached, as `db.table` globs or `re:` patterns; empty = all."
     )
-    exclude: _Patterns = setting((), description="What is never cached but relayed; wins over `include`.")
+    exclude: _Patterns = setting((), description="What is never cached; takes precedence over `include`.")
     read_methods: _Names = setting(
         (),
-        description="Methods of a vendor's metastore, unknown to Hive, that change nothing: other unknown ones count as"
-        " writes to everything.",
+        description="Methods of a vendor's metastore that Hive does not have and that change nothing. Any other unknown"
+        " method counts as a write to everything.",
     )
-    record: str = setting(
-        "", description="Keep every read's result, with its request, in this file: docs/recording.md."
-    )
+    record: str = setting("", description="Record every read and its result in this file: docs/recording.md.")
     record_for: Seconds = setting(
-        0, ge=0, description="How long, from the start of the proxy; 0 = until it is stopped."
+        0, ge=0, description="How long to record, from the start of the proxy; 0 = until it stops."
     )
     record_max_bytes: Bytes = setting(1 << 30, ge=1 << 16, description="Size of the file at which recording stops.")
     replay: str = setting(
-        "", description="Answer from this recording alone: no upstream, store or TTL mode is used, writes are refused."
+        "", description="Answer from this recording alone: no upstream, store or TTL mode; writes are refused."
     )
-    ready_when: Literal["relay", "prewarmed"] = setting("relay", description="When /readyz says 200.")
-    drain_timeout_s: float = setting(30, ge=0, description="Time for running calls to end after SIGTERM.")
+    ready_when: Literal["relay", "prewarmed"] = setting("relay", description="When /readyz answers 200.")
+    drain_timeout_s: float = setting(30, ge=0, description="How long running calls may take to end after SIGTERM.")
     cache: CacheSection = CacheSection()
     replies: RepliesSection = RepliesSection()
     ttl: TtlSection = TtlSection()
@@ -352,7 +349,7 @@ class Config(Section):
         return self.store
 
     def with_embedded(self, address: Address, database_url: str) -> Config:
-        """These settings as the children get them, with the embedded metastore, which listens there, as upstream."""
+        """These settings for the children, with the embedded metastore, which listens at `address`, as upstream."""
         return replace(self.with_embedded_store(database_url), embedded=False, upstream=(address,))
 
     def with_embedded_store(self, database_url: str) -> Config:
@@ -361,7 +358,7 @@ class Config(Section):
         return replace(self, store_url=database_url) if by_sql else self
 
     def with_replay(self) -> Config:
-        """These settings without all that a replay does not use."""
+        """These settings without what a replay does not use."""
         return replace(self, upstream=(), ttl=TtlSection(), ready_when="relay")
 
     @property
@@ -380,27 +377,27 @@ class Config(Section):
 
 
 def disagreements(config: Config) -> Iterator[tuple[str, str]]:
-    """Keys whose values do not go together, and why."""
+    """Keys whose values contradict each other, and why."""
     if (config.max_staleness_ms is not None) != (config.consistency == "bounded"):
-        yield "max_staleness_ms", "is needed with consistency = bounded, and means nothing without it"
+        yield "max_staleness_ms", "is required with consistency = bounded, and has no meaning without it"
     if config.max_staleness_ms is not None and config.max_staleness_ms > config.max_unconfirmed_ms:
-        yield "max_staleness_ms", "may not be larger than max_unconfirmed_ms"
+        yield "max_staleness_ms", "must not be larger than max_unconfirmed_ms"
     if config.embedded and config.upstream:
-        yield "upstream", "means nothing with embedded = true: the embedded metastore is the upstream"
+        yield "upstream", "has no meaning with embedded = true: the embedded metastore is the upstream"
     if config.serve_stale and config.consistency == "strict":
-        yield "serve_stale", "means nothing with consistency = strict"
+        yield "serve_stale", "has no meaning with consistency = strict"
     if config.replay and config.record:
-        yield "record", "means nothing with replay: what is replayed was recorded"
+        yield "record", "cannot be used with replay: its answers are recorded already"
     if config.replay and config.embedded:
-        yield "replay", "means nothing with embedded = true: it is answered from a file, not from a metastore"
+        yield "replay", "cannot be used with embedded = true: a replay answers from a file, without a metastore"
     if config.bootstrap and config.source != "sql" and not config.store_url_file and not config.embedded:
-        yield "bootstrap", "needs a store_url: the log is followed from the snapshot's event in the database"
+        yield "bootstrap", "needs a store_url: the log is followed in the database, from the snapshot's event on"
     if config.store == "sql" and not (config.store_url or config.store_url_file or config.embedded):
-        yield "store_url", "is needed with store = sql"
+        yield "store_url", "is required with store = sql"
     if config.follower.poll_interval_min_ms > config.follower.poll_interval_max_ms:
-        yield "follower.poll_interval_min_ms", "may not be larger than follower.poll_interval_max_ms"
+        yield "follower.poll_interval_min_ms", "must not be larger than follower.poll_interval_max_ms"
     if not config.admin.listen.loopback and not (config.admin.token or config.admin.token_file):
-        yield "admin.token", f"is needed: admin.listen = {config.admin.listen} is beyond loopback"
+        yield "admin.token", f"is required: admin.listen = {config.admin.listen} is not a loopback address"
     ports = [a.port for a in (config.listen, config.http, config.admin.listen) if a.port]
     if len(set(ports)) < len(ports):
         yield "http", "listen, http and admin.listen need three different ports"
@@ -416,7 +413,7 @@ class Setting(NamedTuple):
 
 
 def settings(model: type[Section] = Config, prefix: str = "") -> Iterator[Setting]:
-    """Every setting in the order of the file; the documents and the environment are read by it."""
+    """Every setting in the order of the file; the source of the documents and of the environment variables."""
     for each in fields(model):  # type: ignore[arg-type]  # a dataclass, as every Section
         default = each.default if each.default_factory is MISSING else each.default_factory()
         if isinstance(default, Section):

@@ -1,8 +1,8 @@
 """Which tables may be cached: the `include` and `exclude` patterns.
 
 A pattern is a glob over `database.table` (`sales.*`, `*.tmp_*`; without a dot it names a whole database),
-or `re:` and a regular expression that must match `database.table` as a whole. Names are lower case;
-patterns are compared so too. They apply alike in every catalog. `exclude` wins; an empty `include` admits
+or `re:` and a regular expression that must match the whole of `database.table`. Names are lower case;
+case does not matter in patterns. They apply in every catalog. `exclude` wins; an empty `include` admits
 everything. Pure; imports nothing of the package.
 """
 
@@ -16,7 +16,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=1024)
 def check_pattern(pattern: str) -> re.Pattern[str]:
-    """The compiled pattern; ValueError with one line if it is none."""
+    """The compiled pattern; ValueError with one line if it is not a pattern."""
     if not pattern.startswith("re:"):
         glob = pattern.strip().lower()
         if not glob or glob.count(".") > 1:
@@ -29,7 +29,7 @@ def check_pattern(pattern: str) -> re.Pattern[str]:
 
 
 class Selection:
-    """Compiled patterns; `admits` is what the follower and the gate ask."""
+    """Compiled patterns; the follower and the gate call `admits`."""
 
     __slots__ = ("_exclude", "_include")
 

@@ -1,7 +1,7 @@
-"""The settings of TTL mode: the section `[ttl]`, and what they say for one kind and one table.
+"""The settings of TTL mode: the section `[ttl]`, and which values apply to one kind and one table.
 
-The first that says something counts: a rule of `ttl.tables` whose pattern matches, `ttl.kinds`, the section itself.
-This module must not know what is done with it. Import `TtlSection` from hms_cache_proxy.settings.
+The first of these that sets a value applies: a rule of `ttl.tables` whose pattern matches, `ttl.kinds`, the section.
+Must not know: what the values are used for.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def parse_size(value: object) -> object:
 
 
 def _of_text(value: object) -> object:
-    """Tables and lists come from the environment as JSON."""
+    """In the environment, tables and lists are written as JSON."""
     if not isinstance(value, str):
         return value
     try:
@@ -73,7 +73,7 @@ def _of_text(value: object) -> object:
 
 
 def parse_pattern(value: object) -> object:
-    """A pattern as it is; ConfigError or ValueError if it is none."""
+    """The pattern unchanged; ValueError if it is not one."""
     check_pattern(str(value))
     return value
 
@@ -84,7 +84,7 @@ Seconds = Annotated[float, Parsed(parse_duration)]
 
 @dataclass(frozen=True)
 class KindRule(Section):
-    """What one kind has in place of what the section says."""
+    """Values for one kind, which replace those of the section."""
 
     ttl: Seconds | None = setting(None, ge=0)
     refresh_interval: Seconds | None = setting(None, ge=0)
@@ -95,7 +95,7 @@ class KindRule(Section):
 
 @dataclass(frozen=True)
 class TableRule(Section):
-    """What tables that match a pattern have in place of what their kind says."""
+    """Values for tables that match a pattern, which replace those of their kind."""
 
     pattern: Annotated[str, Parsed(parse_pattern)]
     ttl: Seconds | None = setting(None, ge=0)
@@ -103,7 +103,7 @@ class TableRule(Section):
 
 
 class Policy(NamedTuple):
-    """What counts for one kind, and one table. `refresh_s`: never where it would come after `ttl_s`."""
+    """The values for one kind, and one table. `refresh_s` is NEVER if it is not below `ttl_s`."""
 
     ttl_s: float
     refresh_s: float
@@ -111,7 +111,7 @@ class Policy(NamedTuple):
 
     @property
     def cached(self) -> bool:
-        """A ttl of 0 means: not at all."""
+        """A ttl of 0 means that nothing is cached."""
         return self.ttl_s > 0
 
 
@@ -119,39 +119,41 @@ class Policy(NamedTuple):
 class TtlSection(Section):
     """`[ttl]`."""
 
-    enabled: bool = setting(False, description="Cache by time where no notification log is followed; docs/ttl.md.")
+    enabled: bool = setting(False, description="Cache by time if no notification log is followed; docs/ttl.md.")
     ttl: Seconds = setting(
-        300.0, ge=0, description="An entry older than this is reloaded before it is given; 0s = none."
+        300.0, ge=0, description="An older entry is reloaded before it is served; 0s = nothing is cached."
     )
     refresh_interval: Seconds = setting(
         NEVER,
         ge=0,
-        description="An entry older than this is given, and reloaded behind it; counts if below `ttl.ttl`.",
+        description="An older entry is served, and reloaded in the background; has effect only below `ttl.ttl`.",
     )
-    maximum_size: int = setting(100_000, ge=0, description="Entries of each kind; the least recently used go first.")
-    maximum_bytes: Bytes = setting(256 << 20, ge=0, description="Bytes of each kind.")
+    maximum_size: int = setting(
+        100_000, ge=0, description="Maximum entries of each kind; the least recently used go first."
+    )
+    maximum_bytes: Bytes = setting(256 << 20, ge=0, description="Maximum bytes of each kind.")
     scope: Literal["all", "partition"] = setting(
-        "all", description="`partition`: only partitions and their statistics, as Presto's cache scope."
+        "all", description="`partition`: only partitions and their statistics, like Presto's cache scope."
     )
-    cache_missing: bool = setting(False, description="Remember also that something does not exist.")
+    cache_missing: bool = setting(False, description="Also cache that something does not exist.")
     impersonation: Literal["off", "on"] = setting(
-        "off", description="`on`: each user (set_ugi) has entries of his own; writes invalidate everybody's."
+        "off", description="`on`: each user (set_ugi) has separate entries; a write invalidates those of all users."
     )
     partition_column_limit: int = setting(
-        0, ge=0, description="A partition with more columns than this is counted and not kept; 0 = no limit."
+        0, ge=0, description="A partition with more columns than this is not kept, only counted; 0 = no limit."
     )
     validation_percentage: float = setting(
-        0, ge=0, le=100, description="How many of a hundred partition hits are compared with the metastore's answer."
+        0, ge=0, le=100, description="Percentage of partition hits that are compared with the metastore's answer."
     )
     kinds: Annotated[dict[KindName, KindRule], Parsed(_of_text)] = setting(
         {}, description="Tables `[ttl.kinds.KIND]`: ttl, refresh_interval, sizes, cache_missing."
     )
     tables: Annotated[tuple[TableRule, ...], Parsed(_of_text)] = setting(
-        (), description="Tables `[[ttl.tables]]`: pattern, ttl, refresh_interval; the first that matches counts."
+        (), description="Tables `[[ttl.tables]]`: pattern, ttl, refresh_interval; the first match applies."
     )
 
     def policy(self, kind: str, database: bytes | None = None, table: bytes | None = None) -> Policy:
-        """What counts for a kind, and for a table where it is about one (names as stored)."""
+        """The values for a kind and, if an entry is about a table, for that table (names as stored)."""
         if self.scope == "partition" and kind not in PARTITION_SCOPE:
             return Policy(0, NEVER, False)
         rule = self.kinds.get(kind, KindRule())  # type: ignore[call-overload]  # a name of KindName
@@ -163,7 +165,7 @@ class TtlSection(Section):
         return Policy(ttl, refresh if refresh < ttl else NEVER, missing)
 
     def bounds(self, kind: str) -> tuple[int, int]:
-        """Entries and bytes that a kind may have."""
+        """Maximum entries and bytes of a kind."""
         rule = self.kinds.get(kind, KindRule())  # type: ignore[call-overload]  # a name of KindName
         entries = self.maximum_size if rule.maximum_size is None else rule.maximum_size
         return entries, self.maximum_bytes if rule.maximum_bytes is None else rule.maximum_bytes

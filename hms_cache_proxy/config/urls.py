@@ -1,6 +1,6 @@
-"""URLs of databases: which can be read, why one cannot be, and how one is shown without its password.
+"""Database URLs: which are supported, why one is not, and how one is shown without its password.
 
-Job: texts about texts. Must not know: settings, databases.
+Job: check and mask text. Must not know: settings, databases.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ STORE_URLS = POSTGRES_URLS + MYSQL_URLS + SQLITE_URLS
 
 
 def store_url_problem(url: str) -> str:
-    """Why a store_url cannot be one, without what may be secret in it; empty if it can."""
+    """Why this is not a usable store_url, without the secrets in it; empty if it is one."""
     scheme, found, rest = url.partition("://")
     if not found:
-        return "is no database URL; postgresql+psycopg2://USER:PASSWORD@HOST:5432/DATABASE is one"
+        return "is not a database URL such as postgresql+psycopg2://USER:PASSWORD@HOST:5432/DATABASE"
     if scheme not in STORE_URLS:
-        return f"names {scheme!r}; databases that can be read: {', '.join(STORE_URLS)}"
+        return f"has the scheme {scheme!r}; supported are {', '.join(STORE_URLS)}"
     if scheme in SQLITE_URLS and (rest in ("", "/", "/:memory:") or not rest.startswith("/") or "?" in rest):
-        return "names no SQLite file, without options, such as sqlite:////DIRECTORY/metastore.db"
+        return "must give the path of an SQLite file, without options: sqlite:////DIRECTORY/metastore.db"
     return ""
 
 
 def driver_problem(url: str) -> str:
-    """That the driver of a store_url's database is not installed; empty if it is. MySQL's comes with an extra."""
+    """Says that the driver for a store_url is not installed; empty if it is. MySQL's comes with an extra."""
     if url.partition("://")[0] not in MYSQL_URLS or find_spec("pymysql") is not None:
         return ""
-    return "names MySQL, whose driver is missing: pip install 'hms-cache-proxy[mysql]'"
+    return "needs the driver for MySQL: pip install 'hms-cache-proxy[mysql]'"
 
 
 def mask_url(url: str) -> str:

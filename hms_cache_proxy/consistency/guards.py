@@ -93,7 +93,7 @@ class Guards:
         self._tell()
 
     def settle(self) -> None:
-        """Record what could not be recorded, if there is room now; to be called now and then."""
+        """Record what could not be recorded, if there is room now. Called from time to time."""
         if self._missed:
             self._unrecorded[Guard(tuple(self._missed), ending=WriteEnding.FINISHED)] = None
             self._missed.clear()
@@ -106,7 +106,11 @@ class Guards:
             self._write(guard)
         except CacheError as error:
             if not self._said:
-                log.error("nothing is answered from the cache while this lasts", file=self._name, error=str(error))
+                log.error(
+                    "a write cannot be fenced: nothing is answered from the cache until it can be",
+                    file=self._name,
+                    error=str(error),
+                )
             self._unrecorded[guard] = None
         else:
             self._unrecorded.pop(guard, None)
@@ -127,5 +131,5 @@ class Guards:
             return
         self._suspension.report(self._name, unrecorded)
         if not unrecorded:
-            log.info("answers from the cache are possible again", file=self._name)
+            log.info("fences can be written again: the cache answers again", file=self._name)
         self._said = unrecorded

@@ -1,7 +1,7 @@
-"""`hms-cache-proxy doctor`: tries everything that `serve` will need, and says what to do about what is
+"""`hms-cache-proxy doctor`: checks everything that `serve` needs, and says how to fix what is
 wrong.
 
-Job: gather findings (metastores.py, database.py, machine.py), show them. It uses the code that the proxy
+Job: gather findings (metastores.py, database.py, machine.py) and show them. It uses the code that the proxy
 itself connects, reads and judges with, and changes nothing anywhere. Owner: the command's process.
 """
 
@@ -30,7 +30,7 @@ _MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """`grant_script`: for the owner of the metastore's database; empty where there are no accounts (SQLite)."""
+    """`grant_script`: for the owner of the metastore's database; empty if it has no accounts (SQLite)."""
 
     findings: tuple[Finding, ...]
     grant_script: str
@@ -45,8 +45,8 @@ class Diagnosis:
 
 
 def diagnose(config: Config) -> Diagnosis:
-    """Look at everything; takes as long as the time-outs of what does not answer. The embedded metastore runs only
-    while its proxy does: only its database is looked at."""
+    """Check everything. This takes as long as the time-outs of what does not answer. The embedded metastore runs only
+    while its proxy does, so only its database is checked."""
     if config.embedded:
         config = config.with_embedded_store(paths.embedded_database(config))
     answers = ask_metastores(config)
@@ -56,7 +56,7 @@ def diagnose(config: Config) -> Diagnosis:
 
 
 def print_diagnosis(diagnosis: Diagnosis) -> None:
-    """For people: by subject, what is wrong with what to do below it, and the script at the end."""
+    """Print the findings by subject, each with its advice below it, and the script at the end."""
     console = Console(highlight=False, soft_wrap=True)
     subject = ""
     for finding in diagnosis.findings:
@@ -68,7 +68,9 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
             console.print(f"           {escape(finding.advice)}", style="dim")
     console.print()
     if diagnosis.grant_script:
-        console.print("[bold]The account for store_url: what the owner of the metastore's database runs[/]\n")
+        console.print(
+            "[bold]To create the account for store_url, run this as the owner of the metastore's database[/]\n"
+        )
         console.print(escape(diagnosis.grant_script))
     errors = sum(finding.level is Severity.ERROR for finding in diagnosis.findings)
     warnings = sum(finding.level is Severity.WARNING for finding in diagnosis.findings)

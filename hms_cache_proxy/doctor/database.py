@@ -1,4 +1,4 @@
-"""The doctor's look at the backing database, with the code that the follower reads it with. Only SELECTs."""
+"""The doctor's check of the backing database, with the code that the follower reads it with. Only SELECTs."""
 
 from __future__ import annotations
 
@@ -44,15 +44,17 @@ def _product(url: str) -> str:
 def _unreadable(config: Config, error: str, product: str) -> Finding:
     if product != SQLITE:
         advice = (
-            f"correct store_url ({mask_url(config.store_url)}), or let this machine in"
+            f"correct store_url ({mask_url(config.store_url)}), or allow connections from this machine"
             " (pg_hba.conf, the account's host in MySQL, firewall)"
         )
     elif config.embedded:
-        return Finding(_SUBJECT, Severity.NOTE, error, "right before the first start of `serve --embedded`")
+        return Finding(
+            _SUBJECT, Severity.NOTE, error, "this is normal until `serve --embedded` has run for the first time"
+        )
     else:
         advice = (
-            "give the path of an embedded metastore's database; this account has to read the file, and to write to the"
-            " -shm file beside it, by which SQLite's readers and writers know of each other"
+            "give the path of an embedded metastore's database; this account must be able to read the file, and to"
+            " write the -shm file beside it, which SQLite's readers and writers share"
         )
     return Finding(_SUBJECT, Severity.ERROR, error, advice)
 
@@ -63,15 +65,15 @@ def _without(config: Config) -> Finding:
             _SUBJECT, Severity.WARNING, "store = none: everything is relayed, nothing is cached", "set store_url"
         )
     text = "store_url is not set: the cache is read from the metastore itself"
-    advice = "that works, and is slower; make an account for its database with the script below, and set store_url"
+    advice = "this works but is slower; create an account for its database with the script below, and set store_url"
     return Finding(_SUBJECT, Severity.NOTE, text, advice)
 
 
 def grant_script(
     server: DatabaseServer | None = None, tables: Sequence[str] = READ_TABLES, *, product: str = POSTGRES
 ) -> str:
-    """What the database's owner runs to make a new account that can read what is read, and nothing else; empty for
-    SQLite, which has none."""
+    """The script that creates an account which can read the tables that are needed, and nothing else. The database's
+    owner runs it. It is empty for SQLite, which has no accounts."""
     if product == SQLITE:
         return ""
     server = DatabaseServer(
@@ -92,8 +94,8 @@ def _findings(report: PrivilegesReport) -> Iterator[Finding]:
         text += f", schema {server.schema}, as {server.account}"
     yield Finding(_SUBJECT, Severity.OK, text)
     if server.is_replica:
-        advice = "it may lag behind the metastore, which cannot be noticed: give the primary's address in store_url"
-        yield Finding(_SUBJECT, Severity.ERROR, "is a read-only replica", advice)
+        advice = "it can lag behind the metastore, and the proxy cannot detect that: set store_url to the primary"
+        yield Finding(_SUBJECT, Severity.ERROR, "the database is a read-only replica", advice)
     if report.isolation != "repeatable read":
         advice = "a pooler or a setting overrides it; connect to the database directly"
         yield Finding(_SUBJECT, Severity.ERROR, f"transactions are {report.isolation}, not repeatable read", advice)
@@ -106,10 +108,10 @@ def _findings(report: PrivilegesReport) -> Iterator[Finding]:
     )
     if not identity.binary_collation:
         advice = (
-            "calls whose answer depends on the order of names are relayed; not so with a database whose collation is"
-            " C, or, in MySQL, names with a _bin collation"
+            "calls whose answer depends on the order of names are relayed; to cache them, use a database with collation"
+            " C (in MySQL: a _bin collation for names)"
         )
-        yield Finding(_SUBJECT, Severity.WARNING, "compares names by a collation that is not bytewise", advice)
+        yield Finding(_SUBJECT, Severity.WARNING, "the database's collation of names is not bytewise", advice)
     yield from _log(report)
 
 
@@ -124,7 +126,7 @@ def _privileges(report: PrivilegesReport) -> Iterator[Finding]:
         yield Finding(_SUBJECT, Severity.ERROR, text, "run the script below as the owner of the metastore's tables")
     if report.writable:
         text = f"the account may write: {_some(report.writable)}"
-        advice = "the proxy never does; make an account that can only read, with the script below"
+        advice = "the proxy never writes; create a read-only account with the script below"
         yield Finding(_SUBJECT, Severity.WARNING, text, advice)
     if not (report.missing or report.unreadable or report.writable):
         yield Finding(
@@ -138,7 +140,7 @@ def _log(report: PrivilegesReport) -> Iterator[Finding]:
         return
     if retention.oldest_s is None:
         text = f"the notification log is empty (newest event {retention.newest_event_id})"
-        yield Finding(_SUBJECT, Severity.NOTE, text, "right for a metastore where nothing was changed lately")
+        yield Finding(_SUBJECT, Severity.NOTE, text, "this is normal if nothing has changed lately")
         return
     hours = (time.time() - retention.oldest_s) / 3600
     text = f"the notification log reaches back {hours:,.1f} hours, from event {retention.oldest_event_id}"

@@ -1,4 +1,4 @@
-"""The doctor's look at this machine: data directory, ports, file descriptors, cores. Nothing is created."""
+"""The doctor's check of this machine: data directory, file descriptors, cores. Nothing is created."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _directory(config: Config) -> Iterator[Finding]:
     directory = Path(config.data_dir).absolute()
     existing = next(path for path in (directory, *directory.parents) if path.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        advice = f"give it to the account that runs the proxy (user id {os.geteuid()}), or set data_dir"
+        advice = f"make it writable for the account that runs the proxy (user id {os.geteuid()}), or set data_dir"
         yield Finding(_SUBJECT, Severity.ERROR, f"{existing} cannot be written to", advice)
         return
     try:
@@ -39,12 +39,12 @@ def _directory(config: Config) -> Iterator[Finding]:
     free, most = shutil.disk_usage(existing).free, config.cache.max_bytes
     text = f"{directory}: {free / (1 << 30):,.1f} GiB free, cache.max_bytes is {most / (1 << 30):,.1f} GiB"
     if free + _used(config) < most:
-        yield Finding(_SUBJECT, Severity.WARNING, text, "lower cache.max_bytes, or give it a larger disk")
+        yield Finding(_SUBJECT, Severity.WARNING, text, "lower cache.max_bytes, or use a larger disk")
     else:
         yield Finding(_SUBJECT, Severity.OK, text)
     holder = _holder(paths.lock(config))
     if holder is not None:
-        text, advice = f"in use by process {holder}", "a proxy runs on it; another one needs its own data_dir"
+        text, advice = f"in use by process {holder}", "a proxy is running on it; another proxy needs its own data_dir"
         yield Finding(_SUBJECT, Severity.NOTE, text, advice)
 
 
@@ -54,7 +54,7 @@ def _used(config: Config) -> int:
 
 
 def _holder(lock: Path) -> str | None:
-    """The process that holds the data directory, as far as it says so."""
+    """The process that holds the data directory; "unknown" if the lock file does not say which."""
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -75,9 +75,11 @@ def _limits(config: Config) -> Iterator[Finding]:
     needed = 2 * config.limits.max_connections + 64  # a client's connection, one to the metastore; files
     if hard != resource.RLIM_INFINITY and hard < needed:
         text = (
-            f"a process may open {hard} files; limits.max_connections = {config.limits.max_connections} takes {needed}"
+            f"a process may open {hard} files; limits.max_connections = {config.limits.max_connections} needs {needed}"
         )
-        advice = "raise it (LimitNOFILE= of systemd, ulimit -Hn, --ulimit nofile= of a container), or lower the limit"
+        advice = (
+            "raise it (LimitNOFILE= in systemd, ulimit -Hn, --ulimit nofile= of a container), or lower max_connections"
+        )
         yield Finding(_MACHINE, Severity.WARNING, text, advice)
     else:
-        yield Finding(_MACHINE, Severity.OK, f"file descriptors suffice for {config.limits.max_connections} clients")
+        yield Finding(_MACHINE, Severity.OK, f"enough file descriptors for {config.limits.max_connections} clients")

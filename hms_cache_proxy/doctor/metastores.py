@@ -1,8 +1,8 @@
-"""The doctor's look at the metastores: reachable, which version and database, listener, log, who may see
+"""The doctor's check of the metastores: reachable, which version and database, listener, log, who may see
 what.
 
 It asks with the same code as the proxy itself (upstream/checks.py) and judges with the follower's own
-rules, so that what it says is what `serve` will do. Nothing is changed at a metastore.
+rules, so it says what `serve` will do. It changes nothing at a metastore.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from hms_cache_proxy.upstream.checks import UpstreamFacts, examine
 from hms_cache_proxy.upstream.service import ServiceConnection
 
 _ADVICE = {
-    ModeReason.OTHER_DATABASE: "point `upstream` and `store_url` at one and the same metastore",
-    ModeReason.CACHED_STORE: "set metastore.rawstore.impl back to ...metastore.ObjectStore: two caches are not "
-    "better than one, and that one may be stale",
+    ModeReason.OTHER_DATABASE: "point `upstream` and `store_url` at the same metastore",
+    ModeReason.CACHED_STORE: "set metastore.rawstore.impl back to ...metastore.ObjectStore: the metastore's own cache "
+    "may be stale, and the proxy replaces it",
     ModeReason.NO_LOG: "without it everything is relayed: versions are bridged, nothing is cached",
     ModeReason.AUTHORIZATION: "until then everything is relayed",
 }
@@ -32,12 +32,12 @@ Answer: TypeAlias = UpstreamFacts | UpstreamError
 
 
 def ask_metastores(config: Config) -> list[tuple[Address, Answer]]:
-    """What each of them tells. Do this before the database is read: a metastore makes its id when it is first asked."""
+    """What each of them answers. Call this before reading the database: a metastore makes its id when first asked."""
     return [(address, _ask(config, address)) for address in config.upstream]
 
 
 def judge_metastores(config: Config, answers: list[tuple[Address, Answer]], database_uuid: str | None) -> list[Finding]:
-    """`database_uuid`: of the database behind store_url, empty if that has none, None if it is not known."""
+    """`database_uuid`: the id of store_url's database; empty if it has none, None if it is not known."""
     found: list[Finding] = []
     answered = [facts for _, facts in answers if isinstance(facts, UpstreamFacts)]
     for address, answer in answers:
@@ -47,7 +47,7 @@ def judge_metastores(config: Config, answers: list[tuple[Address, Answer]], data
             found.append(_unreachable(address, answer, alone=not answered))
     uuids = {facts.database_uuid for facts in answered} - {None}
     if len(uuids) > 1:
-        text = f"these metastores are of {len(uuids)} different databases"
+        text = f"these metastores use {len(uuids)} different databases"
         found.append(Finding("upstream", Severity.ERROR, text, _ADVICE[ModeReason.OTHER_DATABASE]))
     return found
 
@@ -62,10 +62,10 @@ def _ask(config: Config, address: Address) -> Answer:
 
 
 def _unreachable(address: Address, error: UpstreamError, *, alone: bool) -> Finding:
-    text = f"cannot be asked: {error}"
+    text = f"cannot be queried: {error}"
     if not alone:
-        return Finding(address.uri, Severity.WARNING, text, "calls go to the others meanwhile")
-    advice = "start it, or correct `upstream`; a closed port refuses, a firewall lets the connection time out"
+        return Finding(address.uri, Severity.WARNING, text, "calls go to the other metastores meanwhile")
+    advice = "start it, or correct `upstream`; a refused connection means a closed port, a time-out often a firewall"
     return Finding(address.uri, Severity.ERROR, text, advice)
 
 
@@ -84,18 +84,22 @@ def _judge(config: Config, facts: UpstreamFacts, database_uuid: str | None) -> I
     if facts.logs_in_transaction:
         yield Finding(facts.uri, Severity.OK, "writes its notification log in the transaction of each change")
     if not facts.restrictions:
-        yield Finding(facts.uri, Severity.OK, "answers everybody alike (no filter hook, no pre-event listener)")
+        yield Finding(
+            facts.uri, Severity.OK, "gives all users the same answers (no filter hook, no pre-event listener)"
+        )
     elif config.authorization == "none":
         named = ", ".join(facts.restrictions)
         yield Finding(
-            facts.uri, Severity.NOTE, f"{named}: not Hive's default; authorization = none says that it is harmless"
+            facts.uri,
+            Severity.NOTE,
+            f"{named}: not Hive's default; the setting authorization = none declares it harmless",
         )
 
 
 def _closed_log(config: Config, facts: UpstreamFacts) -> Finding:
     text = f"does not let this proxy read its notification log ({facts.event_id_problem})"
     if config.source != "thrift":
-        return Finding(facts.uri, Severity.NOTE, text, "it need not: the log is read from the database")
+        return Finding(facts.uri, Severity.NOTE, text, "this is not needed: the log is read from the database")
     advice = (
         "set store_url, or hive.metastore.event.db.notification.api.auth = false at the metastore; until then "
         "everything is relayed"

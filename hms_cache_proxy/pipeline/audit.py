@@ -85,7 +85,7 @@ class Audit:
     def run(self) -> AuditResult:
         """Compare everything. Raises StoreError, CacheError, AuditError."""
         if self.out and Directory(self.spark, self.out).names():
-            raise AuditError(f"{self.out} has something in it: --out makes a new directory")
+            raise AuditError(f"{self.out} is not empty: --out must name a new directory")
         store = open_sql_store(self.config.store_url, statement_timeout_s=STATEMENT_TIMEOUT_S)
         try:
             return self._of(store)
@@ -99,18 +99,20 @@ class Audit:
                 with store.snapshot() as snapshot:
                     exported = store.database.export_snapshot()
                     if exported is None:
-                        raise AuditError("needs PostgreSQL: other databases do not let connections share one state")
+                        raise AuditError(
+                            "an audit needs PostgreSQL: other databases cannot share one snapshot between connections"
+                        )
                     if self._copied(directory, snapshot):
                         source = SnapshotSource(self.config.store_url, exported)
                         return self._compared(store, snapshot, source, Copy(str(directory)))
-            raise AuditError(f"the cache was never at an event of the database in {ATTEMPTS} attempts")
+            raise AuditError(f"the cache and the database were never at the same event in {ATTEMPTS} attempts")
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
     def _beside_the_cache(self) -> Path:
         """A directory for a copy of it. Raises AuditError where no proxy has one."""
         if not paths.state(self.config).exists() or not paths.cache(self.config).exists():
-            raise AuditError(f"{self.config.data_dir} has no cache: --data-dir is the one of a running proxy")
+            raise AuditError(f"{self.config.data_dir} has no cache: give --data-dir of a running proxy")
         try:
             return Path(tempfile.mkdtemp(prefix="audit-", dir=self.config.data_dir))
         except OSError as error:
@@ -124,7 +126,7 @@ class Audit:
                 if time.monotonic() > deadline_s:
                     raise AuditError(
                         f"the cache is at event {page[Slot.CURSOR]}, the database at {snapshot.event_id}:"
-                        " nobody follows it"
+                        " no proxy is following the database"
                     )
                 time.sleep(PAUSE_S)
         copy = directory / "cache"
@@ -152,7 +154,7 @@ class Audit:
     def _compared(self, store: SqlStore, snapshot: SqlSnapshot, source: SnapshotSource, copy: Copy) -> AuditResult:
         with copy.snapshot() as cache:
             if cache.identity != store.identity:
-                raise AuditError("the cache is of another database than store_url")
+                raise AuditError("the cache belongs to another database than store_url")
             listed = [*self._databases(cache, snapshot), *self._lists(cache, snapshot)]
             loaded = self._loaded(cache)
             listed += self._emptied(loaded, snapshot)

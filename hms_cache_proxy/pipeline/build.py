@@ -68,16 +68,17 @@ class Build:
         """Make the snapshot; gives its manifest. Raises StoreError, SnapshotError."""
         place = Directory(self.spark, self.uri)
         if place.exists(manifest.NAME):
-            raise SnapshotError(f"{self.uri} has a snapshot already; `snapshot publish` makes one beside others")
+            raise SnapshotError(f"{self.uri} already has a snapshot; to add one beside it, use `snapshot publish`")
         other = [name for name in place.names() if name not in rows.COLUMNS and name[0] not in "._"]
         if other:
-            raise SnapshotError(f"{self.uri} has other things in it, {other[0]} for one")
+            raise SnapshotError(f"{self.uri} is not empty: it contains {other[0]}")
         store = open_sql_store(self.config.store_url, statement_timeout_s=STATEMENT_TIMEOUT_S)
         progress = Rounds(place)
         try:
             if not store.identity.ordered_log:
                 raise SnapshotError(
-                    "event ids of Hive 2.3 come in no order: who uses a snapshot could not tell which to replay"
+                    "a snapshot of Hive 2.3 would be useless: its event ids are not in order, so a proxy could not tell"
+                    " which events to replay"
                 )
             made = self._read(store, progress)
         finally:
@@ -142,14 +143,16 @@ class Build:
         config = self.config
         why = begun.differs(store.identity, config.include, config.exclude)
         if why is None and (begun.include, begun.exclude) != (config.include, config.exclude):
-            why = f"it was begun with include = {list(begun.include)}, exclude = {list(begun.exclude)}"
+            why = f"it was started with include = {list(begun.include)}, exclude = {list(begun.exclude)}"
         if why is None and begun.program != __version__:
-            why = f"it was begun by version {begun.program} of this program"
+            why = f"it was started by version {begun.program} of this program"
         if why is None:
             why = refusal(snapshot, Position(begun.before, begun.fingerprint))
         if why is not None:
-            raise SnapshotError(f"{self.uri} cannot be gone on with, build it without --resume: {why}")
-        self.report.tell(f"going on with what was begun at event {begun.before}; now it is {snapshot.event_id}")
+            raise SnapshotError(f"cannot resume the build in {self.uri}: {why}; build it without --resume")
+        self.report.tell(
+            f"resuming the build that was started at event {begun.before}; the newest event is {snapshot.event_id}"
+        )
 
     # --- the three kinds
 
@@ -232,7 +235,7 @@ class Build:
                 place, number = found[name]
                 kept.append((place, File(kind, f"{kind}/{name}", number, row["length"], row["sha256"])))
         if len(kept) != len(found):
-            raise SnapshotError(f"{below} has {len(found)} files with rows, of which {len(kept)} can be seen")
+            raise SnapshotError(f"{below} has {len(found)} files with rows, but only {len(kept)} are visible")
         return [file for _, file in sorted(kept, key=lambda item: (item[0], item[1].name))]
 
     def _counts(self, files: Sequence[File]) -> dict[str, int]:

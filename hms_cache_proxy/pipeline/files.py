@@ -40,7 +40,7 @@ class Directory:
     def make(self, name: str) -> None:
         """A directory in it, and itself. Raises SnapshotError where it may not be made."""
         if not self._do(lambda: self._files.mkdirs(self._path(self.uri, name))):
-            raise SnapshotError(f"{self.uri} cannot be written to: no permission, or it is read-only")
+            raise SnapshotError(f"cannot write to {self.uri}: no permission, or it is read-only")
 
     def delete(self, name: str) -> None:
         """Remove a file, or a directory with all that is in it."""
@@ -72,7 +72,7 @@ class Directory:
             return self._files.rename(beside, place)
 
         if not self._do(write):
-            raise SnapshotError(f"{name} cannot be put into {self.uri}")
+            raise SnapshotError(f"cannot write {name} to {self.uri}")
 
     def _do(self, call: Callable[[], Any]) -> Any:
         with failures(self.uri):

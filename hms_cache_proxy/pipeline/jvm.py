@@ -26,8 +26,8 @@ OPTIONS: Final = "spark.driver.extraJavaOptions"
 SAID_BYTES: Final = 64 << 10
 
 _NO_JAVA: Final = (
-    "Spark could not start its JVM: Java 17 or newer is needed (JAVA_HOME, or `java` in the PATH), and settings"
-    " (--conf) that it takes"
+    "Spark could not start its JVM: Java 17 or newer is needed (JAVA_HOME, or `java` in the PATH), and valid settings"
+    " (--conf)"
 )
 _SPARKS: Final = "org.apache.spark.SparkException: "
 """Begins what Spark says of its settings, once it runs."""

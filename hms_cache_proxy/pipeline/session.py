@@ -41,13 +41,13 @@ _MISSING = "{} is missing: pip install 'hms-cache-proxy[pipeline]'"
 _FILE_SYSTEM = ("FileSystem not found", "No FileSystem for scheme", "UnsupportedFileSystemException")
 _NO_FILE_SYSTEM = (
     "Spark needs that file system's jar: --conf spark.jars.packages=..., for s3a"
-    " org.apache.hadoop:hadoop-aws of the version of Spark's own Hadoop"
+    " org.apache.hadoop:hadoop-aws in the version of Spark's Hadoop"
 )
 _STOPPED = "stopped SparkContext"
-_NO_MASTER = "no master of a cluster answers there, or it ended the application"
+_NO_MASTER = "no Spark master answers there, or it ended the application"
 _NO_ANSWER = re.compile(r"An error occurred while calling \S+$")
 _FILE = re.compile(r"error while reading file (\S+?)\.? ")
-_JVM_GONE = "Spark's JVM has ended: it was killed, or had no memory left (--conf spark.driver.memory=...)"
+_JVM_GONE = "Spark's JVM has ended: it was killed, or ran out of memory (--conf spark.driver.memory=...)"
 
 
 def require(*modules: str) -> None:

@@ -62,8 +62,8 @@ class DataDir:
             os.chmod(self.path, 0o700)
         except OSError as error:
             raise CacheError(
-                f"data directory {self.path}: {error.strerror}; data_dir (--data-dir) has to be one that this account"
-                " may create or write to"
+                f"data directory {self.path}: {error.strerror}; data_dir (--data-dir) must be a directory that this"
+                " account can create or write to"
             ) from error
         refuse_network_file_system(self.path)
         self._descriptor = _claim(self.path / "lock")

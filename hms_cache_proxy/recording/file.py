@@ -134,7 +134,11 @@ class RecordingFile:
 
     def _damage(self, at: int, end: int) -> Damage:
         size = os.fstat(self._fd).st_size
-        problem = f"it ends {end - size} bytes too early: a record is torn" if size < end else "a record is damaged"
+        problem = (
+            f"it ends {end - size} bytes too early: the last record is incomplete"
+            if size < end
+            else "a record is damaged"
+        )
         return Damage(at, max(0, size - at), problem)
 
     def _write(self, data: bytes, at: int) -> None:

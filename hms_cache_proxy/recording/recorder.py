@@ -34,7 +34,7 @@ from hms_cache_proxy.wire.message import (
 
 HOLD_BYTES: Final = 64 << 20
 """A longer result is not recorded."""
-_TOO_LARGE = "a request or a result is too large"
+_TOO_LARGE = "the request or the result is too large"
 _CHANGES_SETTINGS = b"setMetaConf"
 _NAME = 8
 _SEQID_BYTES = 4

@@ -161,7 +161,7 @@ class ReplayDispatcher(BaseDecider):
     def _read(self, at: int, size: int) -> bytes:
         data = self._recorded.file.read(size, at)
         if len(data) < size:
-            raise CacheError(f"the recording {self._path} has become shorter while it is replayed: start again")
+            raise CacheError(f"the recording {self._path} became shorter during the replay: restart the proxy")
         return data
 
     def _what_is_missing(self, name: str, method: bytes) -> str:
@@ -174,7 +174,7 @@ class ReplayDispatcher(BaseDecider):
 
     def _refused(self, name: str, header: Header, kind: MethodKind) -> Serve:
         if kind in _CHANGE:
-            why = "it would change something, and a recording is replayed read-only"
+            why = "it would change something, and a replay is read-only"
         else:
             why = "such calls are never recorded"
         return self._error(name, header, READ_ONLY, f"{name} is refused: this is a replay of {self._path}; {why}")

@@ -23,7 +23,7 @@ def begin(config: Config) -> RecordingFile:
     until_ms = now_ms + int(config.record_for * 1000) if config.record_for not in (0, float("inf")) else 0
     file, damage = RecordingFile.begin(config.record, now_ms, until_ms)
     if damage is not None:
-        log.warning("the recording's end was cut off", file=file.path, why=str(damage))
+        log.warning("the damaged end of the recording was removed", file=file.path, why=str(damage))
     header = file.header()
     results, size = header.records, header.end
     log.info("recording", file=file.path, results=results, bytes=size, seconds=config.record_for or "until stopped")
@@ -43,6 +43,6 @@ def examine(path: str) -> None:
             methods[found.record.method.decode("ascii", "replace")] += 1
     file.close()
     if damage is not None:
-        log.warning("the recording is damaged: what comes before is replayed", file=path, why=str(damage))
+        log.warning("the recording is damaged: only the part before the damage is replayed", file=path, why=str(damage))
     recorded = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(header.created_ms / 1000))
     log.info("replaying", file=path, since=recorded, results=methods.total(), methods=dict(sorted(methods.items())))

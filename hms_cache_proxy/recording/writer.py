@@ -65,7 +65,7 @@ class Writer:
             return
         size = len(arguments) + len(result)
         if self._waiting_bytes + size > QUEUE_BYTES:
-            self.left_out("lost", "the disk is slower than what is asked")
+            self.left_out("lost", "the disk is too slow for the calls")
             return
         if len(self._written) >= REMEMBERED:
             self._written.clear()
@@ -78,7 +78,7 @@ class Writer:
         self._metrics.recorded(how)
         if why not in self._said:
             self._said.add(why)
-            log.warning("a result was not recorded", file=self._path, why=why, later="only counted")
+            log.warning("a result was not recorded", file=self._path, why=why, later="further ones are only counted")
 
     def take(self) -> list[bytes]:
         """What waits, to be given to `write`."""
@@ -110,7 +110,7 @@ class Writer:
         self._metrics.recorded("kept", written)
         self._metrics.recorded("lost", len(records) - written)
         if self.active and written < len(records):
-            self._stop("it has reached record_max_bytes")
+            self._stop("the file has reached record_max_bytes")
 
     def _learn(self) -> None:
         """What others have written need not be written again, nor may an earlier result be taken for the last one."""

@@ -239,10 +239,12 @@ class ClientConnection:
             elif now_ns - exchange.progress_ns > SUSPICIOUS_NS:
                 self._heed(exchange.overdue(now_ns), now_ns)
         elif self._outbox.waits and now_ns - self.last_ns > PATIENCE_NS:
-            self._close(Why.LIMIT, "its client does not read, and there is no room for what is left", "spool_bytes")
+            self._close(
+                Why.LIMIT, "its client does not read, and there is no room for the rest of the reply", "spool_bytes"
+            )
         elif settings.idle_timeout_ns and now_ns - self.last_ns > settings.idle_timeout_ns:
             if isinstance(self._state, Listening) or blocked:
-                self._close(Why.IDLE, "nothing moved for the idle time")
+                self._close(Why.IDLE, "the connection was idle for longer than its limit")
         return self._settle(now_ns)
 
     @property

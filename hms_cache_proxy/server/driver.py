@@ -268,8 +268,8 @@ class Client(asyncio.Protocol):
         allowed = self._hub.allowed
         self._leave_place()
         detail = (
-            f"{endpoint.uri}: none of {allowed.upstream_connections} connections (upstream_options.max_connections)"
-            f" came free within {allowed.queue_s:g} s"
+            f"{endpoint.uri}: all {allowed.upstream_connections} connections (upstream_options.max_connections)"
+            f" stayed busy for {allowed.queue_s:g} s"
         )
         self._event(lambda now_ns: self._core.upstream_busy(detail, now_ns))
 

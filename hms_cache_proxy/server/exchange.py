@@ -159,7 +159,7 @@ class Exchange:
                 return self._take_answer(state, data, now_ns)
             if isinstance(state, Replaying):
                 return self._take_replayed(state, data)
-            raise WireError("bytes that nobody asked for")
+            raise WireError("the metastore sent bytes without a request")
         except WireError as error:
             if isinstance(error, LimitError) and error.limit == "spool_bytes" and isinstance(self.state, Sent):
                 return self._fail(self.state.call, error.limit, str(error))
@@ -174,7 +174,7 @@ class Exchange:
 
     def timed_out(self, now_ns: int) -> ReplyEnding | None:
         """Nothing moved on the upstream side for the request time."""
-        return self._lose("timeout", "no answer in time", now_ns)
+        return self._lose("timeout", "the request timed out", now_ns)
 
     def overdue(self, now_ns: int) -> ReplyEnding | None:
         """Nothing has come for a while: the metastore is probed, and left if a probe has told that it is sick."""
@@ -301,7 +301,7 @@ class Exchange:
             return None
         if reply.extra or reply.held is None or not succeeded(reply.held):
             self.abort()
-            return MustClose(Why.SESSION, "the metastore refuses a session call that it once accepted")
+            return MustClose(Why.SESSION, "the metastore refuses a session call that it accepted before")
         return self._replay(state, state.position + 1)
 
     # asking
@@ -487,9 +487,9 @@ class Exchange:
 
 
 _ENDINGS: dict[UpstreamFailure, tuple[str, str]] = {
-    "closed": ("upstream_lost", "closed the connection; whether the call was done is not known"),
-    "timeout": ("upstream_timeout", "did not answer; whether the call was done is not known"),
-    "protocol": ("upstream_protocol", "broke the protocol; whether the call was done is not known"),
+    "closed": ("upstream_lost", "closed the connection; it is not known whether the call was done"),
+    "timeout": ("upstream_timeout", "did not answer; it is not known whether the call was done"),
+    "protocol": ("upstream_protocol", "broke the protocol; it is not known whether the call was done"),
 }
 
 

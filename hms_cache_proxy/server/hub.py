@@ -133,7 +133,7 @@ class Hub:
         while self.clients and monotonic_ns() < deadline:
             await asyncio.sleep(0.02)
         if self.clients:
-            log.warning("connections cut off at the end of the drain time", connections=len(self.clients))
+            log.warning("connections were closed at the end of the drain time", connections=len(self.clients))
         for client in list(self.clients):
             client.abort()
         await asyncio.sleep(0)

@@ -30,7 +30,9 @@ class TransportRefused(WireError):
     """The first bytes are of a transport that is not spoken here."""
 
     def __init__(self, transport: Transport) -> None:
-        super().__init__(f"the first bytes are {transport.value}; only Thrift binary, framed or not, is spoken")
+        super().__init__(
+            f"the first bytes are {transport.value}; only the Thrift binary protocol, framed or unframed, is supported"
+        )
         self.transport = transport
 
 

@@ -75,7 +75,9 @@ class Refresher:
                         by_user.setdefault(reload.identity, []).append(reload)
                 except CacheError as error:
                     self._metrics.internal_error("ttl")
-                    log.error("the cache failed; what is due is asked for when it is read again", error=str(error))
+                    log.error(
+                        "the cache failed; what is due for a refresh is reloaded when it is next read", error=str(error)
+                    )
                 for identity, reloads in by_user.items():
                     tasks.create_task(self._reload(identity, reloads), name="reload")
 
@@ -88,7 +90,7 @@ class Refresher:
                     if identity:
                         said = await _ask(streams, _SET_UGI, _SET_UGI_BEGINS + identity, self._memory)
                         if not replay.succeeded(said):
-                            raise WireError("the metastore refused set_ugi: nothing is asked as somebody else")
+                            raise WireError("the metastore refused set_ugi, and nothing is reloaded as another user")
                     while left:
                         reply = await _ask_bridged(endpoint, streams, left[0].ask, self._memory)
                         self._learn(left.pop(0), reply)
@@ -109,7 +111,7 @@ class Refresher:
 
     def _failed(self, kind: UpstreamFailure, error: str) -> None:
         self._metrics.upstream_failed(kind)
-        self._say("a refresh failed; what is cached is given until it expires", kind, error=error)
+        self._say("a refresh failed; the cached entry is served until it expires", kind, error=error)
 
     def _learn(self, reload: Reload, reply: bytes) -> None:
         well = (
@@ -122,7 +124,7 @@ class Refresher:
         self._metrics.ttl_refreshed(reload.kind.label, "loaded" if well else "failed")
 
     async def _connect(self) -> tuple[Endpoint, _Streams]:
-        problem = self._endpoints.problems or "no metastore is known"
+        problem = self._endpoints.problems or "no metastore is configured"
         for endpoint in self._endpoints.candidates():
             try:
                 async with asyncio.timeout(self._connect_timeout_s):
@@ -161,7 +163,7 @@ async def _ask(streams: _Streams, asked: Header, message: bytes, memory: Budget)
             raise ConnectionResetError("the metastore closed the connection")
         received += piece
         if len(received) > HOLD_BYTES or not charge.grow(len(piece)):
-            raise WireError(f"the reply to {asked.name!r} is longer than what may be kept")
+            raise WireError(f"the reply to {asked.name!r} is too long to keep")
         if isinstance(scanner.feed(piece), int):
             break
     reply = bytes(received)

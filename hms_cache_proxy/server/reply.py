@@ -110,7 +110,9 @@ class Reply:
         if header.type not in (MessageType.REPLY, MessageType.EXCEPTION):
             raise WireError(f"a message of type {header.type.name} from a metastore")
         if header.name != _echoed(self._asked.name) or header.seqid != self._asked.seqid:
-            raise WireError(f"asked {self._asked.name!r} {self._asked.seqid}, answered {header.name!r} {header.seqid}")
+            raise WireError(
+                f"the reply to {self._asked.name!r} {self._asked.seqid} is one to {header.name!r} {header.seqid}"
+            )
         self.header = header
 
 

@@ -185,7 +185,12 @@ def _allow_descriptors(connections: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < allowed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if allowed < wanted:
-        log.warning("few file descriptors", allowed=allowed, wanted=wanted, limit="limits.max_connections")
+        log.warning(
+            "not enough file descriptors for limits.max_connections",
+            allowed=allowed,
+            wanted=wanted,
+            limit="limits.max_connections",
+        )
 
 
 def _return_large_blocks() -> None:

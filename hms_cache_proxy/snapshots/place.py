@@ -57,7 +57,7 @@ class Place:
         if len(data) != file.bytes:
             raise SnapshotError(f"{file.name} has {len(data)} bytes, not {file.bytes}")
         if hashlib.sha256(data).hexdigest() != file.sha256:
-            raise SnapshotError(f"the checksum of {file.name} is another one")
+            raise SnapshotError(f"the checksum of {file.name} is wrong")
         return data
 
     def _listing(self) -> list[Any]:
@@ -109,5 +109,5 @@ def _other(uri: str) -> tuple[Any, str]:
 
         files, path = url_to_fs(uri)
     except (ImportError, ValueError, OSError) as error:
-        raise SnapshotError(f"{uri} is on no file system that pyarrow or fsspec can read: {error}") from error
+        raise SnapshotError(f"{uri} is not on a file system that pyarrow or fsspec can read: {error}") from error
     return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(files)), path

@@ -112,9 +112,9 @@ class HttpServer:
         token = self._config.admin.token
         given = request.headers.get("Authorization", "").encode()
         if token and not hmac.compare_digest(given, f"Bearer {token}".encode()):
-            return web.json_response({"error": "a bearer token is needed"}, status=401)
+            return web.json_response({"error": "a bearer token is required"}, status=401)
         if not token and "Origin" in request.headers:  # a web page in the operator's browser, not the operator
-            return web.json_response({"error": "not from a browser without a token"}, status=403)
+            return web.json_response({"error": "a browser must send a token"}, status=403)
         return await handler(request)
 
     async def _post_flush(self, request: web.Request) -> web.Response:

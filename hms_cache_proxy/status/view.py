@@ -31,7 +31,7 @@ from hms_cache_proxy.status.probe import UpstreamProbe
 log = structlog.get_logger()
 
 READY_SILENT_NS = 5 * 10**9  # a worker that has shown no life for longer may hang
-BY_TIME_TEXT = "TTL mode: answers are given for a time, as no notification log is followed"
+BY_TIME_TEXT = "TTL mode: no notification log is followed, so answers are cached for a limited time"
 
 
 class Stage(enum.Enum):
@@ -90,7 +90,7 @@ class ProxyView:
         if not self._accepting:
             return "no worker accepts connections yet"
         if self._config.ready_when == "prewarmed" and not self._page.prewarmed:
-            return "prewarm is not done"
+            return "the prewarm is not done"
         return None
 
     @property

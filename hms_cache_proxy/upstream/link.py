@@ -111,5 +111,5 @@ async def connect(endpoint: Endpoint, owner: LinkOwner, timeout_s: float) -> Ups
     except OSError as error:
         raise UpstreamError(error.strerror or str(error), uri=endpoint.uri) from error
     if link.lost:
-        raise UpstreamError("the connection was closed at once", uri=endpoint.uri)
+        raise UpstreamError("the metastore closed the connection at once", uri=endpoint.uri)
     return link

@@ -63,7 +63,9 @@ class Prober:
                 said = True
                 self._told(endpoint.uri, True)
                 log.warning(
-                    "metastore is sick: calls go elsewhere if they can", uri=endpoint.uri, problem=found.problem
+                    "metastore is sick: calls go to another one if there is one",
+                    uri=endpoint.uri,
+                    problem=found.problem,
                 )
             await asyncio.sleep(AGAIN_S)
         endpoint.heard_ns = time.monotonic_ns()
@@ -107,4 +109,4 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> st
     while piece := await reader.read(_READ_BYTES):
         if isinstance(scanner.feed(piece), int):
             return ""
-    return "it closes the connection of a probe"
+    return "it closes the connections of probes"

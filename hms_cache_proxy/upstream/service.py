@@ -123,7 +123,7 @@ class ServiceConnection:
                 if idle and isinstance(error, ConnectionError):
                     idle = False
                     continue
-                reason = "no answer in time" if isinstance(error, TimeoutError) else error
+                reason = "the request timed out" if isinstance(error, TimeoutError) else error
                 raise UpstreamError(f"{self.uri}: {method}: {reason}", uri=self.uri, method=method) from error
 
     def _read(self, connection: socket.socket) -> tuple[Header, bytes]:
@@ -140,7 +140,7 @@ class ServiceConnection:
         header = parse_header(data)
         assert isinstance(header, Header), "a whole message has a header"
         if header.seqid != self._seqid:
-            raise WireError(f"reply {header.seqid} to request {self._seqid}")
+            raise WireError(f"the reply has sequence id {header.seqid}, the request {self._seqid}")
         return header, data
 
 

@@ -92,9 +92,14 @@ def test_an_upstream_and_an_embedded_metastore(here: Callable[..., Done]) -> Non
         (["serve"], {"HMS_CACHE_PROXY_UPSTREM": "x"}, 2, "did you mean HMS_CACHE_PROXY_UPSTREAM?"),
         (["serve", "--config", "/nonexistent.toml"], {}, 2, "/nonexistent.toml: No such file or directory"),
         (["check-config"], {"HMS_CACHE_PROXY_CONFIG": "/nonexistent.toml"}, 2, "/nonexistent.toml: No such file"),
-        (["status", "--url", "http://127.0.0.1:1"], {}, 1, "no answer of a proxy"),
+        (["status", "--url", "http://127.0.0.1:1"], {}, 1, "no answer from a proxy"),
         (["status"], {"HMS_CACHE_PROXY_URL": "http://127.0.0.1:1"}, 1, "http://127.0.0.1:1/status: no answer"),
-        (["flush", "--all", "--url", "http://127.0.0.1:1"], {}, 1, "it is asked at its `admin.listen` address: --url"),
+        (
+            ["flush", "--all", "--url", "http://127.0.0.1:1"],
+            {},
+            1,
+            "is this the proxy's `admin.listen` address (--url or",
+        ),
         (["status", "--url", "127.0.0.1:9084"], {}, 1, "'127.0.0.1:9084' is not http://HOST:PORT"),
         (["flush", "--all"], {"HMS_CACHE_PROXY_ADMIN_TOKEN_FILE": "/nonexistent"}, 2, "admin.token_file: cannot read"),
     ],
@@ -133,7 +138,7 @@ def test_a_missing_driver_ends_the_start(tmp_path: Path) -> None:
         timeout=60,
     )
     assert done.returncode == 2
-    assert "store_url: names MySQL, whose driver is missing: pip install 'hms-cache-proxy[mysql]'" in one_line(done)
+    assert "store_url: needs the driver for MySQL: pip install 'hms-cache-proxy[mysql]'" in one_line(done)
     assert "secret" not in done.stderr
 
 

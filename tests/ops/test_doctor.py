@@ -53,7 +53,7 @@ def test_all_is_well(tmp_path: Path, hms42: Metastore, unique_name: str) -> None
         "newest event ",
         "the log is kept for 1d",
         "writes its notification log in the transaction of each change",
-        "answers everybody alike",
+        "gives all users the same answers",
         "PostgreSQL 1",
         "metastore schema 4.2.0",
         "tables it needs, and write none",
@@ -97,10 +97,10 @@ def test_a_metastore_that_cannot_be_reached(tmp_path: Path, hms42: Metastore) ->
     reader, _ = urls(hms42)
     code, answer = doctor(tmp_path, "thrift://127.0.0.1:1", reader)
     assert code == 1
-    assert any("thrift://127.0.0.1:1: cannot be asked: " in line for line in lines(answer, "error"))
+    assert any("thrift://127.0.0.1:1: cannot be queried: " in line for line in lines(answer, "error"))
     code, answer = doctor(tmp_path, f"thrift://127.0.0.1:1,{hms42.uri}", reader)
     assert code == 0
-    assert any("thrift://127.0.0.1:1: cannot be asked: " in line for line in lines(answer, "warning"))
+    assert any("thrift://127.0.0.1:1: cannot be queried: " in line for line in lines(answer, "warning"))
 
 
 def test_the_database_of_another_metastore_that_writes_no_log(
@@ -110,7 +110,7 @@ def test_the_database_of_another_metastore_that_writes_no_log(
     code, answer = doctor(tmp_path, hms40.uri, reader)
     assert code == 1
     errors = "\n".join(lines(answer, "error"))
-    assert ", the cache is read from " in errors and "one and the same metastore" in errors
+    assert ", the cache is read from " in errors and "at the same metastore" in errors
     assert "writes no notification log" in errors
     code, answer = doctor(tmp_path, f"{hms40.uri},{hms42.uri}")
     assert any("of 2 different databases" in line for line in lines(answer, "error"))
@@ -130,8 +130,8 @@ def test_a_metastore_that_filters_and_keeps_its_log_to_itself(
     code, answer = doctor(tmp_path, strict.uri, reader, AUTHORIZATION="none")
     assert code == 0, lines(answer, "error")
     notes = "\n".join(lines(answer, "note"))
-    assert "it need not: the log is read from the database" in notes
-    assert "authorization = none says that it is harmless" in notes
+    assert "this is not needed: the log is read from the database" in notes
+    assert "authorization = none declares it harmless" in notes
 
 
 def test_hive_23(tmp_path: Path, hms23: Metastore) -> None:

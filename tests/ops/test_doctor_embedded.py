@@ -15,7 +15,9 @@ from tests.testbed.bed import Bed
 def test_before_the_first_start(tmp_path: Path) -> None:
     code, answer = doctor(tmp_path, "", EMBEDDED="true")
     assert code == 0 and answer["grant_script"] == ""
-    assert any("there is no such file" in line and "before the first start" in line for line in lines(answer, "note"))
+    assert any(
+        "there is no such file" in line and "has run for the first time" in line for line in lines(answer, "note")
+    )
 
 
 def test_its_file(tmp_path: Path, bed: Bed) -> None:
@@ -40,4 +42,4 @@ def test_for_people_without_a_script(tmp_path: Path, capsys: pytest.CaptureFixtu
     settings = {"HMS_CACHE_PROXY_EMBEDDED": "true", "HMS_CACHE_PROXY_DATA_DIR": str(tmp_path / "data")}
     print_diagnosis(diagnose(load(None, settings)))
     printed = capsys.readouterr().out
-    assert "0 errors" in printed and "The account for store_url" not in printed
+    assert "0 errors" in printed and "To create the account" not in printed

@@ -153,12 +153,12 @@ def test_the_settings_are_accepted(run: Run) -> None:
 def test_what_people_see(run: Run) -> None:
     said = " ".join(run.out.split())
     for words in (
-        "2 empty and 4 invalid lines were left out",
+        "2 empty and 4 invalid lines were ignored",
         "access-0.jsonl: 2 empty, 4 invalid",
         "19 of 131 tables give a hit ratio of 90.3%",
         "3 of 134 tables were never read: old.a, old.b, sales.forgotten.",
-        "poller at 10.0.0.9 asks get_current_notificationEventId 900 times in one minute",
-        "hive.sales.hot_00 is listed as a whole by get_partitions: 40 times",
+        "poller at 10.0.0.9 calls get_current_notificationEventId 900 times in one minute",
+        "get_partitions lists all of hive.sales.hot_00: 40 times",
         "report.html",
     ):
         assert words in said, run.out
@@ -190,7 +190,7 @@ def test_nothing_but_other_lines(spark: None, tmp_path: Path) -> None:
     (tmp_path / "proxy.log").write_text("2026-11-22T16:00:00Z [info] worker listens\n\n")
     made = advise(tmp_path, str(tmp_path / "proxy.log"))
     assert made.code == 1 and "Traceback" not in made.err
-    assert "no line of an access log; 1 lines are something else, as in" in made.err
+    assert "no line is of an access log; 1 lines are invalid, as in" in made.err
     assert "[info] worker listens" in made.err
 
 
@@ -211,7 +211,7 @@ def test_a_file_that_was_cut_off_is_named(spark: None, tmp_path: Path) -> None:
         ((), 2, "Missing argument 'LOG...'"),
         (("log", "--hit-ratio", "1.5"), 2, "1.5 is not in the range 0<=x<=1"),
         (("log", "--conf", "nothing"), 2, "--conf nothing: is not KEY=VALUE"),
-        (("log", "--metastore", "http://x:1"), 2, "only thrift://HOST:PORT is understood"),
+        (("log", "--metastore", "http://x:1"), 2, "only thrift://HOST:PORT is supported"),
         (("log", "--tables", "/nowhere"), 1, "/nowhere: cannot be read"),
         (("log", "--out", "/dev/null/x"), 1, "/dev/null/x: cannot be made"),
     ],

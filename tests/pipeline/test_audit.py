@@ -140,6 +140,6 @@ def test_a_cache_that_nobody_follows(world: World, spark: SparkSession, follow: 
     followed.loaded()
     followed.kill()
     world.client.create_database(world.client.get_database("default").__class__(name="random_late"))
-    with pytest.raises(AuditError, match="nobody follows it"):
+    with pytest.raises(AuditError, match="no proxy is following the database"):
         audit(spark, followed)
     world.client.drop_database("random_late", True, True)

@@ -45,7 +45,7 @@ def test_a_table_of_several_stretches(
         table = snapshot.tables(b"hive", bulk.DATABASE, [bulk.TABLE])[bulk.TABLE]
         assert found == snapshot.partitions(table)
     store.close()
-    with pytest.raises(SnapshotError, match="has a snapshot already"):
+    with pytest.raises(SnapshotError, match="already has a snapshot"):
         Build(spark, config, tmp_path.as_uri(), 3, LineReport(print)).run()
 
 

@@ -67,7 +67,7 @@ def test_places_that_cannot_be_written(said: Said, world: World, tmp_path: Path)
     (tmp_path / "file").write_text("something")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "something").write_text("")
-    assert "has other things in it" in said(*build, str(tmp_path / "full"))
+    assert "is not empty: it contains " in said(*build, str(tmp_path / "full"))
     assert "file" in said(*build, str(tmp_path / "file"))
     assert "Parent path is not a directory" in said(*build, "/dev/null/x")
     assert "hadoop-aws" in said(*build, "s3a://nowhere/x")
@@ -100,11 +100,11 @@ def test_an_account_that_may_not_read_everything(said: Said, world: World, tmp_p
 
 def test_audits_of_nothing(said: Said, world: World, tmp_path: Path) -> None:
     audit = ("audit", "--store-url", world.config.store_url, "--data-dir", str(tmp_path))
-    assert f"{tmp_path} has no cache: --data-dir is the one of a running proxy" in said(*audit)
+    assert f"{tmp_path} has no cache: give --data-dir of a running proxy" in said(*audit)
     assert f"{tmp_path}/none has no cache" in said(*audit, "--data-dir", str(tmp_path / "none"))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "something").write_text("")
-    assert "has something in it: --out makes a new directory" in said(*audit, "--out", str(tmp_path / "out"))
+    assert "is not empty: --out must name a new directory" in said(*audit, "--out", str(tmp_path / "out"))
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
@@ -165,7 +165,7 @@ def test_a_jvm_that_is_killed(world: World, tmp_path: Path) -> None:
     os.kill(int(jvm), signal.SIGKILL)
     _, seen = process.communicate(timeout=ENDED_S)
     assert process.returncode == 1 and "Traceback" not in seen, seen
-    assert "Spark's JVM has ended: it was killed, or had no memory left" in seen.splitlines()[-1]
+    assert "Spark's JVM has ended: it was killed, or ran out of memory" in seen.splitlines()[-1]
     assert not (tmp_path / "out" / manifest.NAME).exists()
 
 

@@ -174,7 +174,10 @@ def test_a_recording_goes_on(start: Callable[..., Proxy], embedded: Metastore, t
     with path.open("ab") as file:
         file.write(b"\0\0\0\x40 half a record")
     second = start(embedded.uri, STORE="none", RECORD=str(path))
-    assert "the recording's end was cut off" in second.log.read_text() and "18 bytes" in second.log.read_text()
+    assert (
+        "the damaged end of the recording was removed" in second.log.read_text()
+        and "18 bytes" in second.log.read_text()
+    )
     shown.append(read(second, 2))
     facts = second.status()["recording"]
     second.close()

@@ -184,7 +184,7 @@ def test_a_write_is_never_sent_again(
         connection.send(WRITE)
         assert connection.at_end()  # the metastore's own answer
         assert len(scripted.named("drop_database")) == 1
-    assert "whether the call was done is not known" in worker.log()
+    assert "it is not known whether the call was done" in worker.log()
     with worker.raw(framed=framed) as connection:
         assert b"ok" in connection.call(READ)
 

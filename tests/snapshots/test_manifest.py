@@ -122,7 +122,7 @@ def test_published_ones_newest_first(tmp_path: Path) -> None:
 def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="cannot be listed"):
         Place(str(tmp_path / "nothing")).snapshots()
-    with pytest.raises(SnapshotError, match="no file system"):
+    with pytest.raises(SnapshotError, match="not on a file system"):
         Place("nosuch://place/x")
 
 

@@ -70,7 +70,7 @@ class TtlContext:
     def troubled(self, error: CacheError) -> None:
         """The cache could not be read or written: readers lose nothing by it but time."""
         self.metrics.internal_error("ttl")
-        log.error("the cache failed; the metastore answers", error=str(error))
+        log.error("the cache failed; the call goes to the metastore", error=str(error))
 
 
 @dataclass(slots=True)

@@ -1,12 +1,12 @@
-"""What follows from the answers: which tables to cache, how large the cache has to be, what else would help.
+"""Turns the answers into advice: which tables to cache, how large the cache must be, what else helps.
 
 Job: decide. Must not know: Spark, files, how it is shown. Pure.
 
-The tables are taken in the order of what they give for their size: served reads (questions.py) for a byte of replies.
-Reads of databases, of lists, and of several tables at once are always served: they take next to no room. The size of a
-table is an estimate from its replies: the largest of each method, added up. The cache file holds partitions in a
-smaller form, so that it is on the safe side for tables that are listed as a whole; of one that is only ever read by
-single partitions the log does not know the size.
+Tables are chosen in the order of served reads (questions.py) per byte of replies. Reads of databases, of lists, and of
+several tables at once always count as served, because they take almost no room. The size of a table is an estimate: the
+sum of the largest reply of each method. The cache file stores partitions in a smaller form, so the estimate is on the
+safe side for tables that are listed in full. For tables that are only read one partition at a time, the log does not
+tell the size.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ MIB: Final = 1 << 20
 CURVE_POINTS: Final = 400
 
 REMEDIES: Final[Mapping[str, str]] = {
-    Reason.EXCLUDED.value: "include and exclude leave it out",
+    Reason.EXCLUDED.value: "the tables are left out by include and exclude",
     Reason.FULL.value: "cache.max_bytes is too small",
-    Reason.NOT_LOADED.value: 'not loaded yet: wait for the prewarm, or ready_when = "prewarmed"',
+    Reason.NOT_LOADED.value: 'not loaded yet: wait for the prewarm, or set ready_when = "prewarmed"',
     Reason.ORDER.value: 'list_order = "name" answers such lists from the cache',
-    Reason.NO_WRITE_ID.value: "transactional tables without a ValidWriteIdList: transactional_reads",
-    Reason.ABSENT.value: "cache_absent = true answers for what does not exist",
-    Reason.AUTHORIZATION.value: "decide authorization in the settings",
-    Reason.UNCONFIRMED.value: "the follower falls behind: look at its log lines and at the database",
+    Reason.NO_WRITE_ID.value: "set transactional_reads for reads of transactional tables without a ValidWriteIdList",
+    Reason.ABSENT.value: "cache_absent = true lets the cache answer for objects that do not exist",
+    Reason.AUTHORIZATION.value: "set authorization in the settings",
+    Reason.UNCONFIRMED.value: "the follower falls behind: check its log lines and the database",
     Reason.BOUNDED.value: "raise max_staleness_ms, or lower follower.poll_interval_max_ms",
-    Reason.STRICT.value: 'the price of consistency = "strict"',
+    Reason.STRICT.value: 'consistency = "strict" costs these calls',
     Reason.FILTER.value: "put conditions on the first partition key",
-    Reason.FILTER_LIKE.value: "LIKE means something else in each database: use =, IN or ranges",
-    Reason.VARIANT.value: "set store_url: over Thrift calls for one partition are the metastore's",
+    Reason.FILTER_LIKE.value: "LIKE differs between databases: use =, IN or ranges",
+    Reason.VARIANT.value: "set store_url: over Thrift, calls for one partition are relayed",
     Reason.SETMETACONF.value: "these clients change metastore settings for their connection",
-    Reason.CAPABILITIES.value: "set the client's hive.metastore.client.capabilities as HiveServer2 has them",
+    Reason.CAPABILITIES.value: "set the client's hive.metastore.client.capabilities to HiveServer2's",
     NO_CACHE: 'store = "none": nothing is cached',
 }
-"""What can be done about a reason; docs/metrics.md has all of them."""
+"""What can be done about a reason; docs/metrics.md lists all reasons."""
 
 SETTINGS: Final[Mapping[str, tuple[str, str]]] = {
     Reason.ORDER.value: ('list_order = "name"', "lists come in the order of names"),
     Reason.NO_WRITE_ID.value: (
         'transactional_reads = "eventual"',
-        "such readers get the state of the last step, not of their transaction",
+        "these readers see the state of the last step, not that of their transaction",
     ),
     Reason.ABSENT.value: ("cache_absent = true", "the cache answers that something does not exist"),
 }
@@ -148,7 +148,7 @@ def advise(
     known = frozenset(name_of(item) for item in tables) | (catalogue or frozenset())
     if any(item.served for item in tables):
         made = patterns(chosen, known - chosen, all_known=catalogue is not None)
-    else:  # nothing was asked that a cache could have answered: that says nothing of what should be cached
+    else:  # no call could have been answered from a cache, so the log does not say what to cache
         made = Patterns((), (), known)
     admitted = sum(item.size for item in answers.items if not item.of_table or name_of(item) in made.admitted)
     seen = {name_of(item) for item in tables if item.reads}
@@ -168,7 +168,7 @@ def advise(
 
 
 def choose(answers: Answers, wanted: float) -> Choice:
-    """The tables that give the wanted share of hits in the least room; if they cannot, all that give any hits."""
+    """The smallest tables that give the wanted share of hits; if none do, all tables that give any hits."""
     overview = answers.overview
     tables = [item for item in answers.items if item.of_table and item.served > 0]
     tables.sort(key=lambda item: (-item.served / max(item.size, 1), item.object or ""))
@@ -189,7 +189,7 @@ def choose(answers: Answers, wanted: float) -> Choice:
 
 
 def cache_bytes(size: int) -> int:
-    """What cache.max_bytes should be for so many bytes of replies: whole MiB."""
+    """The cache.max_bytes for this many bytes of replies, in whole MiB."""
     return max(LEAST_CACHE_BYTES, -(-int(size * HEADROOM) // MIB) * MIB)
 
 

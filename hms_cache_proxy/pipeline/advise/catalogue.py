@@ -23,7 +23,7 @@ def from_file(path: str) -> frozenset[KnownTable]:
     try:
         lines = Path(path).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise AdviceError(f"{path}: cannot be read: {error}") from error
+        raise AdviceError(f"cannot read {path}: {error}") from error
     found = set()
     for number, line in enumerate(lines, 1):
         text = line.strip().lower()

@@ -122,8 +122,8 @@ def read(spark: SparkSession, logs: Sequence[str]) -> LinesRead:
 
 def _why_nothing(found: LinesRead) -> str:
     if not found.bad:
-        return "no line at all"
+        return "there are no lines"
     first = found.bad[0]
     if not found.invalid:
-        return f"{found.empty:,} empty lines and no other"
-    return f"no line of an access log; {found.invalid:,} lines are something else, as in {first.file}: {first.example}"
+        return f"all {found.empty:,} lines are empty"
+    return f"no line is of an access log; {found.invalid:,} lines are invalid, as in {first.file}: {first.example}"

@@ -32,9 +32,9 @@ def plots(advice: Advice, directory: Path) -> dict[str, Path]:
 
     drawn = {}
     for title, name, draw in (
-        ("Calls a second", "traffic.png", _traffic),
+        ("Calls per second", "traffic.png", _traffic),
         ("Hit ratio against cache size", "hit_ratio.png", _curve),
-        ("Tables that are read most", "tables.png", _tables),
+        ("Most read tables", "tables.png", _tables),
         ("Calls that go to the metastore, by reason", "reasons.png", _reasons),
     ):
         figure = Figure(figsize=_SIZE, layout="constrained")
@@ -67,7 +67,7 @@ def _traffic(axes: Any, advice: Advice) -> None:
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
         axes.margins(x=0)
-    axes.set_ylabel("calls a second")
+    axes.set_ylabel("calls per second")
     axes.legend(loc="upper left", ncols=len(outcomes), frameon=False, fontsize=8)
     _tidy(axes)
 

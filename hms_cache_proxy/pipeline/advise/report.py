@@ -1,4 +1,4 @@
-"""The report: one HTML file that holds its plots, so that it can be sent as it is.
+"""The report: one HTML file with its plots inside.
 
 Job: HTML of the advice. Names come from clients: everything is escaped. Must not know how anything was found out.
 """
@@ -41,7 +41,7 @@ def _page(advice: Advice, toml: str, plots: Mapping[str, Path]) -> Iterator[str]
     for title, path in plots.items():
         yield f"<h2>{escape(title)}</h2>"
         yield f"<img alt='{escape(title)}' src='data:image/png;base64,{b64encode(path.read_bytes()).decode()}'>"
-    yield "<h2>Settings</h2><p>advice.toml; a size is that of the largest reply of each method, added up.</p>"
+    yield "<h2>Settings</h2><p>advice.toml. The size of a table is the sum of the largest reply of each method.</p>"
     yield f"<pre>{escape(toml)}</pre>"
     yield from _outcomes(advice)
     yield from _hot_tables(advice)
@@ -57,7 +57,7 @@ def _page(advice: Advice, toml: str, plots: Mapping[str, Path]) -> Iterator[str]
 def _outcomes(advice: Advice) -> Iterator[str]:
     yield "<h2>Outcomes</h2>"
     yield from _table(
-        ("outcome", "# calls", "# share", "# seconds that clients waited"),
+        ("outcome", "# calls", "# share", "# seconds of waiting"),
         (
             (one.outcome, _n(one.calls), f"{one.calls / advice.answers.overview.calls:.1%}", f"{one.seconds:,.1f}")
             for one in advice.answers.outcomes
@@ -138,7 +138,7 @@ def _listings(advice: Advice) -> Iterator[str]:
 def _log(advice: Advice) -> Iterator[str]:
     yield "<h2>The log</h2>"
     read = advice.read
-    yield f"<p>{read.lines:,} lines; {read.empty:,} empty and {read.invalid:,} invalid ones left out.</p>"
+    yield f"<p>{read.lines:,} lines; {read.empty:,} empty and {read.invalid:,} invalid lines were ignored.</p>"
     yield from _table(
         ("file", "# empty", "# invalid", "for example"),
         ((one.file, _n(one.empty), _n(one.invalid), one.example) for one in read.bad),

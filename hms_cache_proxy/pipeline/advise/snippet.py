@@ -23,13 +23,13 @@ def _lines(advice: Advice) -> Iterator[str]:
     yield f"# Advice from {overview.calls:,.0f} calls, {when(overview.first)} to {when(overview.last)} (UTC)."
     yield f"# Hit ratio of reads: {choice.now:.1%} in the log, {choice.best:.1%} with everything cached."
     if choice.reached < choice.wanted:
-        yield f"# {choice.wanted:.1%} cannot be had by caching more tables; these settings give {choice.reached:.1%}."
+        yield f"# Caching more tables cannot give {choice.wanted:.1%}; these settings give {choice.reached:.1%}."
     else:
-        yield f"# These settings give {choice.reached:.1%} ({choice.wanted:.1%} is wanted), if what follows is like it."
-    yield "# Put them into the file of your other settings, and try it: hms-cache-proxy check-config --config FILE"
+        yield f"# These settings give {choice.reached:.1%} for calls like these ({choice.wanted:.1%} is wanted)."
+    yield "# Add them to your settings file, and check it: hms-cache-proxy check-config --config FILE"
     yield ""
     if made.include:
-        yield "# A table that is made later, in none of these, is not cached."
+        yield "# A new table that matches none of these patterns is not cached."
     yield from _list("include", made.include)
     yield from _list("exclude", made.exclude)
     missed = Counter[str]()

@@ -1,4 +1,4 @@
-"""The advice on a terminal: the most important first, then the largest of each kind. Must not know how it was found."""
+"""The advice on a terminal: the most important first, then the largest of each kind. Must not know: how it is made."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hms_cache_proxy.pipeline.advise import wording
 from hms_cache_proxy.pipeline.advise.advice import Advice
 
 ROWS = 10
-WIDTH = 120  # where it is no terminal
+WIDTH = 120  # if the output is not a terminal
 
 
 def show(advice: Advice, files: Sequence[str]) -> None:
@@ -21,7 +21,7 @@ def show(advice: Advice, files: Sequence[str]) -> None:
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     read = advice.read
     if read.empty or read.invalid:
-        console.print(f"[yellow]{read.empty:,} empty and {read.invalid:,} invalid lines were left out:[/]")
+        console.print(f"[yellow]{read.empty:,} empty and {read.invalid:,} invalid lines were ignored:[/]")
         for one in read.bad[:ROWS]:
             example = "" if one.example is None else f", such as {one.example!r}"
             console.print(f"  {_plain(one.file)}: {one.empty:,} empty, {one.invalid:,} invalid{escape(example)}")
