@@ -77,9 +77,9 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
         "replies up to 64 MiB are passed on": SETTING,
     },
     "reliability.md": {
-        "takes over 64 MiB of table objects": SETTING,
+        "loads at most 64 MiB of table objects": SETTING,
         "Caches of more than 4 GiB": SETTING,
-        "for 100 ms at": SETTING,
+        "(at most 100 ms": SETTING,
     },
     "testing.md": {
         "| 3 minutes |": LIMIT,
