@@ -67,8 +67,8 @@ def truncate_at_rest(world: World, chance: random.Random) -> None:
 
 @kind(7, grace_s=REQUEST_TIMEOUT_S)
 def truncate_live(world: World, chance: random.Random) -> None:
-    """Under the processes that have it mapped."""
-    path = some_file(chance.choice(world.sides), chance)
+    """The cache, under the processes that have it mapped. Cut-off fences would stop all hits until a restart."""
+    path = chance.choice(world.sides).data / "cache" / "data.mdb"
     os.truncate(path, chance.randrange(path.stat().st_size))
 
 
