@@ -28,12 +28,13 @@ from tests.torture.pace import pace
 from tests.torture.pulse import Pulse, Signs
 from tests.torture.schedule import Planned
 from tests.torture.workload import OwnChecker, TortureWorkload
-from tests.torture.world import UNCONFIRMED_S, World
+from tests.torture.world import REQUEST_TIMEOUT_S, UNCONFIRMED_S, World
 
 RECOVERY_S = 5.0
 """After what failed answers again, until every proxy answers from the cache and acknowledges a write."""
 LATENCY = 3.0
 """So many times as long as in calm may the slowest in a hundred reads take while other clients misbehave."""
+FENCED = {"miss fence", "miss floor"}
 CALM = "calm"
 PORT = re.compile(r"(?<=127\.0\.0\.1)\W+\d+")
 GIVE_UP_S = 180.0
@@ -64,10 +65,17 @@ class Struck:
         return f"{self.lasted_s} s, then {'; '.join(map(str, self.signs))}, pace {self.pace}"
 
     @property
+    def fenced(self) -> bool:
+        """Did a proxy read from the metastore after the usual time, for fences alone? A transaction's end whose outcome
+        is not known is a write to anything, and stays fenced for as long as it may still be carried out."""
+        slow = [one for one in self.signs if one.slowest_s is None or one.slowest_s > RECOVERY_S]
+        return bool(slow) and all(one.misses and one.misses.keys() <= FENCED for one in slow)
+
+    @property
     def late(self) -> bool:
         """Later than is allowed, on a machine that gives this process what it wants."""
-        allowed_s = (RECOVERY_S + KINDS[self.kind].grace_s) * max(1.0, self.pace)
-        return self.recovery_s is None or self.recovery_s > allowed_s
+        allowed_s = RECOVERY_S + KINDS[self.kind].grace_s + REQUEST_TIMEOUT_S * self.fenced
+        return self.recovery_s is None or self.recovery_s > allowed_s * max(1.0, self.pace)
 
 
 @dataclass
@@ -191,6 +199,7 @@ def judged(world: World, outcome: Outcome, workload: TortureWorkload, pulses: Se
         "writes": workload.counts["writes"],
         "increments": sum(counter.increments for counter in workload.counters),
         "objects under a lost write": workload.retirements,
+        "recoveries behind a lost write to anything": sum(one.fenced for one in outcome.struck),
         "answers excused, of Hive without a database": checker.excused,
         "steady reads": sum(len(pulse.reads) for pulse in pulses),
         "hits": sum(side_hits(world)),
