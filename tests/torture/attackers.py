@@ -1,5 +1,7 @@
-"""`python -m tests.torture.attackers WHAT PORT SEED`: one misbehaving client of a proxy, for a few seconds.
+"""`python -m tests.torture.attackers WHAT SEED PORT UPSTREAM HTTP DATABASE`: one client of a proxy, for a few seconds.
 
+`UPSTREAM` is the port at which the proxy reaches its metastore, `HTTP` that of its metrics, `DATABASE` that of its
+steady client. What is printed is wrong.
 Must not know: that faults are scheduled. The table of slow readers and of huge lists is made by `prepared`.
 """
 
@@ -8,19 +10,57 @@ from __future__ import annotations
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import URLError
 
-from hive_metastore.ttypes import Database, Partition
+from hive_metastore.ttypes import (
+    Database,
+    LockComponent,
+    LockLevel,
+    LockRequest,
+    LockType,
+    Partition,
+    UnlockRequest,
+)
 from thrift.Thrift import TException
 
+from hms_cache_proxy.metrics import FLUSH_INTERVAL_S
 from tests.ops.attacks import attack
+from tests.proxy import Proxy
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
 from tests.testbed.raw import RawConnection, encode_call
+from tests.torture.budget import connections as upstream_connections
+from tests.torture.steady import METHOD, QUIET
+from tests.torture.world import UPSTREAM_IDLE_S
 
 DATABASE, TABLE, PARTITIONS = "crowd", "large", 3000
 CONNECTIONS, READERS, NAMES, EMPTY, MUTATED = 400, 10, 30_000, 20_000, 100
+RESTING = 70
+"""Upstream connections that well-behaved clients and the proxy itself may have at most."""
+LONG, LONG_BYTES = 10, 24 << 20
+LOCKERS, LOCKS_S = 6, 3.0
+EQUAL = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Attacked:
+    """A proxy."""
+
+    port: int
+    upstream: int
+    http: int
+    steady: str  # the database of its steady client
+
+    @property
+    def proxy(self) -> Proxy:
+        """To ask for its metrics: it runs already."""
+        return Proxy(Path(), "", port=self.port, http_port=self.http)
 
 
 def prepared(address: tuple[str, int]) -> None:
@@ -31,19 +71,27 @@ def prepared(address: tuple[str, int]) -> None:
         objects.add_partitions(client, made, ([str(number)] for number in range(PARTITIONS)))
 
 
-def connections(port: int, _: random.Random) -> None:
-    """Many that say nothing."""
+def connections(at: Attacked, _: random.Random) -> None:
+    """Many that ask the metastore for something, and then nothing any more."""
+    request = encode_call("getVersion")
     with ExitStack() as stack:
-        for _ in range(CONNECTIONS):
-            stack.enter_context(RawConnection("127.0.0.1", port))
-        time.sleep(2)
+        idle = [stack.enter_context(RawConnection("127.0.0.1", at.port)) for _ in range(CONNECTIONS)]
+        for one in idle:
+            one.send(request)
+        for one in idle:
+            with suppress(ConnectionError, TimeoutError):
+                one.receive()
+        time.sleep(UPSTREAM_IDLE_S + 3)
+        resting = upstream_connections(at.upstream)
+        if resting > RESTING:
+            print(f"{resting} connections to the metastore {UPSTREAM_IDLE_S + 3} s after clients fell silent")
 
 
-def slow_readers(port: int, _: random.Random) -> None:
+def slow_readers(at: Attacked, _: random.Random) -> None:
     """A large listing each, of which a little is read at a time."""
     request = encode_call("get_partitions", DATABASE, TABLE, -1)
     with ExitStack() as stack:
-        readers = [stack.enter_context(RawConnection("127.0.0.1", port)) for _ in range(READERS)]
+        readers = [stack.enter_context(RawConnection("127.0.0.1", at.port)) for _ in range(READERS)]
         for reader in readers:
             reader.send(request)
         for _ in range(15):
@@ -53,24 +101,92 @@ def slow_readers(port: int, _: random.Random) -> None:
             time.sleep(0.2)
 
 
-def huge_lists(port: int, _: random.Random) -> None:
+def huge_lists(at: Attacked, _: random.Random) -> None:
     """Thirty thousand names; partitions that are nothing at all."""
     names = [f"n={number}" for number in range(NAMES)]
     for call in (
         lambda client: client.get_partitions_by_names(DATABASE, TABLE, names),
         lambda client: client.add_partitions([Partition() for _ in range(EMPTY)]),
     ):
-        with MetastoreClient("127.0.0.1", port) as client:
+        with MetastoreClient("127.0.0.1", at.port) as client:
             try:
                 call(client)
             except TException:
                 continue  # refused, as it may be
 
 
-def mutated(port: int, chance: random.Random) -> None:
+def long_requests(at: Attacked, _: random.Random) -> None:
+    """Many megabytes each, but for the end."""
+    request = encode_call("create_database", Database(name="long", description="x" * LONG_BYTES))[:-2]
+    with ExitStack() as stack:
+        for _ in range(LONG):
+            with suppress(ConnectionError):  # there is no room for it
+                stack.enter_context(RawConnection("127.0.0.1", at.port)).send(request)
+        time.sleep(2)
+        limits = {labels["budget"]: limit for labels, limit in samples(at, "hms_proxy_budget_limit_bytes")}
+        for labels, taken in samples(at, "hms_proxy_budget_bytes"):
+            if taken > limits[labels["budget"]]:
+                print(f"{taken:g} bytes are taken of {labels}, of which there are {limits[labels['budget']]:g}")
+
+
+def samples(at: Attacked, name: str) -> list[tuple[dict[str, str], float]]:
+    """Of a metric; none where the proxy does not tell in time."""
+    try:
+        return at.proxy.samples(name)
+    except (URLError, OSError):
+        return []
+
+
+def shared_locks(at: Attacked, _: random.Random) -> None:
+    """What Hive's readers take, all the time, on the table that steady clients read."""
+    until_s = time.monotonic() + LOCKS_S
+    part = LockComponent(LockType.SHARED_READ, LockLevel.TABLE, at.steady, QUIET)
+    before = outcomes(at, METHOD)
+    with ThreadPoolExecutor() as pool:
+        for done in [pool.submit(lock_until, at, part, until_s) for _ in range(LOCKERS)]:
+            done.result()
+    time.sleep(1.5 * FLUSH_INTERVAL_S)
+    told = outcomes(at, METHOD) - before
+    if told["miss"] > told["hit"]:
+        print(f"{dict(told)} reads of a table on which others take shared locks")
+
+
+def lock_until(at: Attacked, part: LockComponent, until_s: float) -> None:
+    with suppress(TException), MetastoreClient("127.0.0.1", at.port) as client:
+        while time.monotonic() < until_s:
+            lock = client.lock(LockRequest(component=[part], user="reader", hostname="torture"))
+            client.unlock(UnlockRequest(lockid=lock.lockid))
+
+
+def outcomes(at: Attacked, method: str) -> Counter[str]:
+    """Calls by outcome, as far as the workers have told."""
+    found = Counter[str]()
+    for labels, count in samples(at, "hms_proxy_requests_total"):
+        if labels["method"] == method:
+            found[labels["outcome"]] += int(count)
+    return found
+
+
+def same_misses(at: Attacked, chance: random.Random) -> None:
+    """Many ask for the same at once, which nobody has asked for before."""
+    request = encode_call("get_functions", DATABASE, f"f{chance.getrandbits(32)}*")
+    before = outcomes(at, "get_functions")
+    with ExitStack() as stack:
+        asking = [stack.enter_context(RawConnection("127.0.0.1", at.port)) for _ in range(EQUAL)]
+        for one in asking:
+            one.send(request)
+        for one in asking:
+            one.receive()
+    time.sleep(1.5 * FLUSH_INTERVAL_S)
+    told = outcomes(at, "get_functions") - before
+    if told["miss"] > EQUAL / 4:
+        print(f"{dict(told)} of {EQUAL} equal reads at once")
+
+
+def mutated(at: Attacked, chance: random.Random) -> None:
     """As tests/ops/test_port_fuzz.py sends them."""
     for _ in range(MUTATED):
-        with RawConnection("127.0.0.1", port, timeout_s=30) as connection:
+        with RawConnection("127.0.0.1", at.port, timeout_s=30) as connection:
             try:
                 connection.send_bytes(attack(chance))
                 connection.shutdown_write()
@@ -79,12 +195,16 @@ def mutated(port: int, chance: random.Random) -> None:
                 continue  # closed before all of it was sent
 
 
-ATTACKS: dict[str, Callable[[int, random.Random], None]] = {
+ATTACKS: dict[str, Callable[[Attacked, random.Random], None]] = {
     "connections": connections,
+    "long_requests": long_requests,
+    "same_misses": same_misses,
+    "shared_locks": shared_locks,
     "slow_readers": slow_readers,
     "huge_lists": huge_lists,
     "mutated": mutated,
 }
 
 if __name__ == "__main__":
-    ATTACKS[sys.argv[1]](int(sys.argv[2]), random.Random(int(sys.argv[3])))
+    what, seed, *ports, steady = sys.argv[1:]
+    ATTACKS[what](Attacked(*map(int, ports), steady), random.Random(int(seed)))

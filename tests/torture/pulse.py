@@ -1,12 +1,14 @@
 """A well-behaved client of one proxy: reads what nobody writes all the time, writes one table now and then.
 
-Job: tell how long its calls take, since when reads are answered, counted as hits, and writes acknowledged again.
+Job: tell how long its calls take, since when reads are answered, counted as hits, and writes acknowledged again; and
+when new clients that say who they are had an answer.
 Must not know: faults.
-Invariants: its reads are a method that no other client calls, so that a hit of it is its own; a wrong answer is noted.
+Invariants: its reads are a method that no other client calls (steady.py); a wrong answer is noted.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -19,13 +21,17 @@ from tests.history.registers import TableParameter, table
 from tests.history.threads import LOST
 from tests.testbed.client import MetastoreClient
 from tests.torture.gate import Gate
+from tests.torture.steady import METHOD, QUIET, database_of
 from tests.torture.world import World
 
-METHOD, HIT = "get_schema", "hit"
+HIT = "hit"
 TIMEOUT_S = 12.0
 CALLS = 10
 """On one connection."""
-QUIET = "quiet"
+GREET_S = 0.5
+OWN, LABEL = f'hms_proxy_requests_total{{method="{METHOD}"', re.compile(r'(\w+)="([^"]*)"')
+LOOK_S, TOLD_S = 0.05, 0.4
+"""How often calls are looked at, and how often the proxy is asked for its counts, which workers tell as seldom."""
 EXPECTED = ["id", "n"]
 
 
@@ -55,18 +61,20 @@ class Signs:
 
 
 class Pulse:
-    """Two threads before the front of a side."""
+    """Three threads before the front of a side."""
 
     def __init__(self, world: World, number: int, gate: Gate) -> None:
         self.gate = gate
         self.world, self.side = world, world.sides[number]
-        self.database = f"pulse{number}"
+        self.database = database_of(number)
         self.beat = TableParameter(self.database, "beat")
         self.reads: list[Call] = []
         self.writes: list[Call] = []
+        self.greetings: list[Call] = []
         self.wrong: list[str] = []
         self._stop = threading.Event()
-        self._threads = [threading.Thread(target=job, daemon=True) for job in (self._reading, self._writing)]
+        jobs = (self._reading, self._writing, self._greeting)
+        self._threads = [threading.Thread(target=job, daemon=True) for job in jobs]
 
     def create(self) -> None:
         """Its objects."""
@@ -86,10 +94,25 @@ class Pulse:
             assert not thread.is_alive()
 
     def _reading(self) -> None:
-        self._again(self._read, pause_s=0.01)
+        self._again(self._read, pause_s=0.03)
 
     def _writing(self) -> None:
-        self._again(self._write, pause_s=0.2)
+        self._again(self._write, pause_s=0.3)
+
+    def _greeting(self) -> None:
+        """As most clients begin: they say who they are, and read."""
+        while not self._stop.wait(GREET_S):
+            began_s = time.monotonic()
+            try:
+                with (
+                    self.gate.inside(),
+                    MetastoreClient("127.0.0.1", self.side.front.port, timeout_s=TIMEOUT_S) as client,
+                ):
+                    client.set_ugi("steady", [])
+                    client.get_schema(self.database, QUIET)
+            except LOST:
+                continue
+            self.greetings.append(Call(began_s, time.monotonic() - began_s))
 
     def _again(self, job: Callable[[MetastoreClient], None], *, pause_s: float) -> None:
         """On connections that do not live long: one that was shown something newer by the metastore must wait for the
@@ -122,26 +145,37 @@ class Pulse:
         self.writes.append(Call(began_s, time.monotonic() - began_s))
 
     def told(self) -> dict[str, float]:
-        """Its reads by outcome and reason, as far as the workers have told."""
+        """Its reads by outcome and reason, as far as the workers have told.
+
+        It is asked several times a second: of the metrics, this looks at the lines that it wants and at no others."""
         try:
-            rows = self.side.proxy.told_requests()
+            _, text = self.side.proxy.get("/metrics")
         except (URLError, OSError, ValueError):
             return {}
-        return {f"{how} {why}".strip(): count for (method, how, why), count in rows.items() if method == METHOD}
+        rows = [dict(LABEL.findall(line)) | {"": line.rpartition(" ")[2]} for line in text.splitlines() if OWN in line]
+        return {f"{row['outcome']} {row['reason']}".strip(): float(row[""]) for row in rows}
 
     def recovered(self, began_s: float, timeout_s: float) -> Signs:
         """Seconds from `began_s` until a read and a write that began later are answered, and until a hit is counted."""
         before = self.told()
-        hits = before.get(HIT, 0.0)
+        hits, told_s = before.get(HIT, 0.0), began_s
+
+        def hit() -> bool:
+            nonlocal told_s
+            if time.monotonic() < told_s + TOLD_S:
+                return False
+            told_s = time.monotonic()
+            return self.told().get(HIT, 0.0) not in (hits, 0.0)
+
         signs: dict[str, Callable[[], bool]] = {
             "read": lambda: bool(self.reads) and self.reads[-1].began_s > began_s,
             "write": lambda: bool(self.writes) and self.writes[-1].began_s > began_s,
-            HIT: lambda: self.told().get(HIT, 0.0) not in (hits, 0.0),
+            HIT: hit,
         }
         found: dict[str, float | None] = dict.fromkeys(signs)
         deadline_s = time.monotonic() + timeout_s
         while signs and time.monotonic() < deadline_s:
-            time.sleep(0.05)
+            time.sleep(LOOK_S)
             for name in [name for name, seen in signs.items() if seen()]:
                 found[name] = round(time.monotonic() - began_s, 2)
                 del signs[name]

@@ -19,10 +19,10 @@ from tests.history.run import ways
 from tests.history.threads import LOST
 from tests.history.workload import UNREADABLE
 from tests.testbed.client import MetastoreClient
-from tests.torture import attackers
+from tests.torture import afterwards, attackers
 from tests.torture.budget import Budget
 from tests.torture.faults import floods
-from tests.torture.faults.kinds import KINDS
+from tests.torture.faults.kinds import KINDS, GoesOn
 from tests.torture.gate import Gate
 from tests.torture.pace import pace
 from tests.torture.pulse import Pulse, Signs
@@ -34,6 +34,15 @@ RECOVERY_S = 5.0
 """After what failed answers again, until every proxy answers from the cache and acknowledges a write."""
 LATENCY = 3.0
 """So many times as long as in calm may the slowest in a hundred reads take while other clients misbehave."""
+NOTICED_S, BACK_S = 1.5, 1.0
+"""After a fault has begun until every proxy knows, on a machine that is not busy; before its end, where something may
+work again already."""
+LEAST_S = 0.5
+"""Shorter times are not judged."""
+JUDGED, SHARE = 6, 0.75
+"""So many times are judged at least; in this share of them it must be so."""
+LONG_S = 60.0
+"""A run of this length looks at what is left, too: until that is gone it may take as long as a lost write."""
 FENCED = {"miss fence", "miss floor"}
 CALM = "calm"
 PORT = re.compile(r"(?<=127\.0\.0\.1)\W+\d+")
@@ -53,6 +62,7 @@ class Struck:
     recovery_s: float | None
     pace: float
     signs: list[Signs]
+    pace_after: float = 1.0
 
     @property
     def ended_s(self) -> float:
@@ -119,20 +129,25 @@ def tortured(world: World, plan: Sequence[Planned], *, seconds: float, prefix: s
     world.still = gate.closed
     world.restored = lambda: outcome.wrong.extend(after_restore(world, workload))
     began_s = time.monotonic()
-    workload.begin(writers=3, readers=5, lockers=2)
+    workload.begin(writers=2, readers=2, lockers=1)
     for pulse in pulses:
         pulse.start()
     budget.start()
     time.sleep(min(CALM_S, seconds / 4))
+    busy = pace()
     for planned in plan:
         time.sleep(max(0.0, began_s + planned.at_s - time.monotonic()))
-        outcome.struck.append(strike(world, planned, pulses, began_s))
+        outcome.struck.append(strike(world, planned, pulses, began_s, busy))
+        busy = outcome.struck[-1].pace_after
     time.sleep(max(0.0, began_s + seconds - time.monotonic()))
     workload.stop()
     for pulse in pulses:
         pulse.stop()
     budget.stop()
     judged(world, outcome, workload, pulses, budget)
+    if seconds >= LONG_S:
+        outcome.wrong += settled(lambda: left(world, pulses))
+    going_on(outcome, pulses, began_s)
     outcome.p99_ms = latencies(outcome.struck, pulses, began_s)
     outcome.slow += [
         f"p99 {found} ms with {kind}, {outcome.p99_ms[CALM]} ms in calm"
@@ -143,10 +158,9 @@ def tortured(world: World, plan: Sequence[Planned], *, seconds: float, prefix: s
     return outcome
 
 
-def strike(world: World, planned: Planned, pulses: Sequence[Pulse], began_s: float) -> Struck:
-    """One fault, and what comes after it."""
+def strike(world: World, planned: Planned, pulses: Sequence[Pulse], began_s: float, busy: float) -> Struck:
+    """One fault, and what comes after it. `busy`: the pace before."""
     kind = KINDS[planned.kind]
-    busy = pace()
     at_s = time.monotonic()
     try:
         kind.strike(world, random.Random(planned.seed))
@@ -158,13 +172,15 @@ def strike(world: World, planned: Planned, pulses: Sequence[Pulse], began_s: flo
         found = list(pool.map(lambda pulse: pulse.recovered(healed_s, GIVE_UP_S), pulses))
     slowest = [one.slowest_s for one in found]
     recovery_s = None if None in slowest else max(one for one in slowest if one is not None)
+    after = pace()
     struck = Struck(
         planned.kind,
         round(at_s - began_s, 1),
         round(healed_s - at_s, 1),
         recovery_s,
-        round(max(busy, pace()), 2),
+        round(max(busy, after), 2),
         found,
+        after,
     )
     print(f"{struck.at_s:7.1f} s {struck.kind}: {struck.told}", flush=True)
     return struck
@@ -183,6 +199,31 @@ def latencies(struck: Sequence[Struck], pulses: Sequence[Pulse], began_s: float)
     return {kind: round(1000 * sorted(times)[int(0.99 * (len(times) - 1))], 2) for kind, times in took.items()}
 
 
+def going_on(outcome: Outcome, pulses: Sequence[Pulse], began_s: float) -> None:
+    """What goes on while a fault lasts: was it so, in how many of the times in which there was time for it?
+
+    Not in all: behind a lost write to anything nothing is a hit, and a call may be under way when the fault begins."""
+    for what in GoesOn:
+        of_kind = [one for one in outcome.struck if KINDS[one.kind].goes_on is what]
+        spans = [
+            (began_s + one.at_s + NOTICED_S * max(1.0, one.pace), began_s + one.at_s + one.lasted_s - BACK_S)
+            for one in of_kind
+        ]
+        spans = [(first_s, last_s) for first_s, last_s in spans if last_s > first_s + LEAST_S]
+        done = [pulse.greetings if what is GoesOn.GREETINGS else pulse.writes for pulse in pulses]
+        found = [
+            any(first_s <= call.began_s and call.began_s + call.took_s <= last_s for call in calls)
+            for first_s, last_s in spans
+            for calls in done
+        ]
+        outcome.counts |= {
+            f"faults in which {what.value}": sum(found),
+            f"of these, judged ({what.name.lower()})": len(found),
+        }
+        if len(found) >= JUDGED and sum(found) < SHARE * len(found):
+            outcome.slow.append(f"in {sum(found)} of {len(found)} faults {what.value}")
+
+
 def judged(world: World, outcome: Outcome, workload: TortureWorkload, pulses: Sequence[Pulse], budget: Budget) -> None:
     """What was wrong, what was slow, how much was done."""
     checker = workload.own
@@ -192,6 +233,7 @@ def judged(world: World, outcome: Outcome, workload: TortureWorkload, pulses: Se
     outcome.wrong += lost_writes(world, workload)
     outcome.wrong += settled(lambda: floods.differing(world))
     outcome.wrong += checker.violations
+    outcome.wrong += world.complaints
     outcome.slow += [f"{one.kind} at {one.at_s} s: {one.told}" for one in outcome.struck if one.late]
     outcome.slow += budget.exceeded
     outcome.counts |= {
@@ -208,6 +250,14 @@ def judged(world: World, outcome: Outcome, workload: TortureWorkload, pulses: Se
     for what, count in workload.counts.items():
         if "failed" in what:
             outcome.failures[PORT.sub("PORT", what)] += count
+
+
+def left(world: World, pulses: Sequence[Pulse]) -> list[str]:
+    """What has not been cleared away, though there is something to follow."""
+    with MetastoreClient(*world.truth) as client:
+        for pulse in pulses:
+            pulse.beat.write(client, len(pulse.writes))
+    return afterwards.left(world)
 
 
 def after_restore(world: World, workload: TortureWorkload) -> list[str]:

@@ -29,6 +29,12 @@ def test_a_short_run_has_what_there_is_time_for() -> None:
     assert planned(1, 3, KINDS) == []
 
 
+def test_what_takes_longer_than_there_is_time_is_planned_closer_together() -> None:
+    plan = planned(3, 40, KINDS, rounds=2)
+    assert [one.at_s for one in plan] == sorted(one.at_s for one in plan)
+    assert plan[-1].at_s < 40 and Counter(one.kind for one in plan) == dict.fromkeys(KINDS, 2)
+
+
 def test_three_rounds_of_everything_whatever_the_time() -> None:
     kinds = {name: kind.seconds for name, kind in every().items()}
     assert len(kinds) >= 30

@@ -25,6 +25,8 @@ from tests.testbed.client import MetastoreClient
 from tests.torture.gate import Gate
 from tests.torture.world import World
 
+PAUSE_S = 0.6
+"""Between two jobs of a thread, at most: clients leave two cores some time for what is tortured."""
 RETIRED_READ = 12
 """So many of the retired are read on."""
 
@@ -62,7 +64,7 @@ class TortureWorkload(Workload):
     """Threads over the metastore's own port and the proxies' fronts."""
 
     def __init__(self, world: World, checker: OwnChecker, prefix: str, gate: Gate) -> None:
-        super().__init__([], checker, world.ports)
+        super().__init__([], checker, world.ports, pause_s=PAUSE_S)
         self.world, self.own, self.gate = world, checker, gate
         self.database = f"{prefix}_db"
         self.live: list[Register] = []

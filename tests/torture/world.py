@@ -2,10 +2,10 @@
 
 Job: start everything, know every place where a fault can strike, end everything.
 Must not know: which faults there are, what clients check.
-Invariants: clients of a proxy come through its `front`; a proxy's calls go through its `upstream`, its follower's
-statements through its `database`; the metastore's statements go through `metastore_database`. The metastore's own port
-is reached directly: what is read there is the truth. As root each proxy has its data directory on a small file system
-of its own, in a mount namespace that ends with the world.
+Invariants: clients of a proxy come through its `front`; a proxy's calls go through its `upstream`, those of the second
+one through its `spare`, too; its follower's statements go through its `database`, the metastore's through
+`metastore_database`. The metastore's own port is reached directly: what is read there is the truth. As root each proxy
+has its data directory on a small file system of its own, in a mount namespace that ends with the world.
 """
 
 from __future__ import annotations
@@ -28,13 +28,23 @@ from tests.testbed.small_disk import SmallDisk, can_mount
 
 UNCONFIRMED_S = 2.0
 REQUEST_TIMEOUT_S = 8
-HUNG_AFTER_S = 15
+HUNG_AFTER_S, WORKER_HUNG_AFTER_S = 15, 8
+WORKERS = 2
+MAX_UPSTREAM, UPSTREAM_IDLE_S = 60, 2
+"""Connections of one worker to the metastore, and for how long an idle one stays."""
+MEMORY_BYTES, SPOOL_BYTES = 32 << 20, 64 << 20
+"""Of one worker, for requests and replies under way."""
 SETTINGS: Mapping[str, str] = {
-    "WORKERS": "2",
+    "WORKERS": str(WORKERS),
     "MAX_UNCONFIRMED_MS": str(int(UNCONFIRMED_S * 1000)),
     "UPSTREAM_OPTIONS_REQUEST_TIMEOUT_S": str(REQUEST_TIMEOUT_S),
     "UPSTREAM_OPTIONS_CONNECT_TIMEOUT_S": "2",
+    "UPSTREAM_OPTIONS_MAX_CONNECTIONS": str(MAX_UPSTREAM),
+    "UPSTREAM_OPTIONS_IDLE_TIMEOUT_S": str(UPSTREAM_IDLE_S),
+    "LIMITS_MEMORY_BYTES": str(MEMORY_BYTES),
+    "LIMITS_SPOOL_BYTES": str(SPOOL_BYTES),
     "FOLLOWER_HUNG_AFTER_S": str(HUNG_AFTER_S),
+    "WORKER_HUNG_AFTER_S": str(WORKER_HUNG_AFTER_S),
     "DRAIN_TIMEOUT_S": "5",
 }
 DISK_BYTES = 512 << 20
@@ -51,6 +61,8 @@ class Side:
     upstream: FaultProxy
     database: FaultProxy
     disk: SmallDisk | None
+    spare: FaultProxy | None = None
+    """Its second way to the metastore, if it has one."""
 
     @property
     def data(self) -> Path:
@@ -68,12 +80,14 @@ class Side:
     @property
     def links(self) -> dict[str, FaultProxy]:
         """By the name of what is broken."""
-        return {"front": self.front, "upstream": self.upstream, "database": self.database}
+        links = {"front": self.front, "upstream": self.upstream, "database": self.database}
+        return links if self.spare is None else {**links, "spare": self.spare}
 
 
 @dataclass
 class World:
-    """Everything that runs; `without_database` are the times in which Hive itself may answer wrongly.
+    """Everything that runs; `without_database` are the times in which Hive itself may answer wrongly; `complaints` are
+    what a fault found wrong itself.
 
     Whoever has clients sets `still`, in which they make no call, and `restored`, which tells them of an older state.
     """
@@ -83,7 +97,9 @@ class World:
     metastore_database: FaultProxy
     sides: list[Side]
     without_database: list[list[float]] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
     scale: float = 1.0  # of floods
+    widened: int = 0  # how often a table was flooded with partitions
     still: Callable[[], AbstractContextManager[None]] = nullcontext
     restored: Callable[[], None] = lambda: None
 
@@ -131,14 +147,21 @@ def world(directory: Path, bed: Bed, *, planted: str | None = None) -> Iterator[
             "hive42", postgres=server, via=behind.address, settings={"hikaricp.connectionTimeout": "5000"}
         )
         stack.callback(bed.release, metastore)
-        sides = [stack.enter_context(_side(directory / f"proxy{n}", metastore, server, planted)) for n in range(2)]
+        sides = [
+            stack.enter_context(_side(directory / f"proxy{n}", metastore, server, planted=planted, spare=n == 1))
+            for n in range(2)
+        ]
         yield World(server, metastore, behind, sides)
 
 
 @contextmanager
-def _side(directory: Path, metastore: Metastore, server: LocalPostgres, planted: str | None) -> Iterator[Side]:
+def _side(
+    directory: Path, metastore: Metastore, server: LocalPostgres, *, planted: str | None, spare: bool
+) -> Iterator[Side]:
     with ExitStack() as stack:
         upstream = stack.enter_context(FaultProxy(*metastore.address))
+        other = stack.enter_context(FaultProxy(*metastore.address)) if spare else None
+        ways = [upstream] if other is None else [upstream, other]
         database = stack.enter_context(FaultProxy(server.host, server.port))
         assert metastore.database is not None
         disk = None
@@ -146,7 +169,7 @@ def _side(directory: Path, metastore: Metastore, server: LocalPostgres, planted:
             disk = stack.enter_context(SmallDisk(directory / "data", DISK_BYTES))
         proxy = Proxy(
             directory,
-            f"thrift://{upstream.host}:{upstream.port}",
+            ",".join(f"thrift://{way.host}:{way.port}" for way in ways),
             metastore.database.behind(*database.address).reader_url,
             SETTINGS,
             planted=planted,
@@ -156,7 +179,7 @@ def _side(directory: Path, metastore: Metastore, server: LocalPostgres, planted:
         stack.callback(_end, proxy)
         proxy.start(prewarmed=True)
         front = stack.enter_context(FaultProxy(*proxy.address))
-        yield Side(proxy, front, upstream, database, disk)
+        yield Side(proxy, front, upstream, database, disk, other)
 
 
 def _end(proxy: Proxy) -> None:

@@ -10,14 +10,14 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.torture.faults.kinds import kind
+from tests.torture.faults.kinds import GoesOn, kind
 from tests.torture.world import REQUEST_TIMEOUT_S, Side, World
 
 HEAD_BYTES = 8192
 """LMDB's two meta pages, which are there already."""
 
 
-@kind(grace_s=2)
+@kind(grace_s=2, goes_on=GoesOn.WRITES)
 def full_disk(world: World, chance: random.Random) -> None:
     """Recovers later: a disk that has room again is found by the next try to write."""
     side = chance.choice(world.sides)
@@ -30,7 +30,7 @@ def full_disk(world: World, chance: random.Random) -> None:
         time.sleep(chance.uniform(0.5, 5))
 
 
-@kind(grace_s=2)
+@kind(grace_s=2, goes_on=GoesOn.WRITES)
 def limited_files(world: World, chance: random.Random) -> None:
     """No file of the workers and of the follower grows."""
     side = chance.choice(world.sides)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 
-from hive_metastore.ttypes import MetaException, NoSuchObjectException
+from hive_metastore.ttypes import GetTableRequest, MetaException, NoSuchObjectException
 from thrift.Thrift import TException
 
 from tests.follower.rows import pack, table
@@ -70,8 +70,10 @@ def flood_of_events(world: World, chance: random.Random) -> None:
 
 @kind(20, grace_s=60)
 def drop_and_create_wide(world: World, chance: random.Random) -> None:
-    """A table with a million partitions. Recovers later: a follower that loads them has less time for others."""
-    count = int(PARTITIONS * world.scale)
+    """A table with a hundred thousand partitions, every third time, from the second on, with a million. Recovers later:
+    a follower that loads them has less time for others."""
+    count = int(PARTITIONS * world.scale) // (1 if world.widened % 3 == 1 else 10)
+    world.widened += 1
     ((table_id, sd),) = world.sql('SELECT "TBL_ID", "SD_ID" FROM "TBLS" WHERE "TBL_NAME" = %s', "wide")
     made = {"tableObjJson": table("wide", DATABASE, id=int(str(table_id)))}
     names = [
@@ -106,16 +108,22 @@ def _in_transaction(world: World, events: list[tuple[str, str, str, int]], state
 
 @kind(15, grace_s=20)
 def many_partitions_through_proxy(world: World, chance: random.Random) -> None:
-    """A table is dropped and made again with all of its partitions."""
+    """A table gets a third of its partitions; one that has all of them is dropped first, and made again."""
     port = chance.choice(world.sides).front.port
-    count = int(THROUGH_PROXY * world.scale)
+    most = int(THROUGH_PROXY * world.scale)
     with MetastoreClient("127.0.0.1", port) as client, suppress(TException):
         # A busy metastore may not answer in time: then this is all, and whatever it has is compared at the end.
-        with suppress(NoSuchObjectException):  # such was the end of the last time
-            client.drop_table(DATABASE, "through", False)
-        made = objects.create_table(client, objects.table(DATABASE, "through", partition_keys=[("p", "string")]))
-        for first in range(0, count, A_CALL):
-            objects.add_partitions(client, made, ([str(n)] for n in range(first, min(count, first + A_CALL))))
+        there = _partitions(port, "through")
+        if there is None or len(there) >= most:
+            with suppress(NoSuchObjectException):
+                client.drop_table(DATABASE, "through", False)
+            objects.create_table(client, objects.table(DATABASE, "through", partition_keys=[("p", "string")]))
+            there = set()
+        made = client.get_table_req(GetTableRequest(dbName=DATABASE, tblName="through")).table
+        numbers = range(len(there), min(most, len(there) + most // 3 + 1))
+        for first in numbers[::A_CALL]:
+            of_call = range(first, min(numbers.stop, first + A_CALL))
+            objects.add_partitions(client, made, ([f"{number}-{chance.random()}"] for number in of_call))
 
 
 def differing(world: World) -> list[str]:

@@ -32,11 +32,13 @@ def gap_in_log(world: World, chance: random.Random) -> None:
 
 @kind(15)
 def restore_database(world: World, chance: random.Random) -> None:
-    """To what it was some seconds ago: clients stand still, the metastore is down, nobody is connected."""
+    """To what it was some seconds, or a thousand ids, ago: clients stand still, the metastore is down."""
     assert world.metastore.database is not None
+    lost_ids = chance.choice([0, 1000])
     database = world.metastore.database.behind(world.server.host, world.server.port)
     with world.still():
         kept = Kept(database)
+    world.sql('UPDATE "NOTIFICATION_SEQUENCE" SET "NEXT_EVENT_ID" = "NEXT_EVENT_ID" + %s', lost_ids)
     time.sleep(chance.uniform(1, 4))
     with world.still():
         world.metastore.stop()

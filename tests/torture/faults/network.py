@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.testbed.fault_proxy import Direction, FaultProxy
-from tests.torture.faults.kinds import kind
+from tests.torture.faults.kinds import GoesOn, kind
 from tests.torture.world import World
 
 METASTORES_DATABASE = "metastore's database"
@@ -17,7 +17,7 @@ METASTORES_DATABASE = "metastore's database"
 
 @contextmanager
 def some_link(world: World, chance: random.Random, *, unanswered: bool) -> Iterator[FaultProxy]:
-    """One of the seven, restored at the end. `unanswered`: what waits behind it may be answered wrongly by Hive, if
+    """One of the eight, restored at the end. `unanswered`: what waits behind it may be answered wrongly by Hive, if
     it is the metastore's to its database."""
     links = {f"{name} {number}": link for number, side in enumerate(world.sides) for name, link in side.links.items()}
     links[METASTORES_DATABASE] = world.metastore_database
@@ -86,6 +86,15 @@ def accept_and_close(world: World, chance: random.Random) -> None:
     with some_link(world, chance, unanswered=True) as link:
         link.slam()
         time.sleep(chance.uniform(0.5, 4))
+
+
+@kind(goes_on=GoesOn.WRITES)
+def sick_metastore(world: World, chance: random.Random) -> None:
+    """It accepts and closes, while the proxy knows another that is well."""
+    side = next(side for side in world.sides if side.spare is not None)
+    side.upstream.slam()
+    time.sleep(chance.uniform(3, 5))
+    side.upstream.restore()
 
 
 @kind()

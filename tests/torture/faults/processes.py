@@ -8,7 +8,7 @@ import signal
 import time
 
 from tests.testbed.processes import wait_until
-from tests.torture.faults.kinds import kind
+from tests.torture.faults.kinds import GoesOn, kind
 from tests.torture.world import Side, World
 
 BACK_S = 180.0
@@ -26,9 +26,9 @@ def send(side: Side, role: str, number: signal.Signals) -> list[int]:
     return found
 
 
-def another(side: Side, role: str, old: list[int]) -> None:
-    """Wait until other processes have taken their place."""
-    wanted = len(old)
+def another(side: Side, role: str, old: list[int], *, others: int = 0) -> None:
+    """Wait until other processes have taken their place, besides those that are there."""
+    wanted = len(old) + others
     assert wait_until(lambda: len(set(side.proxy.children()[role]) - set(old)) >= wanted, BACK_S), side.proxy.log_tail()
 
 
@@ -87,6 +87,16 @@ def hang_follower(world: World, chance: random.Random) -> None:
     another(side, "follower", send(side, "follower", signal.SIGSTOP))
 
 
+@kind(12)
+def hang_worker(world: World, chance: random.Random) -> None:
+    """Until the supervisor has killed it."""
+    side = chance.choice(world.sides)
+    workers = side.proxy.children()["worker"]
+    hung = chance.choice(workers)
+    os.kill(hung, signal.SIGSTOP)
+    another(side, "worker", [hung], others=len(workers) - 1)
+
+
 @kind()
 def stop_supervisor(world: World, chance: random.Random) -> None:
     side = chance.choice(world.sides)
@@ -96,14 +106,14 @@ def stop_supervisor(world: World, chance: random.Random) -> None:
     side.proxy.process.send_signal(signal.SIGCONT)
 
 
-@kind(8)
+@kind(8, goes_on=GoesOn.GREETINGS)
 def kill_metastore(world: World, chance: random.Random) -> None:
     world.metastore.kill()
-    time.sleep(chance.uniform(0, 3))
+    time.sleep(chance.uniform(1, 4))
     world.metastore.start()
 
 
-@kind(8)
+@kind(8, goes_on=GoesOn.GREETINGS)
 def restart_metastore(world: World, chance: random.Random) -> None:
     world.metastore.restart()
 
