@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any, Final
 
 from docs import benchmark_page
@@ -79,23 +80,41 @@ def torture(runs: Sequence[Figures]) -> Iterator[str]:
         run, counts = found.figures, found.figures["counts"]
         times = [one["times"] for one in run["kinds"].values()]
         said = [counts[name] for name in ("reads", "hits", "writes", "objects under a lost write")]
-        judged = [run["wrong"], run["slow"]]
+        recovered = [inf if one["recovery_s"] is None else one["recovery_s"] for one in run["kinds"].values()]
+        judged = [run["wrong"], run["slow"], max(recovered, default=0.0), counts["most memory, MiB"]]
         changed = " with changes" if found.changed else ""
         rows.append(
             [f"`{found.command}`", *map(number, [sum(times), len(times), min(times, default=0), *said, *judged])]
             + [f"{run['pace']:.1f}", f"{found.commit}{changed}", found.date]
         )
-    head += ["wrong", "slow", "pace", "commit", "date"]
+    head += ["wrong", "slow", "longest recovery, s", "memory, MiB", "pace", "commit", "date"]
     yield from table([head, *rows], text=1)
     yield ""
     times, longest = Counter[str](), dict[str, float]()
     for found in runs:
         for kind, one in found.figures["kinds"].items():
             times[kind] += one["times"]
-            seconds = float("inf") if one["recovery_s"] is None else one["recovery_s"]
+            seconds = inf if one["recovery_s"] is None else one["recovery_s"]
             longest[kind] = max(seconds, longest.get(kind, 0.0))
     kinds = [[f"`{kind}`", number(times[kind]), f"{longest[kind]:.1f}"] for kind in sorted(times)]
     yield from table([["kind of fault", "times", "longest recovery, s"], *kinds], text=1)
+
+
+def torture_planted(found: Figures) -> Iterator[str]:
+    """One row for each fault that was put back, and one for each that other tests find."""
+    head = ["fault that was put back", "planted", "kinds that struck", "what was said", "seed", "minutes", "commit"]
+    rows = [
+        [one["fault"], f"`{one['planted']}`", ", ".join(f"`{kind}`" for kind in one["kinds"].split(","))]
+        + [one["said"] if one["found"] else "**not found**", number(one["seed"]), number(one["minutes"])]
+        + [one["commit"]]
+        for one in found.figures["faults"]
+    ]
+    yield from table([head, *rows], text=4)
+    yield ""
+    yield "Faults that it cannot find:"
+    yield ""
+    others = [[one["fault"], one["why"], f"`{one['test']}`"] for one in found.figures["elsewhere"]]
+    yield from table([["fault", "why", "found by"], *others], text=3)
 
 
 def coverage(found: Figures) -> Iterator[str]:
@@ -198,6 +217,7 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "figures tests", _several("tests-", "make test FIGURES=1", test_runs)
     yield "figures long runs", _several("long-runs/", "python -m tests.long_runs NAME", long_runs)
     yield "figures torture", _several("torture/", "make torture FIGURES=1", torture)
+    yield "figures torture planted", _one("torture-planted", "python -m tests.torture.planted", torture_planted)
     yield "figures coverage", _one("coverage", "python -m tests.covered", coverage)
     yield "figures trino", _one("trino", "make trino FIGURES=1", trino)
     yield "figures lakehouse", _one("lakehouse", "make lakehouse FIGURES=1", lakehouse)

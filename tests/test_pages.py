@@ -45,16 +45,37 @@ def test_torture() -> None:
         "wrong": 0,
         "slow": 1,
         "pace": 1.25,
-        "counts": {"reads": 5000, "hits": 4000, "writes": 300, "objects under a lost write": 7},
+        "counts": {
+            "reads": 5000,
+            "hits": 4000,
+            "writes": 300,
+            "objects under a lost write": 7,
+            "most memory, MiB": 171,
+        },
         "kinds": {"cut": {"times": 4, "recovery_s": 1.2}, "deaf": {"times": 3, "recovery_s": None}},
     }
     other = {**run, "seed": 12, "kinds": {"cut": {"times": 1, "recovery_s": 2.6}}}
     found = [kept("torture/seed-12", "make torture SEED=12", other), kept("torture/seed-3", "make torture SEED=3", run)]
     lines = list(pages.torture(found))
     assert lines[2] == (
-        "| `make torture SEED=3` | 7 | 2 | 3 | 5,000 | 4,000 | 300 | 7 | 0 | 1 | 1.2 | abcdef01 | 2030-01-01 |"
+        "| `make torture SEED=3` | 7 | 2 | 3 | 5,000 | 4,000 | 300 | 7 | 0 | 1 | inf | 171 | 1.2"
+        " | abcdef01 | 2030-01-01 |"
     )
     assert lines[-2:] == ["| `cut` | 5 | 2.6 |", "| `deaf` | 3 | inf |"]
+
+
+def test_faults_that_were_put_back() -> None:
+    one = {"fault": "a leaked fence", "planted": "fence_leaked", "kinds": "cut,deaf", "says": "fences", "seed": 1}
+    one |= {"minutes": 1.5, "found": True, "said": "fences stand", "commit": "12345678"}
+    other = {**one, "found": False}
+    elsewhere = [{"fault": "revokes", "why": "nobody revokes", "test": "tests/test_x.py"}]
+    document = {"faults": [one, other], "elsewhere": elsewhere}
+    lines = list(pages.torture_planted(kept("torture-planted", "python -m tests.torture.planted", document)))
+    assert lines[2:4] == [
+        "| a leaked fence | `fence_leaked` | `cut`, `deaf` | fences stand | 1 | 1.50 | 12345678 |",
+        "| a leaked fence | `fence_leaked` | `cut`, `deaf` | **not found** | 1 | 1.50 | 12345678 |",
+    ]
+    assert lines[-1] == "| revokes | nobody revokes | `tests/test_x.py` |"
 
 
 def test_coverage_by_tier_and_package() -> None:
