@@ -22,6 +22,9 @@ LOOKED_AT = 1000
 """Of tables with more partitions a few are looked at first, to know what all of them cost."""
 A_FEW = 20
 
+MANY = 5000
+"""Partitions of small tables that are asked for at once; LOOKED_AT, while it is not known what they cost."""
+
 NAMED_SHARE = 4
 """If events name more than this part of a large table, it is read at once: while it is reloaded, it is not served."""
 

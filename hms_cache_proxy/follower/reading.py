@@ -22,33 +22,28 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
 from hms_cache_proxy.cache import targets
-from hms_cache_proxy.cache.changes import Changes, PartitionChange, PartitionChunk, TableStub, TableWriteIds
+from hms_cache_proxy.cache.changes import Changes, PartitionChunk, TableStub, TableWriteIds
 from hms_cache_proxy.cache.entries import TableEntry
 from hms_cache_proxy.cache.inventory import Inventory
 from hms_cache_proxy.cache.targets import CATALOGS, DESCRIPTIONS, FUNCTIONS
 from hms_cache_proxy.config.selection import Selection
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.consistency.write_ids import equivalent
-from hms_cache_proxy.errors import Unfit
 from hms_cache_proxy.follower.affected import UNKNOWN_WRITE, Affected, PartitionNames
 from hms_cache_proxy.follower.constraints import cached_form, constraint_names, may_have
 from hms_cache_proxy.follower.limits import (
-    A_FEW,
-    LOADS_SHARE,
-    LOOKED_AT,
     NAMED_SHARE,
     SUSPECTS_PER_READ,
     TABLE_COST,
     TABLES_PER_READ,
     StepLimits,
-    weight,
 )
-from hms_cache_proxy.follower.load_queue import EXCLUDED, FULL, LOADING, UNFIT, ChunkedLoad, LoadQueue
+from hms_cache_proxy.follower.load_queue import EXCLUDED, FULL, LOADING, ChunkedLoad, LoadQueue
+from hms_cache_proxy.follower.partition_reading import PartitionReading
 from hms_cache_proxy.store.part_names import is_name
 from hms_cache_proxy.store.protocol import (
     UNKNOWN_ID,
     DatabaseKey,
-    PartitionRecord,
     Snapshot,
     TableKey,
     TableName,
@@ -70,14 +65,12 @@ class StepReading:
         self._work = work
         self._selection = selection
         self.limits = limits
-        self._room = limits.chunk
+        self._parts = PartitionReading(source, self.changes, work, limits)
+        self._put_off = False
         self._held_bytes = 0
         self._read: set[TableKey] = set()
         self._databases_cached: dict[DatabaseKey, bool] | None = None
         self.evicted = 0
-        self.partitions = 0
-        self.unfit: list[str] = []
-        """Tables whose partitions cannot be held, and why."""
         self._called: defaultdict[TableKey, set[bytes]] = defaultdict(set)
         self._transactional: dict[TableKey, int] = {}
         self._queue_loads = False
@@ -88,6 +81,16 @@ class StepReading:
         """(transaction, table) of the open write ids of all tables whose write ids were read."""
         self.read: set[bytes] = set()
         """Targets of all that was read and may be shown after this step."""
+
+    @property
+    def partitions(self) -> int:
+        """How many were read."""
+        return self._parts.count
+
+    @property
+    def unfit(self) -> list[str]:
+        """Tables whose partitions cannot be held, and why."""
+        return self._parts.unfit
 
     # --- what events and tickets name
 
@@ -110,8 +113,8 @@ class StepReading:
         """The next part of what is not loaded yet: so many partitions, or tables at their cost."""
         self._queue_loads = True
         work = self._work
-        share = max(1, min(chunk, self.limits.chunk) // LOADS_SHARE)
-        self._room = max(share, min(self._room, chunk))
+        parts = self._parts
+        parts.begin_queue(chunk)
         most = max(1, min(chunk, self.limits.chunk) // TABLE_COST)
         if work.all_databases:
             for database in self._all_databases():
@@ -121,13 +124,13 @@ class StepReading:
         while work.lists and spent < most:
             database = next(iter(work.lists))
             spent += 1 + self._compare(database)
-        while spent < most and self._room > 0 and not self._has_enough:
+        while spent < most and parts.room > 0 and not self._has_enough and not self._put_off:
             keys = work.next_tables(min(TABLES_PER_READ, most - spent))
             if not keys:
                 break
             spent += len(keys)
             self._tables(keys, dict.fromkeys(keys))
-        self._room = max(share, self._room)
+        parts.room = max(parts.share, parts.room)
         self._continue_loads()
 
     def leave(self, key: TableKey, entry: TableEntry) -> None:
@@ -363,6 +366,7 @@ class StepReading:
                 self._drop(key)
                 continue
             self._table(key, record, entries[name], partitions.get(key, NO_NAMES), counts.get(record.table_id))
+        self._parts.read_waiting()
 
     def _wholesale(self, record: TableRecord, entry: TableEntry | None, names: PartitionNames) -> bool:
         """Are all of its partitions to be read, not only `names`?"""
@@ -404,6 +408,9 @@ class StepReading:
         if later or not room or not self._selection.admits(record.database, record.name):
             self._leave_out(key, record.table_id, record.table_type)
             return
+        if count is not None and self._queue_loads and key in self._work.tables and self._parts.fits_next_time(count):
+            self._put_off = True  # it stays queued, and is the next step's first one
+            return
         self.changes.stubs.pop(key, None)
         self.changes.tables[key] = record
         if record.transactional and record.catalog == DEFAULT_CATALOG:  # write ids have no catalog
@@ -413,43 +420,16 @@ class StepReading:
         if not record.partition_keys:
             self._work.discard(key)
         elif count is not None:
-            self._whole(key, record, count)
+            self._parts.whole(key, record, count)
         elif names:
             # Those behind a chunk, too: over Thrift the store has to be asked for them to know what the next ones have.
-            found = self._partitions_of(key, record, names=sorted(names))
-            if found is not None:
-                gone = names.difference(part.name for part in found)
-                self.changes.partitions.append(PartitionChange(record.table_id, found, sorted(gone)))
-
-    def _whole(self, key: TableKey, record: TableRecord, count: int) -> None:
-        """All partitions, now if there is room in this step, else in chunks from the next one on."""
-        self._work.discard(key)
-        cost = self._cost(key, record) if count > LOOKED_AT else 1
-        if cost is None:
-            return
-        if count * cost > max(self._room, 0):
-            self._work.loads[key] = ChunkedLoad(record.table_id, None, cost)
-            self.changes.not_loaded[record.table_id] = LOADING
-            return
-        found = self._partitions_of(key, record) if count else []
-        if found is not None:
-            self.changes.partitions.append(PartitionChange(record.table_id, found, replace_all=True))
-
-    def _cost(self, key: TableKey, record: TableRecord) -> float | None:
-        """Of a partition of this table; None where they cannot be held."""
-        if record.statistics is None:
-            return 1
-        found = self._partitions_of(key, record, limit=A_FEW)
-        if not found:
-            return None if found is None else 1
-        self.partitions -= len(found)
-        return weight(found) / len(found)
+            self._parts.named(key, record, names)
 
     def _continue_loads(self) -> None:
         """The next chunk, also of a table that is named in this step: both are of one snapshot, and what was named
         is in the part that is there or in this chunk."""
         for key, load in list(self._work.loads.items()):
-            if self._room <= 0:
+            if self._parts.room <= 0:
                 return
             self._next_chunk(key, load)
 
@@ -461,11 +441,11 @@ class StepReading:
         if not self.limits.admit:
             self._leave_out(key, record.table_id, record.table_type)
             return
-        cost = load.cost or self._cost(key, record)
+        cost = load.cost or self._parts.cost(key, record)
         if cost is None:
             return
-        limit = max(1, int(self._room / cost))
-        found = self._partitions_of(key, record, after=load.after, limit=limit)
+        limit = max(1, int(self._parts.room / cost))
+        found = self._parts.chunk(key, record, after=load.after, limit=limit)
         if found is None:
             return
         last = len(found) < limit
@@ -475,24 +455,3 @@ class StepReading:
             self._work.discard(key)
         else:
             self._work.loads[key] = ChunkedLoad(load.table_id, found[-1].name, cost)
-
-    def _partitions_of(
-        self,
-        key: TableKey,
-        record: TableRecord,
-        *,
-        names: list[bytes] | None = None,
-        after: bytes | None = None,
-        limit: int | None = None,
-    ) -> list[PartitionRecord] | None:
-        """Partitions from the store; None where the table's have a form that the cache cannot hold."""
-        try:
-            found = self._source.partitions(record, names=names, after=after, limit=limit)
-        except Unfit as error:
-            self._work.discard(key)
-            self.changes.not_loaded[record.table_id] = UNFIT
-            self.unfit.append(f"{b'.'.join(key).decode('utf-8', 'replace')}: {error}")
-            return None
-        self._room -= int(weight(found))
-        self.partitions += len(found)
-        return found

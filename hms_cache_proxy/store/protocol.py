@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal, NamedTuple, Protocol
 
+from hms_cache_proxy.errors import Unfit
 from hms_cache_proxy.store.write_ids import ValidWriteIdList
 
 HiveLine = Literal["2.3", "3.1", "4.0", "4.1", "4.2"]
@@ -208,6 +209,13 @@ class PartitionRecord:
     statistics: Statistics | None = ()
 
 
+class SomePartitions(NamedTuple):
+    """Partitions of a table: those of these names that exist, or all of them (None)."""
+
+    table: TableRecord
+    names: Sequence[bytes] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class TableWrites:
     """The writes to a transactional table.
@@ -374,6 +382,11 @@ class Snapshot(Protocol):
         limit: int | None = None,
     ) -> list[PartitionRecord]:
         """Partitions ordered by name bytewise: the named ones, or those after `after`, at most `limit`."""
+        ...
+
+    def partitions_of(self, wanted: Sequence[SomePartitions]) -> list[list[PartitionRecord] | Unfit]:
+        """Those of several tables, each as `partitions` gives them; Unfit, where it would raise that. Over SQL it takes
+        no more statements than one table does."""
         ...
 
 

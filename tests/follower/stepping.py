@@ -62,7 +62,7 @@ class Catalog(Closing):
         if DATABASE not in self.call("get_all_databases"):
             self.call("create_database", database=new("Database", name=DATABASE))
 
-    def call(self, name: str, **arguments: Any) -> Any:
+    def call(self, name: str, /, **arguments: Any) -> Any:
         """The method's value; AssertionError for what it refuses."""
         decoded, _ = spec.decode(spec.args(name), spec.encode(spec.args(name)(**arguments)), 0)
         reply = self._service.call(MetastoreSession("test"), name.encode(), METHODS[name], 0, decoded)

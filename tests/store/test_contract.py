@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from hms_cache_proxy.errors import Unfit
-from hms_cache_proxy.store.protocol import UNKNOWN_ID, PartitionRecord, RawStore, Snapshot, TableRecord
+from hms_cache_proxy.store.protocol import UNKNOWN_ID, PartitionRecord, RawStore, Snapshot, SomePartitions, TableRecord
 from tests.store.conftest import World
 from tests.store.oracle import Refused, hms
 from tests.store.stores import FILTER, LIST, SINGLE, whole_partition
@@ -270,6 +270,34 @@ def test_named_partitions(world: World, snapshot: Snapshot) -> None:
     assert snapshot.partitions(record, names=[*reversed(names), b"p=no such", b"\xff", names[0]]) == everything
     assert snapshot.partitions(record, names=names[3:5]) == everything[3:5]
     assert snapshot.partitions(record, names=[b"p=no such"]) == snapshot.partitions(record, names=[]) == []
+
+
+def test_partitions_of_many_tables(world: World, snapshot: Snapshot) -> None:
+    """All or some of each, as of this table alone; one that cannot be held spoils no other."""
+    found = [record for record in records(world, snapshot) if record.partition_keys]
+    wanted = [SomePartitions(record) for record in found]
+    for record, whole in zip(found, snapshot.partitions_of(wanted), strict=True):
+        assert _repr(whole) == _repr(_alone(snapshot, record, None))
+    names = {record.name: [b"p=no such", b"\xff"] for record in found}
+    for record, whole in zip(found, snapshot.partitions_of(wanted), strict=True):
+        if not isinstance(whole, Unfit):
+            names[record.name] += [partition.name for partition in reversed(whole[1::2])]
+    mixed = [SomePartitions(record, names[record.name]) for record in found[::2]]
+    mixed += [SomePartitions(record) for record in found[1::2]]
+    for (record, some), answer in zip(mixed, snapshot.partitions_of(mixed), strict=True):
+        assert _repr(answer) == _repr(_alone(snapshot, record, some))
+    assert snapshot.partitions_of([]) == []
+
+
+def _alone(snapshot: Snapshot, record: TableRecord, names: Sequence[bytes] | None) -> list[PartitionRecord] | Unfit:
+    try:
+        return snapshot.partitions(record, names=names)
+    except Unfit as error:
+        return error
+
+
+def _repr(answer: list[PartitionRecord] | Unfit) -> list[PartitionRecord] | str:
+    return repr(answer) if isinstance(answer, Unfit) else answer
 
 
 def test_partition_counts(world: World, snapshot: Snapshot) -> None:

@@ -35,14 +35,6 @@ class CommonPieces(StatementPieces):
     def compile(self, statement: ClauseElement) -> str:
         return str(statement.compile(dialect=self.compiler))
 
-    @abstractmethod
-    def among_ids(self, of: Column, name: str) -> Condition:
-        """The column is one of the ids of parameter `name`, an `id_list`."""
-
-    @abstractmethod
-    def id_list(self, ids: Iterable[int]) -> object:
-        """The value of a parameter of `among_ids`."""
-
     def by_ids(self, build: Callable[[Callable[[Column], Condition]], ClauseElement]) -> ByIds:
         def is_between(of: Column) -> Condition:
             return of.between(bindparam("low"), bindparam("high"))

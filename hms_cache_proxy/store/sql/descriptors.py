@@ -149,26 +149,26 @@ class Descriptors:
         self._known: dict[tuple[object, ...], Descriptor] = {}
         self._interned: dict[bytes, bytes] = {}  # equal bytes are one object
 
-    def load(self, rows: Sequence[Row], *, full_acid: bool) -> list[Descriptor | None]:
-        """One descriptor per row of descriptor_columns(); None where SD_ID is null."""
+    def load(self, rows: Sequence[Row], full_acid: Sequence[bool]) -> list[Descriptor | None]:
+        """One descriptor per row of descriptor_columns(); None where SD_ID is null. `full_acid`: its table's."""
         self._load_columns({row[3] for row in rows})
         serde_ids = [row[2] for row in rows]
         serdes: dict[int, bytes] = dict(self._database.rows_by_ids(self._statements.serde_parameters, serde_ids))
         extras, lists = self._load_extras([row[0] for row in rows])
         known = self._known
         found: list[Descriptor | None] = []
-        for row in rows:
+        for row, acid in zip(rows, full_acid, strict=True):
             sd_id, serde_id, shape = row[0], row[2], row[_VARYING:]
             serde = None if serde_id is None else bytes(serdes.get(serde_id, _NO_ITEMS))
             if sd_id is None:
                 found.append(None)
             elif sd_id in extras:
-                found.append(self._build(shape, serde, full_acid, extras[sd_id], lists))
+                found.append(self._build(shape, serde, acid, extras[sd_id], lists))
             else:
-                key = (shape, serde, full_acid)
+                key = (shape, serde, acid)
                 descriptor = known.get(key)
                 if descriptor is None:
-                    descriptor = known[key] = self._build(shape, serde, full_acid, _NOTHING, lists)
+                    descriptor = known[key] = self._build(shape, serde, acid, _NOTHING, lists)
                 found.append(descriptor)
         return found
 

@@ -78,6 +78,14 @@ class StatementPieces(Protocol):
         """A statement for `rows_by_ids`; `build` gets a function that gives the condition on a column of ids."""
 
     @abstractmethod
+    def among_ids(self, of: Column, name: str) -> Condition:
+        """The column is one of the ids of parameter `name`, an `id_list`, and no other."""
+
+    @abstractmethod
+    def id_list(self, ids: Iterable[int]) -> object:
+        """The value of a parameter of `among_ids`."""
+
+    @abstractmethod
     def maps_by_ids(self, owner: Column, key: Column, value: Column) -> ByIds:
         """(owner, items of its map<string,string> without the two type bytes), for `rows_by_ids`.
 

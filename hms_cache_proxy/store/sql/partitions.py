@@ -1,10 +1,10 @@
 """Partitions from the database, by the ten thousand.
 
-Job: PartitionRecords of one table in order of their names. Must not know: how descriptors are built.
+Job: PartitionRecords of tables in order of their names. Must not know: how descriptors are built.
 
-A chunk costs eight statements: its ids in order, rows (one per partition), values, parameters, statistics, and three
-for the descriptors. Names are sorted apart from the rows, so the server never sorts wide rows; where its collation is
-not binary it sorts the names that are left of the table for each chunk.
+A chunk, of one table or of many, costs eight statements: its ids, rows (one per partition), values, parameters,
+statistics, and three for the descriptors. Names are sorted apart from the rows, so the server never sorts wide rows;
+where its collation is not binary it sorts the names that are left of the table for each chunk.
 
 Which reply shows what (found by asking Hive 3.1.3, 4.0.0 and 4.2.0): a WRITE_ID of NULL, 0 or less is -1 everywhere
 (3.1 has none); the
@@ -19,14 +19,15 @@ Owner: a snapshot.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from struct import Struct
 
 from sqlalchemy import bindparam, null, select
 
 from hms_cache_proxy.errors import Unfit
 from hms_cache_proxy.store import encode
-from hms_cache_proxy.store.protocol import SKEWED, PartitionRecord, TableName, TableRecord
+from hms_cache_proxy.store.protocol import SKEWED, PartitionRecord, SomePartitions, TableRecord
 from hms_cache_proxy.store.sql.descriptors import MAP_TYPES, Descriptors, descriptor_columns
 from hms_cache_proxy.store.sql.dialect import Dialect
 from hms_cache_proxy.store.sql.schema import Schema
@@ -38,6 +39,7 @@ _PARAMETERS_HEAD = encode.header(encode.MAP, 7) + MAP_TYPES
 _NO_PARAMETERS = encode.EMPTY_MAP[2:]
 _NO_WRITE_ID = encode.i64_field(10, -1)
 _TIMES = Struct(">bhibhi")
+_MAX_PAIRS = 50_000  # of a table and a name, looked for at once
 _MAX_CHUNK = 5_000  # partitions a statement fetches at once: bounds memory, and more is slower
 
 
@@ -59,6 +61,9 @@ class PartitionStatements:
         self.ids_named = database.compile(
             select(part.PART_ID).where(of_table, database.among_texts(part.PART_NAME, "names")).order_by(name)
         )
+        whose = select(part.TBL_ID, part.PART_ID, part.PART_NAME).where(database.among_ids(part.TBL_ID, "tables"))
+        self.of_tables = database.compile(whose)
+        self.named_of_tables = database.compile(whose.where(database.among_texts(part.PART_NAME, "names")))
         self.with_write_ids = "WRITE_ID" in part
         write_id = part.WRITE_ID if self.with_write_ids else null()
         joined = schema["PARTITIONS"].outerjoin(storage, storage.c.SD_ID == part.SD_ID)
@@ -110,32 +115,79 @@ class SqlPartitions:
             ids.extend(row[0] for row in batch)
         return self._records(table, ids)
 
+    def of(self, wanted: Sequence[SomePartitions]) -> list[list[PartitionRecord] | Unfit]:
+        """Those of several tables; Unfit for one where the cache cannot hold what is asked for."""
+        found: list[list[PartitionRecord] | Unfit] = [[] for _ in wanted]
+        parts = self._parts(wanted)
+        try:
+            for start in range(0, len(parts), _MAX_CHUNK):
+                some = parts[start : start + _MAX_CHUNK]
+                records = self._chunk([(wanted[at].table, id_) for at, _, id_ in some])
+                for (at, _, _), record in zip(some, records, strict=True):
+                    of_table = found[at]
+                    if isinstance(record, Unfit):
+                        found[at] = record
+                    elif not isinstance(of_table, Unfit):
+                        of_table.append(record)
+        except Unfit as error:  # of a statement, for all of them: whose is it?
+            return [error] if len(wanted) == 1 else [self.of([one])[0] for one in wanted]
+        return found
+
+    def _parts(self, wanted: Sequence[SomePartitions]) -> list[tuple[int, bytes, int]]:
+        """(index in `wanted`, name, id) of every partition, in this order."""
+        parts: list[tuple[int, bytes, int]] = []
+        database, statements = self._database, self._statements
+        whole = {one.table.table_id: at for at, one in enumerate(wanted) if one.names is None}
+        if whole:
+            rows = database.rows(statements.of_tables, tables=database.id_list(whole))
+            parts += [(whole[table_id], name, id_) for table_id, id_, name in rows]
+        for start, end in _runs(wanted):
+            by_id = {wanted[at].table.table_id: at for at in range(start, end) if wanted[at].names}
+            names = {at: frozenset(wanted[at].names or ()) for at in by_id.values()}
+            texts = database.text_list(list(frozenset().union(*names.values())))
+            if texts:
+                tables = database.id_list(by_id)
+                rows = database.rows(statements.named_of_tables, tables=tables, names=texts)
+                found = ((by_id[table_id], name, id_) for table_id, id_, name in rows)
+                parts += [part for part in found if part[1] in names[part[0]]]
+        parts.sort()
+        return parts
+
     def _records(self, table: TableRecord, ids: Sequence[int]) -> list[PartitionRecord]:
         records: list[PartitionRecord] = []
         for start in range(0, len(ids), _MAX_CHUNK):
-            records += self._chunk(table, ids[start : start + _MAX_CHUNK])
+            for record in self._chunk([(table, id_) for id_ in ids[start : start + _MAX_CHUNK]]):
+                if isinstance(record, Unfit):
+                    raise record
+                records.append(record)
         return records
 
-    def _chunk(self, table: TableRecord, ids: Sequence[int]) -> list[PartitionRecord]:
+    def _chunk(self, parts: Sequence[tuple[TableRecord, int]]) -> list[PartitionRecord | Unfit]:
+        """`parts`: (table, id) of each."""
         database, statements = self._database, self._statements
+        ids = [id_ for _, id_ in parts]
         rows = {row[0]: row for row in database.rows_by_ids(statements.rows, ids)}
         ordered = [rows[id_] for id_ in ids]
-        why = database.incomparable([row[1] for row in ordered])
-        if why is not None:
-            raise Unfit(why)
+        unfit = self._incomparable(parts, [row[1] for row in ordered])
         values: dict[int, bytes] = dict(database.rows_by_ids(statements.values, ids))
         parameters: dict[int, bytes] = dict(database.rows_by_ids(statements.parameters, ids))
-        descriptors = self._descriptors.load([row[5:] for row in ordered], full_acid=table.full_acid)
-        owner = TableName(table.catalog, table.database, table.name, table.table_id)
-        statistics = self._statistics.of_partitions(owner, {row[0]: row[1] for row in ordered})
+        acid = [table.full_acid for table, _ in parts]
+        descriptors = self._descriptors.load([row[5:] for row in ordered], acid)
+        statistics = self._statistics.of_partitions(
+            {id_: (table.catalog, table.database, table.name, rows[id_][1]) for table, id_ in parts}
+        )
         no_write_id = _NO_WRITE_ID if statements.with_write_ids else b""
-        records = []
-        for row, descriptor in zip(ordered, descriptors, strict=True):
+        records: list[PartitionRecord | Unfit] = []
+        for (table, _), row, descriptor in zip(parts, ordered, descriptors, strict=True):
+            if table.table_id in unfit:
+                records.append(unfit[table.table_id])
+                continue
             id_, name, created, accessed, write_id = row[:5]
             head, tail, single, filtered = b"", b"", None, None
             if descriptor is not None:
                 if descriptor.skewed:
-                    raise Unfit(SKEWED)
+                    records.append(Unfit(SKEWED))
+                    continue
                 head, tail = descriptor.partition_head, descriptor.tail_list
                 single, filtered = descriptor.tail_single, descriptor.tail_filter
             records.append(
@@ -154,3 +206,26 @@ class SqlPartitions:
                 )
             )
         return records
+
+    def _incomparable(self, parts: Sequence[tuple[TableRecord, int]], names: Sequence[bytes]) -> dict[int, Unfit]:
+        """Tables, by id, whose partitions the database does not compare by the bytes of their names."""
+        if self._database.incomparable(names) is None:
+            return {}
+        of_tables: defaultdict[int, list[bytes]] = defaultdict(list)
+        for (table, _), name in zip(parts, names, strict=True):
+            of_tables[table.table_id].append(name)
+        found = {table_id: self._database.incomparable(some) for table_id, some in of_tables.items()}
+        return {table_id: Unfit(why) for table_id, why in found.items() if why is not None}
+
+
+def _runs(wanted: Sequence[SomePartitions]) -> Iterator[tuple[int, int]]:
+    """Stretches of tables whose named partitions are looked for at once: every name in each of the tables, so of as
+    many pairs as there may be at most."""
+    start, names = 0, 0
+    for at, one in enumerate(wanted):
+        more = len(one.names or ())
+        if at > start and (at - start + 1) * (names + more) > _MAX_PAIRS:
+            yield start, at
+            start, names = at, 0
+        names += more
+    yield start, len(wanted)

@@ -88,13 +88,13 @@ class StatisticsReader:
         found = self._grouped(rows, {table.table_id: tuple(table[:3]) for table in tables})
         return {table.table_id: found.get(table.table_id, ()) for table in tables}
 
-    def of_partitions(self, table: TableName, names: dict[int, bytes]) -> dict[int, Statistics | None]:
-        """By partition id; `names` has the partitions. Those without statistics are left out."""
+    def of_partitions(self, names: Mapping[int, tuple[bytes, ...]]) -> dict[int, Statistics | None]:
+        """By partition id; `names`: catalog, database, table and own name of each. Those without statistics are left
+        out."""
         statement = self._statements.partitions
         if statement is None:
             return {}
-        rows = self._database.stream_by_ids(statement, names)
-        return self._grouped(rows, {id_: (*table[:3], name) for id_, name in names.items()})
+        return self._grouped(self._database.stream_by_ids(statement, names), names)
 
     def _grouped(self, rows: Iterable[Row], owners: Mapping[int, tuple[bytes, ...]]) -> dict[int, Statistics | None]:
         grouped: defaultdict[int, list[ColumnStatistics]] = defaultdict(list)

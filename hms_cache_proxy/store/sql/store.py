@@ -28,7 +28,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from hms_cache_proxy.config.urls import POSTGRES_URLS, SQLITE_URLS, store_url_problem
-from hms_cache_proxy.errors import StoreError
+from hms_cache_proxy.errors import StoreError, Unfit
 from hms_cache_proxy.store.protocol import (
     OF_TRANSACTIONS,
     Constraints,
@@ -37,6 +37,7 @@ from hms_cache_proxy.store.protocol import (
     EventRow,
     Marks,
     PartitionRecord,
+    SomePartitions,
     StoreIdentity,
     TableName,
     TableRecord,
@@ -343,6 +344,10 @@ class SqlSnapshot:
         if names is not None:
             return self._partitions.named(table, names, limit)
         return self._partitions.after(table, after, limit)
+
+    def partitions_of(self, wanted: Sequence[SomePartitions]) -> list[list[PartitionRecord] | Unfit]:
+        """Partitions of several tables."""
+        return self._partitions.of(wanted)
 
 
 def _fingerprint(rows: Sequence[Row]) -> bytes | None:

@@ -80,10 +80,10 @@ class TableStatements:
             )
         )
         partitions = schema["PARTITIONS"].c
-        self.partition_counts = database.by_ids(
-            lambda among: (
-                select(partitions.TBL_ID, func.count()).where(among(partitions.TBL_ID)).group_by(partitions.TBL_ID)
-            )
+        self.partition_counts = database.compile(  # of no other: one with ids in between can have a million
+            select(partitions.TBL_ID, func.count())
+            .where(database.among_ids(partitions.TBL_ID, "tables"))
+            .group_by(partitions.TBL_ID)
         )
         self.constraints = ConstraintStatements(schema, database)
         self.statistics = StatisticsStatements(schema, database)
@@ -134,7 +134,10 @@ class Tables:
 
     def counts(self, table_ids: Sequence[int]) -> dict[int, int]:
         """Partitions by table id."""
-        counts: dict[int, int] = dict(self._database.rows_by_ids(self._statements.partition_counts, table_ids))
+        if not table_ids:
+            return {}
+        ids = self._database.id_list(table_ids)
+        counts: dict[int, int] = dict(self._database.rows(self._statements.partition_counts, tables=ids))
         return {table_id: counts.get(table_id, 0) for table_id in table_ids}
 
     def named(self, catalog: bytes, database: bytes, names: Sequence[bytes]) -> dict[bytes, TableRecord]:
@@ -168,12 +171,10 @@ class Tables:
         for table_id, *key in self._database.rows_by_ids(self._statements.keys, ids):
             keys[table_id].append(tuple(key))
         tables = [_Table(row, items.get(row[3], _NO_PARAMETERS), keys[row[3]]) for row in rows]
-        records = []
-        for full_acid in (False, True):
-            some = [table for table in tables if table.full_acid is full_acid]
-            descriptors = self._descriptors.load([table.row[_TABLE_COLUMNS:] for table in some], full_acid=full_acid)
-            records += [self._record(table, found) for table, found in zip(some, descriptors, strict=True)]
-        return records
+        descriptors = self._descriptors.load(
+            [table.row[_TABLE_COLUMNS:] for table in tables], [table.full_acid for table in tables]
+        )
+        return [self._record(table, found) for table, found in zip(tables, descriptors, strict=True)]
 
     def _record(self, table: _Table, descriptor: Descriptor | None) -> TableRecord:
         catalog, database, name, table_id = table.row[:4]
@@ -207,6 +208,7 @@ class Tables:
         counts = {row[0]: row[1:] for row in self._database.rows(sources_of, id=creation_id)}
         found = self._database.rows_by_ids(self._statements.numbered, counts)
         sources = self._records(sorted((row for row in found if row[3] in counts), key=lambda row: row[3]))
+        sources.sort(key=lambda source: source.full_acid)
         body = encode.string_field(1, catalog) + encode.string_field(2, database) + encode.string_field(3, name)
         used = encode.strings([source.database + b"." + source.name for source in sources])
         body += encode.header(encode.SET, 4) + used + encode.string_field(5, transactions)

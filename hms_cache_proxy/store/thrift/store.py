@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from hms_cache_proxy.errors import LogClosed, StoreError
+from hms_cache_proxy.errors import LogClosed, StoreError, Unfit
 from hms_cache_proxy.store.protocol import (
     UNKNOWN_ID,
     Constraints,
@@ -41,6 +41,7 @@ from hms_cache_proxy.store.protocol import (
     DatabaseRecord,
     EventRow,
     PartitionRecord,
+    SomePartitions,
     StoreIdentity,
     TableName,
     TableRecord,
@@ -354,6 +355,16 @@ class ThriftSnapshot:
         if names is not None:
             return self._partitions.named(table, names, limit)
         return self._partitions.after(table, after, limit)
+
+    def partitions_of(self, wanted: Sequence[SomePartitions]) -> list[list[PartitionRecord] | Unfit]:
+        """One table after the other: there is no call for several."""
+        found: list[list[PartitionRecord] | Unfit] = []
+        for table, names in wanted:
+            try:
+                found.append(self.partitions(table, names=names))
+            except Unfit as error:
+                found.append(error)
+        return found
 
 
 def _row(event: Any) -> EventRow:
