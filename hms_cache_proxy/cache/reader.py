@@ -27,8 +27,6 @@ from hms_cache_proxy.cache.uses import Uses
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.store.protocol import StoreIdentity
 
-_CACHE_SEQ: Final = int(Slot.CACHE_SEQ)  # plain numbers: indexing by an IntEnum costs four times as much
-_CACHE_FILE: Final = int(Slot.CACHE_FILE)
 _MAX_KEYS_REMEMBERED: Final = 4096
 _KEPT_DECODERS: Final = 256  # sets of whose statistics a process remembers the columns
 _TAGS: Final = (b"d", b"n", b"t", b"s", b"c", b"w", b"k", b"a")
@@ -59,12 +57,12 @@ class CacheReader:
 
         The page may lag behind a commit that a snapshot of this reader has already shown; its clients must not go back.
         """
-        published: int = self._words[_CACHE_SEQ]
+        published: int = self._words[Slot.CACHE_SEQ]
         return published if published > self.seen_seq else self.seen_seq
 
     def snapshot(self) -> CacheSnapshot:
         """The cache as of its last commit. Raises CacheError if there is no cache or it cannot be read."""
-        if self._words[_CACHE_FILE] != self._inode or self._environment is None:
+        if self._words[Slot.CACHE_FILE] != self._inode or self._environment is None:
             self._move_over()
         assert self._environment is not None
         try:
@@ -117,7 +115,7 @@ class CacheReader:
         return keys
 
     def _move_over(self) -> None:
-        inode = self._words[_CACHE_FILE]
+        inode = self._words[Slot.CACHE_FILE]
         if inode == 0:
             raise CacheError("there is no cache yet")
         self.close()

@@ -89,7 +89,6 @@ from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import FENCE_STATES
 
-_FENCE_SEQ: Final = int(Slot.FENCE_SEQ)  # a plain number: indexing by an IntEnum costs four times as much
 HOLD_NS: Final = 600_000_000_000  # the longest time that a metastore may work on a request (Hive's socket time-out)
 OVERDUE: Final = 2  # times that: a request leaves and is answered within it, or its fence is nobody's
 LOCK_KEEP_NS: Final = 24 * 3600 * 1_000_000_000  # a lock without heartbeat lives 5 minutes; asked about no longer
@@ -351,7 +350,7 @@ class FenceMirror:
 
     def active(self, targets: Iterable[Target], done_ticket: int) -> bool:
         """Whether a fence covers one of these targets for a cache snapshot (or page) with this `done_ticket`."""
-        if self._words[_FENCE_SEQ] != self._seen:
+        if self._words[Slot.FENCE_SEQ] != self._seen:
             self._refresh()
         if done_ticket < self._lifted:
             return True
@@ -367,7 +366,7 @@ class FenceMirror:
 
     def liftable(self, targets: Iterable[Target]) -> bool:
         """Whether the fences on these targets wait for tickets only: no write of them is under way."""
-        if self._words[_FENCE_SEQ] != self._seen:
+        if self._words[Slot.FENCE_SEQ] != self._seen:
             self._refresh()
         tickets = self._tickets
         named = tickets.values() if ALL in targets else [tickets.get(target, 0) for target in (ALL, *targets)]
@@ -375,7 +374,7 @@ class FenceMirror:
 
     def _refresh(self) -> None:
         """Rule: the slot before the records (see FENCE_SEQ in the module's docstring)."""
-        seen = self._words[_FENCE_SEQ]
+        seen = self._words[Slot.FENCE_SEQ]
         self._lifted, tickets = self._store.read()
         if UNKNOWN_TARGETS in tickets:
             tickets[ALL] = max(tickets.get(ALL, 0), tickets.pop(UNKNOWN_TARGETS))

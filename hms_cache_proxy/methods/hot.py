@@ -42,7 +42,7 @@ from hms_cache_proxy.metrics import BOUNDS
 from .decision import ClientSession
 
 _FIRST, _LAST = Slot.CACHE_SEQ, Slot.UNFENCED  # neighbours: everything in between is copied too
-_WINDOW: Final = slice(int(_FIRST) * 8, int(_LAST) * 8 + 8)
+_WINDOW: Final = slice(_FIRST * 8, _LAST * 8 + 8)
 _WORDS: Final = Struct(f"={_LAST - _FIRST + 1}Q")
 _PASSING: Final = (Slot.BEGAN_NS - _FIRST, Slot.UPSTREAM_EVENT - _FIRST)  # change with steps that change nothing else
 _SEQID = 4

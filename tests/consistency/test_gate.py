@@ -49,7 +49,7 @@ def test_all_in_order(page: StatePage) -> None:
 
 
 @pytest.mark.parametrize(("slot", "value"), [(Slot.SERVE_MODE, MODE_RELAY_ONLY), (Slot.BEGAN_NS, 0), (Slot.CURSOR, 99)])
-def test_nothing_before_the_cache_has_caught_up(page: StatePage, slot: Slot, value: int) -> None:
+def test_nothing_before_the_cache_has_caught_up(page: StatePage, slot: int, value: int) -> None:
     page[slot] = value
     for mode in ("session", "bounded", "strict", "eventual"):
         assert gate(page, mode).standing(False, NOW_NS) is Reason.STARTING

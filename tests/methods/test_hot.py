@@ -113,9 +113,9 @@ def test_old_confirmations_stop_it(warm: Bench) -> None:
     ("slot", "value"),
     [(Slot.SERVE_MODE, MODE_RELAY_ONLY), (Slot.BEGAN_NS, 0), (Slot.UNFENCED, 1), (Slot.CURSOR, 0)],
 )
-def test_the_pages_words_stop_it(warm: Bench, slot: Slot, value: int) -> None:
+def test_the_pages_words_stop_it(warm: Bench, slot: int, value: int) -> None:
     before = warm.page[slot]
-    if slot is Slot.CURSOR:
+    if slot == Slot.CURSOR:
         warm.page[Slot.START_EVENT] = 10
     warm.page[slot] = value
     assert warm.hot() is None
