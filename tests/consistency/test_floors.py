@@ -45,9 +45,9 @@ def test_never_older_than_shown(moves: list[tuple[bytes, int, int]]) -> None:
         now += step
         began = max(began, now - behind)
         blocked = floors.block([target], began)
-        owed = max(shown.get(target, 0), shown.get(b"*", 0))
-        assert blocked or owed < began or owed == 0
-        if owed == 0 or owed < began:
+        required = max(shown.get(target, 0), shown.get(b"*", 0))
+        assert blocked or required < began or required == 0
+        if required == 0 or required < began:
             assert not blocked or any(when >= began for when in shown.values())
         floors.lift([target], now)
         shown[target] = now

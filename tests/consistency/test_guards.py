@@ -140,7 +140,7 @@ def test_every_worker_has_to_have_recorded_what_it_owes(bench: Bench) -> None:
     assert not bench.stopped and bench.fenced() >= {A, B}
 
 
-def test_what_a_worker_owed_that_died_is_its_successors(bench: Bench) -> None:
+def test_what_a_dead_worker_left_unrecorded_is_recorded_by_its_successor(bench: Bench) -> None:
     died = bench.worker(1)
     with bench.full():
         bench.begin_in_vain(died)

@@ -48,7 +48,7 @@ class Checker:
     def end(self, write: Write, now_ns: int) -> None:
         write.ended_ns = now_ns
 
-    def owed(self, register: str, port: int, began_ns: int) -> int:
+    def required(self, register: str, port: int, began_ns: int) -> int:
         """The oldest version that a read that begins now through this port may return."""
         floor = self.handed_out.get(port, 0)
         for write in reversed(self.writes.get(register, ())):  # versions ascend, and the last few nearly always decide
@@ -69,11 +69,13 @@ class Checker:
         """The newest version whose write had begun by then."""
         return next((w.version for w in reversed(self.writes.get(register, ())) if w.began_ns <= ended_ns), 0)
 
-    def read(self, register: str, port: int, version: int, *, owed: int, seen: int, ended_ns: int, how: str) -> None:
-        """Check one finished read; `owed` was asked for before it began."""
+    def read(
+        self, register: str, port: int, version: int, *, required: int, seen: int, ended_ns: int, how: str
+    ) -> None:
+        """Check one finished read; `required` was asked for before it began."""
         problem = None
-        if version < owed:
-            problem = f"owed {owed} (a write through this proxy, or past the bound)"
+        if version < required:
+            problem = f"required {required} (a write through this proxy, or past the bound)"
         elif version < seen:
             problem = f"this connection saw {seen} before"
         elif version > self.newest(register, ended_ns):

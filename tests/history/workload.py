@@ -136,7 +136,7 @@ class Workload(Threads):
         return None
 
     def _read(self, client: MetastoreClient, register: Register, way: Way, port: int, seen: dict[str, int]) -> bool:
-        owed = self.checker.owed(register.key, port, time.monotonic_ns())
+        required = self.checker.required(register.key, port, time.monotonic_ns())
         try:
             version = way(client)
         except Torn:
@@ -151,8 +151,10 @@ class Workload(Threads):
         ended_ns = time.monotonic_ns()
         before = seen.get(register.key, 0)
         if version == ABSENT:
-            version = max(owed, before) | 1  # dropped at least so late: odd
-        self.checker.read(register.key, port, version, owed=owed, seen=before, ended_ns=ended_ns, how=way.__name__)
+            version = max(required, before) | 1  # dropped at least so late: odd
+        self.checker.read(
+            register.key, port, version, required=required, seen=before, ended_ns=ended_ns, how=way.__name__
+        )
         seen[register.key] = max(version, before)
         self.counts["reads"] += 1
         return True

@@ -126,7 +126,7 @@ class Register:
             except LOST:
                 return
             if not least <= found <= self.attempted:
-                self.wrong.append(f"{found}, owed {least} (of it seen {seen}), written {self.attempted}")
+                self.wrong.append(f"{found}, required {least} (of it seen {seen}), written {self.attempted}")
             if quiet != QUIET:
                 self.wrong.append(f"{quiet} for what nobody writes")
             seen = found

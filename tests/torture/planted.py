@@ -19,7 +19,7 @@ from tests import figures
 from tests.torture.__main__ import run
 
 NAME: Final = "torture-planted"
-STALE: Final = r"owed|this connection saw|not converged|columns"
+STALE: Final = r"required|this connection saw|not converged|columns"
 
 
 @dataclass(frozen=True, slots=True)

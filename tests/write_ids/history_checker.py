@@ -39,10 +39,10 @@ class WriteIdChecker(Checker):
         made = reversed(self.made.get(scope.table_id, ()))
         return next((version for write_id, version in made if scope.valid.shows(write_id)), 0)
 
-    def may_hide(self, scope: Scope, owed: int) -> bool:
+    def may_hide(self, scope: Scope, required: int) -> bool:
         """Is there a version that this reader may be at, of a writer that is not valid in its list?"""
         for write_id, version in reversed(self.tried.get(scope.table_id, ())):
-            if version < owed:
+            if version < required:
                 return False
             if not scope.valid.shows(write_id):
                 return True

@@ -27,7 +27,7 @@ class Renamed(Written):
     def fill(self, client: MetastoreClient, under: Under) -> None:
         """A write id: a list of the right name shows one from now on, a list of any other name shows none."""
 
-    def owed(self, scope: Scope) -> int:
+    def required(self, scope: Scope) -> int:
         return _number(scope.name) if scope.valid.high else 0
 
     def write(self, client: MetastoreClient, version: int, under: Under) -> None:
@@ -44,8 +44,8 @@ class Renamed(Written):
     def ways(self) -> list[Way]:
         return [Way(self.get_table_req, lambda table: ABSENT if table is None else _number(table.tableName))]
 
-    def absent(self, scope: Scope, owed: int) -> int:
-        return owed + (owed == _number(scope.name))
+    def absent(self, scope: Scope, required: int) -> int:
+        return required + (required == _number(scope.name))
 
     def state(self, client: MetastoreClient) -> int:
         names = client.get_tables(self.database, f"{self.name}_*")
@@ -69,9 +69,9 @@ class Recreated(Written):
     def create(self, client: MetastoreClient) -> None:
         self.write(client, 0)
 
-    def owed(self, scope: Scope) -> int:
+    def required(self, scope: Scope) -> int:
         """Lists are nothing to a table that is not transactional."""
-        return 0 if scope.table_id in self._external else super().owed(scope)
+        return 0 if scope.table_id in self._external else super().required(scope)
 
     def write(self, client: MetastoreClient, version: int, under: Under | None = None) -> None:
         if version % 2:
@@ -98,8 +98,8 @@ class Recreated(Written):
     def ways(self) -> list[Way]:
         return [Way(self.get_table_req, lambda table: ABSENT if table is None else int(table.parameters["v"]))]
 
-    def absent(self, scope: Scope, owed: int) -> int:
-        return owed | 1
+    def absent(self, scope: Scope, required: int) -> int:
+        return required | 1
 
     def state(self, client: MetastoreClient) -> int:
         """Also learns the id of a table of whose creation nobody told."""

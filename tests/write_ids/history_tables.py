@@ -113,7 +113,7 @@ class Written:
         name, table_id = self.current, self.table_id
         return Scope(name, table_id, hive.valid_writes(client, self.database, name, transactions))
 
-    def owed(self, scope: Scope) -> int:
+    def required(self, scope: Scope) -> int:
         """The version that whoever brings this may expect, writes apart."""
         return self.born[scope.table_id]
 
@@ -123,8 +123,8 @@ class Written:
     def ways(self) -> list[Way]:
         raise NotImplementedError
 
-    def absent(self, scope: Scope, owed: int) -> int:
-        """The least version from `owed` on in which this scope's table is not there."""
+    def absent(self, scope: Scope, required: int) -> int:
+        """The least version from `required` on in which this scope's table is not there."""
         raise AssertionError(f"{self.key} is always there")
 
     def state(self, client: MetastoreClient) -> int:

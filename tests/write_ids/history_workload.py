@@ -249,7 +249,9 @@ class Transacting(Workload):
     ) -> bool:
         """Ask and check; False if the connection is lost."""
         began_ns = time.monotonic_ns()
-        owed = max(self.checker.owed(table.key, port, began_ns), self.checker.proved(scope), table.owed(scope))
+        required = max(
+            self.checker.required(table.key, port, began_ns), self.checker.proved(scope), table.required(scope)
+        )
         before = seen.get(table.key, 0)
         try:
             version = way.shown(way.ask(client, scope))
@@ -258,8 +260,8 @@ class Transacting(Workload):
             return True
         except Hidden:
             self.count("hidden reads")
-            if not self.checker.may_hide(scope, owed):
-                self.checker.violated(table.key, port, way.name, f"shows nothing to {scope}, owed {owed}")
+            if not self.checker.may_hide(scope, required):
+                self.checker.violated(table.key, port, way.name, f"shows nothing to {scope}, required {required}")
             return True
         except UNREADABLE as error:
             self.checker.violated(table.key, port, way.name, f"no version can be read for {scope}: {error!r}")
@@ -269,9 +271,9 @@ class Transacting(Workload):
             return False
         ended_ns = time.monotonic_ns()
         if version == ABSENT:
-            version = table.absent(scope, max(owed, before))
+            version = table.absent(scope, max(required, before))
         how = f"{way.name} with {scope.valid.text} of {scope.table_id}"
-        self.checker.read(table.key, port, version, owed=owed, seen=before, ended_ns=ended_ns, how=how)
+        self.checker.read(table.key, port, version, required=required, seen=before, ended_ns=ended_ns, how=how)
         seen[table.key] = max(version, before)
         self.count("looks")
         return True

@@ -206,7 +206,7 @@ def test_an_id_that_the_cache_does_not_have(followed: Followed, reader: Callable
     probe = reader(proxy)
     with paused(proxy):
         direct.rename(DB, TABLE, "renamed")
-        with pytest.raises(Declared, match="NoSuchObjectException"):  # owed to nobody yet
+        with pytest.raises(Declared, match="NoSuchObjectException"):  # nobody must see it yet
             probe.client.table(DB, "renamed")
         table = probe.client.table(DB, "renamed", direct.valid(DB, "renamed"), table_id)
         assert table.tableName == b"renamed"
