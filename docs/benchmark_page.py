@@ -21,37 +21,37 @@ def answers(found: Figures) -> Iterator[str]:
     row, many = run["results"]["get_table"], run["results"]["many_tables"]
     first = run["first"]["many_tables"]
     yield (
-        f"- **How many reads does one worker answer?** {_rate(row, HIT)} `get_table_req` a second of one table,"
-        f" {_rate(many, HIT)} of {run['tables']:,} tables in turn ({_rate(first, HIT)} when each is asked for the first"
-        f" time); the same Hive 4.2 answers {_rate(row, HIVE)} and {_rate(many, HIVE)}, its CachedStore"
+        f"- **How many reads does one worker answer?** {_rate(row, HIT)} `get_table_req` per second of one table,"
+        f" {_rate(many, HIT)} of {run['tables']:,} tables in turn ({_rate(first, HIT)} when each is read for the first"
+        f" time). Hive 4.2 on the same machine answers {_rate(row, HIVE)} and {_rate(many, HIVE)}, its CachedStore"
         f" {_rate(row, CACHED_STORE)} and {_rate(many, CACHED_STORE)}."
     )
     if HIT in row and HIVE in row:
         times = row[HIVE]["cpu_us"] / row[HIT]["cpu_us"]
-        cost = f"{row[HIT]['cpu_us']:.1f} us of processor time"
-        yield f"- **What does a read cost?** {cost}; Hive and its database spend {times:,.0f} times as much."
+        cost = f"{row[HIT]['cpu_us']:.1f} us of CPU time"
+        yield f"- **What does a read cost?** {cost}; Hive and its database use {times:,.0f} times as much."
     if "get_table" in run["half"]:
         half = run["half"]["get_table"]
         yield (
-            f"- **How long does a read take?** At {half['rps']:,.0f} calls a second, half of its most: median"
+            f"- **How long does a read take?** At {half['rps']:,.0f} calls per second, half of the maximum: median"
             f" {half['p50_ms']:.2f} ms, 99th percentile {half['p99_ms']:.2f} ms."
         )
     busy = run["freshness"][BUSY]
     yield (
         f"- **How soon is a change at the metastore seen?** After {busy['median_ms']:.0f} ms (median; 95 %:"
-        f" {busy['p95_ms']:.0f} ms), while {busy['changes_per_s']:.0f} other changes are made each second;"
-        f" {busy['hit_share']:.1%} of the reads of other tables are hits meanwhile."
+        f" {busy['p95_ms']:.0f} ms), with {busy['changes_per_s']:.0f} other changes per second;"
+        f" meanwhile {busy['hit_share']:.1%} of the reads of other tables are hits."
     )
     if run["prewarm"]:
         warm, again = run["prewarm"], run["restart"]
         yield (
-            f"- **How long does it take to fill?** {warm['seconds']:.0f} s for {warm['partitions']:,} partitions,"
-            f" serving all the while; {warm['cache_bytes'] / 1e6:,.0f} MB of file. Started again, its first hit comes"
-            f" after {again['first_hit_ms'] / 1000:.1f} s."
+            f"- **How long does filling the cache take?** {warm['seconds']:.0f} s for {warm['partitions']:,} partitions,"
+            f" while calls are answered; the file has {warm['cache_bytes'] / 1e6:,.0f} MB. After a restart the first hit"
+            f" comes after {again['first_hit_ms'] / 1000:.1f} s."
         )
     relay = run["relay"]["get_table"]
     yield (
-        f"- **What does a call cost that is not cached?** {relay['relayed_ms'] - relay['direct_ms']:.2f} ms more than"
+        f"- **What does a relayed call cost?** {relay['relayed_ms'] - relay['direct_ms']:.2f} ms more than"
         f" the {relay['direct_ms']:.2f} ms of the metastore (`get_table_req`)."
     )
 
@@ -62,9 +62,9 @@ def summary(found: Figures) -> Iterator[str]:
     row, many, busy = run["results"]["get_table"], run["results"]["many_tables"], run["freshness"][BUSY]
     seen = f"{busy['median_ms']:.0f} ms (median; 95 %: {busy['p95_ms']:.0f} ms)"
     yield (
-        f"One worker answers {_rate(row, HIT)} `get_table_req` a second of one table that is asked for again and again,"
-        f" and {_rate(many, HIT)} of {run['tables']:,} tables in turn; Hive 4.2 on the same machine {_rate(row, HIVE)}"
-        f" and {_rate(many, HIVE)}. A change at the metastore is seen after {seen}."
+        f"One worker answers {_rate(row, HIT)} `get_table_req` per second if they are of one table,"
+        f" and {_rate(many, HIT)} if they are of {run['tables']:,} tables in turn; Hive 4.2 on the same machine answers"
+        f" {_rate(row, HIVE)} and {_rate(many, HIVE)}. A change at the metastore is seen after {seen}."
     )
 
 
@@ -86,8 +86,8 @@ def calls(found: Figures) -> Iterator[str]:
     """Warm."""
     run = found.figures
     warmed = "; ".join(f"{run['cases'][case]['label']}: {count:,}" for case, count in run["warmed"].items())
-    yield f"CachedStore reads everything again every {run['cached_store_refresh']}."
-    yield f"Calls that each server has answered before the first that counts: {warmed}."
+    yield f"CachedStore reloads everything every {run['cached_store_refresh']}."
+    yield f"Warm-up calls that each server answered first: {warmed}."
     yield ""
     yield from _rows(found.figures, found.figures["results"])
 

@@ -55,7 +55,7 @@ def page_of(run: Run) -> dict[str, str]:
 
 def test_every_part_shows_what_was_measured() -> None:
     page = page_of(a_run())
-    assert "90,000 `get_table_req` a second of one table" in page["answers"]
+    assert "90,000 `get_table_req` per second of one table" in page["answers"]
     assert "at once" not in page["answers"] and "15 ms" in page["summary"]
     for case in CASES:
         assert page["calls"].count(f"| {case.label} |") == len(SERVERS)
@@ -63,7 +63,7 @@ def test_every_part_shows_what_was_measured() -> None:
     assert page["calls"].count("| 1,234 | 0 |") == len(CASES)
     assert "| 0 | 1,234 |" in page["calls"]
     assert "**no**" in page["goals"] and "| yes |" in page["goals"]
-    assert "CachedStore reads everything again every" in page["calls"]
+    assert "CachedStore reloads everything every" in page["calls"]
     assert "it takes minutes" in page["missing"]
 
 
