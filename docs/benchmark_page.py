@@ -45,9 +45,9 @@ def answers(found: Figures) -> Iterator[str]:
     if run["prewarm"]:
         warm, again = run["prewarm"], run["restart"]
         yield (
-            f"- **How long does filling the cache take?** {warm['seconds']:.0f} s for {warm['partitions']:,} partitions,"
-            f" while calls are answered; the file has {warm['cache_bytes'] / 1e6:,.0f} MB. After a restart the first hit"
-            f" comes after {again['first_hit_ms'] / 1000:.1f} s."
+            f"- **How long does a prewarm take?** {warm['seconds']:.0f} s for {warm['partitions']:,} partitions,"
+            f" while calls are answered; the file has {warm['cache_bytes'] / 1e6:,.0f} MB. After a restart the first"
+            f" hit comes after {again['first_hit_ms'] / 1000:.1f} s."
         )
     relay = run["relay"]["get_table"]
     yield (
