@@ -96,7 +96,7 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
         "in stored form (64 MiB at most)": SETTING,
         "the page, an 8 KiB mmap": SETTING,
     },
-    "follower/README.md": {"asked of every metastore every 30 s": SETTING},
+    "follower/README.md": {"metastore is checked every 30 s": SETTING},
     "methods/README.md": {"beyond 100,000 moves or 1 s": SETTING, "(100 ms at most)": SETTING},
     "server/README.md": {"up to 8 MiB in memory": SETTING, "sees the first 64 KiB only": SETTING},
     "wire/README.md": {"also of a 100 MB message": SETTING},
