@@ -31,8 +31,8 @@ MODE_SERVE: Final = 1
 
 
 class Slot:
-    """Where each counter lies. The follower writes them all, save where noted. (Plain numbers: to index by the member of
-    an enum costs four times as much.)"""
+    """The index of each counter. The follower writes all of them, except where noted. (They are plain numbers, because
+    indexing by the member of an enum costs four times as much.)"""
 
     MAGIC = 0  # set at creation
     CACHE_SEQ = 1  # sequence number of the last commit of the cache

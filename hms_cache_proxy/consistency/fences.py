@@ -149,7 +149,7 @@ class FenceStore:
             return ticket
 
     def unknown(self, fence_id: int, until_ns: int) -> None:
-        """Nobody knows whether the write happened, or will: keep its fence until then."""
+        """It is unknown whether the write happened, or will: keep its fence until then."""
         key = b"f" + NUMBER.pack(fence_id)
         with self._change() as txn:
             row = txn.get(key)

@@ -48,7 +48,7 @@ class Barrier(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Guard:
-    """A write under way. `mark` None: the barrier knows nothing of it yet."""
+    """A write in progress. `mark` None: the barrier has not recorded it yet."""
 
     targets: tuple[Target, ...]
     mark: Any = None
@@ -77,7 +77,7 @@ class Guards:
         return guard
 
     def end(self, guard: Guard, ending: WriteEnding) -> None:
-        """It is over, and no byte of its reply has been passed on."""
+        """It has ended, and no byte of its reply has been passed on."""
         guard.ending = ending
         if guard.mark is None and ending is WriteEnding.FINISHED:
             self._unrecorded.pop(guard, None)

@@ -22,7 +22,7 @@ from hms_cache_proxy.store.write_ids import NO_NAME, read_list
 
 COMPARED_BYTES: Final = 32_768
 """A longer list of a request is only proof if it is the cached list byte for byte: to read and compare two of this
-length (4,000 ids) takes about a millisecond, for which a worker answers nobody else."""
+length (4,000 ids) takes about a millisecond, during which the worker answers no other call."""
 SHORT_BYTES: Final = 512
 REMEMBERED: Final = 1024
 """Lists of up to SHORT_BYTES that a worker does not read again: between two commits all readers bring the same ones.
@@ -31,7 +31,7 @@ _remembered: Final = lru_cache(maxsize=REMEMBERED)(read_list)
 
 
 def equivalent(request: bytes, cached: bytes) -> bool:
-    """Do these texts name one table and the same valid writes? False where one of them is no list.
+    """Whether these texts name the same table and the same valid writes. False if one of them is not a list.
 
     `cached` is what `text()` gave, empty for none. An id over its list's high watermark makes a list prove nothing.
     """

@@ -1,21 +1,21 @@
-"""The method table: what every method of every known metastore means to the cache.
+"""The method table: what the cache does with every method of every known metastore.
 
-Job: one literal row per method: its kind, what it touches (a write) or depends on (a read), which reader
-answers it from objects, and whether the metastore's own reply may be kept. Docs and tests iterate it.
+Job: one literal row per method: its kind, what it touches (a write) or depends on (a read), whether a reader
+answers it from objects, and whether the metastore's own reply may be kept. Docs and tests iterate over it.
 Must not know: sockets, the cache's content, sessions.
 
 Kinds:
-- `read`: answered from the cache where that is proved equal, else relayed. Without rules its dependencies are
+- `read`: answered from the cache if that is proved to be equal, or else relayed. Without rules its dependencies are
   unknown: it is relayed, and afterwards everything that this connection reads must be newer than its reply.
 - `write`: its rules are fenced while it is in flight and reloaded afterwards. Without rules it changes
   nothing that is ever answered from the cache (roles, resource plans, tokens).
-- `lock`: a read that orders: a granted lock fences what it locks.
+- `lock`: like a read, and a granted lock fences what it locks.
 - `transaction`: changes only transactional tables, which are not served from the cache.
-- `session`: changes what the connection is.
-- `events`: hands out event ids, which become a floor for everybody.
-- `neutral`: none of these; relayed and forgotten.
+- `session`: changes the state of its connection.
+- `events`: returns event ids, which become a floor for all connections.
+- `neutral`: none of these; relayed without any effect.
 
-A method that is not here is relayed and treated as a write to everything.
+A method that is not in the table is relayed, and treated as a write to everything.
 Owner: any process; constants.
 """
 
@@ -55,7 +55,7 @@ class Method:
     learn: bool = False
     logs: bool = False
     members: bool = False
-    """What is learned also depends on every table, or database, of the listing that it depends on."""
+    """A kept reply also depends on every table, or database, in the listing that it depends on."""
     silent_before_4: tuple[s.Rule, ...] = ()
     """Of a write of which no Hive before 4 logs anything: the partitions that it changes (statistics of a table change
     none)."""

@@ -24,7 +24,7 @@ class Why(Enum):
     IDLE = "idle"
     UPSTREAM = "upstream"  # a reply that had begun cannot be finished: the metastore's fault
     CACHE = "cache"  # ... or the cache's
-    SESSION = "session"  # its session calls could not be repeated: a call must never run as somebody else
+    SESSION = "session"  # its session calls could not be repeated: a call must never run as another user
 
 
 @dataclass(slots=True)

@@ -1,14 +1,14 @@
-"""One client connection: what to do about each event, without doing it.
+"""One client connection: decides what to do about each event, and leaves doing it to the driver.
 
 Job: requests one at a time and in order, each answered here or relayed; back-pressure, limits, idle time, drain. Pure:
 methods are events (with the time in ns), each returns the commands for the driver, in order. Must not know sockets,
 the loop or the clock.
 
 Invariants
-- A request is looked at only when the reply of the one before it has left the outbox; what comes meanwhile waits, and
-  beyond PIPELINE_BYTES the client is not read from.
-- `mode` tells the driver that a whole chunk may be tried on the dispatcher's hot path: nothing partial, nothing in
-  flight, the client takes bytes.
+- A request is examined only when the previous reply has left the outbox. Bytes that arrive meanwhile wait; beyond
+  PIPELINE_BYTES the client is not read from.
+- `mode` tells the driver whether a whole chunk may be tried on the dispatcher's hot path: no partial request, nothing
+  in flight, and the client reads.
 - After Close no command follows.
 Owner: the worker's event loop.
 """
@@ -48,26 +48,28 @@ from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.framing import Transport
 from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, exception_message
 
-PIPELINE_BYTES = 1 << 18  # of requests that wait while one is answered
-REQUESTS_PER_TURN = 32  # of one packet; other connections come between
-PATIENCE_NS = 10_000_000_000  # with a client that takes nothing of a listing while the worker's files are full
-SUSPICIOUS_NS = 1_000_000_000  # without a byte from the metastore: it is looked at, no more
-REPLY_LIMITS = MessageLimits(message_bytes=2**31 - 1, string_bytes=2**31 - 1)  # the metastore is trusted that far
+PIPELINE_BYTES = 1 << 18  # limit of requests that wait while one is answered
+REQUESTS_PER_TURN = 32  # from one packet, before other connections have their turn
+PATIENCE_NS = 10_000_000_000  # with a client that reads nothing of a listing while the worker's files are full
+SUSPICIOUS_NS = 1_000_000_000  # without a byte from the metastore: the metastore is probed, no more
+REPLY_LIMITS = MessageLimits(
+    message_bytes=2**31 - 1, string_bytes=2**31 - 1
+)  # replies of a metastore are trusted up to this size
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """What a connection needs of the configuration."""
+    """The settings that a connection needs."""
 
     limits: MessageLimits
     idle_timeout_ns: int  # 0: never
     request_timeout_ns: int
-    upstream_idle_ns: int = 0  # after so long an idle upstream connection is released; 0: never
+    upstream_idle_ns: int = 0  # an upstream connection that is idle for this long is released; 0: never
     room: SpoolRoom = field(default_factory=SpoolRoom)  # for what is too large to be left in memory
 
 
 class HotPathUse(IntEnum):
-    """May a chunk be tried on the hot path? Zero: no."""
+    """Whether a chunk may be tried on the hot path. Zero: no."""
 
     GENERAL = 0
     HOT = 1
@@ -106,7 +108,7 @@ class ClientConnection:
     # events of the client
 
     def received(self, data: bytes, now_ns: int, *, cold: bool = False) -> list[Command]:
-        """Bytes from the client. `cold`: as a whole they are no request that the hot path knows."""
+        """Bytes from the client. `cold`: the hot path does not know them as one request."""
         self.last_ns = now_ns
         self._cold = cold
         if not isinstance(self._state, Over) and not self._gone:
@@ -114,7 +116,7 @@ class ClientConnection:
         return self._settle(now_ns)
 
     def ended(self, now_ns: int) -> list[Command]:
-        """The client will send no more; what it asked for is answered."""
+        """The client will send no more; its requests are still answered."""
         self._ended = True
         return self._settle(now_ns)
 
@@ -131,13 +133,13 @@ class ClientConnection:
         return self._settle(now_ns)
 
     def client_blocked(self) -> list[Command]:
-        """The transport's buffer to the client is full. Comes while commands are carried out."""
+        """The transport's buffer to the client is full. Called while commands are carried out."""
         self._outbox.blocked = True
         self.mode = HotPathUse.GENERAL
         return [ReadingUpstream(False)] if self._exchange.replying else []
 
     def client_writable(self, now_ns: int) -> list[Command]:
-        """The client takes bytes again."""
+        """The client reads again."""
         self.last_ns = now_ns
         self._outbox.blocked = False
         if self._exchange.replying:
@@ -151,12 +153,12 @@ class ClientConnection:
     # events of the metastore
 
     def upstream_opened(self, now_ns: int) -> list[Command]:
-        """The connection that OpenUpstream asked for is there."""
+        """The connection that OpenUpstream asked for is open."""
         self._heed(self._exchange.opened(now_ns), now_ns)
         return self._settle(now_ns)
 
     def upstream_refused(self, detail: str, now_ns: int, *, silent: bool = False) -> list[Command]:
-        """The connection that OpenUpstream asked for failed; `silent`: nobody answered in time."""
+        """The connection that OpenUpstream asked for failed; `silent`: no answer in time."""
         self._heed(self._exchange.refused(detail, silent=silent), now_ns)
         return self._settle(now_ns)
 
@@ -166,7 +168,7 @@ class ClientConnection:
         return self._settle(now_ns)
 
     def release_upstream(self, now_ns: int) -> list[Command]:
-        """Somebody else has more use for the upstream connection: give it up if nothing is on it."""
+        """Another client needs the upstream connection: release it if it is idle."""
         self._exchange.release()
         return self._settle(now_ns)
 
@@ -181,12 +183,12 @@ class ClientConnection:
         return self._settle(now_ns)
 
     def upstream_blocked(self) -> list[Command]:
-        """The transport's buffer to the metastore is full. Comes while commands are carried out."""
+        """The transport's buffer to the metastore is full. Called while commands are carried out."""
         self._exchange.blocked = True
         return []
 
     def upstream_writable(self, now_ns: int) -> list[Command]:
-        """The metastore takes bytes again."""
+        """The metastore reads again."""
         self._exchange.blocked = False
         self._exchange.progress_ns = now_ns
         self._exchange.pump()
@@ -207,7 +209,7 @@ class ClientConnection:
         return self._settle(now_ns)
 
     def moved(self, now_ns: int) -> list[Command]:
-        """What a request waits for may be there, as Await asked for."""
+        """What a request waits for may have happened, as Await asked for."""
         state = self._state
         if isinstance(state, WaitingForStep):
             self._state = Listening()
@@ -220,7 +222,7 @@ class ClientConnection:
         return self._settle(now_ns)
 
     def abandon(self) -> None:
-        """Something went wrong inside: the connection is over, and the outcome of what is on its way is unknown."""
+        """An internal error: the connection ends, and the outcome of a call in flight is unknown."""
         self._state = Over()
         self._exchange.abort()
         self._inbox.close()
@@ -228,7 +230,7 @@ class ClientConnection:
         self._commands.clear()
 
     def expire(self, now_ns: int) -> list[Command]:
-        """Close or give up what has been waiting for too long."""
+        """Close or give up what has waited for too long."""
         settings, exchange = self._settings, self._exchange
         if settings.upstream_idle_ns and now_ns - exchange.progress_ns > settings.upstream_idle_ns:
             exchange.release()
@@ -249,18 +251,18 @@ class ClientConnection:
 
     @property
     def upstream_idle(self) -> bool:
-        """There is a connection to the metastore, and nothing is on it."""
+        """Whether there is an idle connection to the metastore."""
         return isinstance(self._exchange.state, Idle)
 
     @property
     def closed(self) -> bool:
-        """Nothing is left to do."""
+        """Whether nothing is left to do."""
         return isinstance(self._state, Over)
 
     # requests
 
     def _settle(self, now_ns: int) -> list[Command]:
-        """Go on with what has come; returns the commands of this event."""
+        """Continue with the bytes that have arrived; returns the commands of this event."""
         if isinstance(self._state, Listening):
             self._next_requests(now_ns)
         free = isinstance(self._state, Listening) and not self._outbox.blocked and not self._outbox.busy
@@ -292,7 +294,7 @@ class ClientConnection:
             self._close(Why.FINISHED)
 
     def _heed(self, ending: ReplyEnding | None, now_ns: int) -> None:
-        """What has become of the request that is relayed; None: it goes on."""
+        """Handle the end of a relayed request; None: it continues."""
         if isinstance(ending, MustClose):
             self._close(ending.why, ending.detail)
         elif ending is not None:
@@ -367,7 +369,7 @@ class ClientConnection:
         self._finished(now_ns)
 
     def _break_off(self, state: Serving, error: CacheError | LimitError, now_ns: int) -> None:
-        """A reply cannot be finished: what has not begun to leave becomes an exception."""
+        """A reply cannot be finished: if none of it was sent yet, an exception replaces it."""
         problem, reason = str(error), error.limit if isinstance(error, LimitError) else "cache"
         request, failed = state.request, replace(state.serve, outcome="error", reason=reason)
         if self._outbox.passed_on:

@@ -1,8 +1,8 @@
 """The asyncio side of client connections: carries out what connection.py decides.
 
-Job: transports, tasks, the clock, log lines and metrics. Decides nothing, but for the hot path: a chunk that the
-dispatcher knows by heart is answered without going through the connection's logic. One of the two places that catch
-Exception: a bug ends the connection that met it, with a traceback and a counter, and no other.
+Job: transports, tasks, the clock, log lines and metrics. It decides nothing, except on the hot path: a chunk that the
+dispatcher recognizes is answered without the connection's logic. This is one of the two places that catch Exception: a
+bug ends only the connection in which it occurs, with a traceback and a counter.
 Owner: the worker's event loop; nothing here is called from another thread.
 """
 
@@ -37,9 +37,9 @@ from hms_cache_proxy.upstream.endpoints import Endpoint
 from hms_cache_proxy.upstream.link import NoAnswer, UpstreamLink, connect, keep_alive
 from hms_cache_proxy.wire.framing import frame_header
 
-HIGH_WATER_BYTES = 1 << 18  # of a transport's buffer: what one slow client keeps in memory
+HIGH_WATER_BYTES = 1 << 18  # of a transport's buffer: the memory that one slow client uses
 CLOSED = "closed by the metastore"
-CLOSE_GRACE_S = 10.0  # for a client to take the last bytes of a connection that is closed
+CLOSE_GRACE_S = 10.0  # how long a client has to read the last bytes of a closed connection
 
 log = structlog.get_logger()
 
@@ -53,7 +53,7 @@ class Client(asyncio.Protocol):
         self._peer = ""
         self._upstream: UpstreamLink | None = None
         self._opening: asyncio.Task[None] | None = None
-        self._place: Endpoint | None = None  # where it has a place, or waits for one
+        self._place: Endpoint | None = None  # where this connection has a place, or waits for one
         self._queued: asyncio.TimerHandle | None = None
         self._turn_due = False
         self._grace: asyncio.TimerHandle | None = None
@@ -125,7 +125,7 @@ class Client(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self._event(self._core.ended)
-        return True  # the reply to what came before can still be sent
+        return True  # replies to earlier requests can still be sent
 
     def connection_lost(self, error: Exception | None) -> None:
         self._lost = True
@@ -168,7 +168,7 @@ class Client(asyncio.Protocol):
                 self._event(lambda now_ns: self._core.upstream_lost(str(error), now_ns))
 
     def _check_upstream(self, link: UpstreamLink) -> None:
-        """Before a call goes on an idle connection: a write that leaves on a dead one has an unknown outcome."""
+        """Check an idle connection before a call uses it: a write on a dead connection has an unknown outcome."""
         if link.ended():
             self._close_upstream()
             self._run(self._core.upstream_lost(CLOSED, monotonic_ns(), orderly=True))
@@ -188,11 +188,11 @@ class Client(asyncio.Protocol):
         self._event(self._core.expire)
 
     def moved(self) -> None:
-        """What this connection's request waits for may be there."""
+        """What this connection's request waits for may have happened."""
         self._event(self._core.moved)
 
     def take_too_much(self) -> None:
-        """What it does not read takes memory that others need."""
+        """Close a client that does not read: its replies use memory that others need."""
         self._hub.metrics.limit_broken("memory_bytes")
         self._hub.say("client closed", "memory_bytes", why="it does not read", limit="memory_bytes", peer=self._peer)
         self._transport.abort()
@@ -202,7 +202,7 @@ class Client(asyncio.Protocol):
         self._event(self._core.drain)
 
     def abort(self) -> None:
-        """Cut off."""
+        """Abort the connection."""
         self._transport.abort()
         self._event(self._core.gone)
         self._close_upstream()
@@ -223,7 +223,7 @@ class Client(asyncio.Protocol):
             self._forget_if_over()
 
     def _bug(self) -> None:
-        """A connection's supervisor: whatever happened, it happened to this connection only."""
+        """Contain any exception: it ends this connection only."""
         self._hub.metrics.internal_error("connection")
         log.exception("connection closed after an internal error", peer=self._peer)
         self._transport.abort()
@@ -284,7 +284,7 @@ class Client(asyncio.Protocol):
                 first.place_free(endpoint)
 
     def release_upstream(self) -> bool:
-        """Give the upstream connection to who waits for one, if nothing is on it; was it given?"""
+        """Release the upstream connection for a client that waits for one, if it is idle. True if it was released."""
         self._event(self._core.release_upstream)
         return self._place is None
 
@@ -364,7 +364,7 @@ class Client(asyncio.Protocol):
                 "client closed", why.value + host, why=why.value, **key, detail=command.detail, peer=self._peer
             )
         if why in (Why.UPSTREAM, Why.CACHE, Why.IDLE):
-            self._transport.abort()  # a reset cannot be taken for the end of a reply
+            self._transport.abort()  # a client cannot mistake a reset for the end of a reply
         else:
             self._transport.close()
             self._grace = asyncio.get_running_loop().call_later(CLOSE_GRACE_S, self._transport.abort)

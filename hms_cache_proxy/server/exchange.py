@@ -1,21 +1,21 @@
 """Relaying: the upstream side of one client connection, one request at a time.
 
 Job: choose and open the upstream connection, repeat the session calls on it, send the request, pass the reply on as it
-comes, and decide what a failure means. Pure: events in, commands appended to the list of its owner; an event that ends
-the request returns how. Must not know sockets or the clock.
+arrives, and decide what a failure means. Pure: events come in, and commands are appended to the owner's list. An event
+that ends the request returns how it ended. Must not know sockets or the clock.
 
 Invariants
-- `state` (upstream_states.py) says all that is known of the connection and of the request on it.
-- `sending` comes before the first byte leaves; `reply_began` before any byte of the reply is passed on; a held reply is
-  passed on after `reply_done`.
-- A request is sent again only if it is a read and not one byte of a reply has been seen: once, or once to each other
+- `state` (upstream_states.py) has everything that is known about the connection and the request on it.
+- `sending` is called before the first byte is sent, and `reply_began` before any byte of the reply is passed on. A held
+  reply is passed on after `reply_done`.
+- A request is sent again only if it is a read and no byte of a reply has arrived: once, or once to each other
   metastore.
-- A call that waits has its metastore probed. Once that is known to be sick and another is not, a read goes on there; a
-  write that has left waits for its end.
-- A reply must carry the name and the seqid of its request: one that does not would be somebody else's answer.
-- A failure that no byte of the reply preceded becomes a TApplicationException and the client's connection stays
-  usable; after the first byte the client's connection is closed. A metastore that closes its connection instead of
-  answering (some requests make Hive do so) has its client closed too: that is its answer.
+- While a call waits, its metastore is probed. If the metastore is found to be sick and another is not, a read continues
+  there; a write that was sent waits for its end.
+- A reply must have the name and the seqid of its request; otherwise it is the answer to another call.
+- A failure before the first byte of the reply becomes a TApplicationException, and the client's connection stays
+  usable. A failure after it closes the client's connection. If a metastore closes its connection instead of answering
+  (as Hive does for some requests), the client's connection is closed too: that is the metastore's answer.
 Owner: one ClientConnection.
 """
 
@@ -64,7 +64,7 @@ from hms_cache_proxy.upstream.replay import MAX_REPLY_BYTES, SessionCalls, succe
 from hms_cache_proxy.upstream.silence import hangs
 from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, MessageType, exception_message
 
-# Oneway; tells the metastore to free what the connection holds. Where there is none, nobody needs to be told.
+# Oneway; makes the metastore free what the connection holds. Without a connection it is not needed.
 GOODBYE = b"shutdown"
 
 
@@ -128,7 +128,7 @@ class Exchange:
         return self._replay(state, 0)
 
     def refused(self, detail: str, *, silent: bool) -> ReplyEnding | None:
-        """The connection to the endpoint could not be made; `silent`: nobody answered in time."""
+        """The connection to the endpoint could not be opened; `silent`: no answer in time."""
         state = self.state
         assert isinstance(state, Opening)
         self._trouble("connect", detail)
@@ -177,7 +177,7 @@ class Exchange:
         return self._lose("timeout", "the request timed out", now_ns)
 
     def overdue(self, now_ns: int) -> ReplyEnding | None:
-        """Nothing has come for a while: the metastore is probed, and left if a probe has told that it is sick."""
+        """Nothing has arrived for a while: probe the metastore, and leave it if a probe has found it sick."""
         state = self.state
         assert isinstance(state, Replaying | Sent)
         self._endpoints.suspect(state.endpoint)
@@ -195,7 +195,7 @@ class Exchange:
         return self._ask_again(state)
 
     def _give_up(self, state: Replaying | Sent, now_ns: int) -> ReplyEnding | None:
-        """There is no other metastore: what changes nothing, or has not left, need not wait for one that hangs."""
+        """The only metastore hangs: a call that changes nothing, or was not sent, does not wait for it."""
         harmless = (state.call.forward.retry and not state.reply.seen) or isinstance(state, Replaying)
         if not harmless or not hangs(state.endpoint, self.progress_ns, now_ns):
             return None
@@ -212,7 +212,7 @@ class Exchange:
                 self._commands.append(Again())
 
     def client_gone(self) -> None:
-        """There is nobody to answer. A write goes on, so that its outcome is known; the rest ends."""
+        """The client is gone. A write continues, so that its outcome is known; other calls end."""
         state = self.state
         if not isinstance(state, Sent) or state.call.forward.retry:
             self.abort()
@@ -332,7 +332,7 @@ class Exchange:
 
     def _sent_oneway(self, call: RelayedCall, endpoint: Endpoint) -> ReplyEnding:
         forward = call.forward
-        forward.pending.failed(True)  # nobody will say how it ended
+        forward.pending.failed(True)  # its outcome will never be known
         self.state = Idle(endpoint)
         if not call.request.known:
             self._close_link()  # a server that does not know it answers all the same
@@ -347,7 +347,7 @@ class Exchange:
         if isinstance(state, Asking):
             if reply.header.type is MessageType.EXCEPTION and not parts:
                 if not reply.complete:
-                    return None  # only a whole one tells whether it is the answer
+                    return None  # only a complete reply shows whether it is the answer
                 if lacks_method(state):
                     if self._note_lack(state):
                         return self._ask(state.call, state.endpoint, last=True)
@@ -397,7 +397,7 @@ class Exchange:
             parts = state.twin.stream(parts)
         if isinstance(state, Replying):
             state = self.state = Streaming(call, state.endpoint, state.reply, state.twin)
-            if call.forward.hold_bytes:  # it is too long to be held: say so before the first byte leaves
+            if call.forward.hold_bytes:  # it is too long to be held: report that before the first byte is sent
                 call.forward.pending.reply_done(self._session, None, now_ns)
             self._outbox.begin()
         if not call.discarded:
@@ -450,7 +450,7 @@ class Exchange:
         return self._fail(call, reason, f"{state.endpoint.uri} {text}: {detail}", close=orderly and not seen)
 
     def _fail(self, call: RelayedCall, reason: str, text: str, *, close: bool = False) -> ReplyEnding:
-        """The request has no answer. `close`: the client is told so in the metastore's own way."""
+        """The request has no answer. `close`: close the client's connection, as the metastore would."""
         state, request, forward = self.state, call.request, call.forward
         sent = was_sent(call, state)
         if not isinstance(state, Closed):
@@ -459,7 +459,7 @@ class Exchange:
         if close or (isinstance(state, Streaming) and self._outbox.passed_on) or (forward.replay and sent):
             self._observe(call, "error", reason)
             request.close()
-            # After a session call of unknown outcome it is unknown who the client is.
+            # After a session call of unknown outcome, the client's identity is unknown.
             return MustClose(Why.SESSION if forward.replay else Why.UPSTREAM, text)
         self._outbox.drop()
         if request.answered and not call.discarded:

@@ -120,7 +120,7 @@ class Hub:
             self.relieve()
 
     def relieve(self) -> None:
-        """Close those who have not read for the longest time while their replies take more memory than there is."""
+        """Close clients that have not read for the longest time, until their replies fit into the memory."""
         for client in self.stuck.too_much(monotonic_ns()):
             client.take_too_much()
 

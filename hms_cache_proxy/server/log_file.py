@@ -1,7 +1,7 @@
 """A file of lines that is rotated by size.
 
 Job: append whole lines; begin a new file when it is full, renaming FILE to FILE.1, FILE.1 to FILE.2 and so on, and
-keeping a number of them; reopen it when somebody has moved or removed it. Must not know what the lines say.
+keeping a number of them; reopen it when another program has moved or removed it. Must not know: the lines' contents.
 Invariants: a line is never mixed with what is left of one that could not be written to its end, nor divided between
 files. Nothing is raised: a full disk is the caller's to count.
 Owner: one process for each path; one call at a time, from any thread.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-FILE_MODE = 0o640  # who asked for what: the group may collect it
+FILE_MODE = 0o640  # the lines name users and objects; the group may collect them
 DIRECTORY_MODE = 0o750
 
 

@@ -25,7 +25,7 @@ from hms_cache_proxy.wire.scan import MessageScanner
 
 from . import twin
 
-TOGETHER_S = 0.02  # what comes due within this time is asked for together
+TOGETHER_S = 0.02  # entries that come due within this time are reloaded together
 AT_ONCE = 4  # connections
 _READ_BYTES = 1 << 16
 

@@ -70,7 +70,7 @@ class Spool:
         return self.size - self._read
 
     def write(self, data: bytes) -> None:
-        """Append; LimitError if that would be too much."""
+        """Append; LimitError if the message gets too long."""
         if self.size + len(data) > self._limit:
             raise LimitError(
                 f"a message of more than {self._limit} bytes",

@@ -1,4 +1,4 @@
-"""The worker's time for long work: who goes on next, and for how long in one turn of the loop.
+"""The worker's time for long work: which connection continues next, and for how long in one turn of the loop.
 
 Job: what takes more than a moment (a listing, a search, a large message) is cut into slices of about a millisecond. All
 of them in one worker have BUDGET_NS between two looks at the sockets, at least one slice; so a short call waits for one

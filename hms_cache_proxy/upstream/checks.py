@@ -1,4 +1,4 @@
-"""What a metastore tells about itself: version, database, notification log, and who may see what.
+"""What a metastore says about itself: version, database, notification log, and who may see what.
 
 Job: ask one metastore, over a service connection, everything that decides how far it may be cached, and
 say which of it is not as Hive delivers it. Used by the doctor, by the follower at its start and by the
@@ -71,7 +71,7 @@ class UpstreamFacts:
 
     @property
     def restrictions(self) -> dict[str, str | None]:
-        """Settings by which answers depend on who asks: not Hive's defaults, or not told."""
+        """Settings that make answers depend on the user: not Hive's defaults, or unknown."""
         names = (FILTER_HOOK, PRE_LISTENERS, SERVER_FILTER)
         return {name: self.settings[name] for name in names if self.settings[name] not in _DEFAULTS[name]}
 
@@ -82,7 +82,7 @@ class UpstreamFacts:
 
     @property
     def shapes_differ(self) -> bool:
-        """What clients get who say what they can do is not what Hive's own transformer gives them."""
+        """Whether clients that send their capabilities get other answers than from Hive's own transformer."""
         return self.settings[TRANSFORMER] not in _DEFAULTS[TRANSFORMER]
 
     @property

@@ -26,7 +26,7 @@ class Endpoint:
     port: int
     lacks: set[bytes] = field(default_factory=set)
     problem: str = ""  # why its circuit is open; empty: it is closed
-    silent: bool = False  # its circuit is open as nobody answers a connect there
+    silent: bool = False  # its circuit is open because connects get no answer
     hangs: bool = False  # ... as nobody answers a probe there, be it the connect or the question
     heard_ns: int = 0  # when anything last came from it, on any connection
 

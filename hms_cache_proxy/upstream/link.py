@@ -75,7 +75,7 @@ class UpstreamLink(asyncio.Protocol):
             self._transport.pause_reading()
 
     def ended(self) -> bool:
-        """Ask the kernel about an idle connection: has its end come, though the loop has not told yet? (1 us)
+        """Ask the kernel whether an idle connection has ended before the loop has noticed it. (1 us)
 
         Nothing else can have come: no answer is outstanding.
         """
@@ -101,7 +101,7 @@ class NoAnswer(UpstreamError):
 
 
 async def connect(endpoint: Endpoint, owner: LinkOwner, timeout_s: float) -> UpstreamLink:
-    """A new connection; NoAnswer if there is none in time, UpstreamError if there is none for another reason."""
+    """A new connection. Raises NoAnswer after the time limit, UpstreamError for any other failure."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_s):

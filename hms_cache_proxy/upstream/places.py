@@ -1,8 +1,8 @@
-"""How many connections a worker may have to each metastore, and who is next.
+"""How many connections a worker may have to each metastore, and which client gets the next.
 
 Job: places, and a queue for each metastore: first come, first served. Must not know sockets or the clock. One per
 worker.
-Invariant: nobody has a place while somebody who came before waits for one of the same metastore.
+Invariant: no client has a place while an earlier one waits for a place at the same metastore.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ConnectionPlaces(Generic[Holder]):
         return first
 
     def wanted(self, endpoint: Endpoint) -> bool:
-        """Does somebody wait for a place?"""
+        """Whether a client waits for a place."""
         return bool(self._waiting.get(endpoint))
 
     def holders(self, endpoint: Endpoint) -> Iterable[Holder]:

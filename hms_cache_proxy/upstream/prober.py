@@ -19,7 +19,7 @@ from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.wire.message import MessageType, message_header
 from hms_cache_proxy.wire.scan import MessageScanner
 
-PROBE_S = 2.0  # a metastore that pauses for longer is not one to wait for where another is healthy
+PROBE_S = 2.0  # after a longer pause, calls go to another metastore if one is healthy
 AGAIN_S = 1.0  # between probes of a sick one
 TRUST_S = 2.0  # after an answer: a long call makes its metastore suspected again and again
 _QUESTION = message_header(b"getVersion", MessageType.CALL, 1) + b"\0"

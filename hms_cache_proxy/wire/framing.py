@@ -1,4 +1,4 @@
-"""Which transport a peer speaks, told from its first bytes; and frames.
+"""Detects a peer's transport from its first bytes, and handles frames.
 
 Job: bytes to a Transport, before anything else of a connection is read. It must not know sockets. One byte
 never decides: a frame's length, an old unversioned name's length and a SASL negotiation may begin alike, so
