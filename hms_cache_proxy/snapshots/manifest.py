@@ -126,7 +126,7 @@ class Manifest:
             if mine != wanted and (name != "database_uuid" or mine):  # no id yet: the event's row identifies it
                 return f"it is {words} ({name} {mine!r}, here {wanted!r})"
         if not identity.ordered_log:
-            return "event ids of Hive 2.3 come in no order: which ones to replay cannot be told"
+            return "event ids of Hive 2.3 are not in order, so a proxy cannot tell which to replay"
         if not self.identity.database_uuid and not self.before:
             return "neither an id of the database nor an event shows which database it is of"
         if (self.include or self.exclude) and (self.include, self.exclude) != (include, exclude):

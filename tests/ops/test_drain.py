@@ -72,7 +72,7 @@ def test_calls_in_flight_and_behind_them_are_answered(
     assert proxy.process.wait(SOON_S) == 0, proxy.log_tail()
     with MetastoreClient(*hms42.address) as direct:
         assert direct.get_databases(unique_name + "*") == [f"{unique_name}_{number}" for number in range(WRITERS)]
-    assert "cut off" not in proxy.log.read_text()
+    assert "closed at the end of the drain time" not in proxy.log.read_text()
 
 
 def refused(proxy: Proxy) -> bool:

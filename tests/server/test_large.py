@@ -145,4 +145,4 @@ def test_the_drain_has_an_end(scripted: ScriptedMetastore, new_worker: Callable[
         with pytest.raises((EndOfStream, ConnectionResetError)):
             connection.receive()
     assert wait_until(lambda: not worker.process.alive())
-    assert "cut off" in worker.log()
+    assert "closed at the end of the drain time" in worker.log()
