@@ -1,4 +1,4 @@
-"""Finished replies that one worker keeps: assembled from objects or learned from the metastore, bounded in bytes.
+"""Encoded replies that one worker keeps, made from objects or learned from the metastore, limited in bytes.
 
 An entry carries what it depends on: targets, and the version that each had. It is **valid** for a state of the cache in
 which all those versions are the same. Two ways to know that:
@@ -31,14 +31,14 @@ ENTRY_OVERHEAD_BYTES: Final = 600  # objects around an entry, its place in the d
 
 
 class Stamp:
-    """Marks a state of cache and page; nothing is equal to it but itself."""
+    """Marks a state of cache and page; it is equal only to itself."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HitLabel:
-    """How a kept reply is served: the beginning of its message, where it is counted, and as what."""
+    """How a kept reply is served: the beginning of its message, and how it is counted."""
 
     head: bytes
     counts: CallCounts
@@ -69,7 +69,7 @@ def versions_of(snapshot: CacheSnapshot, depends: tuple[Target, ...]) -> tuple[i
 
 
 class ReplyCache:
-    """Replies by key, the least recently used going first when `max_bytes` is passed."""
+    """Replies by key; beyond `max_bytes` the least recently used are dropped first."""
 
     __slots__ = ("_entries", "_max_bytes", "_max_entry_bytes", "_reader", "evicted", "size_bytes")
 
@@ -83,7 +83,7 @@ class ReplyCache:
         self.evicted = 0
 
     def get(self, key: bytes) -> ReplyEntry | None:
-        """The entry if it is valid for the cache as published; no snapshot is opened. None says nothing."""
+        """The entry if it is valid for the cache as published, without opening a snapshot. None proves nothing."""
         entry = self._entries.get(key)
         if entry is None or entry.seq != self._reader.current_seq():
             return None
@@ -96,7 +96,7 @@ class ReplyCache:
         return self._entries.get
 
     def touch(self, key: bytes) -> None:
-        """The entry, which is there, has been used."""
+        """Mark an existing entry as used."""
         self._entries.move_to_end(key)
 
     def peek(self, key: bytes) -> ReplyEntry | None:
@@ -136,7 +136,7 @@ class ReplyCache:
         return True
 
     def drop(self, key: bytes) -> None:
-        """Forget a reply, if it is there."""
+        """Forget a reply, if it is kept."""
         entry = self._entries.pop(key, None)
         if entry is not None:
             self.size_bytes -= self._size(key, entry)

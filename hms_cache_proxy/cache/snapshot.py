@@ -1,4 +1,4 @@
-"""One state of the cache: what is true as of one commit.
+"""One state of the cache, as of one commit.
 
 Job: a snapshot is one LMDB read transaction: open it (cache/reader.py), answer, close it; never across a wait, as LMDB
 cannot reuse pages while one is open. Only a `PartitionStream` may outlive it (cache/streams.py says for how long).
@@ -42,7 +42,7 @@ _DAMAGE: Final = (lmdb.Error, StructError, zlib.error)
 
 
 def damaged(error: Exception) -> CacheError:
-    """What LMDB says of a damaged file, as an error of ours."""
+    """A CacheError for LMDB's error about a damaged file."""
     return CacheError(f"the cache cannot be read: {error}")
 
 
@@ -63,12 +63,12 @@ class CacheSnapshot:
 
     @property
     def seq(self) -> int:
-        """Sequence number of the commit that this is the state of."""
+        """Sequence number of the commit of this state."""
         return self.meta.seq
 
     @property
     def identity(self) -> StoreIdentity:
-        """The store that this is the cache of."""
+        """The store that this cache belongs to."""
         identity = self._reader.identity
         assert identity is not None
         return identity
@@ -93,7 +93,7 @@ class CacheSnapshot:
     @staticmethod
     @contextmanager
     def resumed() -> Iterator[None]:
-        """Around what goes on with a walk when its snapshot is closed: the same CacheError."""
+        """Raises the same CacheError around a walk that continues after its snapshot was closed."""
         try:
             yield
         except _DAMAGE as error:
@@ -120,7 +120,7 @@ class CacheSnapshot:
         return self.mark(target) is not None
 
     def mark(self, target: Target) -> bytes | None:
-        """The mark of a target of `targets.MARKED`; None if its changes are not noticed."""
+        """The mark of a target of `targets.MARKED`; None if its changes are not detected."""
         key = self._prefixes[b"c"] + target
         found: bytes | None = self._get(layout.version_key(key), db=self._objects)
         return found
@@ -192,7 +192,7 @@ class CacheSnapshot:
         return self._joiner(entry, variant).by_names(self._txn, names, out)
 
     def partitions_among(self, entry: TableEntry, names: list[bytes]) -> list[bytes]:
-        """Those of these names that are partitions."""
+        """Those of these names that have a partition."""
         return [name for name, _ in self._joiner(entry, Variant.LIST).named(self._txn, names)]
 
     def partition_names(self, entry: TableEntry, after: bytes | None = None, limit: int | None = None) -> list[bytes]:
@@ -371,7 +371,7 @@ class CacheSnapshot:
         return opened
 
     def has_partitions(self, entry: TableEntry, names: Iterable[bytes]) -> bool:
-        """Whether all of these are partitions."""
+        """Whether all of these names have a partition."""
         prefix, txn, database = layout.SET.pack(entry.set_number), self._txn, self._environment.partitions
         return all(layout.find(txn, database, prefix, name) is not None for name in names)
 

@@ -129,7 +129,7 @@ class CacheWriter:
         return self.meta.seq
 
     def collect(self, rows: int = 2000) -> bool:
-        """Delete at most about `rows` rows that nobody can see any more; True if some are left."""
+        """Delete about `rows` rows, at most, that no reader can see any more; True if some are left."""
         return self._transact(lambda txn: collect_slice(self._environment, txn, self.meta, rows))
 
     def filled(self) -> dict[int, bytes]:
@@ -154,12 +154,12 @@ class CacheWriter:
 
     @property
     def cache_bytes(self) -> int:
-        """Bytes of the file that hold something; free pages inside it, which later commits reuse, do not count."""
+        """Bytes of the file that are in use; free pages, which later commits reuse, do not count."""
         return files.used_bytes(self._environment)
 
     @property
     def bytes_per_partition(self) -> float:
-        """What a partition takes in the mean, of all tables."""
+        """The mean size of a partition, over all tables."""
         with self._environment.env.begin() as txn:
             stats = [txn.stat(db) for db in (self._environment.partitions, self._environment.statistics)]
         return float(sum(map(files.bytes_in, stats)) / max(1, stats[0]["entries"]))
@@ -440,7 +440,7 @@ def _open_trusted(path: Path, map_size: int, wanted: bytes) -> tuple[Environment
 
 
 def _distrust(environment: Environment, wanted: bytes) -> str | None:
-    """Why the file that was opened must not be used; None if it may be, or is new."""
+    """Why the opened file must not be used; None if it may be used, or is new."""
     vouched = files.take_clean_mark(environment.path)
     with environment.env.begin() as txn:
         found = txn.get(layout.IDENTITY_KEY, db=environment.meta)
@@ -474,7 +474,7 @@ def _initialise(environment: Environment, wanted: bytes, page: StatePage) -> Non
 
 
 def _forget_loads(environment: Environment, txn: Any, meta: Meta) -> None:
-    """Loads in chunks that the last writer did not finish."""
+    """Forget loads in chunks that the last writer did not finish."""
     prefix = layout.objects_prefix(meta.generation, b"s")
     for key, row in layout.names_under(txn, environment.objects, prefix, b""):
         found = SetRow.unpack(row)

@@ -110,7 +110,7 @@ class FenceStore:
 
     @classmethod
     def recover(cls, path: Path, page: StatePage, *, hold_ns: int = HOLD_NS, unfenced: bool = False) -> FenceStore:
-        """Open them as the first process of a start, when no other is alive: see "A predecessor that crashed".
+        """Open them in the first process of a start, while no other runs: see "A predecessor that crashed".
         `unfenced`: the predecessor could not record all of its fences."""
         known = path.exists()
         if known and not trusted(path):
@@ -131,7 +131,7 @@ class FenceStore:
     # Writes of clients
 
     def begin(self, targets: Sequence[Target], owner_pid: int) -> int:
-        """A write is about to leave: fence its targets until further notice. Gives the fence's id."""
+        """A write is about to be sent: fence its targets until further notice. Returns the fence's id."""
         pid, start = self._own if owner_pid == self._own[0] else (owner_pid, started(owner_pid) or 0)
         overdue_ns = time.monotonic_ns() + OVERDUE * self._hold_ns
         with self._change() as txn:

@@ -1,4 +1,4 @@
-"""Floors of one client connection: what it was shown by the metastore, the cache must not show it older.
+"""Floors of one client connection: the cache must not show it anything older than the metastore has shown it.
 
 Job: after a relayed read, its dependencies may be answered from the cache only by a follower step that
 began after the reply arrived (such a step shows everything that the reply can have shown). Must not know:

@@ -1,4 +1,4 @@
-"""Guards: writes and locks as a worker records them, which never fails.
+"""Guards: how a worker records writes and locks; this never makes one fail.
 
 Job: keep reads away from what a write touches, by a barrier that lies in a file (fences, or the holds of TTL mode). If
 the file has no room, the write is recorded later, and until then nothing is answered from the cache at all
@@ -37,13 +37,13 @@ class WriteEnding(Enum):
 
 
 class Barrier(Protocol):
-    """What keeps reads away. Raises CacheError where it cannot be written."""
+    """What keeps reads away from the cache. Raises CacheError if it cannot be written."""
 
     def begin(self, targets: Sequence[Target]) -> Any:
-        """Reads of the targets stay away from the cache; gives the mark to end it by."""
+        """Keep reads of the targets away from the cache. Returns the mark with which to end that."""
 
     def end(self, mark: Any, targets: Sequence[Target], ending: WriteEnding) -> None:
-        """The write is over."""
+        """The write has ended."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,10 +56,10 @@ class Guard:
 
 
 class Guards:
-    """Those of one worker."""
+    """The guards of one worker."""
 
     def __init__(self, barrier: Barrier, suspension: Suspension, name: str) -> None:
-        """`name`: of the barrier's file, for the log."""
+        """`name`: the name of the barrier's file, for the log."""
         self._barrier = barrier
         self._suspension = suspension
         self._name = name
@@ -71,7 +71,7 @@ class Guards:
         suspension.report(name, self._said)
 
     def begin(self, targets: Sequence[Target]) -> Guard:
-        """A write is about to leave."""
+        """A write is about to be sent."""
         guard = Guard(tuple(targets))
         self._record(guard)
         return guard

@@ -1,4 +1,4 @@
-"""What a dispatcher tells the server about one request, and what the server tells it back.
+"""What a dispatcher decides about one request, and what the server reports back to it.
 
 Job: the vocabulary between methods/ and server/: `ClientSession` (what a client connection is), `Serve`, `Wait`, `Work`
 and `Forward` (what to do with a request), `Pending` (who is told what becomes of a Forward) and the protocol `Decider`,
@@ -55,12 +55,12 @@ class Ask:
 
 
 class Pending:
-    """What a forwarded call still has to do at each moment of its life. This one does nothing."""
+    """What a forwarded call still has to do at each stage. This base class does nothing."""
 
     __slots__ = ()
 
     def sending(self) -> None:
-        """The request, or a question in its place, is about to leave."""
+        """The request, or a question in its place, is about to be sent."""
 
     def reply_began(self, session: ClientSession, now_ns: int) -> None:
         """The first bytes of the reply are here and none has been passed on."""
@@ -127,7 +127,7 @@ class Decider(Protocol):
         """A number that changes when the follower has finished a step: reads that wait may then be decided."""
 
     def hot(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
-        """The whole reply if `data` is exactly one request that is known to be valid still; else None."""
+        """The whole reply if `data` is exactly one request whose kept reply is still valid; otherwise None."""
 
     def decide(
         self,
@@ -144,7 +144,7 @@ class Decider(Protocol):
 
 
 class BaseDecider:
-    """For a Decider to start from: knows no request by heart, lets none wait."""
+    """Base of Deciders: it has no hot path, and lets no request wait."""
 
     def moved(self) -> int:
         return 0

@@ -1,4 +1,4 @@
-"""What a forwarded call does to fences, floors, locks and kept replies, at each moment of its life.
+"""What a forwarded call does to fences, floors, locks and kept replies at each stage.
 
 Job: one small class per kind of call. Its object is the Forward's `pending` and is told what becomes of the call
 (decision.py). Must not know: sockets, how a decision was made.
@@ -39,7 +39,7 @@ HELD_WRITE_BYTES = 1 << 20
 
 @dataclass(slots=True)
 class EffectsContext:
-    """What the effects of one worker work on."""
+    """What the effects of one worker change."""
 
     page: StatePage
     fences: FenceStore
@@ -70,7 +70,7 @@ class EffectsContext:
         session.floors.lift(targets, now_ns)
 
     def reload(self, targets: tuple[bytes, ...]) -> None:
-        """The cache has to read these again."""
+        """The cache must reload these."""
         try:
             self.fences.ticket(targets)
         except CacheError:
@@ -80,7 +80,7 @@ class EffectsContext:
 
 @dataclass(frozen=True, slots=True)
 class FenceBarrier:
-    """Fences, as guards know them."""
+    """Fences as a Barrier for guards."""
 
     fences: FenceStore
     request_time_ns: int
@@ -146,7 +146,7 @@ class RelayedRead(Pending):
 
 @dataclass(slots=True)
 class FencedWrite(Pending):
-    """A write: fenced from before it leaves until what it touched has been reloaded."""
+    """A write: fenced from before it is sent until what it touched has been reloaded."""
 
     shared: EffectsContext
     targets: tuple[bytes, ...]
@@ -232,7 +232,7 @@ class CheckLock(Pending):
 
 
 def lock_id_of(args: type[spec.Struct], message: bytes, offset: int) -> int | None:
-    """The lock that `check_lock` or `unlock` speaks of; None if that cannot be told."""
+    """The lock that `check_lock` or `unlock` names; None if that is unknown."""
     try:
         row, _ = spec.decode(args, message, offset)
     except WireError:

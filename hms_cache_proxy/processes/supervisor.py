@@ -87,7 +87,7 @@ def run(config: Config) -> int:
 
 
 class Sockets(NamedTuple):
-    """What this process has bound."""
+    """The sockets that this process has bound."""
 
     listener: socket.socket  # the workers'
     http: Sequence[socket.socket]
@@ -133,7 +133,7 @@ class Supervisor:
         return FenceStore.recover(paths.fences(self._config), self._page, hold_ns=hold_ns, unfenced=unfenced)
 
     def _new_ttl_cache(self) -> TtlCache:
-        """What an earlier run has loaded is of unknown age."""
+        """Create an empty cache: the age of what an earlier run has loaded is unknown."""
         return TtlCache.create(paths.ttl(self._config), bounds_of(self._config.ttl), started)
 
     def _worker(self, index: int) -> Child:
@@ -179,7 +179,7 @@ class Supervisor:
         return 0 if in_time else 1
 
     async def _keep(self, child: Child) -> None:
-        """Keep a child alive; the follower of an embedded metastore begins when that has made its database."""
+        """Keep a child alive. The follower of an embedded metastore starts once its database has been created."""
         while child is self._follower and self._metastore is not None and not self._stop.is_set():
             if self._probe.answered:
                 break
@@ -192,7 +192,7 @@ class Supervisor:
         return task
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
-        """A task that raised is a bug of the supervisor: drain, then fail with it, rather than limp on unseen."""
+        """A task that raised is a bug of the supervisor: drain, then fail with it, so that it is noticed."""
         if not task.cancelled() and task.exception() is not None and self._broken is None:
             self._broken = task.exception()
             self._stop.set()
@@ -263,5 +263,5 @@ class Supervisor:
 
 
 def _address(wanted: Address, sockets: Sequence[socket.socket]) -> Address:
-    """As it was asked for, with the port that was had."""
+    """The requested address with the actual port."""
     return Address(wanted.host, sockets[0].getsockname()[1])

@@ -1,4 +1,4 @@
-"""What the connections of one worker share: counters, tasks, turns, and those that wait for the follower.
+"""What the connections of one worker share: counters, tasks, turns, and the list of those that wait for the follower.
 
 Job: keep it, and look after all connections together: sweep, relieve, drain. Must not know: how one connection is
 served (driver.py). Owner: the worker's event loop; nothing here is called from another thread.
@@ -38,7 +38,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """How much of what the connections of one worker may take, and how long they may wait for it."""
+    """Limits of the connections of one worker: numbers, and how long they may wait."""
 
     connections: int  # of all workers together
     connections_per_address: int  # 0: any number
@@ -91,7 +91,7 @@ class Hub:
             log.error("a task failed", task=task.get_name(), exc_info=task.exception())
 
     def wait(self, client: Client, what: Await) -> None:
-        """Call the client's `moved` when what it waits for may be there."""
+        """Call the client's `moved` when what it waits for may have happened."""
         if not self._waiting:
             self._watch_again()
         self._waiting[client] = what
@@ -110,7 +110,7 @@ class Hub:
             self.turns.add(client.address, client.moved)
 
     async def sweep(self, interval_s: float) -> None:
-        """Look, again and again, for what has been waiting for too long."""
+        """Repeatedly end what has waited for too long."""
         while True:
             await asyncio.sleep(interval_s)
             for number, client in enumerate(list(self.clients)):
@@ -125,7 +125,7 @@ class Hub:
             client.take_too_much()
 
     async def drain(self, timeout_s: float) -> None:
-        """Let what is in flight end, then close; what has not ended in time is cut off."""
+        """Let calls in flight end, then close; abort connections that have not ended in time."""
         self.draining = True
         for client in list(self.clients):
             client.drain()

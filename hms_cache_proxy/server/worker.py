@@ -2,7 +2,7 @@
 
 Job: `run` builds what the connections share, accepts from the listening socket together with the other workers
 (acceptor.py), and ends in order on SIGTERM: no new connections, running calls finish up to `drain_timeout_s`, the rest
-is cut off. Owner: the process.
+is aborted. Owner: the process.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ log = structlog.get_logger()
 
 
 def run(config: Config, index: int, listener: int) -> None:
-    """Serve until SIGTERM; `listener`: descriptor of the socket that all workers accept from."""
+    """Serve until SIGTERM. `listener`: the descriptor of the socket that all workers accept from."""
     _allow_descriptors(config.limits.max_connections)
     _return_large_blocks()
     metrics = WorkerMetrics()
@@ -93,7 +93,7 @@ def run(config: Config, index: int, listener: int) -> None:
 
 
 class _Cache:
-    """What a worker that has a cache opens."""
+    """What a worker with a cache opens."""
 
     def __init__(self, config: Config, metrics: WorkerMetrics, suspension: Suspension, memory: Budget) -> None:
         self.page = StatePage(paths.state(config))
@@ -126,7 +126,7 @@ class _Cache:
 
 
 class _Ttl:
-    """What a worker of TTL mode opens."""
+    """What a worker in TTL mode opens."""
 
     def __init__(
         self, config: Config, metrics: WorkerMetrics, endpoints: Endpoints, suspension: Suspension, memory: Budget
@@ -162,7 +162,7 @@ class _Ttl:
 
 
 def _budgets(config: Config) -> Budgets:
-    """What the worker may take; says which other settings cannot be reached within it."""
+    """The budgets of the worker; logs settings that are larger than their budget."""
     limits = config.limits
     for setting, size, budget, total in (
         ("limits.max_message_bytes", limits.max_message_bytes, "limits.spool_bytes", limits.spool_bytes),
@@ -178,7 +178,7 @@ def _caches(config: Config) -> bool:
 
 
 def _allow_descriptors(connections: int) -> None:
-    """Two sockets for each client and some files; as far as the hard limit allows."""
+    """Allow two sockets for each client and some files, as far as the hard limit permits."""
     wanted = 2 * connections + SPARE_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -308,14 +308,14 @@ def _sweep_interval_s(config: Config) -> float:
 
 
 async def _beat(member: Member) -> None:
-    """Show that the loop turns."""
+    """Show a sign of life while the event loop runs."""
     while True:
         member.beat()
         await asyncio.sleep(BEAT_INTERVAL_S)
 
 
 async def _settle(settle: Callable[[], None]) -> None:
-    """What could not be recorded is, once there is room."""
+    """Record what could not be recorded, once there is room."""
     while True:
         settle()
         await asyncio.sleep(SETTLE_INTERVAL_S)
