@@ -30,7 +30,7 @@ TABLE_LEVEL, SHARED_WRITE, UPDATE = 2, 2, 3
 FILTER: Final = b'p = "1"'
 """Where Hive takes a Java object."""
 
-LENGTHS: Final = "A length beyond a column's is refused by PostgreSQL only"
+LENGTHS: Final = "PostgreSQL refuses values that are too long"
 VALUES: Final = ("bb", "a", "ccc", "z9", "kk1", "q", "m77", "x0")
 
 Case = Callable[[Asked, str], Any]
@@ -184,18 +184,18 @@ DIFFERS: Final[dict[str, list[tuple[Case, str, str]]]] = {
             "success",
         ),
     ],
-    "Partition expressions of Hive's own": [
+    "Hive's own partition expressions": [
         (steps(by_expression), "o1", "success"),
         (steps(dropped_by_expression), "o2", "success"),
     ],
-    "Where a resource plan, pool or trigger": [
+    "If a resource plan, pool or trigger": [
         (steps(names_of_plans("plan")), "o3", "o1"),
         (steps(names_of_plans("pool")), "o4", "o1"),
         (steps(names_of_plans("trigger")), "o4", "o1"),
         (steps(names_of_plans("mapping")), "o3", "o2"),
         (steps(plan_without_pools), CLOSED, "success"),
     ],
-    "A serde that a version of a schema": [
+    "A serde to which a version of a schema": [
         (steps(serde_of_a_version), "o2", "success"),
         (steps(versions_by_columns), "o1", "success"),
     ],
@@ -204,18 +204,18 @@ DIFFERS: Final[dict[str, list[tuple[Case, str, str]]]] = {
         (steps(dropped_by_its_name), REFUSED, ""),
     ],
     "A second write of a transaction": [(second_write, REFUSED, "success")],
-    "Names of files are not looked at": [(files_of_no_bucket, "o2", "success")],
+    "`alter_table` does not check the names of files": [(files_of_no_bucket, "o2", "success")],
     "Commits are not checked for write conflicts": [(write_conflict, "o2", "")],
     "Statistics of several partitions or columns": [(statistics_logged, "", "")],
 }
 """By the first words of what the page says: calls, and what each answers: the field that the reply has, or none."""
 
 ELSEWHERE_SHOWN: Final[dict[str, Callable[..., None]]] = {
-    "`get_fields` and `get_schema` give": left_out,
-    "`get_tables_ext` tells tables": left_out,
+    "`get_fields` and `get_schema` return": left_out,
+    "`get_tables_ext` returns tables": left_out,
     "`get_aggr_stats_for` answers": left_out,
-    "`|` alone as a pattern": left_out,
-    "Texts of exceptions that are Java's own": null_pointers,
+    "`|` alone is not accepted as a pattern": left_out,
+    "Java's own texts in exceptions": null_pointers,
 }
 
 
