@@ -15,6 +15,7 @@ import lmdb
 
 from hms_cache_proxy.cache import environment as files
 from hms_cache_proxy.cache import layout
+from hms_cache_proxy.cache.entries import DatabaseEntry
 from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.identity import identity_unpack
 from hms_cache_proxy.cache.joiner import Joiners
@@ -44,13 +45,15 @@ class CacheReader:
         self._inode = 0
         self._meta_row = b""
         self._meta = Meta()
-        self._identity: StoreIdentity | None = None
+        self.identity: StoreIdentity | None = None
+        """Whose cache it is, as of the last snapshot; None before the first."""
         self._keys: dict[bytes, tuple[tuple[bytes, bytes], ...]] = {}
         self._decoders: dict[int, StatisticsDecoder] = {}
         self.joiners = Joiners()
         self.streams = Streams()
         self.seen_seq = 0
         self.prefixes: dict[bytes, bytes] = {}  # of the generation that the last snapshot shows
+        self.databases: dict[bytes, DatabaseEntry] = {}  # that were read in the commit that it shows
 
     def current_seq(self) -> int:
         """The sequence number that a kept reply must carry to be valid without a look at the cache (100 ns).
@@ -71,11 +74,6 @@ class CacheReader:
             raise damaged(error) from error
         return CacheSnapshot(self, self._environment, txn)
 
-    @property
-    def identity(self) -> StoreIdentity | None:
-        """Whose cache it is, as of the last snapshot; None before the first."""
-        return self._identity
-
     def close(self) -> None:
         """Close the file; snapshots must be closed, streams are cut off from it."""
         self.streams.cut_off()
@@ -91,6 +89,7 @@ class CacheReader:
         if row != self._meta_row:
             self._meta = Meta.unpack(row)
             self._meta_row = row
+            self.databases = {}
             self.prefixes = {tag: layout.objects_prefix(self._meta.generation, tag) for tag in _TAGS}
             if self._meta.seq > self.seen_seq:
                 self.seen_seq = self._meta.seq
@@ -130,5 +129,5 @@ class CacheReader:
             row = txn.get(layout.IDENTITY_KEY, db=environment.meta)
         if row is None:
             raise CacheError("the cache has no identity record")
-        self._identity = identity_unpack(row)
-        self.joiners.with_catalog = self._identity.hive_line != "2.3"
+        self.identity = identity_unpack(row)
+        self.joiners.with_catalog = self.identity.hive_line != "2.3"

@@ -4,9 +4,10 @@ An entry carries what it depends on: targets, and the version that each had. It 
 which all those versions are the same. Two ways to know that:
 
 - the fast one (`get`, 0.3 us): the cache's sequence number is still the one for which the entry was last found valid;
-- `revalidate` (0.7 us per dependency): compare the versions in a snapshot, and note its sequence number.
+- `revalidate` (0.7 us per dependency): no version in a snapshot is above that sequence number; note the snapshot's.
+  (A version is the number of the last commit that touched its target.)
 
-A **learned** entry was the metastore's answer at some moment between sending and receiving. Its versions are those
+A **learned** entry was the metastore's answer at some moment between sending and receiving. Its `versions` are those
 from a snapshot that was opened *before* the request left, and it may be used only once the follower has confirmed a
 step that began *after* the reply arrived (`learned_ns`): that step holds everything the answer can have shown; if it
 changed no version, the answer is what the cache's state would give. Until then `revalidate` says no and keeps the
@@ -55,7 +56,7 @@ class ReplyEntry:
 
     body: bytes
     depends: tuple[Target, ...]
-    versions: tuple[int, ...]
+    versions: tuple[int, ...] = ()  # of a learned one, which no state is known to fit yet
     learned_ns: int = 0  # when the reply arrived, time.monotonic_ns(); 0: assembled from a snapshot
     seq: int = 0  # the last sequence number of the cache for which it is known to be valid; 0: none yet
     label: HitLabel | None = None
@@ -112,7 +113,7 @@ class ReplyCache:
         if entry is None:
             return None
         if entry.seq != snapshot.seq:
-            if versions_of(snapshot, entry.depends) != entry.versions:
+            if not self._unchanged(entry, snapshot):
                 self.drop(key)
                 return None
             if began_ns <= entry.learned_ns:
@@ -120,6 +121,11 @@ class ReplyCache:
             entry.seq = snapshot.seq
         self._entries.move_to_end(key)
         return entry
+
+    @staticmethod
+    def _unchanged(entry: ReplyEntry, snapshot: CacheSnapshot) -> bool:
+        found = versions_of(snapshot, entry.depends)
+        return max(found, default=0) <= entry.seq if entry.seq else found == entry.versions
 
     def put(self, key: bytes, entry: ReplyEntry) -> bool:
         """Keep a reply; False if it is too large."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _Place = TypeVar("_Place", int, bytes)
 
+KEPT_DATABASES: Final = 1000  # that a process remembers of a commit
 _DAMAGE: Final = (lmdb.Error, StructError, zlib.error)
 """What reading a damaged row raises."""
 
@@ -49,7 +50,18 @@ def damaged(error: Exception) -> CacheError:
 class CacheSnapshot:
     """One state of the cache. Use it as a context manager: it makes CacheError of what LMDB says of a damaged file."""
 
-    __slots__ = ("_environment", "_get", "_lease", "_objects", "_reader", "_txn", "_prefixes", "meta")
+    __slots__ = (
+        "_databases",
+        "_environment",
+        "_get",
+        "_lease",
+        "_objects",
+        "_prefixes",
+        "_reader",
+        "_txn",
+        "identity",
+        "meta",
+    )
 
     def __init__(self, reader: CacheReader, environment: Environment, txn: Any) -> None:
         self._reader = reader
@@ -60,18 +72,15 @@ class CacheSnapshot:
         self._lease: Lease | None = None
         self.meta = reader.meta_of(environment, txn)
         self._prefixes = reader.prefixes
+        self._databases = reader.databases
+        assert reader.identity is not None
+        self.identity: StoreIdentity = reader.identity
+        """The store that this cache belongs to."""
 
     @property
     def seq(self) -> int:
         """Sequence number of the commit of this state."""
         return self.meta.seq
-
-    @property
-    def identity(self) -> StoreIdentity:
-        """The store that this cache belongs to."""
-        identity = self._reader.identity
-        assert identity is not None
-        return identity
 
     def close(self) -> None:
         """End it; entries taken from it stay usable, as they are copies."""
@@ -127,9 +136,16 @@ class CacheSnapshot:
 
     def database(self, catalog: bytes, name: bytes) -> DatabaseEntry | Absent | None:
         """A database; ABSENT if there is none; None if that is not known."""
-        row = self._find(b"d", catalog + b"\0" + name)
+        full = catalog + b"\0" + name
+        known = self._databases.get(full)
+        if known is not None:
+            return known
+        row = self._find(b"d", full)
         if row is not None:
-            return DatabaseEntry(row[1:], bool(row[0] & layout.REMOTE))
+            known = DatabaseEntry(row[1:], bool(row[0] & layout.REMOTE))
+            if len(self._databases) < KEPT_DATABASES:
+                self._databases[full] = known
+            return known
         return ABSENT if self.complete(targets.databases(catalog)) else None
 
     def database_list(self, catalog: bytes) -> list[bytes] | None:

@@ -18,8 +18,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.cache.reader import CacheReader
@@ -36,6 +37,7 @@ from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
+from hms_cache_proxy.wire.spec import Struct
 
 from . import effects
 from .decision import NOTHING, ClientSession, Decision, Forward, Pending, Serve, Wait, Work
@@ -67,8 +69,7 @@ SHARED = "shared"
 _SEQID = 4
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(NamedTuple):
     """A read, the key of its reply, and what it brings for transactional tables.
 
     `complete` False: `message` is only its beginning. `patient`: it may wait for a step of the follower. `declined`:
@@ -86,6 +87,11 @@ class _Call:
     patient: bool
     declined: Reason | None = None
     stale: bool = False  # nobody has confirmed the cache for too long, and there is nobody to ask
+
+    def head(self, label: HitLabel) -> bytes:
+        """The beginning of its reply."""
+        body = self.header.body
+        return label.head + self.message[body - _SEQID : body]
 
     def proved(self) -> Proof:
         """The proof, read from the request if nobody has done so yet."""
@@ -137,6 +143,7 @@ class Dispatcher:
         self._gate = Gate(page, FenceMirror(fences), rules)
         self._hot = HotPath(page, reader, self._replies, self._gate)
         self.hot = self._hot.answer
+        self._labels: dict[tuple[bytes, str], HitLabel] = {}
         self._looked_s: dict[tuple[bytes, ...], float] = {}
         self._slow_since_ns = -1  # BEGAN_NS at which a read waited in vain: no read waits again until it moves
         barrier = effects.FenceBarrier(fences, config.upstream_options.request_timeout_ns)
@@ -241,14 +248,13 @@ class Dispatcher:
     def _read(self, call: _Call) -> Decision:
         session, found, header, complete = call.session, call.plan, call.header, call.complete
         kept = self._replies.peek(call.key) if found.method.learn else None
-        named = () if kept is not None else self._targets(found, header, call.message, complete)
-        depends = kept.depends if kept is not None else named or EVERYTHING
+        depends, args = self._looked_at(call) if kept is None else (kept.depends, None)
         self._reader.uses.mark(depends)
         gate = self._gate
         seen, began_ns = self.moved(), self._page[Slot.BEGAN_NS]
         reason = gate.standing(session.relay_for_good, call.arrived_ns)
         if reason is not None and self._may_be_stale(call, reason):
-            call, reason = replace(call, stale=True), None
+            call, reason = call._replace(stale=True), None
         if reason is None:
             reason = gate.held_back(depends, session.floors)
         if reason is None and (not complete or header.type is not MessageType.CALL):
@@ -262,7 +268,7 @@ class Dispatcher:
                         if to_learn:
                             return self._learn(call, depends, snapshot, Reason.FLOOR)
                         if not snapshot.holds(depends):
-                            return self._from_cache(call, depends, snapshot, began_ns)
+                            return self._from_cache(call, args, depends, snapshot, began_ns)
                     except Rejected as rejected:
                         return self._reject(call, rejected, snapshot)
                     reason = Reason.UNSETTLED
@@ -276,25 +282,39 @@ class Dispatcher:
             self._slow_since_ns = began_ns
         return self._missed(found, depends, reason)
 
+    @staticmethod
+    def _looked_at(call: _Call) -> tuple[tuple[bytes, ...], Struct | None]:
+        """What a read depends on; and its arguments, if a reader is to have them."""
+        found, message, body = call.plan, call.message, call.header.body
+        args = None
+        if call.complete and found.reader is not None:
+            named, args = found.read(message, body, DEFAULT_CATALOG)
+        else:
+            named = found.named(message, body, DEFAULT_CATALOG, complete=call.complete)
+        return named or EVERYTHING, args
+
     def _may_be_stale(self, call: _Call, reason: Reason) -> bool:
         """Is this a read for `serve_stale`? Not one that brings a list of write ids: it asks for a proof."""
         if not self._gate.stale_enough(reason, call.arrived_ns) or not self._outage():
             return False
         return call.complete and call.proved().text is None
 
-    def _from_cache(self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot, began_ns: int) -> Decision:
-        """The gate is open: answer from objects or with a kept reply, else ask the metastore and keep what it says."""
+    def _from_cache(
+        self, call: _Call, args: Struct | None, depends: tuple[bytes, ...], snapshot: CacheSnapshot, began_ns: int
+    ) -> Decision:
+        """The gate is open: answer from objects or with a kept reply, else ask the metastore and keep what it says.
+        `args`: None if they have not been decoded yet."""
         reason = call.declined or Reason.NO_READER
         if call.plan.reader is not None and call.declined is None:
             try:
-                return self._answer(call, depends, snapshot)
+                return self._answer(call, args, depends, snapshot)
             except Decline as declined:
                 reason = declined.reason
         kept = self._replies.revalidate(call.key, snapshot, began_ns)
         if kept is not None:
-            head = message_header(call.header.name, MessageType.REPLY, call.header.seqid)
             assert kept.label is not None, "every reply that is kept here has one"
-            return Serve(head + kept.body, call.plan.method.name, reason=STALE if call.stale else kept.label.reason)
+            reply = call.head(kept.label) + kept.body
+            return Serve(reply, kept.label.method, reason=STALE if call.stale else kept.label.reason)
         return self._learn(call, depends, snapshot, reason)
 
     def _learn(
@@ -320,7 +340,7 @@ class Dispatcher:
         depends = tuple(dict.fromkeys(depends + more))
         proved = Reason.WRITE_ID.value if call.proof.used else ""
         versions = versions_of(snapshot, depends)
-        served = self._label(method.name, call.header, proved)
+        served = self._label(call, proved)
         shared = self._share(call, depends, versions) if self._shares else None
         if isinstance(shared, Serve | Wait):
             return shared
@@ -341,27 +361,29 @@ class Dispatcher:
         if flight.body is None:
             return None
         self._shared.shown(session, depends, now_ns)
-        head = message_header(call.header.name, MessageType.REPLY, call.header.seqid)
-        return Serve(head + flight.body, call.plan.method.name, reason=SHARED)
+        label = self._label(call, SHARED)
+        return Serve(call.head(label) + flight.body, label.method, reason=SHARED)
 
-    def _answer(self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot) -> Serve | Work:
-        found, header = call.plan, call.header
+    def _answer(
+        self, call: _Call, args: Struct | None, depends: tuple[bytes, ...], snapshot: CacheSnapshot
+    ) -> Serve | Work:
+        found = call.plan
         assert found.reader is not None
         if self._gate.authorization == "per_user":
             raise Decline(Reason.AUTHORIZATION)
-        try:
-            args = found.arguments(call.message, header.body)
-        except WireError:
-            raise Decline(Reason.ARGUMENTS) from None
+        if args is None:
+            try:
+                args = found.arguments(call.message, call.header.body)
+            except WireError:
+                raise Decline(Reason.ARGUMENTS) from None
         found.bearer.show(args, call.proof)
         given = snapshot, DEFAULT_CATALOG, found.method.name, self._by_name, call.proof
         held = self._statistics, self._indexes
         context = Context(*given, self._shared.answers_absent, self._page[Slot.DIFFERS], *held)
         body = found.reader(context, args)
-        state = depends, versions_of(snapshot, depends), snapshot.seq
         if isinstance(body, Unfinished):
-            return Work(partial(self._go_on, call, body, snapshot.resumed, *state))
-        return self._serve(call, body, *state)
+            return Work(partial(self._go_on, call, body, snapshot.resumed, depends, snapshot.seq))
+        return self._serve(call, body, depends, snapshot.seq)
 
     def _go_on(
         self,
@@ -369,7 +391,6 @@ class Dispatcher:
         unfinished: Unfinished,
         resumed: Callable[[], AbstractContextManager[None]],
         depends: tuple[bytes, ...],
-        versions: tuple[int, ...],
         seq: int,
     ) -> Serve | Forward | None:
         """A slice more of an answer, which is as of the snapshot that it was begun with."""
@@ -378,25 +399,22 @@ class Dispatcher:
                 next(unfinished.work)
             return None
         except StopIteration as done:
-            return self._serve(call, done.value, depends, versions, seq)
+            return self._serve(call, done.value, depends, seq)
         except Decline as declined:
             reason = declined.reason
         except CacheError:
             reason = Reason.CACHE
-        decision = self._read(replace(call, proof=self._proof(), patient=False, declined=reason, stale=False))
+        decision = self._read(call._replace(proof=self._proof(), patient=False, declined=reason, stale=False))
         assert isinstance(decision, Serve | Forward), "nothing to wait for without patience or reader"
         return decision
 
-    def _serve(self, call: _Call, body: Body, depends: tuple[bytes, ...], versions: tuple[int, ...], seq: int) -> Serve:
-        label, header = call.plan.method.name, call.header
-        head = message_header(header.name, MessageType.REPLY, header.seqid)
-        proved = Reason.WRITE_ID.value if call.proof.used else ""
-        reason = STALE if call.stale else proved
+    def _serve(self, call: _Call, body: Body, depends: tuple[bytes, ...], seq: int) -> Serve:
+        label = self._label(call, Reason.WRITE_ID.value if call.proof.used else "")
+        head, reason = call.head(label), STALE if call.stale else label.reason
         if isinstance(body, Slices):
-            return Serve(_chunks(head, body), label, reason=reason)
-        served = self._label(label, header, proved)
-        self._replies.put(call.key, ReplyEntry(body, depends, versions, seq=seq, label=served))
-        return Serve(head + body, label, reason=reason)
+            return Serve(_chunks(head, body), label.method, reason=reason)
+        self._replies.put(call.key, ReplyEntry(body, depends, seq=seq, label=label))
+        return Serve(head + body, label.method, reason=reason)
 
     def _reject(self, call: _Call, rejected: Rejected, snapshot: CacheSnapshot) -> Serve | Forward:
         """What `transactional_reads = "reject"` says, in an exception that the method declares."""
@@ -409,9 +427,16 @@ class Dispatcher:
         head = message_header(header.name, MessageType.REPLY, header.seqid)
         return Serve(head + body, label, "error", Reason.NO_WRITE_ID.value)
 
-    def _label(self, label: str, header: Header, reason: str) -> HitLabel:
-        head = message_header(header.name, MessageType.REPLY, 0)[:-_SEQID]
-        return HitLabel(head, self._metrics.slot(label, "hit", reason), label, reason)
+    def _label(self, call: _Call, reason: str) -> HitLabel:
+        """How hits of a method are served: one for each reason."""
+        name = call.header.name
+        label = self._labels.get((name, reason))
+        if label is None:
+            head, method = message_header(name, MessageType.REPLY, 0)[:-_SEQID], call.plan.method.name
+            label = self._labels[name, reason] = HitLabel(
+                head, self._metrics.slot(method, "hit", reason), method, reason
+            )
+        return label
 
     def _missed(self, found: Plan, depends: tuple[bytes, ...], reason: Reason) -> Forward:
         method = found.method

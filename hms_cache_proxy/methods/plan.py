@@ -74,6 +74,17 @@ class Plan:
             return EVERYTHING
         return self._named(row, default_catalog)
 
+    def read(self, message: bytes, offset: int, default_catalog: bytes) -> tuple[tuple[bytes, ...], spec.Struct | None]:
+        """What a read depends on, and its arguments, decoded once; None if they cannot be decoded."""
+        understood = self._understood_of(message)
+        if understood is not None:
+            return understood.targets, understood.args
+        try:
+            args = spec.decode(self.args, message, offset)[0]
+        except WireError:
+            return self.targets(message, offset, default_catalog), None
+        return self._named(args, default_catalog), args
+
     def silent(self, message: bytes, offset: int, default_catalog: bytes, *, complete: bool) -> tuple[bytes, ...]:
         """The partitions that a write changes where it is not logged; all of its tables' if only its beginning is
         there."""
@@ -163,6 +174,8 @@ class Plan:
         self, row: spec.Struct, default_catalog: bytes, rules: Sequence[shapes.Rule] | None = None
     ) -> tuple[bytes, ...]:
         wanted = self.method.rules if rules is None else rules
+        if len(wanted) == 1:
+            return tuple(dict.fromkeys(wanted[0].targets(row, default_catalog)))
         return tuple(dict.fromkeys(named for rule in wanted for named in rule.targets(row, default_catalog)))
 
 

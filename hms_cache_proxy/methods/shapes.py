@@ -51,11 +51,16 @@ def get(row: Any, path: Path | None) -> Any:
     """The value at a path that crosses no list; None where a step is absent."""
     if path is None:
         return None
-    for step in path.split("."):
+    for step in _steps(path):
         if row is None:
             return None
         row = getattr(row, step)
     return row
+
+
+@cache
+def _steps(path: Path) -> tuple[str, ...]:
+    return tuple(path.split("."))
 
 
 @dataclass(frozen=True, slots=True)
