@@ -13,6 +13,9 @@ step that began *after* the reply arrived (`learned_ns`): that step holds everyt
 changed no version, the answer is what the cache's state would give. Until then `revalidate` says no and keeps the
 entry.
 
+**Large replies** are kept when they are asked for the second time: most are never asked for again, and each would evict
+hundreds of small ones. One that the metastore gave is kept at once while there is room.
+
 Must not know: what a reply means, who may see it (the key says so). Owner: one worker; nothing is shared.
 """
 
@@ -29,6 +32,9 @@ from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.metrics import CallCounts
 
 ENTRY_OVERHEAD_BYTES: Final = 600  # objects around an entry, its place in the dictionary and its targets, roughly
+
+LARGE_BYTES: Final = 64 << 10
+ASKED_ONCE: Final = 4096  # large replies of which it is remembered that they were asked for
 
 
 class Stamp:
@@ -72,7 +78,7 @@ def versions_of(snapshot: CacheSnapshot, depends: tuple[Target, ...]) -> tuple[i
 class ReplyCache:
     """Replies by key; beyond `max_bytes` the least recently used are dropped first."""
 
-    __slots__ = ("_entries", "_max_bytes", "_max_entry_bytes", "_reader", "evicted", "size_bytes")
+    __slots__ = ("_asked_once", "_entries", "_max_bytes", "_max_entry_bytes", "_reader", "evicted", "size_bytes")
 
     def __init__(self, reader: CacheReader, max_bytes: int, max_entry_bytes: int | None = None) -> None:
         """`max_entry_bytes`: larger replies are not kept; a quarter of `max_bytes` where it is not given."""
@@ -80,6 +86,7 @@ class ReplyCache:
         self._max_bytes = max_bytes
         self._max_entry_bytes = min(max_bytes, max_bytes // 4 if max_entry_bytes is None else max_entry_bytes)
         self._entries: OrderedDict[bytes, ReplyEntry] = OrderedDict()
+        self._asked_once: dict[int, None] = {}  # hashes of keys, the oldest first
         self.size_bytes = 0
         self.evicted = 0
 
@@ -115,6 +122,7 @@ class ReplyCache:
         if entry.seq != snapshot.seq:
             if not self._unchanged(entry, snapshot):
                 self.drop(key)
+                self._remember(key)
                 return None
             if began_ns <= entry.learned_ns:
                 return None
@@ -128,9 +136,11 @@ class ReplyCache:
         return max(found, default=0) <= entry.seq if entry.seq else found == entry.versions
 
     def put(self, key: bytes, entry: ReplyEntry) -> bool:
-        """Keep a reply; False if it is too large."""
+        """Keep a reply; False if it is too large, or large and asked for the first time."""
         size = self._size(key, entry)
         if len(entry.body) > self._max_entry_bytes or size > self._max_bytes:
+            return False
+        if len(entry.body) > LARGE_BYTES and not self._wanted(key, entry, size):
             return False
         self.drop(key)
         self._entries[key] = entry
@@ -140,6 +150,20 @@ class ReplyCache:
             self.size_bytes -= self._size(oldest, dropped)
             self.evicted += 1
         return True
+
+    def _wanted(self, key: bytes, entry: ReplyEntry, size: int) -> bool:
+        """Is a large reply asked for again, or dear and evicts nothing?"""
+        if key in self._entries or hash(key) in self._asked_once:
+            self._asked_once.pop(hash(key), None)
+            return True
+        self._remember(key)
+        return entry.learned_ns > 0 and self.size_bytes + size <= self._max_bytes
+
+    def _remember(self, key: bytes) -> None:
+        """It was asked for."""
+        self._asked_once[hash(key)] = None
+        if len(self._asked_once) > ASKED_ONCE:
+            del self._asked_once[next(iter(self._asked_once))]
 
     def drop(self, key: bytes) -> None:
         """Forget a reply, if it is kept."""

@@ -6,7 +6,14 @@ import time
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes
-from hms_cache_proxy.cache.replies import ENTRY_OVERHEAD_BYTES, ReplyCache, ReplyEntry, versions_of
+from hms_cache_proxy.cache.replies import (
+    ASKED_ONCE,
+    ENTRY_OVERHEAD_BYTES,
+    LARGE_BYTES,
+    ReplyCache,
+    ReplyEntry,
+    versions_of,
+)
 from hms_cache_proxy.cache.state import Slot
 from tests.cache.conftest import Shelf
 from tests.cache.records import DATABASE, TABLE, days
@@ -101,3 +108,61 @@ def test_bounded_in_bytes_and_the_oldest_go(shelf: Shelf) -> None:
     assert cache.size_bytes == 5 * one - 999
     cache.clear()
     assert (len(cache), cache.size_bytes) == (0, 0)
+
+
+LARGE = b"x" * (LARGE_BYTES + 1)
+
+
+def test_large_replies_that_nobody_asks_for_again_evict_nothing(shelf: Shelf) -> None:
+    shelf.fill(days(3))
+    cache = ReplyCache(shelf.reader, 4 << 20)
+    for number in range(1000):
+        assert cache.put(b"small %d" % number, assembled(shelf, MINE))
+    for number in range(100):
+        assert not cache.put(b"large %d" % number, assembled(shelf, MINE, body=LARGE))
+    assert (len(cache), cache.evicted) == (1000, 0)
+    assert cache.put(b"large 7", assembled(shelf, MINE, body=LARGE)), "it is asked for again"
+    assert cache.get(b"large 7") is not None
+
+
+def test_a_large_reply_that_was_kept_is_kept_again_after_a_change(shelf: Shelf) -> None:
+    shelf.fill(days(3))
+    cache = ReplyCache(shelf.reader, 4 << 20)
+    kept = [cache.put(KEY, assembled(shelf, MINE, body=LARGE)) for _ in range(2)]
+    assert kept == [False, True]
+    shelf.writer.commit(Changes(cursor=11, touched={MINE}))
+    assert cache.put(KEY, assembled(shelf, MINE, body=LARGE)), "in place of the one that is not valid any more"
+    shelf.writer.commit(Changes(cursor=12, touched={MINE}))
+    with shelf.reader.snapshot() as snapshot:
+        assert cache.revalidate(KEY, snapshot, 1) is None and len(cache) == 0
+    assert cache.put(KEY, assembled(shelf, MINE, body=LARGE)), "it was dropped, not forgotten"
+
+
+def test_a_large_reply_of_the_metastore_is_kept_at_once_if_there_is_room(shelf: Shelf) -> None:
+    shelf.fill(days(3))
+    with shelf.reader.snapshot() as snapshot:
+        before = versions_of(snapshot, (MINE,))
+    cache = ReplyCache(shelf.reader, 2 * len(LARGE) + 4 * ENTRY_OVERHEAD_BYTES, max_entry_bytes=len(LARGE))
+    kept = [cache.put(b"%d" % at, ReplyEntry(LARGE, (MINE,), before, learned_ns=5)) for at in (1, 2, 3, 3)]
+    assert kept == [True, True, False, True]
+    assert (len(cache), cache.evicted) == (2, 1)
+
+
+def test_only_the_last_large_replies_are_remembered(shelf: Shelf) -> None:
+    shelf.fill(days(3))
+    cache = ReplyCache(shelf.reader, 4 << 20)
+    entry = assembled(shelf, MINE, body=LARGE)
+    for number in range(ASKED_ONCE + 1):
+        assert not cache.put(b"%d" % number, entry)
+    assert not cache.put(b"0", entry) and cache.put(b"%d" % ASKED_ONCE, entry)
+
+
+def test_a_learned_reply_that_was_found_valid_ends_with_the_next_change(shelf: Shelf) -> None:
+    shelf.fill(days(3))
+    cache = ReplyCache(shelf.reader, 1 << 20)
+    with shelf.reader.snapshot() as snapshot:
+        cache.put(KEY, ReplyEntry(b"learned", (MINE,), versions_of(snapshot, (MINE,)), learned_ns=5))
+    for touched, valid in ((OTHER, True), (OTHER, True), (MINE, False)):
+        shelf.writer.commit(Changes(cursor=11, touched={touched}))
+        with shelf.reader.snapshot() as snapshot:
+            assert (cache.revalidate(KEY, snapshot, 6) is not None) == valid
