@@ -34,9 +34,10 @@ class ClientSession:
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """Answer from here: the whole reply message with the request's seqid, or its slices in order."""
+    """Answer from here: the whole reply message with the request's seqid, a large one as its beginning and its result,
+    which are not copied together; or its slices in order."""
 
-    chunks: bytes | Iterator[bytes]
+    chunks: bytes | tuple[bytes, bytes] | Iterator[bytes]
     label: str  # method label of the metrics
     outcome: Outcome = "hit"
     reason: str = ""

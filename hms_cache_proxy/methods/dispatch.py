@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.cache.reader import CacheReader
-from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry, versions_of
+from hms_cache_proxy.cache.replies import LARGE_BYTES, HitLabel, ReplyCache, ReplyEntry, versions_of
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ROLES
@@ -313,7 +313,7 @@ class Dispatcher:
         kept = self._replies.revalidate(call.key, snapshot, began_ns)
         if kept is not None:
             assert kept.label is not None, "every reply that is kept here has one"
-            reply = call.head(kept.label) + kept.body
+            reply = _whole(call.head(kept.label), kept.body)
             return Serve(reply, kept.label.method, reason=STALE if call.stale else kept.label.reason)
         return self._learn(call, depends, snapshot, reason)
 
@@ -362,7 +362,7 @@ class Dispatcher:
             return None
         self._shared.shown(session, depends, now_ns)
         label = self._label(call, SHARED)
-        return Serve(call.head(label) + flight.body, label.method, reason=SHARED)
+        return Serve(_whole(call.head(label), flight.body), label.method, reason=SHARED)
 
     def _answer(
         self, call: _Call, args: Struct | None, depends: tuple[bytes, ...], snapshot: CacheSnapshot
@@ -414,7 +414,7 @@ class Dispatcher:
         if isinstance(body, Slices):
             return Serve(_chunks(head, body), label.method, reason=reason)
         self._replies.put(call.key, ReplyEntry(body, depends, seq=seq, label=label))
-        return Serve(head + body, label.method, reason=reason)
+        return Serve(_whole(head, body), label.method, reason=reason)
 
     def _reject(self, call: _Call, rejected: Rejected, snapshot: CacheSnapshot) -> Serve | Forward:
         """What `transactional_reads = "reject"` says, in an exception that the method declares."""
@@ -458,6 +458,10 @@ class Dispatcher:
             self._looked_s.clear()
         self._looked_s[depends] = now_s
         return True
+
+
+def _whole(head: bytes, body: bytes) -> bytes | tuple[bytes, bytes]:
+    return (head, body) if len(body) > LARGE_BYTES else head + body
 
 
 def _chunks(head: bytes, body: Slices) -> Iterator[bytes]:

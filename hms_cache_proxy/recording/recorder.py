@@ -14,7 +14,7 @@ Owner: one per worker, on its loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -106,7 +106,7 @@ class Recorder:
         found = work.step()
         return None if found is None else self._watch(call, found)
 
-    def _passing(self, call: WantedCall, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    def _passing(self, call: WantedCall, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The slices of an answer; recorded once the last has been taken."""
         parts: list[bytes] = []
         left = HOLD_BYTES

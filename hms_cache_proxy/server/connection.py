@@ -344,11 +344,12 @@ class ClientConnection:
             return
         assert request.spool is None or decision.outcome == "error", "what was not looked at cannot be answered here"
         request.close()
-        if isinstance(decision.chunks, bytes):
-            self._outbox.whole(decision.chunks)
+        chunks = decision.chunks
+        if isinstance(chunks, bytes | tuple):
+            self._outbox.whole(*((chunks,) if isinstance(chunks, bytes) else chunks))
             self._observe(decision, request, arrived_ns)
             return
-        state = self._state = Serving(request, arrived_ns, decision, decision.chunks)
+        state = self._state = Serving(request, arrived_ns, decision, chunks)
         self._outbox.begin()
         self._next_slice(state, now_ns)
 

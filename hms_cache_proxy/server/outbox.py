@@ -52,22 +52,24 @@ class Outbox:
         """Bytes wait in the spool."""
         return self._spool is not None
 
-    def whole(self, reply: bytes) -> None:
-        """A reply that is complete."""
+    def whole(self, reply: bytes, rest: bytes = b"") -> None:
+        """A reply that is complete; `rest`: what follows of a large one."""
         assert self._spool is None
-        if len(reply) > WHOLE_BYTES and self._kept_whole(reply):
+        size = len(reply) + len(rest)
+        if size > WHOLE_BYTES and self._belongs_in_file(size) and self._kept_whole(reply + rest):
             return
-        self.size = len(reply)
-        self._commands.append(Send(frame_header(len(reply)) + reply if self.framed else reply))
+        self.size = size
+        self._commands.append(Send(frame_header(size) + reply if self.framed else reply))
+        if rest:
+            self._commands.append(Send(rest))
+
+    def _belongs_in_file(self, size: int) -> bool:
+        """Is memory short? Where there is no room for files either, it is sent all the same: it is there already."""
+        memory, files = self._room.budgets.memory, self._room.budgets.spool
+        return not memory.has(size, for_write=self.for_write) and files.has(size, for_write=self.for_write)
 
     def _kept_whole(self, reply: bytes) -> bool:
-        """Is it in a file, as memory is short? Where there is no room for files either, it is sent all the same: it is
-        there already."""
-        budgets = self._room.budgets
-        if budgets.memory.has(len(reply), for_write=self.for_write):
-            return False
-        if not budgets.spool.has(len(reply), for_write=self.for_write):
-            return False
+        """Is it in a file?"""
         self.begin()
         try:
             for at in range(0, len(reply), SLICE_BYTES):
