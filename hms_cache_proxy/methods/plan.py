@@ -9,7 +9,7 @@ Owner: any process; one Plan per method, made on first use.
 from __future__ import annotations
 
 from collections.abc import Container, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -115,13 +115,15 @@ class Plan:
         """What `targets`, `silent` and `arguments` give, found in short steps."""
         named: tuple[bytes, ...] = EVERYTHING
         silent: tuple[bytes, ...] = EVERYTHING
-        args = None
+        args = row = None
+        if self.method.kind is MethodKind.READ or self.method.kind is MethodKind.LOCK:
+            with suppress(WireError):  # what the rules look at may be sound all the same
+                row = args = yield from stepwise.decode(self.args, message, offset, MOST_ELEMENTS)
         try:
-            row = yield from stepwise.decode(self._cls, message, offset, MOST_ELEMENTS)
+            if row is None:
+                row = yield from stepwise.decode(self._cls, message, offset, MOST_ELEMENTS)
             named = yield from self._named_stepwise(row, default_catalog, self.method.rules)
             silent = yield from self._named_stepwise(row, default_catalog, self.method.silent_before_4)
-            if self.method.kind is MethodKind.READ or self.method.kind is MethodKind.LOCK:
-                args = yield from stepwise.decode(self.args, message, offset, MOST_ELEMENTS)
         except WireError:
             pass  # they name everything, and the metastore says what is wrong with them
         return Understood(message, named if self.method.rules else (), silent, args)

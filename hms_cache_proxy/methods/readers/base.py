@@ -301,6 +301,9 @@ def _exception_header(method: str, kind: str) -> bytes:
 
 def utf8(*values: bytes) -> None:
     """Decline unless the metastore reads these bytes as they are (it replaces what is not UTF-8, refuses NUL)."""
+    together = b"".join(values)
+    if together.isascii() and b"\0" not in together:
+        return
     for value in values:
         if not value.isascii():
             try:

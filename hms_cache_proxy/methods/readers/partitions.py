@@ -219,7 +219,8 @@ def _by_names(
         return started(_of_many_names(context, entry, names, wrapped=wrapped))
     utf8(*names)
     context.comparable(*names)
-    return _joined(context, entry, sorted(set(names)), Variant.LIST, wrapped=wrapped)
+    in_order = sorted(dict.fromkeys(names))  # which keeps what is in order already: then there is little to sort
+    return _joined(context, entry, in_order, Variant.LIST, wrapped=wrapped)
 
 
 def _of_many_names(
