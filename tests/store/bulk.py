@@ -115,11 +115,11 @@ def fill(database: MetastoreDatabase, count: int, *, shuffled: bool = False) -> 
         cursor.execute("ANALYZE")
 
 
-def add_names(database: MetastoreDatabase, names: list[str]) -> None:
-    """Partitions with these names and nothing else that differs; ids far apart."""
+def add_names(database: MetastoreDatabase, names: list[str], *, first: int = 10_000_000) -> None:
+    """Partitions with these names and nothing else that differs; ids far apart, from `first` on."""
     with database.connect() as connection, connection.cursor() as cursor:
         for number, name in enumerate(names):
-            id_ = 10_000_000 + number * 1000
+            id_ = first + number * 1000
             cursor.execute('INSERT INTO "SERDES" ("SERDE_ID") VALUES (%s)', (id_,))
             cursor.execute(
                 """INSERT INTO "SDS" ("SD_ID", "INPUT_FORMAT", "IS_COMPRESSED", "LOCATION", "NUM_BUCKETS",

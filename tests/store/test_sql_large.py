@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.embedded.database import Database
-from hms_cache_proxy.store.protocol import PartitionRecord, Snapshot, TableRecord
+from hms_cache_proxy.store.protocol import PartitionRecord, Snapshot, SomePartitions, TableRecord
+from hms_cache_proxy.store.sql import partitions
 from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.store import bulk
 from tests.store.stores import LIST, whole_partition
@@ -66,6 +67,62 @@ def test_order_is_bytewise_in_every_database(postgres: Postgres, unique_name: st
         named = snapshot.partitions(table(snapshot), names=[record.name for record in some])
         assert named == sorted(some, key=lambda record: record.name)
     store.close()
+
+
+@pytest.mark.parametrize("collation", Collation)
+def test_chunks_of_a_table_that_changes(
+    postgres: Postgres, unique_name: str, collation: Collation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In snapshots of their own, as prewarm reads them: partitions come, go and are renamed before and behind them, and
+    the reader asks for them by name."""
+    monkeypatch.setattr(partitions, "LISTED", 11)
+    database = postgres.create_metastore_database(unique_name, Schema.HIVE42, collation)
+    bulk.fill(database, 60)
+    bulk.add_names(database, NAMES[2:])
+    store = open_sql_store(database.reader_url)
+    seen: dict[bytes, PartitionRecord] = {}
+    last: bytes | None = None
+    for number in range(100):
+        with store.snapshot() as snapshot:
+            of = table(snapshot)
+            chunk = snapshot.partitions(of, after=last, limit=9)
+            assert [record.name for record in chunk] == sorted(record.name for record in chunk)
+            assert last is None or all(record.name > last for record in chunk)
+            seen |= {record.name: record for record in chunk}
+            if len(chunk) < 9:
+                everything = {record.name: record for record in snapshot.partitions(of)}
+                break
+        last = chunk[-1].name
+        named = change(database, number)
+        with store.snapshot() as snapshot:
+            (found,) = snapshot.partitions_of([SomePartitions(table(snapshot), named)])
+            assert isinstance(found, list)
+            for name in named:
+                seen.pop(name, None)
+            seen |= {record.name: record for record in found if record.name <= last}
+    assert seen == everything and number > 60 // 9
+    store.close()
+
+
+def change(database: MetastoreDatabase, number: int) -> list[bytes]:
+    """A name more, one less and one renamed somewhere; gives their names."""
+    names = sorted(name for (name,) in database.rows('SELECT "PART_NAME" FROM "PARTITIONS"'))
+    gone, renamed = names[number * 17 % len(names)], names[(number * 31 + 5) % len(names)]
+    if gone == renamed:
+        return []
+    new, called = f"{names[number * 13 % len(names)]}+{number}", f"{names[number * 7 % len(names)]}!{number}"
+    with database.connect() as connection, connection.cursor() as cursor:
+        for table_name in ("PARTITION_KEY_VALS", "PARTITION_PARAMS"):
+            cursor.execute(
+                f'DELETE FROM "{table_name}" WHERE "PART_ID" = (SELECT "PART_ID" FROM "PARTITIONS"'
+                ' WHERE "PART_NAME" = %s)',
+                (gone,),
+            )
+        cursor.execute('DELETE FROM "PARTITIONS" WHERE "PART_NAME" = %s', (gone,))
+        cursor.execute('UPDATE "PARTITIONS" SET "PART_NAME" = %s WHERE "PART_NAME" = %s', (called, renamed))
+        cursor.execute('UPDATE "PARTITIONS" SET "CREATE_TIME" = %s WHERE "PART_NAME" = %s', (number, called))
+    bulk.add_names(database, [new], first=20_000_000 + number)
+    return [name.encode() for name in (gone, renamed, called, new)]
 
 
 def sqlite_database(path: Path) -> SqliteDatabase:

@@ -178,7 +178,7 @@ class CommonDatabase(CommonPieces, Dialect):
     def rows(self, statement: str, **parameters: object) -> list[Row]:
         return self._execute(statement, parameters)
 
-    def rows_by_ids(self, statement: ByIds, ids: Iterable[int | None]) -> list[Row]:
+    def rows_by_ids(self, statement: ByIds, ids: Iterable[int | None], **parameters: object) -> list[Row]:
         """Ids that lie close together, as those of one table's partitions mostly do, are asked for as a range, which
         costs the server a third of a list and never makes it read a whole table."""
         wanted = {id_ for id_ in ids if id_ is not None}
@@ -186,8 +186,8 @@ class CommonDatabase(CommonPieces, Dialect):
             return []
         low, high = min(wanted), max(wanted)
         if high - low < _DENSE * len(wanted):
-            return self.rows(statement.dense, low=low, high=high)
-        return self.rows(statement.sparse, ids=self.id_list(sorted(wanted)))
+            return self.rows(statement.dense, low=low, high=high, **parameters)
+        return self.rows(statement.sparse, ids=self.id_list(sorted(wanted)), **parameters)
 
     def stream_by_ids(self, statement: ByIds, ids: Collection[int]) -> Iterator[Row]:
         if not ids:

@@ -190,8 +190,9 @@ class Dialect(StatementPieces, Protocol):
         """The rows in batches, without the whole result in memory. To be used up before the next statement."""
 
     @abstractmethod
-    def rows_by_ids(self, statement: ByIds, ids: Iterable[int | None]) -> list[Row]:
-        """All rows for these ids, None left out. Rows of other ids may be among them."""
+    def rows_by_ids(self, statement: ByIds, ids: Iterable[int | None], **parameters: object) -> list[Row]:
+        """All rows for these ids, None left out. Rows of other ids may be among them. `parameters`: others of the
+        statement."""
 
     @abstractmethod
     def stream_by_ids(self, statement: ByIds, ids: Collection[int]) -> Iterator[Row]:

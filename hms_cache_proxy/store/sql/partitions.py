@@ -4,7 +4,7 @@ Job: PartitionRecords of tables in order of their names. Must not know: how desc
 
 A chunk, of one table or of many, costs eight statements: its ids, rows (one per partition), values, parameters,
 statistics, and three for the descriptors. Names are sorted apart from the rows, so the server never sorts wide rows;
-where its collation is not binary it sorts the names that are left of the table for each chunk.
+where its collation is not binary a table that is read in chunks is listed once (listings.py).
 
 Which reply shows what (found by asking Hive 3.1.3, 4.0.0 and 4.2.0): a WRITE_ID of NULL, 0 or less is -1 everywhere
 (3.1 has none); the
@@ -22,6 +22,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from struct import Struct
+from typing import Any
 
 from sqlalchemy import bindparam, null, select
 
@@ -30,6 +31,7 @@ from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import SKEWED, PartitionRecord, SomePartitions, TableRecord
 from hms_cache_proxy.store.sql.descriptors import MAP_TYPES, Descriptors, descriptor_columns
 from hms_cache_proxy.store.sql.dialect import Dialect
+from hms_cache_proxy.store.sql.listings import LISTED, NamedId, Walk, Walks
 from hms_cache_proxy.store.sql.schema import Schema
 from hms_cache_proxy.store.sql.statistics import StatisticsReader, StatisticsStatements
 
@@ -58,8 +60,8 @@ class PartitionStatements:
         walk = select(part.PART_ID).where(of_table, name > bindparam("after")).order_by(name)
         self.ids = database.compile(walk)
         self.page = database.compile(walk.limit(bindparam("limit")))
-        self.ids_named = database.compile(
-            select(part.PART_ID).where(of_table, database.among_texts(part.PART_NAME, "names")).order_by(name)
+        self.names = database.by_ids(
+            lambda among: select(part.PART_ID, part.PART_NAME).where(of_table, among(part.PART_ID))
         )
         whose = select(part.TBL_ID, part.PART_ID, part.PART_NAME).where(database.among_ids(part.TBL_ID, "tables"))
         self.of_tables = database.compile(whose)
@@ -89,7 +91,10 @@ class PartitionStatements:
 class SqlPartitions:
     """Partitions of one snapshot."""
 
-    def __init__(self, database: Dialect, statements: PartitionStatements, descriptors: Descriptors) -> None:
+    def __init__(
+        self, database: Dialect, statements: PartitionStatements, descriptors: Descriptors, walks: Walks
+    ) -> None:
+        self._walks = None if database.is_binary else walks  # else an index knows the order
         self._database = database
         self._statements = statements
         self._descriptors = descriptors
@@ -97,23 +102,58 @@ class SqlPartitions:
 
     def named(self, table: TableRecord, names: Sequence[bytes], limit: int | None) -> list[PartitionRecord]:
         """The named ones which exist."""
-        wanted = self._database.text_list(names)
-        if not wanted:
-            return []
-        rows = self._database.rows(self._statements.ids_named, table_id=table.table_id, names=wanted)
-        return self._records(table, [row[0] for row in rows][:limit])
+        (found,) = self.of([SomePartitions(table, names)])
+        if isinstance(found, Unfit):
+            raise found
+        return found[:limit]
 
     def after(self, table: TableRecord, after: bytes | None, limit: int | None) -> list[PartitionRecord]:
         """Those whose names come after `after`, at most `limit`."""
-        place = {"table_id": table.table_id, "after": (after or b"").decode()}
-        if limit is not None:
-            return self._records(
-                table, [row[0] for row in self._database.rows(self._statements.page, **place, limit=limit)]
-            )
-        ids = array("q")
-        for batch in self._database.stream(self._statements.ids, **place):
-            ids.extend(row[0] for row in batch)
-        return self._records(table, ids)
+        if limit is None:
+            ids = array("q")
+            for batch in self._database.stream(self._statements.ids, **_place(table, after)):
+                ids.extend(row[0] for row in batch)
+            return self._records(table, ids)
+        if self._walks is not None and after is not None and self._walks.goes_on(table.table_id, after):
+            return self._records(table, self._listed(self._walks, table, after, limit))
+        found = self._records(table, self._page(table, after, limit))
+        if self._walks is not None:
+            self._walks.page(table.table_id, found[-1].name if len(found) == limit else None)
+        return found
+
+    def _page(self, table: TableRecord, after: bytes | None, limit: int) -> array[int]:
+        rows = self._database.rows(self._statements.page, **_place(table, after), limit=limit)
+        return array("q", (row[0] for row in rows))
+
+    def _listed(self, walks: Walks, table: TableRecord, after: bytes, limit: int) -> array[int]:
+        """The next ids of a walk."""
+        found = array("q")
+        while len(found) < limit:
+            listing = walks.listings.get(table.table_id)
+            if listing is None or listing.last != after or (listing.done and not listing.complete):
+                ids = array("q")
+                place = _place(table, after)
+                for batch in self._database.stream(self._statements.page, **place, limit=LISTED):
+                    ids.extend(row[0] for row in batch)
+                listing = walks.begin(table.table_id, Walk(ids, after, more=len(ids) == LISTED))
+            wanted = limit - len(found)
+            rows = self._called(table, listing.next(wanted))
+            taken = listing.take(rows, self._called(table, listing.ahead()), wanted)
+            if taken is None:
+                walks.page(table.table_id, None)
+                return found + self._page(table, after, wanted)
+            found.extend(taken)
+            after = listing.last
+            if listing.done and listing.complete and len(taken) < wanted:
+                walks.page(table.table_id, None)
+                break
+        return found
+
+    def _called(self, table: TableRecord, ids: Sequence[int]) -> list[NamedId]:
+        """Those of these partitions that this table has, as they are called now."""
+        wanted = frozenset(ids)
+        rows = self._database.rows_by_ids(self._statements.names, ids, table_id=table.table_id)
+        return [(name, id_) for id_, name in rows if id_ in wanted]
 
     def of(self, wanted: Sequence[SomePartitions]) -> list[list[PartitionRecord] | Unfit]:
         """Those of several tables; Unfit for one where the cache cannot hold what is asked for."""
@@ -151,7 +191,16 @@ class SqlPartitions:
                 found = ((by_id[table_id], name, id_) for table_id, id_, name in rows)
                 parts += [part for part in found if part[1] in names[part[0]]]
         parts.sort()
+        if self._walks is not None:
+            self._tell(self._walks, wanted, parts)
         return parts
+
+    @staticmethod
+    def _tell(walks: Walks, wanted: Sequence[SomePartitions], parts: Sequence[tuple[int, bytes, int]]) -> None:
+        for at, (table, names) in enumerate(wanted):
+            listing = walks.listings.get(table.table_id)
+            if listing is not None and names is not None:
+                listing.told(names, [(name, id_) for of, name, id_ in parts if of == at])
 
     def _records(self, table: TableRecord, ids: Sequence[int]) -> list[PartitionRecord]:
         records: list[PartitionRecord] = []
@@ -216,6 +265,10 @@ class SqlPartitions:
             of_tables[table.table_id].append(name)
         found = {table_id: self._database.incomparable(some) for table_id, some in of_tables.items()}
         return {table_id: Unfit(why) for table_id, why in found.items() if why is not None}
+
+
+def _place(table: TableRecord, after: bytes | None) -> dict[str, Any]:
+    return {"table_id": table.table_id, "after": (after or b"").decode()}
 
 
 def _runs(wanted: Sequence[SomePartitions]) -> Iterator[tuple[int, int]]:

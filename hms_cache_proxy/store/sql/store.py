@@ -48,6 +48,7 @@ from hms_cache_proxy.store.protocol import (
 from hms_cache_proxy.store.sql.databases import Databases, DatabaseStatements
 from hms_cache_proxy.store.sql.descriptors import Descriptors, DescriptorStatements
 from hms_cache_proxy.store.sql.dialect import ByIds, Dialect, Row
+from hms_cache_proxy.store.sql.listings import Walks
 from hms_cache_proxy.store.sql.marks import AGAIN_S, COLUMNS, mark_columns, marks_of
 from hms_cache_proxy.store.sql.partitions import PartitionStatements, SqlPartitions
 from hms_cache_proxy.store.sql.schema import Schema, hive_line
@@ -189,6 +190,7 @@ class SqlStore:
         self.schema = Schema.of(hive_line(version), folds=database.folds_names)
         binary = database.binary_collation()
         self._marks_from_s = 0.0
+        self._walks = Walks()
         self._statements = _Statements.of(self.schema, database)
         uuid = self._database_uuid()
         self._identity = StoreIdentity(uuid, version, self.schema.line, binary, True, database.exact_text)
@@ -206,13 +208,13 @@ class SqlStore:
         now_s = time.monotonic()
         if now_s < self._marks_from_s:
             with self.database.snapshot(self._statements.first_without_marks) as rows:
-                yield SqlSnapshot(self.database, self._statements, rows, None)
+                yield SqlSnapshot(self.database, self._statements, rows, None, self._walks)
             return
         with self.database.snapshot(self._statements.first) as rows:
             marks = marks_of(rows[0][-COLUMNS:])
             if marks is None:
                 self._marks_from_s = now_s + AGAIN_S
-            yield SqlSnapshot(self.database, self._statements, [row[:-COLUMNS] for row in rows], marks)
+            yield SqlSnapshot(self.database, self._statements, [row[:-COLUMNS] for row in rows], marks, self._walks)
 
     def close(self) -> None:
         """Close the connection."""
@@ -230,7 +232,9 @@ class SqlStore:
 class SqlSnapshot:
     """Snapshot of an SqlStore."""
 
-    def __init__(self, database: Dialect, statements: _Statements, first: Sequence[Row], marks: Marks | None) -> None:
+    def __init__(
+        self, database: Dialect, statements: _Statements, first: Sequence[Row], marks: Marks | None, walks: Walks
+    ) -> None:
         self._database = database
         self._marks = marks
         self._statements = statements
@@ -242,7 +246,7 @@ class SqlSnapshot:
         self._write_ids = None if transactional is None else SqlWriteIds(database, transactional.write_ids)
         self._databases = Databases(database, statements.databases)
         self._tables = Tables(database, statements.tables, descriptors)
-        self._partitions = SqlPartitions(database, statements.partitions, descriptors)
+        self._partitions = SqlPartitions(database, statements.partitions, descriptors, walks)
 
     @property
     def event_id(self) -> int:
