@@ -28,7 +28,7 @@ HIT = "hit"
 TIMEOUT_S = 12.0
 CALLS = 10
 """On one connection."""
-GREET_S = 0.5
+GREET_S = 0.8
 OWN, LABEL = f'hms_proxy_requests_total{{method="{METHOD}"', re.compile(r'(\w+)="([^"]*)"')
 LOOK_S, TOLD_S = 0.05, 0.4
 """How often calls are looked at, and how often the proxy is asked for its counts, which workers tell as seldom."""
@@ -94,10 +94,10 @@ class Pulse:
             assert not thread.is_alive()
 
     def _reading(self) -> None:
-        self._again(self._read, pause_s=0.03)
+        self._again(self._read, pause_s=0.05)
 
     def _writing(self) -> None:
-        self._again(self._write, pause_s=0.3)
+        self._again(self._write, pause_s=0.7)
 
     def _greeting(self) -> None:
         """As most clients begin: they say who they are, and read."""

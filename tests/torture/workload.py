@@ -25,7 +25,7 @@ from tests.testbed.client import MetastoreClient
 from tests.torture.gate import Gate
 from tests.torture.world import World
 
-PAUSE_S = 0.6
+PAUSE_S = 1.0
 """Between two jobs of a thread, at most: clients leave two cores some time for what is tortured."""
 RETIRED_READ = 12
 """So many of the retired are read on."""

@@ -9,7 +9,7 @@ import time
 
 from tests.testbed.processes import wait_until
 from tests.torture.faults.kinds import GoesOn, kind
-from tests.torture.world import Side, World
+from tests.torture.world import WORKERS, Side, World
 
 BACK_S = 180.0
 
@@ -91,6 +91,7 @@ def hang_follower(world: World, chance: random.Random) -> None:
 def hang_worker(world: World, chance: random.Random) -> None:
     """Until the supervisor has killed it."""
     side = chance.choice(world.sides)
+    side.proxy.wait(lambda: side.proxy.status()["workers"]["accepting"] == WORKERS, "served by all workers", BACK_S)
     workers = side.proxy.children()["worker"]
     hung = chance.choice(workers)
     os.kill(hung, signal.SIGSTOP)
