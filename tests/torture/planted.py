@@ -30,7 +30,7 @@ class Run:
     planted: str
     kinds: str
     says: str
-    minutes: float = 1.0
+    minutes: float = 0.4
     seed: int = 1
 
 
@@ -44,23 +44,23 @@ class Elsewhere:
 
 
 RUNS: Final = (
-    Run("a full disk: hits of what could not be fenced", "full_disk_forgotten", "full_disk,limited_files", STALE, 2),
-    Run("a full disk: writes fail", "full_disk_refuses", "limited_files", "writes are acknowledged", 1.5),
+    Run("a full disk: hits of what could not be fenced", "full_disk_forgotten", "full_disk,limited_files", STALE, 1),
+    Run("a full disk: writes fail", "full_disk_refuses", "limited_files", "writes are acknowledged", 1),
     Run("a leaked fence", "fence_leaked", "cut,kill_metastore", "fences stand"),
     Run("slots of dead readers", "dead_readers_kept", "kill_workers", "readers of fences that have ended"),
-    Run("a sick metastore", "sick_metastore_preferred", "sick_metastore", "writes are acknowledged", 1.5),
+    Run("a sick metastore", "sick_metastore_preferred", "sick_metastore", "writes are acknowledged", 0.6),
     Run("connections of silent clients", "idle_connections_kept", "connection_flood", "connections to the metastore"),
     Run("connections without a bound", "connections_unbounded", "connection_flood", "connections to the metastore"),
     Run("a worker that hangs", "hung_worker_left", "hang_worker", "AssertionError"),
     Run("one request stops a worker", "one_request_at_a_time", "huge_lists", "p99"),
     Run("no total of memory and disk", "budgets_endless", "long_requests", "bytes are taken"),
-    Run("a log that goes back", "told_ids_never_go_down", "restore_database", "restore_database at", 2),
+    Run("a log that goes back", "told_ids_never_go_down", "restore_database", "restore_database at", 0.8),
     Run("locks of readers", "shared_locks_fence", "shared_locks", "others take shared locks"),
     Run("equal misses at once", "misses_alone", "same_misses", "equal reads at once"),
-    Run("an outage", "session_calls_wait", "kill_metastore", "have their reads answered", 1.5),
-    Run("a stuck follower", "confirmed_for_ever", "stop_follower,hang_follower", STALE, 2),
-    Run("a log that was purged", "purged_log_followed", "purge_log,gap_in_log", STALE, 2),
-    Run("a start after a crash", "fences_begin_anew", "kill_supervisor", STALE, 2),
+    Run("an outage", "session_calls_wait", "kill_metastore", "have their reads answered", 0.8),
+    Run("a stuck follower", "confirmed_for_ever", "stop_follower,hang_follower", STALE, 1),
+    Run("a log that was purged", "purged_log_followed", "purge_log,gap_in_log", STALE, 1),
+    Run("a start after a crash", "fences_begin_anew", "kill_supervisor", STALE, 1),
 )
 
 ELSEWHERE: Final = (
