@@ -1,4 +1,5 @@
-"""A well-behaved client of one proxy: reads what nobody writes all the time, writes one table now and then.
+"""A well-behaved client of one proxy: reads what nobody writes all the time, writes one table now and then, and reads
+it again.
 
 Job: tell how long its calls take, since when reads are answered, counted as hits, and writes acknowledged again; and
 when new clients that say who they are had an answer.
@@ -140,9 +141,15 @@ class Pulse:
             self.wrong.append(f"{found} for the columns {EXPECTED}")
 
     def _write(self, client: MetastoreClient) -> None:
-        began_s = time.monotonic()
-        self.beat.write(client, len(self.writes))
+        began_s, version = time.monotonic(), len(self.writes)
+        self.beat.write(client, version)
         self.writes.append(Call(began_s, time.monotonic() - began_s))
+        found = self.beat.by_get_table_req(client)
+        if found != version and not self.world.was_without_database(began_s, time.monotonic()):
+            with MetastoreClient(*self.world.truth, timeout_s=TIMEOUT_S) as truth:
+                there = self.beat.by_get_table_req(truth)
+            if there == version:  # else an earlier write, whose outcome is not known, was carried out late
+                self.wrong.append(f"{found} read after {version} was written on the same connection")
 
     def told(self) -> dict[str, float]:
         """Its reads by outcome and reason, as far as the workers have told.
