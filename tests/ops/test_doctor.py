@@ -113,7 +113,7 @@ def test_the_database_of_another_metastore_that_writes_no_log(
     assert ", the cache is read from " in errors and "at the same metastore" in errors
     assert "writes no notification log" in errors
     code, answer = doctor(tmp_path, f"{hms40.uri},{hms42.uri}")
-    assert any("of 2 different databases" in line for line in lines(answer, "error"))
+    assert any("use 2 different databases" in line for line in lines(answer, "error"))
 
 
 def test_a_metastore_that_filters_and_keeps_its_log_to_itself(
