@@ -94,18 +94,22 @@ def filter_huge(number: int) -> bytes:
 
 def by_names(start: int) -> bytes:
     """1,000 partitions of 10,000, every seventh from `start`."""
-    names = [name((start + number * 7) % PARTITIONS) for number in range(NAMES)]
+    return named([name((start + number * 7) % PARTITIONS) for number in range(NAMES)])
+
+
+def named(names: list[str]) -> bytes:
+    """Partitions of these names."""
     request = GetPartitionsByNamesRequest(DATABASE, "wide", names=names)
     return encode_call("get_partitions_by_names_req", request)
 
 
-def get_table(table: str, database: str = DATABASE) -> bytes:
-    return encode_call("get_table_req", GetTableRequest(dbName=database, tblName=table))
+def get_table(table: str, database: str = DATABASE, catalog: str | None = None) -> bytes:
+    return encode_call("get_table_req", GetTableRequest(dbName=database, tblName=table, catName=catalog))
 
 
-def get_partitions(table: str) -> bytes:
-    """All of them."""
-    return encode_call("get_partitions", DATABASE, table, -1)
+def get_partitions(table: str, most: int = -1) -> bytes:
+    """All of them, or the first."""
+    return encode_call("get_partitions", DATABASE, table, most)
 
 
 WARM_CALLS, WARM_LARGE = 5000, 100

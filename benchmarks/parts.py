@@ -1,9 +1,10 @@
-"""Parts that are measured apart, each on servers of its own: `python -m benchmarks --only listing,constraints`.
+"""Parts that are measured apart, each on servers of its own: `python -m benchmarks --only cold,listing,constraints`.
 
-What planners ask beside tables and partitions, of a metastore and of the proxy's cache, on one connection: listings of
-50,000 tables, constraints, aggregate statistics, filters on a million partitions. A part gives the rows of one table,
-kept in docs/figures/parts/. Both servers are warm: they have answered as many calls of the same kind before (of other
-objects, where each call names others). Must not know: the run of `make bench`.
+What planners ask beside tables and partitions, of a metastore and of the proxy's cache: listings of 50,000 tables,
+constraints, aggregate statistics, filters on a million partitions; and what was never asked before: 20,000 tables,
+other partitions every time. A part gives the rows of one table, kept in docs/figures/parts/. Both servers are warm:
+they have answered as many calls of the same kind before (of other objects, where each call names others). Must not
+know: the run of `make bench`.
 """
 
 from __future__ import annotations
@@ -41,17 +42,22 @@ from tests.testbed.untyped import decode_message
 TABLES = 50_000
 CONSTRAINED = 40
 PARTITIONS, COLUMNS = 10_000, 20
-HEAD = ["call", "asked", "server", "median ms", "99 % ms", "CPU ms per call", "bytes", "hits", "misses"]
+COLD_TABLES, COLD_WARM = 20_000, 2_000
+HEAD = ["call", "asked", "connections", "server", "median ms", "99 % ms", "CPU ms per call", "bytes", "hits", "misses"]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One row; `message` gives a call for each number, which is another one for each, or (`other` False) seldom is."""
+    """One row; `message` gives a call for each number, which is another one for each, or (`other` False) seldom is.
+    `warm`: how many others are asked before, None: as many. `again`: the very same are asked once more."""
 
     label: str
     message: Callable[[int], bytes]
     calls: int
     other: bool = True
+    warm: int | None = None
+    connections: int = 1
+    again: bool = True
 
 
 def listing(bench: Stage, database: MetastoreDatabase) -> list[Asked]:
@@ -65,6 +71,49 @@ def listing(bench: Stage, database: MetastoreDatabase) -> list[Asked]:
         Asked(f"get_all_tables, {many}", lambda _: everything, 50, other=False),
         Asked(f"get_tables, 10 of {many}", lambda at: encode_call("get_tables", contents.DATABASE, f"t_{at:05d}*"), 50),
         Asked(f"get_table_meta, {many}", lambda _: described, 20, other=False),
+    ]
+
+
+def cold(bench: Stage, database: MetastoreDatabase) -> list[Asked]:
+    """Nothing that was asked before: each table once on one connection, and once on eight by a request of another form;
+    other partitions of 10,000 every time, adjacent ones or some of all."""
+    tables = COLD_TABLES + COLD_WARM
+    with MetastoreClient(*bench.metastore.address) as client:
+        contents.fill_tables(client, database, contents.MANY_DATABASE, tables + 1)
+        contents.fill(client)
+    in_order = sorted(map(contents.name, range(contents.PARTITIONS)))
+
+    def table(catalog: str | None) -> Callable[[int], bytes]:
+        return lambda at: contents.get_table(f"t_{at:06d}", contents.MANY_DATABASE, catalog)
+
+    def stretch(connections: int) -> Callable[[int], bytes]:
+        rest = contents.PARTITIONS - contents.NAMES
+        return lambda at: contents.named(in_order[(begin := (at * 8 + connections) % rest) : begin + contents.NAMES])
+
+    def scattered(connections: int) -> Callable[[int], bytes]:
+        return lambda at: contents.named(random.Random(f"{connections} {at}").sample(in_order, contents.NAMES))
+
+    def everything(connections: int) -> Callable[[int], bytes]:
+        return lambda at: contents.get_partitions("wide", contents.PARTITIONS + 100 * connections + at)
+
+    rows: list[tuple[str, Callable[[int], Callable[[int], bytes]], int]] = [
+        ("get_partitions_by_names_req, a stretch of 1,000", stretch, 400),
+        ("get_partitions_by_names_req, 1,000 of 10,000", scattered, 400),
+        ("get_partitions (10,000)", everything, 30),
+    ]
+    return [
+        Asked(f"get_table_req, {COLD_TABLES:,} tables", table(None), COLD_TABLES, warm=COLD_WARM, again=False),
+        Asked(
+            *(f"get_table_req, {COLD_TABLES:,} tables", table("hive"), COLD_TABLES),
+            warm=COLD_WARM,
+            connections=8,
+            again=False,
+        ),
+        *(
+            Asked(label, message(connections), calls, connections=connections, again=False)
+            for label, message, calls in rows
+            for connections in (1, 8)
+        ),
     ]
 
 
@@ -132,6 +181,7 @@ def _filters(bench: Stage, database: MetastoreDatabase) -> list[Asked]:
 
 
 PARTS: dict[str, Callable[[Stage, MetastoreDatabase], list[Asked]]] = {
+    "cold": cold,
     "listing": listing,
     "constraints": constraints,
     "aggregates": aggregates,
@@ -150,21 +200,27 @@ def measured(part: str) -> Iterator[list[Any]]:
         proxy.start()
         proxy.wait_prewarmed(PREWARM_TIMEOUT_S)
         for row in rows:
-            for server in (bench.hive(), server_of(HIT, proxy)):
-                yield from _asked(generator, server, row)
+            with RawConnection("127.0.0.1", proxy.port) as client:
+                reply = client.call(row.message(row.calls + 1))
+            with bench.bare(reply) as bare:
+                for server in (bench.hive(), server_of(HIT, proxy), bare):
+                    yield from _asked(generator, server, row)
         proxy.stop()
 
 
 def _asked(generator: Path, server: Server, row: Asked) -> Iterator[list[Any]]:
     """Warm the server, then measure: calls that were never asked before, and the very same again."""
-    warm = range(row.calls + 1, 2 * row.calls + 1) if row.other else range(1, row.calls + 1)
+    before = row.calls if row.warm is None else row.warm
+    warm = range(row.calls + 1, row.calls + before + 1) if row.other else range(1, row.calls + 1)
     single.varied(generator, server, map(row.message, warm))
-    for asked in ("for the first time", "again") if row.other else ("again",):
-        result = single.varied(generator, server, map(row.message, range(1, row.calls + 1)))
+    turns = ("for the first time", "again") if row.again else ("for the first time",)
+    for asked in turns if row.other else ("again",):
+        messages = map(row.message, range(1, row.calls + 1))
+        result = single.varied(generator, server, messages, connections=row.connections)
         hits = result.counted.get("hit", 0)
         counts = [hits, sum(result.counted.values()) - hits] if result.counted else [None, None]
         figures = [result.p50_ms, result.p99_ms, result.cpu_us / 1000, int(result.reply_bytes)]
-        yield [row.label, asked, called(server.label, result.counted), *figures, *counts]
+        yield [row.label, asked, row.connections, called(server.label, result.counted), *figures, *counts]
 
 
 def run(parts: list[str], *, keep: bool) -> None:
@@ -176,4 +232,4 @@ def run(parts: list[str], *, keep: bool) -> None:
             print(*cells, sep=" | ", flush=True)
         if keep:
             command = f"python -m benchmarks --only {part}"
-            kept.keep(f"parts/{part}", kept.table("", HEAD, rows, text=3), command=command, of=of)
+            kept.keep(f"parts/{part}", kept.table("", HEAD, rows, text=4), command=command, of=of)

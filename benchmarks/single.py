@@ -22,10 +22,15 @@ SLOW_READ_BYTES = 64 << 10
 SLOW_PAUSE_S = 2.0
 
 
-def varied(generator: Path, server: Server, messages: Iterable[bytes]) -> Result:
-    """Each question another one, once, on one connection: nothing that was answered before can be given again."""
+def varied(generator: Path, server: Server, messages: Iterable[bytes], *, connections: int = 1) -> Result:
+    """Each question another one, once: nothing that was answered before can be given again."""
     with counting(server) as counted:
-        result = measure_batch(generator, server, messages)
+        if connections == 1:
+            result = measure_batch(generator, server, messages)
+        else:
+            each = list(messages)  # the last reply ends it, while others are on their way: so many are left to them
+            load = Load(connections, 0, 0, len(each) - connections)
+            result = measure(generator, server, each, load)
     return replace(result, counted=counted)
 
 

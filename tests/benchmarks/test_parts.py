@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -63,16 +64,33 @@ def test_a_part_is_asked_warm_then_for_the_first_time_then_again(monkeypatch: py
     same = parts.Asked("call", lambda _: b"0", 3, other=False)
     sent: list[list[bytes]] = []
 
-    def varied(generator: Path, server: Server, messages: Iterable[bytes]) -> Result:
+    def varied(generator: Path, server: Server, messages: Iterable[bytes], *, connections: int = 1) -> Result:
         sent.append(list(messages))
         return Result(1, 1, 1, 1, 1, 1, 1, 3, {"hit": 2, "miss": 1})
 
     monkeypatch.setattr(parts.single, "varied", varied)
     rows = list(parts._asked(Path(), Server(HIT, 1), row))
     assert sent == [[b"4", b"5", b"6"], [b"1", b"2", b"3"], [b"1", b"2", b"3"]]
-    assert [cells[1:3] for cells in rows] == [
-        ["for the first time", "proxy, 2 of 3 hits"],
-        ["again", "proxy, 2 of 3 hits"],
+    assert [cells[1:4] for cells in rows] == [
+        ["for the first time", 1, "proxy, 2 of 3 hits"],
+        ["again", 1, "proxy, 2 of 3 hits"],
     ]
     assert all(len(cells) == len(parts.HEAD) and cells[-2:] == [2, 1] for cells in rows)
     assert [cells[1] for cells in parts._asked(Path(), Server(HIT, 1), same)] == ["again"]
+    sent.clear()
+    once = parts.Asked("call", lambda number: b"%d" % number, 3, warm=1, connections=8, again=False)
+    assert [cells[1:3] for cells in parts._asked(Path(), Server(HIT, 1), once)] == [["for the first time", 8]]
+    assert sent == [[b"4"], [b"1", b"2", b"3"]]
+
+
+def test_cold_calls_are_all_different(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of one connection from those of eight: else these could be given what was kept for the others."""
+    monkeypatch.setattr(parts, "MetastoreClient", MagicMock())
+    monkeypatch.setattr(parts.contents, "fill_tables", MagicMock())
+    monkeypatch.setattr(parts.contents, "fill", MagicMock())
+    monkeypatch.setattr(parts, "COLD_TABLES", 50)
+    seen: set[bytes] = set()
+    for row in parts.cold(MagicMock(), MagicMock()):
+        messages = [row.message(at) for at in range(1, min(row.calls, 60) + 1)]
+        assert len(set(messages)) == len(messages) and seen.isdisjoint(messages), row.label
+        seen.update(messages)
