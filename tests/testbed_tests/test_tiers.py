@@ -57,6 +57,12 @@ def test_each_script_is_taken_on_one_database(monkeypatch: pytest.MonkeyPatch) -
     assert len(chosen) == len(items), "any of them may be taken"
 
 
+def test_what_has_a_choice_is_taken_on_sqlite() -> None:
+    ids = ("embedded-postgresql-sql-x", "embedded-sql-x", "embedded-postgresql", "embedded-y", "hive42-x")
+    taken = tiers_plugin._on_sqlite([Item(f"tests/a.py::test_b[{id_}]") for id_ in ids])  # type: ignore[misc]
+    assert {item.nodeid.partition("[")[2][:-1] for item in taken} == {*ids} - {"embedded-postgresql-sql-x"}
+
+
 def on_hive_31() -> str:
     return "hive31"
 
