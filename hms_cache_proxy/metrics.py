@@ -178,13 +178,7 @@ TABLE: tuple[Metric, ...] = (
         "follower",
         "Age of the oldest fence; at most three times `upstream_options.request_timeout_s` and a reload.",
     ),
-    Metric(
-        "hms_proxy_restarts_total",
-        "counter",
-        ("child",),
-        "supervisor",
-        "Children restarted after they died.",
-    ),
+    Metric("hms_proxy_restarts_total", "counter", ("child",), "supervisor", "Children restarted after they died."),
     Metric(
         "hms_proxy_ttl_lookups_total",
         "counter",
@@ -395,8 +389,9 @@ class WorkerMetrics:
         """TTL mode: bytes of all entries."""
         self._bytes.set(size)
 
-    def flush(self) -> None:
-        """Add what was counted since the last flush to the shared files."""
+    def flush(self) -> bool:
+        """Add what was counted since the last flush to the shared files; was a read among it?"""
+        read = False
         for (kind, result), number in self._looked_up.items():
             self._ttl_lookups.labels(kind, result).inc(number)
         self._looked_up.clear()
@@ -410,6 +405,8 @@ class WorkerMetrics:
             new = [now - then for now, then in zip(buckets, before, strict=True)]
             self._requests.labels(*key).inc(sum(new))
             _add(self._seconds.labels(*key[:2]), new, seconds - seconds_before)
+            read = read or key[1] in ("hit", "miss")
+        return read
 
 
 def _add(child: Histogram, counts: list[int], seconds: float) -> None:

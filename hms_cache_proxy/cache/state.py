@@ -62,6 +62,7 @@ class Slot:
     DIFFERS = 25  # upstream.differs.Differs: where the metastore's settings make answers differ from what is stored
     EXPECTED_EVENT = 24  # workers raise it: the log must have reached this id, as a write that logs has succeeded
     MODE_REASON = 28  # why SERVE_MODE is what it is
+    READ_NS = 29  # workers: when reads that a cache can answer were last counted; while there are any, once a second
 
 
 MAX_WORKERS: Final = 256  # the most that the setting `workers` allows

@@ -119,7 +119,10 @@ class RepliesSection(Section):
 class FollowerSection(Section):
     poll_interval_min_ms: int = setting(20, ge=1, le=60_000, description="Shortest pause between two steps, when busy.")
     poll_interval_max_ms: int = setting(
-        250, ge=1, le=600_000, description="Longest pause between two steps, when idle."
+        125,
+        ge=1,
+        le=600_000,
+        description="Longest pause between two steps, when idle; two fifths of it within a minute of an event or read.",
     )
     revalidate_interval_s: float = setting(
         3600, ge=0, description="How often all tables are checked for changes that write no event; 0 = never."

@@ -49,13 +49,16 @@ from hms_cache_proxy.follower.step import Position, Reset, ResetReason, Transact
 from hms_cache_proxy.follower.step_states import LogRows, StepBegun, StepDecided, StepOutcome, StepRead
 from hms_cache_proxy.follower.sweep import Sweep
 from hms_cache_proxy.follower.trailing import TrailingLog
-from hms_cache_proxy.store.protocol import OF_TRANSACTIONS, RawStore, Snapshot, TableKey
+from hms_cache_proxy.store.protocol import OF_TRANSACTIONS, LogEnd, RawStore, Snapshot, TableKey
 
 GARBAGE_ROWS = 5000
 """Rows deleted after one step: about 10 ms."""
 
 WRITERS_INTERVAL_S = 10.0
 """How often tables that wait for the end of a transaction are looked at without an event."""
+
+SWEEP_INTERVAL_S = 0.25
+"""Least time between two steps that look at some tables of the slow sweep: 10,000 tables take 100 s."""
 
 READMIT = 0.9
 """Times max_bytes below which tables that had no room are tried again."""
@@ -132,6 +135,8 @@ class Cycle:
         self._expected = 0
         self._looked_s = 0.0
         self._unmarked = False
+        self._seen: LogEnd | None = None
+        self._swept_s = 0.0
         self._sweep = Sweep(settings.revalidate_interval_s, time.monotonic())
 
     @property
@@ -168,6 +173,8 @@ class Cycle:
         """
         begun = self._begin()
         try:
+            if self._at_rest(begun) and self._store.log_end() == self._seen:
+                return self._nothing(begun)
             with self._store.snapshot() as source:
                 if source.is_replica:
                     return StepOutcome(source.event_id, changed=False, more=False, replica=True)
@@ -191,6 +198,38 @@ class Cycle:
             over = self._writer.cache_bytes > self._settings.max_bytes  # then faster than a step makes more of it
             self._garbage = self._writer.collect(max(GARBAGE_ROWS, 2 * self._settings.chunk) if over else GARBAGE_ROWS)
         return self._garbage
+
+    # --- a step without anything to do
+
+    def _at_rest(self, begun: StepBegun) -> bool:
+        """Would a step find nothing to do if the end of the log is as the last one saw it?"""
+        work, meta = self._work, self._writer.meta
+        return (
+            self._seen is not None
+            and self._distrusted is None
+            and work is not None
+            and work.done
+            and not work.refused
+            and not self._garbage
+            and not begun.targets
+            and begun.ticket <= meta.done_ticket
+            and self._writer.cache_bytes <= self._settings.max_bytes
+            and not self._sweeps(time.monotonic())
+            and not self._looks_at_writers(time.monotonic())
+        )
+
+    def _end_of_log(self, source: Snapshot, end: Position) -> LogEnd | None:
+        """What a later look is compared with. None where a log has no end that tells of what came before it."""
+        if not self._store.identity.ordered_log:
+            return None
+        return LogEnd(end.cursor, end.fingerprint, source.marks(), is_replica=False)
+
+    def _nothing(self, begun: StepBegun) -> StepOutcome:
+        """Nothing has changed since the last step: the cache is confirmed."""
+        event_id = self._writer.meta.cursor
+        self._fences.done(begun.ticket)
+        self._page[Slot.BEGAN_NS] = begun.began_ns
+        return StepOutcome(event_id, changed=False, more=False, unlogged=self._unlogged(event_id, begun.expected))
 
     # --- the stages of a step
 
@@ -237,6 +276,7 @@ class Cycle:
             rows=LogRows(batch.rows, followed.newest_time_s, batch.results),
             reset=None,
             unmarked=unmarked,
+            seen=self._end_of_log(source, end),
         )
 
     def _decide(self, begun: StepBegun, read: StepRead, overtaken: frozenset[bytes]) -> StepDecided:
@@ -273,6 +313,7 @@ class Cycle:
         if read.reset is not None:
             self._page[Slot.START_EVENT] = event_id
         self._page[Slot.BEGAN_NS] = begun.began_ns
+        self._seen = None if decided.overtaken else read.seen
         return StepOutcome(
             event_id,
             changed=read.changed,
@@ -300,11 +341,17 @@ class Cycle:
     def _swept(self, cached: Inventory, work: LoadQueue) -> list[TableKey]:
         """Tables of the slow sweep, and databases, with b"" for a table; none while there is something to load."""
         now_s = time.monotonic()
-        if not work.done:
+        if not work.done or not self._sweeps(now_s):
             return []
+        self._swept_s = now_s
         if self._sweep.due(now_s):
             self._sweep.begin([*cached.loaded(), *((*key, b"") for key in cached.databases())], now_s)
         return self._sweep.next()
+
+    def _sweeps(self, now_s: float) -> bool:
+        """Is it time for some more of the slow sweep?"""
+        under_way = self._sweep.under_way and now_s - self._swept_s >= SWEEP_INTERVAL_S
+        return under_way or self._sweep.due(now_s)
 
     def _to_look_at(self, cached: Inventory) -> set[TableKey]:
         """Transactional tables whose write ids are read though nothing names them: all of them in this process's first
@@ -312,10 +359,13 @@ class Cycle:
         as a transaction that times out may end without a row in the log.
         """
         now_s = time.monotonic()
-        if self._verified and now_s - self._looked_s < WRITERS_INTERVAL_S:
+        if not self._looks_at_writers(now_s):
             return set()
         self._looked_s = now_s
         return {key for key, row in cached.write_ids() if row.writers or not self._verified}
+
+    def _looks_at_writers(self, now_s: float) -> bool:
+        return not self._verified or now_s - self._looked_s >= WRITERS_INTERVAL_S
 
     def _follow(self, source: Snapshot, position: Position) -> Followed | Reset:
         if self._distrusted is not None:
@@ -354,6 +404,7 @@ class Cycle:
             rows=LogRows(),
             reset=reason,
             unmarked=unmarked,
+            seen=None,
         )
 
     def _begun_before(self, source: Snapshot, event_id: int) -> Transactions:

@@ -5,7 +5,14 @@ Job: two small schedules. Must not know clocks or what a step does. Pure.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+RECENT_S = 60.0
+"""How long after an event, or a read, the next event is looked for more often."""
+
+RECENT_SHARE = 0.4
+"""Of the longest pause: so often. 50 ms of 125 ms."""
 
 SMALL_CHUNK = 500
 """Partitions: some 25 ms, about as long as a read waits for a step."""
@@ -16,7 +23,8 @@ BUSY_S = 1.0
 
 @dataclass(slots=True)
 class Pace:
-    """Short pauses while there is something to follow, doubling up to the longest when there is nothing."""
+    """Short pauses while there is something to follow, doubling up to the longest when there is nothing; up to a part
+    of it while there was something lately, or somebody reads."""
 
     shortest_s: float
     longest_s: float
@@ -28,12 +36,14 @@ class Pace:
         longest_s = min(longest_ms, freshness_ms / 3) / 1000
         return Pace(min(shortest_ms / 1000, longest_s), longest_s)
 
-    def after(self, *, changed: bool, more: bool) -> float:
-        """The pause after a step that found changes, or has more to load (then none at all)."""
+    def after(self, *, changed: bool, more: bool, quiet_s: float = math.inf) -> float:
+        """The pause after a step that found changes, or has more to load (then none at all). `quiet_s`: for how long
+        there has been no event, and no read that the cache could answer."""
         if more or changed:
             self.pause_s = self.shortest_s
             return 0.0 if more else self.pause_s
-        self.pause_s = min(max(self.pause_s * 2, self.shortest_s), self.longest_s)
+        longest_s = self.longest_s * RECENT_SHARE if quiet_s < RECENT_S else self.longest_s
+        self.pause_s = max(min(self.pause_s * 2, longest_s), self.shortest_s)
         return self.pause_s
 
 

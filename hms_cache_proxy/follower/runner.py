@@ -11,6 +11,7 @@ Owner: the follower's process, which the supervisor starts, and ends with SIGTER
 from __future__ import annotations
 
 import gc
+import math
 import os
 import select
 import signal
@@ -134,6 +135,7 @@ class Runner:
         self._reader: CacheReader | None = None
         self._cycle: Cycle | None = None
         self._expired_s = 0.0
+        self._changed_s = -math.inf
         self._to_bootstrap = bool(config.bootstrap)
 
     def run(self) -> None:
@@ -208,7 +210,14 @@ class Runner:
         else:
             more, changed = self._step(cycle)
         self._report.mode(self._mode.decide(self._examiner.verdict))
-        return self._pace.after(changed=changed, more=more)
+        return self._pace.after(changed=changed, more=more, quiet_s=self._quiet_s(changed))
+
+    def _quiet_s(self, changed: bool) -> float:
+        """For how long nothing was read from the log, and nobody has read."""
+        now_s = time.monotonic()
+        if changed:
+            self._changed_s = now_s
+        return now_s - max(self._changed_s, self._page[Slot.READ_NS] / 1e9)
 
     def _step(self, cycle: Cycle) -> tuple[bool, bool]:
         if self._to_bootstrap:

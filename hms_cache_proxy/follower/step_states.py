@@ -16,6 +16,7 @@ from hms_cache_proxy.follower.affected import Affected
 from hms_cache_proxy.follower.events import EventResult
 from hms_cache_proxy.follower.reading import StepReading
 from hms_cache_proxy.follower.step import Position, ResetReason, Transactions
+from hms_cache_proxy.store.protocol import LogEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class StepRead:
     rows: LogRows
     reset: ResetReason | None
     unmarked: bool
+    seen: LogEnd | None
+    """The end of the log: while it stays so, later steps find nothing in it. None: it does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

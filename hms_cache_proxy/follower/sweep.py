@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from hms_cache_proxy.store.protocol import TableKey
 
 TABLES_PER_STEP = 25
-"""An idle follower takes four steps a second: 10,000 tables take 100 s."""
+"""Of the steps that look at some."""
 
 
 class Sweep:
@@ -33,6 +33,11 @@ class Sweep:
     def due(self, now_s: float) -> bool:
         """Is it time for another pass?"""
         return 0 < self._interval_s <= now_s - self._began_s and not self._left
+
+    @property
+    def under_way(self) -> bool:
+        """Are some left of the pass that was begun?"""
+        return bool(self._left)
 
     def begin(self, tables: Iterable[TableKey], now_s: float) -> None:
         """A pass over these."""

@@ -5,7 +5,8 @@ connections are spread and `limits.max_connections` is kept; the second is 0 unt
 supervisor which worker hangs. Must not know sockets.
 
 Invariants
-- A worker writes its own two words only, without a lock; the supervisor clears those of a worker that has died.
+- A worker writes its own two words only, without a lock (and READ_NS, where the last time that is written is the one
+  that counts); the supervisor clears those of a worker that has died.
 - A worker that has shown no life for `SILENT_NS` holds up nobody: the others spread new connections without it.
 Owner: the worker's loop; the supervisor's.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 from time import monotonic_ns
 from typing import Final
 
-from hms_cache_proxy.cache.state import FIRST_BEAT, FIRST_CONNECTIONS, StatePage
+from hms_cache_proxy.cache.state import FIRST_BEAT, FIRST_CONNECTIONS, Slot, StatePage
 
 BEAT_INTERVAL_S: Final = 0.25
 SILENT_NS: Final = 2 * 10**9
@@ -62,6 +63,10 @@ class Member:
     def beat(self) -> None:
         """The loop turns, and connections are accepted."""
         self._page[FIRST_BEAT + self.number] = monotonic_ns()
+
+    def has_read(self) -> None:
+        """A read was answered, or relayed that a cache could answer: the follower looks more often for changes."""
+        self._page[Slot.READ_NS] = monotonic_ns()
 
     def count(self, change: int) -> None:
         """So many more connections are open here."""

@@ -278,7 +278,7 @@ async def _serve(
     hub.spawn(_beat(hub.member), "show life")
     hub.spawn(hub.sweep(_sweep_interval_s(config)), "sweep")
     hub.spawn(Prober(hub.endpoints, metrics.circuit).run(), "probe metastores")
-    hub.spawn(_flush(metrics, hub.settings.room.budgets), "flush metrics")
+    hub.spawn(_flush(metrics, hub.settings.room.budgets, hub.member), "flush metrics")
     if cache is not None and config.serve_stale:
         cache.dispatcher.serve_in_outages(lambda: hub.endpoints.all_sick)
         hub.spawn(_doubt(config, cache.page, hub.endpoints), "doubt metastores")
@@ -337,12 +337,13 @@ async def _write_out(writer: recording.Writer) -> None:
         await asyncio.to_thread(writer.write, writer.take())
 
 
-async def _flush(metrics: WorkerMetrics, budgets: Budgets) -> None:
+async def _flush(metrics: WorkerMetrics, budgets: Budgets, member: Member) -> None:
     while True:
         for budget in (budgets.memory, budgets.spool):
             metrics.budget(budget.setting, budget.used, budget.limit)
         await asyncio.sleep(FLUSH_INTERVAL_S)
-        metrics.flush()
+        if metrics.flush():
+            member.has_read()
 
 
 async def _flush_log(access_log: AccessLog) -> None:

@@ -241,6 +241,17 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
+class LogEnd:
+    """The log's last event id, the fingerprint of its row, the marks, and whether the database is a replica: what a
+    snapshot that began now would say of itself. Where all of it is as it was, nothing has changed."""
+
+    event_id: int
+    fingerprint: bytes | None
+    marks: Marks | None
+    is_replica: bool
+
+
+@dataclass(frozen=True, slots=True)
 class StoreIdentity:
     """What a cache must be thrown away for when it changes.
 
@@ -397,5 +408,12 @@ class RawStore(Protocol):
     def identity(self) -> StoreIdentity: ...
 
     def snapshot(self) -> AbstractContextManager[Snapshot]: ...
+
+    def log_end(self) -> LogEnd:
+        """The end of the log as it is now, by one question to the store; outside of a snapshot.
+
+        Over Thrift the fingerprint is None where the last row has not been read lately.
+        """
+        ...
 
     def close(self) -> None: ...

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot
 from hms_cache_proxy.config import load
 from hms_cache_proxy.follower.step_states import StepOutcome
-from hms_cache_proxy.store.protocol import RawStore, Snapshot, StoreIdentity
+from hms_cache_proxy.store.protocol import LogEnd, RawStore, Snapshot, StoreIdentity
 from hms_cache_proxy.store.sql.store import SqlSnapshot, open_sql_store
 from tests.follower.stepping import Stepping
 from tests.testbed.metastore import Metastore
@@ -43,6 +44,10 @@ class Overtaken(RawStore):
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile is not None:
             meanwhile()
+
+    def log_end(self) -> LogEnd:
+        end = self._store.log_end()
+        return replace(end, is_replica=self.is_replica or self.meanwhile is not None)  # then a snapshot is taken
 
     def close(self) -> None:
         self._store.close()

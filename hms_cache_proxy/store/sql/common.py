@@ -169,6 +169,9 @@ class CommonDatabase(CommonPieces, Dialect):
         finally:
             self._in_snapshot = False
 
+    def look(self, first: str) -> list[Row]:
+        return self._execute(first)
+
     def export_snapshot(self) -> str | None:
         return None
 

@@ -169,6 +169,10 @@ class Dialect(StatementPieces, Protocol):
         """
 
     @abstractmethod
+    def look(self, first: str) -> list[Row]:
+        """The rows of a snapshot's first statement without the snapshot: one statement sees one state."""
+
+    @abstractmethod
     def export_snapshot(self) -> str | None:
         """Within a snapshot: its name, by which other connections see the same state until it ends; None where there
         is no such thing."""

@@ -58,13 +58,20 @@ class SQLite(CommonDatabase, SQLitePieces):
     # -- life of a connection and a snapshot
 
     def _begin(self, first: str) -> list[Row]:
+        self._same_file()
+        self._execute("BEGIN")
+        return self._execute(first)
+
+    def look(self, first: str) -> list[Row]:
+        self._same_file()
+        return self._execute(first)
+
+    def _same_file(self) -> None:
         with self._asked():
             self._open()
         if self._found() != self._files:
             self.close()
             raise StoreError(f"{self._place}: the file, or its log, is not the one that was opened")
-        self._execute("BEGIN")
-        return self._execute(first)
 
     def stream(self, statement: str, **parameters: object) -> Iterator[list[Row]]:
         with self._asked():

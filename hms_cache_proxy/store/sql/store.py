@@ -9,7 +9,8 @@ Invariants:
   event's fingerprint, and whether the server is a replica. So the state seen is exactly the state of that event id: the
   metastore raises the id in the transaction of the change itself, under a lock held until its commit. In 2.3 without a
   lock: there the log is what the snapshot shows of it, whatever the ids (follower/trailing.py).
-- An idle look (snapshot, event_id, its fingerprint, marks) is one statement between BEGIN, sent with it, and COMMIT.
+- An idle look (`log_end`) is that first statement alone, and one round trip. An idle snapshot (event_id, its
+  fingerprint, marks) is it between BEGIN, sent with it, and COMMIT.
 - Only SELECTs; after an error the connection is dropped and the next snapshot makes a new one.
 
 Owner: one thread of the follower's process.
@@ -35,6 +36,7 @@ from hms_cache_proxy.store.protocol import (
     DatabaseKey,
     DatabaseRecord,
     EventRow,
+    LogEnd,
     Marks,
     PartitionRecord,
     SomePartitions,
@@ -205,16 +207,29 @@ class SqlStore:
     @contextmanager
     def snapshot(self) -> Iterator[SqlSnapshot]:
         """One consistent state, until the end of the block. One at a time."""
-        now_s = time.monotonic()
-        if now_s < self._marks_from_s:
-            with self.database.snapshot(self._statements.first_without_marks) as rows:
-                yield SqlSnapshot(self.database, self._statements, rows, None, self._walks)
-            return
-        with self.database.snapshot(self._statements.first) as rows:
+        first = self._first()
+        with self.database.snapshot(first) as rows:
+            yield SqlSnapshot(self.database, self._statements, self._end(first, rows), self._walks)
+
+    def log_end(self) -> LogEnd:
+        """By the first statement of a snapshot alone: no transaction is begun or ended."""
+        first = self._first()
+        return self._end(first, self.database.look(first))
+
+    def _first(self) -> str:
+        marked = time.monotonic() >= self._marks_from_s
+        return self._statements.first if marked else self._statements.first_without_marks
+
+    def _end(self, first: str, rows: Sequence[Row]) -> LogEnd:
+        """What the first statement says."""
+        marks = None
+        if first is self._statements.first:
             marks = marks_of(rows[0][-COLUMNS:])
             if marks is None:
-                self._marks_from_s = now_s + AGAIN_S
-            yield SqlSnapshot(self.database, self._statements, [row[:-COLUMNS] for row in rows], marks, self._walks)
+                self._marks_from_s = time.monotonic() + AGAIN_S
+        event_id, replica = rows[0][:2]
+        fingerprint = _fingerprint([row[2:5] for row in rows if row[2] is not None])
+        return LogEnd(int(event_id or 0), fingerprint, marks, bool(replica))
 
     def close(self) -> None:
         """Close the connection."""
@@ -232,15 +247,13 @@ class SqlStore:
 class SqlSnapshot:
     """Snapshot of an SqlStore."""
 
-    def __init__(
-        self, database: Dialect, statements: _Statements, first: Sequence[Row], marks: Marks | None, walks: Walks
-    ) -> None:
+    def __init__(self, database: Dialect, statements: _Statements, end: LogEnd, walks: Walks) -> None:
         self._database = database
-        self._marks = marks
+        self._marks = end.marks
         self._statements = statements
-        self._event_id = int(first[0][0] or 0)
-        self._is_replica = bool(first[0][1])
-        self._newest = _fingerprint([row[2:] for row in first if row[2] is not None])
+        self._event_id = end.event_id
+        self._is_replica = end.is_replica
+        self._newest = end.fingerprint
         descriptors = Descriptors(database, statements.descriptors)
         transactional = self._transactional = statements.transactional
         self._write_ids = None if transactional is None else SqlWriteIds(database, transactional.write_ids)

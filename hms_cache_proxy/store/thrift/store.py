@@ -40,6 +40,7 @@ from hms_cache_proxy.store.protocol import (
     DatabaseKey,
     DatabaseRecord,
     EventRow,
+    LogEnd,
     PartitionRecord,
     SomePartitions,
     StoreIdentity,
@@ -121,6 +122,11 @@ class ThriftStore:
     def snapshot(self) -> Iterator[ThriftSnapshot]:
         """The state of the current event id, but for what `overtaken` tells."""
         yield self._open()
+
+    def log_end(self) -> LogEnd:
+        """By one call; the last row is not read again."""
+        event_id = self._open().event_id
+        return LogEnd(event_id, self._newest.get(event_id), None, is_replica=False)
 
     def close(self) -> None:
         """Close the connection."""
