@@ -8,7 +8,8 @@ import pytest
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.changes import Changes, PartitionChange, PartitionChunk, TableStub
-from hms_cache_proxy.cache.entries import ABSENT, TableEntry
+from hms_cache_proxy.cache.entries import ABSENT, DatabaseEntry, TableEntry
+from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.wire import spec
@@ -83,6 +84,26 @@ def test_absent_is_not_the_same_as_unknown(shelf: Shelf) -> None:
     with shelf.reader.snapshot() as snapshot:
         assert snapshot.table(*TABLE) is ABSENT
         assert snapshot.table_list(*DATABASE) == []
+
+
+def test_a_database_is_as_of_its_snapshot(shelf: Shelf) -> None:
+    """A process keeps the databases that it has read, for as long as no later commit is seen; an older snapshot that is
+    still open shows what was true then."""
+    shelf.fill(days(1))
+
+    def body(snapshot: CacheSnapshot) -> bytes:
+        found = snapshot.database(*DATABASE)
+        assert isinstance(found, DatabaseEntry)
+        return found.body
+
+    with shelf.reader.snapshot() as older:
+        assert body(older) == body(older) == b"database body"
+        shelf.writer.commit(Changes(cursor=11, databases={DATABASE: database(body=b"altered")}))
+        with shelf.reader.snapshot() as newer:
+            assert [body(newer), body(older), body(newer)] == [b"altered", b"database body", b"altered"]
+    shelf.writer.commit(Changes(cursor=12, databases={DATABASE: None}))
+    with shelf.reader.snapshot() as last:
+        assert last.database(*DATABASE) is ABSENT
 
 
 def test_names_with_a_common_beginning_stay_apart(shelf: Shelf) -> None:
