@@ -118,7 +118,8 @@ class Cycle:
         settings: StepSettings,
     ) -> None:
         self._store = store
-        self._log: Log = OrderedLog() if store.identity.ordered_log else TrailingLog(exact=store.identity.exact)
+        alive, of = self._show_life, store.identity
+        self._log: Log = OrderedLog(alive) if of.ordered_log else TrailingLog(alive, exact=of.exact)
         self._writer = writer
         self._reader = reader
         self._fences = fences
@@ -147,6 +148,10 @@ class Cycle:
     def distrust(self) -> None:
         """The next step starts again from nothing: there was a time that was not followed."""
         self._distrusted = ResetReason.NOT_FOLLOWED
+
+    def _show_life(self) -> None:
+        """This step goes on: a busy machine makes no process that hangs of one that has much to do."""
+        self._page[Slot.HEARTBEAT_NS] = time.monotonic_ns()
 
     def look(self) -> LogLook:
         """Instead of a step, where nothing is served anyway: the event id."""
@@ -294,6 +299,7 @@ class Cycle:
         reading = decided.read.reading
         if decided.read.end.cursor < self._writer.meta.cursor:
             self._fences.fence_now((targets.ALL,))
+        self._show_life()
         try:
             self._writer.commit(reading.changes)
         except CacheFull:

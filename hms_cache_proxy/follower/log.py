@@ -61,6 +61,10 @@ class Log(Protocol):
 class OrderedLog:
     """Ids without gaps, in the order of commits."""
 
+    def __init__(self, alive: Callable[[], None]) -> None:
+        """`alive` is called for each row: some name a hundred thousand partitions, and a page has many of them."""
+        self._alive = alive
+
     def follow(self, source: Snapshot, position: Position, *, verified: bool, reload_cost: int = 0) -> Followed | Reset:
         """Every row after the cursor, if the log provably continues there and there are not too many."""
         at_cursor = source.fingerprint(position.cursor)
@@ -71,7 +75,7 @@ class OrderedLog:
         if reset is not None:
             return reset
         newest = [0]
-        batch = step.gather(position.cursor, source.event_id, _rows(source, position.cursor, newest))
+        batch = step.gather(position.cursor, source.event_id, self._rows(source, position.cursor, newest))
         return batch if isinstance(batch, Reset) else Followed(batch, newest[0])
 
     def begin(self, source: Snapshot) -> None:
@@ -91,12 +95,12 @@ class OrderedLog:
     def committed(self) -> None:
         """Nothing: the next position comes from the cache."""
 
-
-def _rows(source: Snapshot, after: int, newest: list[int]) -> Iterator[EventRow]:
-    """Every row after `after`; leaves the time of the newest in `newest[0]`."""
-    for row in paged(source.events, after):
-        newest[0] = row.time_s
-        yield row
+    def _rows(self, source: Snapshot, after: int, newest: list[int]) -> Iterator[EventRow]:
+        """Every row after `after`; leaves the time of the newest in `newest[0]`."""
+        for row in paged(source.events, after):
+            self._alive()
+            newest[0] = row.time_s
+            yield row
 
 
 def paged(read: Callable[[int, int], list[EventRow]], after: int) -> Iterator[EventRow]:

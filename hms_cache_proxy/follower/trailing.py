@@ -77,8 +77,11 @@ class WindowLook:
 class TrailingLog:
     """Remembers what it has seen of the window."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, *, exact: bool = False) -> None:
-        """`exact`: everything read of a snapshot is of one state."""
+    def __init__(
+        self, alive: Callable[[], None], clock: Callable[[], float] = time.monotonic, *, exact: bool = False
+    ) -> None:
+        """`alive` as in OrderedLog; `exact`: everything read of a snapshot is of one state."""
+        self._alive = alive
         self._clock = clock
         self._exact = exact
         self._marks: deque[_Mark] = deque()
@@ -99,6 +102,7 @@ class TrailingLog:
         results: Counter[tuple[str, EventResult]] = Counter()
         gathered = Gathering()
         for row in new:
+            self._alive()
             part, result = affects(row)
             gathered.add(part)
             results[row.type, result] += 1

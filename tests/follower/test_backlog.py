@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hms_cache_proxy.cache import targets
+from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.follower.affected import MAX_NAMED, Affected, Gathering
+from hms_cache_proxy.follower.log import Followed, OrderedLog
 from hms_cache_proxy.follower.step import (
     FEW_ROWS,
     EventBatch,
+    Position,
     Reset,
     ResetReason,
     backlog,
     gather,
 )
 from hms_cache_proxy.store.protocol import EventRow, TableKey
+from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.follower import rows
 from tests.follower.stepping import Catalog, Stepping
 
@@ -79,6 +84,29 @@ def test_too_many_rows_are_not_read(catalog: Catalog, tmp_path: Path) -> None:
         stepping.settle()
         assert stepping.same(catalog, b"t") == 2
         assert stepping.writer.meta.cursor == stepping.step().event_id
+
+
+def test_each_row_is_a_sign_of_life(catalog: Catalog) -> None:
+    """A page of rows that name many partitions takes long. Without a sign until the next page, a follower on a busy
+    machine was killed as one that hangs, and its successor began with the same page."""
+    signs: list[int] = []
+    catalog.table(b"t")
+    catalog.events(300, "{}")
+    with closing(open_sql_store(catalog.url)) as store, store.snapshot() as source:
+        log = OrderedLog(lambda: signs.append(source.event_id))
+        followed = log.follow(source, Position(0, None), verified=False)
+        assert isinstance(followed, Followed) and len(signs) == followed.batch.rows >= 300
+
+
+def test_a_commit_is_a_sign_of_life(catalog: Catalog, tmp_path: Path) -> None:
+    """Here no row is read, and of no statement is told that the database has answered."""
+    catalog.table(b"t")
+    with Stepping(tmp_path / "data", catalog) as stepping:
+        stepping.settle()
+        stepping.page[Slot.HEARTBEAT_NS] = 0
+        assert not stepping.step().changed and not stepping.page[Slot.HEARTBEAT_NS]
+        stepping.fences.ticket([targets.table(*T)])
+        assert not stepping.step().rows and stepping.page[Slot.HEARTBEAT_NS]
 
 
 def test_what_is_named_is_bounded() -> None:

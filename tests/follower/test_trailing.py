@@ -54,7 +54,7 @@ class Stepped:
     def __init__(self, source: OldLog, position: Position = NOWHERE) -> None:
         self.now_s = 1000.0
         self.source = source
-        self.log = TrailingLog(lambda: self.now_s)
+        self.log = TrailingLog(lambda: None, lambda: self.now_s)
         self.position = position
         self.verified = False
 
