@@ -8,15 +8,22 @@ Must not know: how the machine works.
 
 from __future__ import annotations
 
+import random
 import re
-import shutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from tests import figures
-from tests.torture.__main__ import run
+from tests.testbed.bed import Bed
+from tests.torture.faults import every
+from tests.torture.run import tortured
+from tests.torture.schedule import planned
+from tests.torture.world import World, world
 
 NAME: Final = "torture-planted"
 STALE: Final = r"required|was written on the same|this connection saw|not converged|columns"
@@ -77,16 +84,23 @@ ELSEWHERE: Final = (
 )
 
 
-def planted(one: Run) -> dict[str, Any]:
-    """Run it; what the machine said of it."""
+def planted(there: World, one: Run, prefix: str) -> dict[str, Any]:
+    """Start the proxies with it, run; what the machine said of it."""
     of = figures.origin("hms_cache_proxy", "tests/torture")
+    for side in there.sides:
+        side.proxy.stop()
+        side.proxy.planted = one.planted
+        side.proxy.start(prewarmed=True)
+    there.complaints.clear()
+    kinds = {name: kind.seconds for name, kind in every(one.kinds.split(",")).items()}
+    seconds = one.minutes * 60
+    random.seed(one.seed)
     try:
-        outcome, directory = run(one.seed, one.minutes, one.kinds, one.planted)
+        outcome = tortured(there, planned(one.seed, seconds, kinds), seconds=seconds, prefix=prefix)
     except AssertionError as error:
         said = [f"AssertionError: {error}".splitlines()[0]]
     else:
         said = [*outcome.wrong, *outcome.slow]
-        shutil.rmtree(directory, ignore_errors=True)
     found = [PORTS.sub("", line)[:200] for line in said if re.search(one.says, line)]
     return {**asdict(one), "found": bool(found), "said": found[0] if found else "", "commit": of.commit}
 
@@ -107,11 +121,14 @@ def keep(rows: Sequence[Mapping[str, Any]]) -> None:
 def main() -> int:
     by_name = {one.planted: one for one in RUNS}
     missed = 0
-    for name in sys.argv[1:] or by_name:
-        row = planted(by_name[name])
-        print(f"{name}: {row['said'] or 'not found'}", flush=True)
-        missed += not row["found"]
-        keep([row])
+    with tempfile.TemporaryDirectory(prefix="torture-") as directory, closing(Bed()) as bed:
+        with world(Path(directory), bed) as there:
+            there.scale = 0.1
+            for number, name in enumerate(sys.argv[1:] or by_name):
+                row = planted(there, by_name[name], f"planted{number}")
+                print(f"{name}: {row['said'] or 'not found'}", flush=True)
+                missed += not row["found"]
+                keep([row])
     return int(missed > 0)
 
 

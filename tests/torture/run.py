@@ -122,10 +122,12 @@ def tortured(world: World, plan: Sequence[Planned], *, seconds: float, prefix: s
     pulses = [Pulse(world, number, gate) for number in range(len(world.sides))]
     budget = Budget(world)
     workload.create(copies=2)
-    for pulse in pulses:
-        pulse.create()
-    attackers.prepared(world.truth)
-    floods.prepared(world.truth)
+    if not world.prepared:
+        for pulse in pulses:
+            pulse.create()
+        attackers.prepared(world.truth)
+        floods.prepared(world.truth)
+        world.prepared = True
     world.still = gate.closed
     world.restored = lambda: outcome.wrong.extend(after_restore(world, workload))
     began_s = time.monotonic()

@@ -98,6 +98,7 @@ class World:
     sides: list[Side]
     without_database: list[list[float]] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
+    prepared: bool = False  # what clients and faults need beside the clients' own objects is there
     scale: float = 1.0  # of floods
     widened: int = 0  # how often a table was flooded with partitions
     still: Callable[[], AbstractContextManager[None]] = nullcontext
