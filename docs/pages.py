@@ -208,7 +208,7 @@ def _several(folder: str, command: str, rows: Callable[[Sequence[Figures]], Iter
 def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
     for name, rows in benchmark_page.PARTS.items():
         yield f"figures {name}", _one("benchmarks", "python -m benchmarks", rows)
-    for part in ("listing", "constraints", "aggregates", "filters"):
+    for part in ("cold", "listing", "constraints", "aggregates", "filters"):
         yield f"figures {part}", _one(f"parts/{part}", f"python -m benchmarks --only {part}")
     names = ("cache_filters", "cache_size", "statistics", "store_partitions", "write_ids", "access_log", "advise")
     for name in (*names, "backlog", "listening"):
