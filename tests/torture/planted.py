@@ -55,7 +55,7 @@ RUNS: Final = (
     Run("a full disk: writes fail", "full_disk_refuses", "limited_files", "writes are acknowledged", 1),
     Run("a leaked fence", "fence_leaked", "cut,kill_metastore", "fences stand", 1),
     Run("slots of dead readers", "dead_readers_kept", "kill_workers", "readers of fences that have ended", 1),
-    Run("a sick metastore", "sick_metastore_preferred", "sick_metastore", "writes are acknowledged", 0.6),
+    Run("a sick metastore", "sick_metastore_preferred", "sick_metastore", "have their reads answered", 0.6),
     Run("connections of silent clients", "idle_connections_kept", "connection_flood", "connections to the metastore"),
     Run("connections without a bound", "connections_unbounded", "connection_flood", "connections to the metastore"),
     Run("a worker that hangs", "hung_worker_left", "hang_worker", "AssertionError"),

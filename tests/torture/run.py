@@ -205,25 +205,25 @@ def going_on(outcome: Outcome, pulses: Sequence[Pulse], began_s: float) -> None:
     """What goes on while a fault lasts: was it so, in how many of the times in which there was time for it?
 
     Not in all: behind a lost write to anything nothing is a hit, and a call may be under way when the fault begins."""
-    for what in GoesOn:
-        of_kind = [one for one in outcome.struck if KINDS[one.kind].goes_on is what]
+    for name, kind in sorted(KINDS.items()):
+        if kind.goes_on is None:
+            continue
         spans = [
             (began_s + one.at_s + NOTICED_S * max(1.0, one.pace), began_s + one.at_s + one.lasted_s - BACK_S)
-            for one in of_kind
+            for one in outcome.struck
+            if one.kind == name
         ]
         spans = [(first_s, last_s) for first_s, last_s in spans if last_s > first_s + LEAST_S]
-        done = [pulse.greetings if what is GoesOn.GREETINGS else pulse.writes for pulse in pulses]
+        done = [pulse.greetings if kind.goes_on is GoesOn.GREETINGS else pulse.writes for pulse in pulses]
         found = [
             any(first_s <= call.began_s and call.began_s + call.took_s <= last_s for call in calls)
             for first_s, last_s in spans
             for calls in done
         ]
-        outcome.counts |= {
-            f"faults in which {what.value}": sum(found),
-            f"of these, judged ({what.name.lower()})": len(found),
-        }
+        if found:
+            outcome.counts |= {f"{name}: so often it was seen whether {kind.goes_on.value}": len(found)}
         if len(found) >= JUDGED and sum(found) < SHARE * len(found):
-            outcome.slow.append(f"in {sum(found)} of {len(found)} faults {what.value}")
+            outcome.slow.append(f"in {sum(found)} of {len(found)} times {kind.goes_on.value} during {name}")
 
 
 def judged(world: World, outcome: Outcome, workload: TortureWorkload, pulses: Sequence[Pulse], budget: Budget) -> None:

@@ -57,8 +57,8 @@ def test_readers_of_ended_processes_have_slots(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("answered", "complains"), [(0, True), (3, True), (5, False), (JUDGED, False)])
 def test_what_goes_on_while_a_fault_lasts(answered: int, complains: bool) -> None:
-    assert every(["sick_metastore"])["sick_metastore"].goes_on is GoesOn.WRITES
-    struck = [Struck("sick_metastore", 10.0 * n, 5.0, 1.0, 1.0, [Signs({}, {})]) for n in range(JUDGED)]
+    assert every(["full_disk"])["full_disk"].goes_on is GoesOn.WRITES
+    struck = [Struck("full_disk", 10.0 * n, 5.0, 1.0, 1.0, [Signs({}, {})]) for n in range(JUDGED)]
     pulse = SimpleNamespace(greetings=[], writes=[Call(10.0 * n + 2, 0.1) for n in range(answered)])
     outcome = Outcome(struck=struck)
     going_on(outcome, [pulse], 0.0)  # type: ignore[list-item]  # all that is asked of one

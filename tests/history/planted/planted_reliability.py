@@ -137,23 +137,24 @@ def budgets_endless() -> None:
 def told_ids_never_go_down() -> None:
     """Hits wait until the cache has reached the largest id that a client was ever told."""
     from hms_cache_proxy.cache.state import Slot
-    from hms_cache_proxy.consistency.gate import Gate, Reason
+    from hms_cache_proxy.follower.cycle import Cycle
     from hms_cache_proxy.methods.effects import EventIds, event_id_of
 
-    standing, done = Gate.standing, EventIds.reply_done
-    told = [0]
+    publish, done = Cycle._publish, EventIds.reply_done
 
-    def noted(self: EventIds, session: Any, reply: bytes | None, now_ns: int) -> None:
-        told[0] = max(told[0], (reply and event_id_of(self.method, reply)) or 0)
+    def told(self: EventIds, session: Any, reply: bytes | None, now_ns: int) -> None:
+        page, highest = self.shared.page, (reply and event_id_of(self.method, reply)) or 0
+        page[Slot.START_EVENT] = max(page[Slot.START_EVENT], highest)
         done(self, session, reply, now_ns)
 
-    def held(self: Gate, relay_for_good: bool, now_ns: int) -> Reason | None:
-        if self._words[Slot.CURSOR] < told[0]:
-            return Reason.STARTING
-        return standing(self, relay_for_good, now_ns)
+    def published(self: Cycle, *stages: Any) -> Any:
+        before = self._page[Slot.START_EVENT]
+        outcome = publish(self, *stages)
+        self._page[Slot.START_EVENT] = max(before, self._page[Slot.START_EVENT])
+        return outcome
 
-    swap(EventIds, "reply_done", noted)
-    swap(Gate, "standing", held)
+    swap(EventIds, "reply_done", told)
+    swap(Cycle, "_publish", published)
 
 
 @bug

@@ -5,7 +5,11 @@ from __future__ import annotations
 import random
 import signal
 import time
+from contextlib import suppress
 
+from thrift.Thrift import TException
+
+from tests.testbed.client import MetastoreClient
 from tests.testbed.emptying import Kept
 from tests.torture.faults.kinds import kind
 from tests.torture.faults.processes import send
@@ -39,6 +43,9 @@ def restore_database(world: World, chance: random.Random) -> None:
     with world.still():
         kept = Kept(database)
     world.sql('UPDATE "NOTIFICATION_SEQUENCE" SET "NEXT_EVENT_ID" = "NEXT_EVENT_ID" + %s', lost_ids)
+    for side in world.sides:
+        with suppress(TException, OSError), MetastoreClient("127.0.0.1", side.front.port, timeout_s=5) as client:
+            client.get_current_notificationEventId()  # an id that will soon be of another history
     time.sleep(chance.uniform(1, 4))
     with world.still():
         world.metastore.stop()

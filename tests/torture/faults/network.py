@@ -88,12 +88,12 @@ def accept_and_close(world: World, chance: random.Random) -> None:
         time.sleep(chance.uniform(0.5, 4))
 
 
-@kind(goes_on=GoesOn.WRITES)
+@kind(11, goes_on=GoesOn.GREETINGS)
 def sick_metastore(world: World, chance: random.Random) -> None:
-    """It accepts and closes, while the proxy knows another that is well."""
+    """It accepts and hangs, while the proxy knows another that is well."""
     side = next(side for side in world.sides if side.spare is not None)
-    side.upstream.slam()
-    time.sleep(chance.uniform(3, 5))
+    side.upstream.stall()
+    time.sleep(chance.uniform(8, 9))
     side.upstream.restore()
 
 
