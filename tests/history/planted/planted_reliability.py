@@ -140,21 +140,22 @@ def told_ids_never_go_down() -> None:
     from hms_cache_proxy.follower.cycle import Cycle
     from hms_cache_proxy.methods.effects import EventIds, event_id_of
 
-    publish, done = Cycle._publish, EventIds.reply_done
+    step, done = Cycle.step, EventIds.reply_done
 
     def told(self: EventIds, session: Any, reply: bytes | None, now_ns: int) -> None:
         page, highest = self.shared.page, (reply and event_id_of(self.method, reply)) or 0
         page[Slot.START_EVENT] = max(page[Slot.START_EVENT], highest)
         done(self, session, reply, now_ns)
 
-    def published(self: Cycle, *stages: Any) -> Any:
+    def stepped(self: Cycle, chunk: int) -> Any:
         before = self._page[Slot.START_EVENT]
-        outcome = publish(self, *stages)
-        self._page[Slot.START_EVENT] = max(before, self._page[Slot.START_EVENT])
-        return outcome
+        try:
+            return step(self, chunk)
+        finally:
+            self._page[Slot.START_EVENT] = max(before, self._page[Slot.START_EVENT])
 
     swap(EventIds, "reply_done", told)
-    swap(Cycle, "_publish", published)
+    swap(Cycle, "step", stepped)
 
 
 @bug
