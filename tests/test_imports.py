@@ -20,6 +20,7 @@ LAYERS = (
     {"upstream"},
     {"cache", "store"},
     {"filters"},
+    {"expressions"},
     {"snapshots"},
     {"consistency"},
     {"methods"},

@@ -58,6 +58,8 @@ class Reason(StrEnum):
     COLLATION = "collation"  # an order or equality that the database decides by a collation that is not bytewise
     FILTER_LIKE = "filter_like"
     FILTER = "filter_unsupported"
+    EXPRESSION_PUSHED = "expression_pushed"  # the metastore has not been seen to push an expression down
+    EXPRESSION_NAMES = "expression_names"  # ... or to evaluate one over the names of partitions
     NAME = "name"  # a name that is absent or not in ASCII
     PATTERN = "pattern"  # a pattern, or a value with pattern characters, that releases read differently
     VARIANT = "variant"  # what calls for one partition say is not known where the cache is read over Thrift

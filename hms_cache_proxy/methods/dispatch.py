@@ -344,7 +344,9 @@ class Dispatcher:
         shared = self._share(call, depends, versions) if self._shares else None
         if isinstance(shared, Serve | Wait):
             return shared
-        pending = effects.RelayedRead(self._shared, depends, (), call.key, versions, method.name, served, shared)
+        pending = effects.RelayedRead(
+            self._shared, depends, (), call.key, versions, method.name, served, shared, reason
+        )
         return Forward(method.name, "miss", reason.value, self._max_learned_bytes, retry=True, pending=pending)
 
     def _share(
@@ -378,7 +380,7 @@ class Dispatcher:
                 raise Decline(Reason.ARGUMENTS) from None
         found.bearer.show(args, call.proof)
         given = snapshot, DEFAULT_CATALOG, found.method.name, self._by_name, call.proof
-        held = self._statistics, self._indexes
+        held = self._statistics, self._indexes, self._shared.routes
         context = Context(*given, self._shared.answers_absent, self._page[Slot.DIFFERS], *held)
         body = found.reader(context, args)
         if isinstance(body, Unfinished):

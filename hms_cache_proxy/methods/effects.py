@@ -23,12 +23,14 @@ from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.floors import Floors
+from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.consistency.guards import Guard, Guards, WriteEnding
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 
 from .decision import ClientSession, Forward, Pending
+from .expression_routes import ROUTES, ExpressionRoutes
 from .flights import Flight, Flights
 from .reply_contents import LOCK_WAITING, Said, agreement, event_id_of, kept_part, lock_of, said
 
@@ -52,6 +54,7 @@ class EffectsContext:
     """Whether a refusal that says that something does not exist may be kept."""
 
     flights: Flights = field(default_factory=Flights)
+    routes: ExpressionRoutes = field(default_factory=ExpressionRoutes)
     memory: Budget | None = None
     """For floors."""
 
@@ -116,6 +119,9 @@ class RelayedRead(Pending):
     flight: Flight | None = None
     """For others who wait for the reply."""
 
+    reason: Reason | None = None
+    """Why it was not answered from the cache."""
+
     def reply_began(self, session: ClientSession, now_ns: int) -> None:
         if self.ticket:
             self.shared.reload(self.ticket)
@@ -124,6 +130,8 @@ class RelayedRead(Pending):
 
     def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         body = self._kept(reply)
+        if self.reason in ROUTES and reply is not None and kept_part(self.method, reply, not_found=False) is not None:
+            self.shared.routes.went(self.reason, time.monotonic_ns())
         if self.flight is not None:
             self.shared.flights.land(self.flight, body, time.monotonic_ns())
         if body is None:

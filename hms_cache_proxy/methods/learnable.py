@@ -25,6 +25,8 @@ LEARNABLE = frozenset(
         Reason.AUTHORIZATION,
         Reason.CAPABILITIES,
         Reason.COLLATION,
+        Reason.EXPRESSION_NAMES,
+        Reason.EXPRESSION_PUSHED,
         Reason.FILTER,
         Reason.FOREIGN_KEYS,
         Reason.FILTER_LIKE,

@@ -33,6 +33,8 @@ DENSITIES = "hive.metastore.stats.ndv.densityfunction"
 TUNER = "hive.metastore.stats.ndv.tuner"
 AGGREGATES_CACHE = "hive.metastore.aggregate.stats.cache.enabled"
 BATCHES = "hive.metastore.direct.sql.batch.size"
+EXPRESSIONS = "hive.metastore.expression.proxy"
+DEFAULT_PARTITION = "metastore.default.partition.name"  # Hive 4; asked for what Hive 4 alone is answered for
 LOG_RETENTION = "hive.metastore.event.db.listener.timetolive"
 
 _DEFAULTS = {
@@ -52,6 +54,8 @@ _DEFAULTS = {
     TUNER: ("0.0", "0"),
     AGGREGATES_CACHE: ("false",),
     BATCHES: ("0", "-1"),
+    EXPRESSIONS: ("org.apache.hadoop.hive.ql.optimizer.ppr.PartitionExpressionForMetastore",),
+    DEFAULT_PARTITION: ("__HIVE_DEFAULT_PARTITION__",),
     TRANSFORMER: ("org.apache.hadoop.hive.metastore.MetastoreDefaultTransformer",),
 }
 _NOTIFICATION_LISTENER = ".DbNotificationListener"
@@ -103,6 +107,11 @@ class UpstreamFacts:
         return self.statistics_differ or any(self.settings[name] not in _DEFAULTS[name] for name in names)
 
     @property
+    def expressions_differ(self) -> bool:
+        """Expressions of partitions are read by another class than Hive's own, or nulls have another name."""
+        return any(self.settings[name] not in _DEFAULTS[name] for name in (EXPRESSIONS, DEFAULT_PARTITION))
+
+    @property
     def differs(self) -> Differs:
         """All of the above."""
         found = {
@@ -111,6 +120,7 @@ class UpstreamFacts:
             Differs.STATISTICS: self.statistics_differ,
             Differs.COLUMNS: self.columns_differ,
             Differs.AGGREGATES: self.aggregates_differ,
+            Differs.EXPRESSIONS: self.expressions_differ,
         }
         return Differs(sum(flag for flag, differs in found.items() if differs))
 

@@ -17,3 +17,4 @@ class Differs(IntFlag):
     STATISTICS = 4
     COLUMNS = 8
     AGGREGATES = 16
+    EXPRESSIONS = 32

@@ -38,6 +38,8 @@ DEFAULTS: dict[str, str | None] = {
     checks.TUNER: "0.0",
     checks.AGGREGATES_CACHE: "false",
     checks.BATCHES: "0",
+    checks.EXPRESSIONS: "org.apache.hadoop.hive.ql.optimizer.ppr.PartitionExpressionForMetastore",
+    checks.DEFAULT_PARTITION: "__HIVE_DEFAULT_PARTITION__",
     checks.SCHEMA_SERDES: b",".join(sorted(SINCE_4)).decode(),
     checks.TRANSFORMER: "org.apache.hadoop.hive.metastore.MetastoreDefaultTransformer",
 }
@@ -236,6 +238,19 @@ def test_settings_that_change_aggregates(settings: dict[str, str | None]) -> Non
     assert not facts().aggregates_differ
     assert not facts(BATCHES="-1").aggregates_differ
     assert facts(**settings).aggregates_differ
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"EXPRESSIONS": "org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy"},
+        {"EXPRESSIONS": None},
+        {"DEFAULT_PARTITION": "null"},
+    ],
+)
+def test_settings_that_change_expressions(settings: dict[str, str | None]) -> None:
+    assert not facts().differs
+    assert facts(**settings).differs == Differs.EXPRESSIONS
 
 
 @pytest.mark.parametrize("serdes", ["", None, b",".join(sorted(BEFORE_4)).decode()])

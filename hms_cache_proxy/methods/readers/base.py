@@ -21,6 +21,7 @@ from hms_cache_proxy.cache.entries import ABSENT, Absent, TableEntry
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.consistency import names
 from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.methods.expression_routes import ExpressionRoutes
 from hms_cache_proxy.methods.proof import Proof
 from hms_cache_proxy.store.protocol import HiveLine
 from hms_cache_proxy.upstream.differs import Differs
@@ -123,6 +124,8 @@ class Context(NamedTuple):
     """Where columns of statistics are held between requests."""
     indexes: KeyIndexes | None = None
     """Where the values of partition keys are held between requests."""
+    routes: ExpressionRoutes | None = None
+    """Which ways of reading expressions the metastore has been seen to go."""
 
     def as_usual(self, what: Differs) -> None:
         """Declines what the metastore's settings make differ from what the store says."""
@@ -150,34 +153,35 @@ class Context(NamedTuple):
         return self._database(*parts)
 
     @property
-    def _line(self) -> HiveLine:
+    def line(self) -> HiveLine:
+        """Of which Hive the metastore is."""
         return self.snapshot.identity.hive_line
 
     @property
     def before_4(self) -> bool:
         """Whether this is Hive 3.1 or 2.3."""
-        return self._line in ("2.3", "3.1")
+        return self.line in ("2.3", "3.1")
 
     @property
     def hive2(self) -> bool:
         """Whether this is Hive 2.3."""
-        return self._line == "2.3"
+        return self.line == "2.3"
 
     @property
     def partitions_by_exact_name(self) -> bool:
         """Whether statistics of partitions are found by the partition's name as it is, and by nothing else."""
-        return self._line == "4.2"
+        return self.line == "4.2"
 
     @property
     def aggregates_fail(self) -> bool:
         """Whether aggregates over partitions without statistics fail, but for what is extrapolated."""
-        if self._line not in ("4.0", "4.2"):
+        if self.line not in ("4.0", "4.2"):
             raise Decline(Reason.RELEASE)
-        return self._line != "4.0"
+        return self.line != "4.0"
 
     def only_hive4(self) -> None:
         """Declines where an earlier metastore answers otherwise."""
-        if not self._line.startswith("4."):
+        if not self.line.startswith("4."):
             raise Decline(Reason.RELEASE)
 
     def not_hive2(self) -> None:

@@ -79,7 +79,7 @@ class Match:
         self._before_4 = before_4
         self._typed = typed_keys
         self._table_keys = keys
-        self._keys = [escape(key.lower()) + b"=" for key, _ in keys]
+        self._keys = begins_of(keys)
         self._checks: dict[int, Callable[[bytes], bool]] = {}
         index = {key.lower(): (at, kind.lower()) for at, (key, kind) in enumerate(keys)}
         self.matches: Predicate = self._compile(node, index)
@@ -155,23 +155,11 @@ class Match:
     def selects(self, name: bytes) -> bool:
         """Whether the partition of this name is selected. Raises Unsure for a value that breaks the call."""
         # An empty value has the same name as the default partition.
-        values = self._stored(name) if DEFAULT_PARTITION in name else self._values(name)
+        values = self._stored(name) if DEFAULT_PARTITION in name else values_in(name, self._keys)
         for at, check in self._checks.items():
             if not check(values[at]):
                 raise Unsure
         return self.matches(values)
-
-    def _values(self, name: bytes) -> list[bytes]:
-        parts = name.split(b"/")
-        if len(parts) != len(self._keys):
-            raise Unsure
-        values: list[bytes] = []
-        for part, key in zip(parts, self._keys, strict=True):
-            if not part.startswith(key):
-                raise Unsure
-            value = part[len(key) :]
-            values.append(unescaped(value) if b"%" in value else value)
-        return values
 
     def _compile(self, node: Node, index: Index, unknown: Container[bytes] = ()) -> Predicate:
         """A predicate over the values of the keys in `index`; what is said of `unknown` ones may be true."""
@@ -213,6 +201,25 @@ class Match:
     def _check(self, at: int, kind: bytes) -> None:
         if self._typed[at : at + 1] != kind:
             self._checks[at] = typed.CHECKS[kind]
+
+
+def values_in(name: bytes, begins: list[bytes]) -> list[bytes]:
+    """The values of a name, whose components have these beginnings. Raises Unsure for another name."""
+    parts = name.split(b"/")
+    if len(parts) != len(begins):
+        raise Unsure
+    values: list[bytes] = []
+    for part, begin in zip(parts, begins, strict=True):
+        if not part.startswith(begin):
+            raise Unsure
+        value = part[len(begin) :]
+        values.append(unescaped(value) if b"%" in value else value)
+    return values
+
+
+def begins_of(keys: PartitionKeys) -> list[bytes]:
+    """`key=` of each key, as names have them."""
+    return [escape(key.lower()) + b"=" for key, _ in keys]
 
 
 def _is_pattern(text: bytes) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from time import perf_counter_ns
+from typing import Protocol
 
 from hms_cache_proxy.cache.walk import NameWalk
 
@@ -38,7 +39,14 @@ _PER_LOOK = 64
 """Moves between two looks at the clock."""
 
 
-def by_looking_at_all(walk: NameWalk, match: Match, limit: int | None) -> Names:
+class NameMatcher(Protocol):
+    """What is asked of each name."""
+
+    def selects(self, name: bytes) -> bool:
+        """Whether the partition of this name is selected. Raises Unsure."""
+
+
+def by_looking_at_all(walk: NameWalk, match: NameMatcher, limit: int | None) -> Names:
     """Every name is matched: one whose value breaks the call may be anywhere, limit or not."""
     found: list[bytes] = []
     after: bytes | None = None

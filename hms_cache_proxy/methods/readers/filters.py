@@ -95,7 +95,7 @@ def _number(context: Context, args: Struct) -> Generator[None, None, Body]:
         return _no_table(context, database, args.tbl_name)
     if node is None:
         return success_i32(entry.partition_count if entry.partition_keys else 0)
-    return (yield from _searched(context, entry, partial(_counted, context, entry, node)))
+    return (yield from searched(context, entry, partial(_counted, context, entry, node)))
 
 
 def by_filter(
@@ -113,10 +113,10 @@ def by_filter(
     limit = None if max_parts is None or max_parts < 0 else max_parts
     if node is None:
         return _all(context, entry, limit, frame)
-    return (yield from _searched(context, entry, partial(_joined, context, entry, node, limit, frame)))
+    return (yield from searched(context, entry, partial(_joined, context, entry, node, limit, frame)))
 
 
-def _searched(
+def searched(
     context: Context, entry: TableEntry, work: Callable[[Search], Generator[None, None, Body]]
 ) -> Generator[None, None, Body]:
     """The result of a search, which then pays for the table's index if it had to look far."""
@@ -136,22 +136,29 @@ def _searched(
 
 def _counted(context: Context, entry: TableEntry, node: Node, search: Search) -> Generator[None, None, Body]:
     with closing(context.snapshot.walk(entry)) as walk:
-        return success_i32(len((yield from _names(context, entry, walk, node, None, search))))
+        return success_i32(len((yield from chosen(context, entry, walk, node, None, search))))
 
 
 def _joined(
     context: Context, entry: TableEntry, node: Node, limit: int | None, frame: ResultFrame, search: Search
 ) -> Generator[None, None, Body]:
     with closing(context.snapshot.walk(entry)) as walk:  # which keeps the snapshot's state until all is read
-        names = yield from _names(context, entry, walk, node, limit, search)
-        before, after = frame(entry, len(names))
-        if len(names) > JOINED_AT_ONCE:
-            return Slices(around(before, context.snapshot.iter_chosen(entry, names, Variant.FILTER), after))
-        if len(names) > JOINED_IN_TURN:
-            yield
-        pieces: list[bytes] = []
-        context.snapshot.join_partitions(entry, names, pieces, Variant.FILTER)
-        return b"".join((before, *pieces, after))
+        names = yield from chosen(context, entry, walk, node, limit, search)
+        return (yield from framed(context, entry, names, frame, Variant.FILTER))
+
+
+def framed(
+    context: Context, entry: TableEntry, names: list[bytes], frame: ResultFrame, variant: Variant
+) -> Generator[None, None, Body]:
+    """The partitions of these names, while a walk keeps their state."""
+    before, after = frame(entry, len(names))
+    if len(names) > JOINED_AT_ONCE:
+        return Slices(around(before, context.snapshot.iter_chosen(entry, names, variant), after))
+    if len(names) > JOINED_IN_TURN:
+        yield
+    pieces: list[bytes] = []
+    context.snapshot.join_partitions(entry, names, pieces, variant)
+    return b"".join((before, *pieces, after))
 
 
 def _asked(
@@ -173,11 +180,12 @@ def _no_table(context: Context, database: DatabaseName, table: bytes | None) -> 
     return context.no_table(database, table, message=message)
 
 
-def _names(context: Context, entry: TableEntry, walk: NameWalk, node: Node, limit: int | None, search: Search) -> Names:
+def chosen(context: Context, entry: TableEntry, walk: NameWalk, node: Node, limit: int | None, search: Search) -> Names:
+    """The names that a filter selects."""
     context.ordered()
     context.comparable(*(each.value.encoded for each in comparisons(node)))
     try:
-        stored = partial(_stored_values, context, entry)
+        stored = partial(stored_values, context, entry)
         match = Match(node, entry.partition_keys, entry.typed, stored, before_4=context.before_4)
         if entry.partition_count <= SMALL or match.checked or entry.long_names:
             return (yield from by_looking_at_all(walk, match, limit))
@@ -228,7 +236,8 @@ def _all(context: Context, entry: TableEntry, limit: int | None, frame: ResultFr
     return Slices(around(before, stream, after))
 
 
-def _stored_values(context: Context, entry: TableEntry, name: bytes) -> list[bytes]:
+def stored_values(context: Context, entry: TableEntry, name: bytes) -> list[bytes]:
+    """The values of a partition, of which its name may not tell."""
     struct = context.snapshot.partition(entry, name, Variant.FILTER)
     assert struct is not None, "a name of this very snapshot"
     return values_of(struct)

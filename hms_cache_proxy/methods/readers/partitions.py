@@ -40,6 +40,7 @@ from .base import (
     wrapped_strings,
     wrapped_structs,
 )
+from .expressions import names_by_expression
 from .partial import matching
 from .partition import without_privileges
 
@@ -105,14 +106,14 @@ def get_partitions_by_names_req(context: Context, args: Struct) -> Body | Unfini
     return _by_names(context, database, request.tbl_name, request.names, wrapped=True, capable=capable)
 
 
-def get_partition_names_req(context: Context, args: Struct) -> Body:
+def get_partition_names_req(context: Context, args: Struct) -> Body | Unfinished:
     """Names of a table's partitions, as SHOW PARTITIONS of Hive 4 asks for them: by an expression, or with this byte in
     its place. An order of its own (by values, NULL at an end, ties as they come) is left to the metastore."""
     request = args.req
     unless(request is None or request.expr is None)
     context.as_usual(Differs.LISTS)
     if request.expr != _NO_EXPRESSION:
-        raise Decline(Reason.FILTER)
+        return names_by_expression(context, request)
     if request.order:
         raise Decline(Reason.ORDER)
     database = context.plain(request.catName, request.dbName)

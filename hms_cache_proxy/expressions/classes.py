@@ -1,0 +1,129 @@
+"""The classes of which an expression may consist, and their fields in the order of the wire.
+
+Job: a table. Every class that is not in it is refused, as what it would do, or how it is written, is not known. The
+order of fields is that of their names, those of superclasses among them; it is the same in Hive 4.0.1, 4.1.0 and
+4.2.0. Owner: any thread; constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from typing import Literal as OneOf
+
+Kind = OneOf["any", "null", "string", "int", "long", "flag", "list", "words", "date", "truth", "way"]
+"""How a field is written.
+
+`any`: a class, then an object of it. `null`: the same, and only null is known. `string`: a String or null. `int`,
+`long`, `flag`: primitive numbers and booleans. `list`, `words`: an ArrayList, of anything or of strings. `date`: a
+LocalDate. `truth`: a BooleanWritable, which holds what was computed last, or null. `way`: one of WAYS ways to compare,
+which Hive finds anew, or null.
+"""
+
+_PLAN: Final = "org.apache.hadoop.hive.ql.plan."
+_TYPES: Final = "org.apache.hadoop.hive.serde2.typeinfo."
+_VALUES: Final = "org.apache.hadoop.hive.common.type."
+_FUNCTIONS: Final = "org.apache.hadoop.hive.ql.udf.generic."
+
+LIST: Final = "java.util.ArrayList"
+TRUTH: Final = "org.apache.hadoop.io.BooleanWritable"
+LOCAL_DATE: Final = "java.time.LocalDate"
+FUNCTION: Final = _PLAN + "ExprNodeGenericFuncDesc"
+COLUMN: Final = _PLAN + "ExprNodeColumnDesc"
+CONSTANT: Final = _PLAN + "ExprNodeConstantDesc"
+PRIMITIVE_TYPE: Final = _TYPES + "PrimitiveTypeInfo"
+CHAR_TYPE: Final = _TYPES + "CharTypeInfo"
+VARCHAR_TYPE: Final = _TYPES + "VarcharTypeInfo"
+DECIMAL_TYPE: Final = _TYPES + "DecimalTypeInfo"
+STRUCT_TYPE: Final = _TYPES + "StructTypeInfo"
+DATE: Final = _VALUES + "Date"
+CHAR: Final = _VALUES + "HiveChar"
+VARCHAR: Final = _VALUES + "HiveVarchar"
+DECIMAL: Final = _VALUES + "HiveDecimal"
+AND: Final = _FUNCTIONS + "GenericUDFOPAnd"
+OR: Final = _FUNCTIONS + "GenericUDFOPOr"
+NOT: Final = _FUNCTIONS + "GenericUDFOPNot"
+NULL: Final = _FUNCTIONS + "GenericUDFOPNull"
+NOT_NULL: Final = _FUNCTIONS + "GenericUDFOPNotNull"
+AMONG: Final = _FUNCTIONS + "GenericUDFIn"
+BETWEEN: Final = _FUNCTIONS + "GenericUDFBetween"
+ROW: Final = _FUNCTIONS + "GenericUDFStruct"
+
+COMPARISONS: Final[Mapping[str, str]] = {
+    _FUNCTIONS + name: sign
+    for name, sign in {
+        "GenericUDFOPEqual": "=",
+        "GenericUDFOPNotEqual": "<>",
+        "GenericUDFOPLessThan": "<",
+        "GenericUDFOPEqualOrLessThan": "<=",
+        "GenericUDFOPGreaterThan": ">",
+        "GenericUDFOPEqualOrGreaterThan": ">=",
+        "GenericUDFOPEqualNS": "IS NOT DISTINCT FROM",
+    }.items()
+}
+"""What each calls itself when Hive writes it as a filter: a field says so, and Hive believes the field."""
+
+WAYS: Final = 8
+"""Of GenericUDFBaseCompare$CompareType."""
+INSPECTOR: Final = "org.apache.hadoop.hive.serde2.objectinspector.primitive.WritableDoubleObjectInspector"
+"""Beside numbers that have been compared, in expressions of SHOW PARTITIONS."""
+
+_OF_COMPARISONS: Final[tuple[tuple[str, Kind], ...]] = (
+    ("compareOI", "any"),
+    ("compareType", "way"),
+    ("opDisplayName", "string"),
+    ("opName", "string"),
+    ("result", "truth"),
+)
+_RESULT: Final[tuple[tuple[str, Kind], ...]] = (("result", "truth"),)
+
+FIELDS: Final[Mapping[str, tuple[tuple[str, Kind], ...]]] = {
+    FUNCTION: (("children", "list"), ("genericUDF", "any"), ("isSortedExpr", "flag"), ("typeInfo", "any")),
+    COLUMN: (
+        ("column", "string"),
+        ("isPartitionColOrVirtualCol", "flag"),
+        ("isSkewedCol", "flag"),
+        ("tabAlias", "string"),
+        ("typeInfo", "any"),
+    ),
+    CONSTANT: (("typeInfo", "any"), ("value", "any")),
+    PRIMITIVE_TYPE: (("typeName", "string"),),
+    CHAR_TYPE: (("length", "int"), ("typeName", "string")),
+    VARCHAR_TYPE: (("length", "int"), ("typeName", "string")),
+    DECIMAL_TYPE: (("precision", "int"), ("scale", "int"), ("typeName", "string")),
+    STRUCT_TYPE: (("allStructFieldNames", "words"), ("allStructFieldTypeInfos", "list")),
+    DATE: (("localDate", "date"),),
+    CHAR: (("value", "string"),),
+    VARCHAR: (("value", "string"),),
+    DECIMAL: (
+        ("fast0", "long"),
+        ("fast1", "long"),
+        ("fast2", "long"),
+        ("fastIntegerDigitCount", "int"),
+        ("fastScale", "int"),
+        ("fastSerializationScale", "int"),
+        ("fastSignum", "int"),
+    ),
+    AND: _RESULT,
+    OR: _RESULT,
+    NOT: _RESULT,
+    NULL: _RESULT,
+    NOT_NULL: _RESULT,
+    AMONG: (("bw", "truth"), ("isInSetConstant", "flag")),
+    BETWEEN: (("argumentOIs", "null"), ("egt", "any"), ("elt", "any"), ("result", "truth")),
+    ROW: (),
+    TRUTH: (("value", "flag"),),
+    INSPECTOR: (("typeInfo", "any"),),
+    **dict.fromkeys(COMPARISONS, _OF_COMPARISONS),
+}
+
+REGISTERED: Final[Mapping[int, str]] = {
+    0: "int",
+    1: "string",
+    3: "boolean",
+    4: "byte",
+    6: "short",
+    7: "long",
+    8: "double",
+}
+"""Classes that are written as a number, of those that constants are of."""

@@ -1,0 +1,273 @@
+"""The bytes of an expression to its tree.
+
+Job: `decode(data)`. Kryo's objects are checked to be an expression of the kinds that tree.py has: each constant of its
+type's class, each comparison called what it is, each key compared with constants only. Must not know: tables,
+partitions. Source: the classes of Hive 4.2 (ExprNodeDesc and its kin), asked which changes of bytes they read how.
+
+Refused beyond that are texts with quotes or backslashes, empty ones and ones with NUL (Hive writes them into its
+filter as they are), nulls, numbers that are none, dates before the calendar of today, and keys that are words of the
+filter language. Owner: any thread; what was decoded last is remembered by its bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import date
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Final
+
+from hms_cache_proxy.filters.tree import Op
+from hms_cache_proxy.filters.words import KEYWORDS
+
+from . import classes as c
+from .kryo import Boxed, Instance, read
+from .tree import (
+    Among,
+    AmongRows,
+    Between,
+    Combined,
+    Comparison,
+    Constant,
+    Expression,
+    KeyColumn,
+    Not,
+    NotUnderstood,
+    Null,
+    Plain,
+    Same,
+)
+
+REMEMBERED: Final = 512
+REMEMBERED_BYTES: Final = 8 << 10
+"""Longer ones are decoded each time."""
+MOST_VALUES: Final = 500
+"""Of one IN: how metastores and databases take longer lists was not asked."""
+FIRST_YEAR: Final = 1583
+_MOST_DIGITS: Final = 38
+_KEY: Final = re.compile("[a-z][a-z0-9_]*")
+_NO_KEYS: Final = frozenset(word.lower() for word in KEYWORDS) | {"values"}
+_UNFIT: Final = re.compile(r"['\\\0]|\A\Z")
+_BOXED: Final = {"boolean": "boolean", "tinyint": "byte", "smallint": "short", "int": "int", "bigint": "long"}
+_BOXED["double"] = "double"
+_SIMPLE: Final = frozenset((*_BOXED, "string", "date", "timestamp", "float"))
+_OPS: Final[dict[str, Op]] = {"=": "=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_FLIPPED: Final[dict[Op, Op]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def decode(data: bytes) -> Expression:
+    """The tree. NotUnderstood."""
+    found = _remembered(data) if len(data) <= REMEMBERED_BYTES else _decoded(data)
+    if isinstance(found, str):
+        raise NotUnderstood(found)
+    return found
+
+
+def _decoded(data: bytes) -> Expression | str:
+    try:
+        return _expression(read(data))
+    except NotUnderstood as refused:
+        return str(refused)
+
+
+_remembered = lru_cache(maxsize=REMEMBERED)(_decoded)
+
+
+def _expression(found: Any) -> Expression:
+    if isinstance(found, Instance):
+        if found.cls == c.COLUMN:
+            return _column(found)
+        if found.cls == c.FUNCTION:
+            return _called(found.fields)
+    raise NotUnderstood("no condition")
+
+
+def _called(fields: dict[str, Any]) -> Expression:
+    function, given = fields["genericUDF"], fields["children"]
+    if not isinstance(function, Instance) or given is None or _type(fields["typeInfo"]) != "boolean":
+        raise NotUnderstood("no condition")
+    name, count = function.cls, len(given)
+    if name in (c.AND, c.OR) and count > 1:
+        return Combined(tuple(map(_expression, given)), "and" if name == c.AND else "or")
+    if name == c.NOT and count == 1:
+        return Not(_expression(given[0]))
+    if name in (c.NULL, c.NOT_NULL) and count == 1:
+        return Null(_column(given[0]), name == c.NOT_NULL)
+    if name in c.COMPARISONS and count == 2 and function.fields["opDisplayName"] == c.COMPARISONS[name]:
+        _compares(function.fields)
+        return _comparison(c.COMPARISONS[name], given[0], given[1])
+    if name == c.BETWEEN and count == 4:
+        return _between(function.fields, given)
+    if name == c.AMONG and count > 1:
+        return _among(given[0], given[1:])
+    raise NotUnderstood(f"{name.rpartition('.')[2]} of {count}")
+
+
+def _comparison(sign: str, left: Any, right: Any) -> Expression:
+    flipped = isinstance(left, Instance) and left.cls == c.CONSTANT
+    column, value = (_column(right), _constant(left)) if flipped else (_column(left), _constant(right))
+    if sign not in _OPS:
+        if flipped:
+            raise NotUnderstood("a constant before its key")
+        return Same(column, value)
+    op = _OPS[sign]
+    return Comparison(column, _FLIPPED.get(op, op) if flipped else op, value, flipped)
+
+
+def _compares(fields: dict[str, Any]) -> None:
+    inspector = fields["compareOI"]
+    if inspector is not None and (not isinstance(inspector, Instance) or inspector.cls != c.INSPECTOR):
+        raise NotUnderstood("a comparison by something else")
+
+
+def _between(fields: dict[str, Any], given: list[Any]) -> Between:
+    for name, sign in (("egt", ">="), ("elt", "<=")):
+        part = fields[name]
+        if not isinstance(part, Instance) or c.COMPARISONS.get(part.cls) != sign:
+            raise NotUnderstood("BETWEEN of other parts")
+        _compares(part.fields)
+    inverted = _constant(given[0])
+    if inverted.type != "boolean":
+        raise NotUnderstood("BETWEEN without its first argument")
+    return Between(_column(given[1]), _constant(given[2]), _constant(given[3]), bool(inverted.value))
+
+
+def _among(subject: Any, given: list[Any]) -> Expression:
+    if len(given) > MOST_VALUES:
+        raise NotUnderstood("too many values")
+    if isinstance(subject, Instance) and subject.cls == c.COLUMN:
+        return Among(_column(subject), tuple(map(_constant, given)))
+    columns = tuple(map(_column, _members(subject)))
+    rows = tuple(tuple(_row(each)) for each in given)
+    if len(columns) < 2 or any(len(row) != len(columns) for row in rows):
+        raise NotUnderstood("rows of another length")
+    return AmongRows(columns, rows)
+
+
+def _members(found: Any) -> list[Any]:
+    """The arguments of a call of `struct`."""
+    if isinstance(found, Instance) and found.cls == c.FUNCTION:
+        function, given = found.fields["genericUDF"], found.fields["children"]
+        if isinstance(function, Instance) and function.cls == c.ROW and given:
+            members: list[Any] = given
+            if len(_struct(found.fields["typeInfo"])) != len(members):
+                raise NotUnderstood("a struct of another type")
+            return members
+    raise NotUnderstood("IN of something else")
+
+
+def _row(found: Any) -> list[Constant]:
+    if isinstance(found, Instance) and found.cls == c.CONSTANT:
+        kinds, values = _struct(found.fields["typeInfo"]), found.fields["value"]
+        if not isinstance(values, list) or len(values) != len(kinds):
+            raise NotUnderstood("a struct of another type")
+        return [Constant(kind, _value(kind, value)) for kind, value in zip(kinds, values, strict=True)]
+    return [_constant(each) for each in _members(found)]
+
+
+def _column(found: Any) -> KeyColumn:
+    if not isinstance(found, Instance) or found.cls != c.COLUMN:
+        raise NotUnderstood("something else in place of a key")
+    name = found.fields["column"]
+    if not isinstance(name, str) or _KEY.fullmatch(name) is None or name in _NO_KEYS:
+        raise NotUnderstood("a key with another name")
+    return KeyColumn(name, _type(found.fields["typeInfo"]))
+
+
+def _constant(found: Any) -> Constant:
+    if not isinstance(found, Instance) or found.cls != c.CONSTANT:
+        raise NotUnderstood("something else in place of a constant")
+    kind = _type(found.fields["typeInfo"])
+    return Constant(kind, _value(kind, found.fields["value"]))
+
+
+# -- types and values ------------------------------------------------------------------------------------------------
+
+
+def _type(found: Any) -> str:
+    """The name of a type, which must be what its class and its numbers say."""
+    if isinstance(found, Instance):
+        fields, cls = found.fields, found.cls
+        if cls == c.PRIMITIVE_TYPE and fields["typeName"] in _SIMPLE:
+            return str(fields["typeName"])
+        if cls in (c.CHAR_TYPE, c.VARCHAR_TYPE) and fields["length"] > 0:
+            base = "char" if cls == c.CHAR_TYPE else "varchar"
+            return _named(fields, base, f"{base}({fields['length']})")
+        if cls == c.DECIMAL_TYPE and 0 <= fields["scale"] <= fields["precision"] <= _MOST_DIGITS:
+            return _named(fields, "decimal", f"decimal({fields['precision']},{fields['scale']})")
+    raise NotUnderstood("a type that is not known")
+
+
+def _named(fields: dict[str, Any], base: str, whole: str) -> str:
+    if fields["typeName"] not in (base, whole):
+        raise NotUnderstood("a type with another name")
+    return whole
+
+
+def _struct(found: Any) -> list[str]:
+    """The types of a struct's members."""
+    if not isinstance(found, Instance) or found.cls != c.STRUCT_TYPE:
+        raise NotUnderstood("no struct")
+    names, kinds = found.fields["allStructFieldNames"], found.fields["allStructFieldTypeInfos"]
+    if not names or not kinds or len(names) != len(kinds) or None in names:
+        raise NotUnderstood("a struct without members")
+    return [_type(kind) for kind in kinds]
+
+
+def _value(kind: str, found: Any) -> Plain:
+    """A value, if it is of the class that its type has."""
+    base = kind.partition("(")[0]
+    if isinstance(found, Boxed):
+        if _BOXED.get(base) == found.kind and (base != "double" or _usual(float(found.value))):
+            return found.value
+    elif isinstance(found, str):
+        if base == "string":
+            return _text(found)
+    elif isinstance(found, Instance):
+        if base == "date" and found.cls == c.DATE:
+            return _day(found.fields["localDate"])
+        if base == "decimal" and found.cls == c.DECIMAL:
+            return _decimal(found.fields)
+        if base in ("char", "varchar") and found.cls == (c.CHAR if base == "char" else c.VARCHAR):
+            return _sized(kind, base, found.fields["value"])
+    raise NotUnderstood(f"a constant of another class than {base}")
+
+
+def _usual(value: float) -> bool:
+    """Not the numbers that Java orders in a way of its own."""
+    return math.isfinite(value) and not (value == 0 and math.copysign(1, value) < 0)
+
+
+def _text(found: Any) -> str:
+    if not isinstance(found, str) or _UNFIT.search(found):
+        raise NotUnderstood("a text with quotes or backslashes, or none")
+    return found
+
+
+def _sized(kind: str, base: str, found: Any) -> str:
+    text, size = _text(found), int(kind[len(base) + 1 : -1])
+    units = len(text.encode("utf-16-le")) // 2
+    if units > size or (base == "char" and units != size):
+        raise NotUnderstood("a text of another length")
+    return text
+
+
+def _day(found: Any) -> date:
+    if not isinstance(found, date) or found.year < FIRST_YEAR:
+        raise NotUnderstood("a date before the calendar")
+    return found
+
+
+def _decimal(fields: dict[str, int]) -> Decimal:
+    """Three words of sixteen digits, the lowest first. Hive keeps no zeros at the end."""
+    words = fields["fast2"], fields["fast1"], fields["fast0"]
+    scale, sign = fields["fastScale"], fields["fastSignum"]
+    if min(words) < 0 or max(words) >= 10**16 or fields["fastSerializationScale"] != -1:
+        raise NotUnderstood("a decimal that is none")
+    digits = (words[0] * 10**16 + words[1]) * 10**16 + words[2]
+    whole = max(0, len(str(digits)) - scale) if digits else 0
+    right = 0 <= scale <= _MOST_DIGITS and fields["fastIntegerDigitCount"] == whole and digits < 10**_MOST_DIGITS
+    if not right or sign not in ((1, -1) if digits else (0,)) or (scale and digits % 10 == 0):
+        raise NotUnderstood("a decimal that is none")
+    return Decimal(((sign < 0) * 1, tuple(map(int, str(digits))), -scale))

@@ -1,0 +1,136 @@
+"""An expression as the filter that a metastore makes of it, where it does.
+
+Job: `filter_of(expression, types)`: the tree of that filter; None if it is certain that this metastore makes none, and
+goes over the names of all partitions in place of it (`selection.py`); NotUnderstood if that is not certain. Must not
+know: bytes, partitions, what comparisons mean.
+
+A metastore writes the expression as a text and parses that as a filter; what does not parse, and what its database does
+not evaluate, goes over names. Both give other answers, so the way must be known. Never parsed are NOT, `IS NOT DISTINCT
+FROM` (as `<=>` is written), a key alone, numbers with a letter behind them (all but int and decimal). Never evaluated
+are keys of some types. One part of an expression that is never pushed keeps the whole of it from being so. "Is null" of
+a key is pushed as a comparison with the default partition's name. Source: PartitionExpressionForMetastore and
+PartitionFilter.g4 of Hive 4.2, asked of a running 4.2.0. Owner: any thread; no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date
+from decimal import Decimal
+from typing import Final
+
+from hms_cache_proxy.cache.typed import DEFAULT_PARTITION
+from hms_cache_proxy.filters.tree import Compare, Joined, Literal, Node, joined
+
+from .tree import (
+    Among,
+    AmongRows,
+    Between,
+    Combined,
+    Comparison,
+    Constant,
+    Expression,
+    KeyColumn,
+    Not,
+    NotUnderstood,
+    Null,
+    Same,
+)
+
+Types = Mapping[str, str]
+"""Of the keys of a table, in lower case."""
+
+_NEVER: Final = frozenset(("decimal", "double", "float", "boolean"))
+"""Types of keys that no filter is pushed down for."""
+_WITH_LETTER: Final = frozenset(("tinyint", "smallint", "bigint"))
+_TEXTS: Final = frozenset(("string", "char", "varchar"))
+_ROWS: Final = 2
+"""As many structs as the grammar wants."""
+_LONG: Final = 1 << 63
+_DEFAULT: Final = Literal(DEFAULT_PARTITION.decode(), "string")
+
+
+def base(kind: str) -> str:
+    """A type without its numbers."""
+    return kind.partition("(")[0]
+
+
+def filter_of(expression: Expression, types: Types) -> Node | None:
+    """The filter; None: certainly none. NotUnderstood."""
+    if isinstance(expression, Combined):
+        terms = [filter_of(term, types) for term in expression.terms]
+        found = [term for term in terms if term is not None]
+        return joined(found, every=expression.how == "and") if len(found) == len(terms) else None
+    if isinstance(expression, Not):
+        filter_of(expression.term, types)  # which may be NotUnderstood
+        return None
+    if isinstance(expression, KeyColumn):
+        _known(expression, types)
+        if expression.type != "boolean":
+            raise NotUnderstood("a key alone")
+        return None
+    if isinstance(expression, AmongRows):
+        return _of_rows(expression, types)
+    return _of_key(expression, types)
+
+
+def _known(column: KeyColumn, types: Types) -> None:
+    if types.get(column.name) != column.type:
+        raise NotUnderstood("a key that the table does not have, or with another type")
+
+
+def _of_key(leaf: Comparison | Same | Between | Among | Null, types: Types) -> Node | None:
+    column = leaf.column
+    _known(column, types)
+    kind = base(column.type)
+    values = _constants(leaf)
+    if kind in _NEVER:
+        return None
+    if any(base(value.type) in _WITH_LETTER for value in values) or isinstance(leaf, Same):
+        return None
+    key = column.name
+    if isinstance(leaf, Null):
+        return Compare(key, "!=" if leaf.negated else "=", _DEFAULT)
+    if isinstance(leaf, Between):
+        low, high = map(_literal, values)
+        if leaf.inverted:
+            return Joined((Compare(key, "<", low), Compare(key, ">", high)), every=False)
+        return Joined((Compare(key, ">=", low), Compare(key, "<=", high)), every=True)
+    if isinstance(leaf, Among):
+        return joined([Compare(key, "=", _literal(value)) for value in values], every=False)
+    assert isinstance(leaf, Comparison)
+    return Compare(key, leaf.op, _literal(leaf.value), leaf.flipped)
+
+
+def _constants(leaf: Comparison | Same | Between | Among | Null) -> tuple[Constant, ...]:
+    if isinstance(leaf, Between):
+        return leaf.low, leaf.high
+    if isinstance(leaf, Among):
+        return leaf.values
+    return () if isinstance(leaf, Null) else (leaf.value,)
+
+
+def _of_rows(leaf: AmongRows, types: Types) -> Node:
+    for column in leaf.columns:
+        _known(column, types)
+    if len(leaf.rows) != _ROWS:
+        raise NotUnderstood("another number of structs than two")
+    return joined([joined(list(_pairs(leaf.columns, row)), every=True) for row in leaf.rows], every=False)
+
+
+def _pairs(columns: Iterable[KeyColumn], row: Iterable[Constant]) -> Iterable[Node]:
+    return (Compare(column.name, "=", _literal(value)) for column, value in zip(columns, row, strict=True))
+
+
+def _literal(value: Constant) -> Literal:
+    """A constant as it is written. NotUnderstood if that is no literal, or if it is not certain what is read of it."""
+    plain, kind = value.value, base(value.type)
+    if kind in _TEXTS:
+        return Literal(str(plain), "string")
+    if kind == "int":
+        return Literal(str(plain), "integer")
+    if kind == "date" and isinstance(plain, date):
+        return Literal(plain.isoformat(), "date")
+    if isinstance(plain, Decimal) and plain == plain.to_integral_value() and abs(plain) < _LONG:
+        return Literal(str(int(plain)), "integer")
+    raise NotUnderstood(f"a constant of {kind}")

@@ -1,0 +1,186 @@
+"""Readers of partitions by expression, as Hive's planner asks for them.
+
+Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences,
+how expressions are written.
+
+A metastore pushes an expression down as a filter, or evaluates it over the names of all partitions. Which it is decides
+the answer, and how partitions look in it: pushed ones as filters show them, others as lists do. Answered is what is
+certain (hms_cache_proxy/expressions), and only while the metastore has been seen to go that way. Source: Hive 4.2's
+ObjectStore.getPartitionsByExpr, asked of a running 4.2.0. Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.cache.segments import Variant
+from hms_cache_proxy.cache.walk import NameWalk
+from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.expressions.decode import decode
+from hms_cache_proxy.expressions.pushed import filter_of
+from hms_cache_proxy.expressions.selection import NameSelection, Odd
+from hms_cache_proxy.expressions.tree import Expression, NotUnderstood
+from hms_cache_proxy.filters.tree import Node
+from hms_cache_proxy.upstream.differs import Differs
+from hms_cache_proxy.wire.spec import Struct
+
+from .base import (
+    STOP,
+    Body,
+    Context,
+    Decline,
+    Unfinished,
+    around_structs,
+    no_projection,
+    started,
+    success_strings,
+    unless,
+)
+from .filter_match import Unsure, begins_of, values_in
+from .filter_walk import Names, Search, TooFar, by_looking_at_all
+from .filters import chosen, framed, searched, stored_values
+from .part_names import DEFAULT_PARTITION
+from .shared_specs import shared_specs
+
+_LINE: Final = "4.2"
+"""The metastore that was asked."""
+ALL_KNOWN: Final = b"\x02\x00\x02\x00" + STOP
+"""The end of a result: `hasUnknownPartitions` is false."""
+
+Made = Callable[["_Asked", list[bytes]], Generator[None, None, Body]]
+"""A result of these names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a request wants: the partitions of a filter, or those that are selected by their names."""
+
+    context: Context
+    entry: TableEntry
+    node: Node | None
+    selection: NameSelection | None
+
+    @property
+    def variant(self) -> Variant:
+        return Variant.LIST if self.node is None else Variant.FILTER
+
+    def names(self, walk: NameWalk, search: Search) -> Names:
+        if self.node is not None:
+            return (yield from chosen(self.context, self.entry, walk, self.node, None, search))
+        try:
+            return (yield from by_looking_at_all(walk, _ByName(self), None))
+        except (Unsure, TooFar):
+            raise Decline(Reason.FILTER) from None
+
+
+class _ByName:
+    """A selection over names."""
+
+    __slots__ = ("_begins", "_selection", "_stored")
+
+    def __init__(self, asked: _Asked) -> None:
+        assert asked.selection is not None, "it is not pushed down"
+        self._selection = asked.selection
+        self._begins = begins_of(asked.entry.partition_keys)
+        self._stored = partial(stored_values, asked.context, asked.entry)
+
+    def selects(self, name: bytes) -> bool:
+        """Whether the partition of this name is selected. Raises Unsure."""
+        values = values_in(name, self._begins)
+        if DEFAULT_PARTITION in name and self._stored(name) != values:
+            raise Unsure  # an empty value has the name of the default partition
+        try:
+            return self._selection.selects(values)
+        except Odd:
+            raise Unsure from None
+
+
+def get_partitions_by_expr(context: Context, args: Struct) -> Body | Unfinished:
+    """Partitions that an expression selects, in order of their names."""
+    return _answered(context, args.req, _listed)
+
+
+def get_partitions_spec_by_expr(context: Context, args: Struct) -> Body | Unfinished:
+    """The same as PartitionSpecs."""
+    return _answered(context, args.req, _as_specs)
+
+
+def names_by_expression(context: Context, request: Struct) -> Body | Unfinished:
+    """The names of partitions that an expression selects."""
+    return _answered(context, request, _named)
+
+
+def _answered(context: Context, request: Struct | None, made: Made) -> Body | Unfinished:
+    unless(request is None or request.expr is None)
+    assert request is not None
+    asked = _asked(context, request, _decoded(request.expr))
+    work = partial(_found, asked, made)
+    if asked.node is None:
+        return started(work(Search()))
+    return started(searched(context, asked.entry, work))
+
+
+def _found(asked: _Asked, made: Made, search: Search) -> Generator[None, None, Body]:
+    with closing(asked.context.snapshot.walk(asked.entry)) as walk:  # which keeps the snapshot's state
+        names = yield from asked.names(walk, search)
+        return (yield from made(asked, names))
+
+
+def _decoded(expression: bytes) -> Expression:
+    try:
+        return decode(expression)
+    except NotUnderstood:
+        raise Decline(Reason.FILTER) from None
+
+
+def _asked(context: Context, request: Struct, expression: Expression) -> _Asked:
+    context.as_usual(Differs.LISTS | Differs.EXPRESSIONS)
+    no_projection(request)
+    if request.order:
+        raise Decline(Reason.ORDER)
+    if context.line != _LINE:
+        raise Decline(Reason.RELEASE)
+    unless(request.maxParts is not None and request.maxParts >= 0)  # the two ways read limits differently
+    unless(request.defaultPartitionName != DEFAULT_PARTITION)
+    database = context.plain(request.catName, request.dbName)
+    entry = context.partitioned(database, request.tblName)
+    if entry is None or not entry.partition_keys:
+        raise Decline(Reason.ARGUMENTS)
+    types = {key.decode("utf-8", "replace"): kind.decode("utf-8", "replace") for key, kind in entry.partition_keys}
+    try:
+        node = filter_of(expression, types)
+        selection = NameSelection(expression, types) if node is None else None
+    except NotUnderstood:
+        raise Decline(Reason.FILTER) from None
+    if node is None and not context.snapshot.identity.exact_text:
+        raise Decline(Reason.COLLATION)  # partitions are then read by the names that were selected
+    context.ordered()
+    route = Reason.EXPRESSION_PUSHED if node is not None else Reason.EXPRESSION_NAMES
+    if context.routes is None or not context.routes.open(route):
+        raise Decline(route)
+    return _Asked(context, entry, node, selection)
+
+
+def _named(_asked: _Asked, names: list[bytes]) -> Generator[None, None, Body]:
+    yield from ()
+    return success_strings(names)
+
+
+def _listed(asked: _Asked, names: list[bytes]) -> Generator[None, None, Body]:
+    return (yield from framed(asked.context, asked.entry, names, _around, asked.variant))
+
+
+def _around(_entry: TableEntry, count: int) -> tuple[bytes, bytes]:
+    before, _ = around_structs(count, wrapped=True)
+    return before, ALL_KNOWN + STOP
+
+
+def _as_specs(asked: _Asked, names: list[bytes]) -> Generator[None, None, Body]:
+    before, _ = around_structs(min(len(names), 1), wrapped=True)
+    specs = yield from shared_specs(asked.context, asked.entry, names, asked.variant)
+    return b"".join((before, specs, ALL_KNOWN, STOP))

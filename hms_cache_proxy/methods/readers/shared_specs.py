@@ -1,0 +1,102 @@
+"""Partitions as one PartitionSpec with the storage descriptor that they share.
+
+Job: names to the struct. A metastore groups partitions by what their descriptors have in common, in an order of groups
+that is Java's; so only partitions are answered for here that are one group: in the table's directory, with descriptors
+that are equal in everything but the location. Must not know: requests. Source: MetaStoreServerUtils.
+getPartitionspecsGroupedByStorageDescriptor of Hive 4. Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from struct import Struct as Packer
+from typing import Final
+
+from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.cache.segments import Variant
+from hms_cache_proxy.consistency.gate import Reason
+from hms_cache_proxy.store import encode
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.spans import fields_of
+
+from .base import STOP, Context, Decline
+
+AT_ONCE: Final = 50
+"""Partitions of one turn of the loop (about 1 ms)."""
+MOST: Final = 10_000
+"""Partitions of one answer."""
+_COUNT: Final = Packer("!i")
+_VALUES, _CREATED, _ACCESSED, _DESCRIPTOR, _PARAMETERS = 1, 4, 5, 6, 7  # of a Partition
+_LOCATION = 2  # of a StorageDescriptor
+_LOCATION_HEADER: Final = b"\x0b\x00\x02"
+_SHARED: Final = b"\x0c\x00\x04\x0f\x00\x01\x0c"  # PartitionSpec.sharedSDPartitionSpec.partitions, a list of structs
+_SHARED_DESCRIPTOR: Final = b"\x0c\x00\x02"
+_DATABASE, _TABLE, _ROOT, _CATALOG = 1, 2, 3, 6  # of a PartitionSpec
+
+
+def shared_specs(
+    context: Context, entry: TableEntry, names: list[bytes], variant: Variant
+) -> Generator[None, None, bytes]:
+    """The element of the list of PartitionSpecs; nothing for no partitions."""
+    if not names:
+        return b""
+    root = entry.location
+    if len(names) > MOST or not root:
+        raise Decline(Reason.ARGUMENTS)
+    head: bytes | None = None
+    pieces: list[bytes] = []
+    for at in range(0, len(names), AT_ONCE):
+        for struct in context.snapshot.partitions(entry, names[at : at + AT_ONCE], variant):
+            assert struct is not None, "a name of this very snapshot"
+            parts = {field: struct[start:end] for field, _, start, end in fields_of(struct)}
+            descriptor = parts.get(_DESCRIPTOR, b"")
+            head = _head(descriptor) if head is None else head
+            pieces.append(_without_descriptor(parts, _relative(descriptor, head, root)))
+        yield
+    assert head is not None
+    place = (_DATABASE, entry.database), (_TABLE, entry.name), (_ROOT, root)
+    before = b"".join(encode.string_field(field, value) for field, value in place)
+    shared = _SHARED_DESCRIPTOR + head + encode.string_field(_LOCATION, root) + STOP
+    after = shared + STOP + encode.string_field(_CATALOG, entry.catalog) + STOP
+    return b"".join((before, _SHARED, _COUNT.pack(len(pieces)), *pieces, after))
+
+
+def _head(descriptor: bytes) -> bytes:
+    """All of a descriptor before its location, which the cache writes last."""
+    spans = fields_of(descriptor) if descriptor else []
+    if not spans or spans[-1][0] != _LOCATION:
+        raise Decline(Reason.ARGUMENTS)
+    decoded = spec.decode(spec.struct("StorageDescriptor"), descriptor)[0]
+    if decoded.skewedInfo is not None and decoded.skewedInfo.skewedColNames:
+        raise Decline(Reason.ARGUMENTS)
+    return descriptor[: spans[-1][2] - len(_LOCATION_HEADER)]
+
+
+def _relative(descriptor: bytes, head: bytes, root: bytes) -> bytes:
+    """The location of a partition of the group from the table's on."""
+    begin = head + _LOCATION_HEADER
+    start = len(begin) + _COUNT.size
+    location = descriptor[start : -len(STOP)]
+    if not descriptor.startswith(begin + _COUNT.pack(len(location))) or not location.startswith(root):
+        raise Decline(Reason.ARGUMENTS)
+    return location[len(root) :]
+
+
+def _without_descriptor(parts: dict[int, bytes], relative: bytes) -> bytes:
+    """A PartitionWithoutSD."""
+    if not {_VALUES, _CREATED, _ACCESSED, _PARAMETERS} <= parts.keys():
+        raise Decline(Reason.ARGUMENTS)
+    return b"".join(
+        (
+            b"\x0f\x00\x01",
+            parts[_VALUES],
+            b"\x08\x00\x02",
+            parts[_CREATED],
+            b"\x08\x00\x03",
+            parts[_ACCESSED],
+            encode.string_field(4, relative),
+            b"\x0d\x00\x05",
+            parts[_PARAMETERS],
+            STOP,
+        )
+    )

@@ -1,0 +1,138 @@
+"""Expressions of Hive's planner, and what a Hive 4.2.0 metastore over PostgreSQL answered.
+
+Job: read `captured.json.xz`, and write an expression as Hive does. `vectors`: 591 different ones that HiveServer2 4.0.1
+and 4.2.0 sent; `mutated`: 81 with bytes changed, and the filter that Hive's own classes make of them; `tables`: keys
+and names of partitions. Must not know: readers.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import lzma
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hms_cache_proxy.expressions.tree import (
+    Among,
+    AmongRows,
+    Between,
+    Combined,
+    Comparison,
+    Constant,
+    Expression,
+    KeyColumn,
+    Not,
+    Null,
+    Same,
+)
+
+_SUFFIX = {"tinyint": "Y", "smallint": "S", "bigint": "L", "double": "D"}
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """`selected`: numbers of the partitions in the table's list, or the words with which it was refused."""
+
+    hive: str
+    table: str
+    expression: bytes
+    filter: str
+    selected: list[int] | str
+    unknown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedTable:
+    """Keys with their types, and partitions in order."""
+
+    keys: tuple[tuple[bytes, bytes], ...]
+    names: list[bytes]
+
+
+@cache
+def _everything() -> dict[str, Any]:
+    with lzma.open(Path(__file__).with_name("captured.json.xz")) as file:
+        found: dict[str, Any] = json.load(file)
+    return found
+
+
+@cache
+def vectors() -> list[Captured]:
+    """Those with an answer."""
+    return [
+        Captured(hive, table, base64.b64decode(text), as_filter, selected, bool(unknown))
+        for hive, table, text, as_filter, selected, unknown in _everything()["vectors"]
+    ]
+
+
+def mutated() -> list[tuple[bytes, str]]:
+    """Bytes, and the filter that Hive makes of them."""
+    return [(base64.b64decode(text), as_filter) for text, as_filter in _everything()["mutated"]]
+
+
+def tables() -> dict[str, CapturedTable]:
+    """By their names."""
+    return {
+        name: CapturedTable(
+            tuple((key.encode(), kind.encode()) for key, kind in table["keys"]),
+            [each.encode() for each in table["names"]],
+        )
+        for name, table in _everything()["tables"].items()
+    }
+
+
+def written(node: Expression) -> str:
+    """The filter that Hive writes of it."""
+    if isinstance(node, KeyColumn):
+        return node.name
+    if isinstance(node, Combined):
+        return f"({f' {node.how} '.join(map(written, node.terms))})"
+    if isinstance(node, Not):
+        return f"(not {written(node.term)})"
+    if isinstance(node, Null):
+        return f"({node.column.name} {'<>' if node.negated else '='} '__HIVE_DEFAULT_PARTITION__')"
+    if isinstance(node, Same):
+        return f"({node.column.name} IS NOT DISTINCT FROM {_constant(node.value)})"
+    if isinstance(node, Between):
+        bounds = f"{_constant(node.low)} AND {_constant(node.high)}"
+        return f"{node.column.name}{' NOT' if node.inverted else ''} BETWEEN {bounds}"
+    if isinstance(node, Among):
+        return f"({node.column.name}) IN ({', '.join(map(_constant, node.values))})"
+    if isinstance(node, AmongRows):
+        rows = ", ".join(f"struct({_listed(map(_constant, row))})" for row in node.rows)
+        return f"(struct({_listed(column.name for column in node.columns)})) IN ({rows})"
+    assert isinstance(node, Comparison)
+    key, value, sign = node.column.name, _constant(node.value), node.op.replace("!=", "<>")
+    return f"({value} {_FLIPPED.get(sign, sign)} {key})" if node.flipped else f"({key} {sign} {value})"
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ",".join(words)
+
+
+def _constant(constant: Constant) -> str:
+    value, kind = constant.value, constant.type.partition("(")[0]
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, date):
+        return f"DATE'{value.isoformat()}'"
+    if isinstance(value, str):
+        return f"'{value}'"
+    if isinstance(value, float):
+        return f"{_java(value)}D"
+    return f"{value:f}" if kind == "decimal" else f"{value}{_SUFFIX.get(kind, '')}"
+
+
+def _java(value: float) -> str:
+    """As Java writes a number of which 17 digits are not needed."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    digits, _, exponent = f"{value:e}".partition("e")
+    digits = digits.rstrip("0")
+    return f"{digits}{'0' if digits.endswith('.') else ''}E{int(exponent)}"
