@@ -7,6 +7,7 @@ Owner: the follower's process; the thread only writes `verdict` and reads the da
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.follower.checks import Examination, Verdict
@@ -36,7 +37,9 @@ class Examiner:
     """The thread. `verdict` is the one that was taken last, None before the first: a turn that decides by it several
     times decides by one and the same, and by none whose other contents it has not acted on yet."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, told: Callable[[], None]) -> None:
+        """`told` is called, in the thread, when there is a verdict to take."""
+        self._told = told
         timeout_s = config.upstream_options.connect_timeout_s
         self._metastores = [_Metastore(host, port, timeout_s) for host, port in config.upstream]
         self._examination = Examination(config.authorization)
@@ -81,4 +84,5 @@ class Examiner:
                 continue
             verdict = self._examination.examine(self._metastores, uuid)
             self._latest = verdict
+            self._told()
             pause_s = RETRY_INTERVAL_S if verdict.unreachable else CHECK_INTERVAL_S

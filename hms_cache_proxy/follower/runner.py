@@ -10,6 +10,7 @@ Owner: the follower's process, which the supervisor starts, and ends with SIGTER
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
 import os
@@ -69,11 +70,11 @@ def run(config: Config) -> None:
 
 
 class WakeListener:
-    """What ends a pause early: a datagram from a worker, or SIGTERM."""
+    """What ends a pause early: a datagram from a worker or a thread of this process, or SIGTERM."""
 
     def __init__(self, config: Config) -> None:
         self.stopping = False
-        path = paths.follower_socket(config)
+        path = self._path = paths.follower_socket(config)
         path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._socket.bind(str(path))
@@ -91,6 +92,11 @@ class WakeListener:
         if self._socket.fileno() in ready:
             self._drain()
         return bool(ready)
+
+    def ring(self) -> None:
+        """From another thread: ends the pause."""
+        with contextlib.suppress(OSError):  # so many have rung that its queue is full, or the process ends
+            self._socket.sendto(b"!", str(self._path))
 
     def _drain(self) -> None:
         while True:
@@ -123,7 +129,7 @@ class Runner:
         )
         hold_ns = config.upstream_options.request_timeout_ns
         self._fences = FenceStore(paths.fences(config), page, hold_ns=hold_ns)
-        self._examiner = Examiner(config)
+        self._examiner = Examiner(config, wakes.ring)
         self._retry = Retry(FIRST_RETRY_S, LONGEST_RETRY_S)
         self._chunks = Chunks(config.follower.prewarm_chunk)
         freshness_ms = config.max_staleness_ms or config.max_unconfirmed_ms
