@@ -156,7 +156,7 @@ def _between(at: int, read: ValueReader, node: Between) -> TruthOf:
 
 def _ordered(read: ValueReader) -> ValueReader:
     def checked(value: bytes) -> Any:
-        if max(value) >= _BEYOND:
+        if max(value, default=0) >= _BEYOND:
             raise Odd
         return read(value)
 
@@ -170,7 +170,7 @@ def _comparable(column: KeyColumn, value: Constant, *, ordered: bool) -> Any:
         if plain == _NAME:
             raise NotUnderstood("the default partition's name, compared")
         text = str(plain).encode()
-        if ordered and max(text) >= _BEYOND:
+        if ordered and max(text, default=0) >= _BEYOND:
             raise NotUnderstood("a text beyond 16 bits, ordered")
         return text
     if kind in _INTEGERS and given in _INTEGERS:

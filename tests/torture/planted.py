@@ -71,9 +71,7 @@ RUNS: Final = (
 )
 
 ELSEWHERE: Final = (
-    Elsewhere(
-        "a backlog that kills the follower", "its memory is bounded by the flood", "tests/follower/test_backlog.py"
-    ),
+    Elsewhere("a backlog that kills the follower", "its floods are too small", "tests/follower/test_backlog.py"),
     Elsewhere("loads put off by changes", "nobody writes the wide table", "tests/follower/test_large_loads.py"),
     Elsewhere("a replica that confirms", "its database has no replica", "tests/follower/test_replica.py"),
     Elsewhere("eviction of what changes", "its caches are not full", "tests/follower/test_room.py"),
