@@ -96,6 +96,7 @@ def _hive42_jars() -> tuple[Jar, ...]:
         "org.apache.hadoop:hadoop-client-api:3.4.1",
         "org.apache.hadoop:hadoop-client-runtime:3.4.1",
         "org.apache.hadoop:hadoop-hdfs:3.4.1",
+        "org.apache.commons:commons-math3:3.6.1",  # for expressions of partitions that are evaluated over names
     )
     with_dependencies = (
         "org.datanucleus:datanucleus-api-jdo:6.0.3",
