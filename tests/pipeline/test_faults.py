@@ -71,7 +71,7 @@ def test_places_that_cannot_be_written(said: Said, world: World, tmp_path: Path)
     assert "file" in said(*build, str(tmp_path / "file"))
     assert "Parent path is not a directory" in said(*build, "/dev/null/x")
     assert "hadoop-aws" in said(*build, "s3a://nowhere/x")
-    assert "file:///proc/x cannot be written to: no permission" in said(*build, "/proc/x")
+    assert "cannot write to file:///proc/x: no permission" in said(*build, "/proc/x")
 
 
 def test_databases_that_cannot_be_read(said: Said, tmp_path: Path) -> None:
