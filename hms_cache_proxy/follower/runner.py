@@ -219,10 +219,13 @@ class Runner:
         return self._pace.after(changed=changed, more=more, quiet_s=self._quiet_s(changed))
 
     def _quiet_s(self, changed: bool) -> float:
-        """For how long nothing was read from the log, and nobody has read."""
+        """For how long nothing was read from the log, and nobody has read. Without end where a look is more than one
+        statement, as with Hive 2.3."""
         now_s = time.monotonic()
         if changed:
             self._changed_s = now_s
+        if self._store is None or not self._store.identity.ordered_log:
+            return math.inf
         return now_s - max(self._changed_s, self._page[Slot.READ_NS] / 1e9)
 
     def _step(self, cycle: Cycle) -> tuple[bool, bool]:

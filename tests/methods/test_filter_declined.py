@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 
 import pytest
@@ -52,6 +53,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", [text[:MAX_FILTER_BYTES] for text in HOSTILE])
 def test_a_hostile_text_takes_milliseconds(text: bytes) -> None:
+    gc.collect()  # of a whole run's objects, which may take longer than what is measured
     began = time.process_time()
     tree_of(text)
     assert time.process_time() - began < 0.1
