@@ -17,7 +17,7 @@ Kind = OneOf["any", "null", "string", "int", "long", "flag", "list", "words", "d
 `any`: a class, then an object of it. `null`: the same, and only null is known. `string`: a String or null. `int`,
 `long`, `flag`: primitive numbers and booleans. `list`, `words`: an ArrayList, of anything or of strings. `date`: a
 LocalDate. `truth`: a BooleanWritable, which holds what was computed last, or null. `way`: one of WAYS ways to compare,
-which Hive finds anew, or null.
+which Hive determines itself, or null.
 """
 
 _PLAN: Final = "org.apache.hadoop.hive.ql.plan."

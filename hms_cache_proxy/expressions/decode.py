@@ -24,6 +24,7 @@ from hms_cache_proxy.filters.words import KEYWORDS
 from . import classes as c
 from .kryo import Boxed, Instance, read
 from .tree import (
+    MOST_DIGITS,
     Among,
     AmongRows,
     Between,
@@ -37,6 +38,7 @@ from .tree import (
     Null,
     Plain,
     Same,
+    base,
 )
 
 REMEMBERED: Final = 512
@@ -45,12 +47,17 @@ REMEMBERED_BYTES: Final = 8 << 10
 MOST_VALUES: Final = 500
 """Of one IN: how metastores and databases take longer lists was not asked."""
 FIRST_YEAR: Final = 1583
-_MOST_DIGITS: Final = 38
 _KEY: Final = re.compile("[a-z][a-z0-9_]*")
 _NO_KEYS: Final = frozenset(word.lower() for word in KEYWORDS) | {"values"}
 _UNFIT: Final = re.compile(r"['\\\0]|\A\Z")
-_BOXED: Final = {"boolean": "boolean", "tinyint": "byte", "smallint": "short", "int": "int", "bigint": "long"}
-_BOXED["double"] = "double"
+_BOXED: Final = {
+    "boolean": "boolean",
+    "tinyint": "byte",
+    "smallint": "short",
+    "int": "int",
+    "bigint": "long",
+    "double": "double",
+}
 _SIMPLE: Final = frozenset((*_BOXED, "string", "date", "timestamp", "float"))
 _OPS: Final[dict[str, Op]] = {"=": "=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _FLIPPED: Final[dict[Op, Op]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -192,15 +199,15 @@ def _type(found: Any) -> str:
         if cls == c.PRIMITIVE_TYPE and fields["typeName"] in _SIMPLE:
             return str(fields["typeName"])
         if cls in (c.CHAR_TYPE, c.VARCHAR_TYPE) and fields["length"] > 0:
-            base = "char" if cls == c.CHAR_TYPE else "varchar"
-            return _named(fields, base, f"{base}({fields['length']})")
-        if cls == c.DECIMAL_TYPE and 0 <= fields["scale"] <= fields["precision"] <= _MOST_DIGITS:
+            simple = "char" if cls == c.CHAR_TYPE else "varchar"
+            return _named(fields, simple, f"{simple}({fields['length']})")
+        if cls == c.DECIMAL_TYPE and 0 <= fields["scale"] <= fields["precision"] <= MOST_DIGITS:
             return _named(fields, "decimal", f"decimal({fields['precision']},{fields['scale']})")
     raise NotUnderstood("a type that is not known")
 
 
-def _named(fields: dict[str, Any], base: str, whole: str) -> str:
-    if fields["typeName"] not in (base, whole):
+def _named(fields: dict[str, Any], simple: str, whole: str) -> str:
+    if fields["typeName"] not in (simple, whole):
         raise NotUnderstood("a type with another name")
     return whole
 
@@ -217,21 +224,21 @@ def _struct(found: Any) -> list[str]:
 
 def _value(kind: str, found: Any) -> Plain:
     """A value, if it is of the class that its type has."""
-    base = kind.partition("(")[0]
+    simple = base(kind)
     if isinstance(found, Boxed):
-        if _BOXED.get(base) == found.kind and (base != "double" or _usual(float(found.value))):
+        if _BOXED.get(simple) == found.kind and (simple != "double" or _usual(float(found.value))):
             return found.value
     elif isinstance(found, str):
-        if base == "string":
+        if simple == "string":
             return _text(found)
     elif isinstance(found, Instance):
-        if base == "date" and found.cls == c.DATE:
+        if simple == "date" and found.cls == c.DATE:
             return _day(found.fields["localDate"])
-        if base == "decimal" and found.cls == c.DECIMAL:
+        if simple == "decimal" and found.cls == c.DECIMAL:
             return _decimal(found.fields)
-        if base in ("char", "varchar") and found.cls == (c.CHAR if base == "char" else c.VARCHAR):
-            return _sized(kind, base, found.fields["value"])
-    raise NotUnderstood(f"a constant of another class than {base}")
+        if simple in ("char", "varchar") and found.cls == (c.CHAR if simple == "char" else c.VARCHAR):
+            return _sized(kind, simple, found.fields["value"])
+    raise NotUnderstood(f"a constant of another class than {simple}")
 
 
 def _usual(value: float) -> bool:
@@ -245,10 +252,10 @@ def _text(found: Any) -> str:
     return found
 
 
-def _sized(kind: str, base: str, found: Any) -> str:
-    text, size = _text(found), int(kind[len(base) + 1 : -1])
+def _sized(kind: str, simple: str, found: Any) -> str:
+    text, size = _text(found), int(kind[len(simple) + 1 : -1])
     units = len(text.encode("utf-16-le")) // 2
-    if units > size or (base == "char" and units != size):
+    if units > size or (simple == "char" and units != size):
         raise NotUnderstood("a text of another length")
     return text
 
@@ -267,7 +274,7 @@ def _decimal(fields: dict[str, int]) -> Decimal:
         raise NotUnderstood("a decimal that is none")
     digits = (words[0] * 10**16 + words[1]) * 10**16 + words[2]
     whole = max(0, len(str(digits)) - scale) if digits else 0
-    right = 0 <= scale <= _MOST_DIGITS and fields["fastIntegerDigitCount"] == whole and digits < 10**_MOST_DIGITS
+    right = 0 <= scale <= MOST_DIGITS and fields["fastIntegerDigitCount"] == whole and digits < 10**MOST_DIGITS
     if not right or sign not in ((1, -1) if digits else (0,)) or (scale and digits % 10 == 0):
         raise NotUnderstood("a decimal that is none")
     return Decimal(((sign < 0) * 1, tuple(map(int, str(digits))), -scale))

@@ -35,6 +35,7 @@ from .tree import (
     NotUnderstood,
     Null,
     Same,
+    base,
 )
 
 Types = Mapping[str, str]
@@ -48,11 +49,6 @@ _ROWS: Final = 2
 """As many structs as the grammar wants."""
 _LONG: Final = 1 << 63
 _DEFAULT: Final = Literal(DEFAULT_PARTITION.decode(), "string")
-
-
-def base(kind: str) -> str:
-    """A type without its numbers."""
-    return kind.partition("(")[0]
 
 
 def filter_of(expression: Expression, types: Types) -> Node | None:

@@ -25,8 +25,9 @@ from hms_cache_proxy.cache.typed import DEFAULT_PARTITION, INTEGER_TYPES
 from hms_cache_proxy.filters.values import OPERATORS, Values
 
 from .decode import FIRST_YEAR
-from .pushed import Types, base
+from .pushed import Types
 from .tree import (
+    MOST_DIGITS,
     Among,
     AmongRows,
     Between,
@@ -39,6 +40,7 @@ from .tree import (
     NotUnderstood,
     Null,
     Same,
+    base,
 )
 
 Truth = bool | None
@@ -51,7 +53,6 @@ _INTEGER: Final = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 _DECIMAL: Final = re.compile(rb"-?(0|[1-9][0-9]*)(?:\.([0-9]*[1-9]))?")
 _DOUBLE: Final = re.compile(rb"-?(0|[1-9][0-9]{0,6})\.([0-9]|[0-9]{0,7}[1-9])")
 _DATE: Final = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_MOST_DIGITS: Final = 38
 _BEYOND: Final = 0xF0
 """Where Java orders strings otherwise than their bytes: a character beyond 16 bits begins with such a byte."""
 _NAME: Final = DEFAULT_PARTITION.decode()
@@ -187,7 +188,7 @@ def _room(column: str, value: Constant) -> None:
     """Both have to fit into one decimal, as Hive converts them to it."""
     precision, scale = _numbers(column)
     other, others_scale = _numbers(value.type) if base(value.type) == "decimal" else (19, 0)
-    if max(precision - scale, other - others_scale) + max(scale, others_scale) > _MOST_DIGITS:
+    if max(precision - scale, other - others_scale) + max(scale, others_scale) > MOST_DIGITS:
         raise NotUnderstood("a decimal with too many digits")
 
 

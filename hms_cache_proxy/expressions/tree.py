@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from typing import Final
 from typing import Literal as OneOf
 
 from hms_cache_proxy.filters.tree import Op
@@ -17,8 +18,16 @@ class NotUnderstood(Exception):
     """This expression is the metastore's to read; the message says why."""
 
 
+MOST_DIGITS: Final = 38
+"""Of a decimal."""
+
 Plain = bool | int | float | str | date | Decimal
 """A constant's value: that of its type, never of another."""
+
+
+def base(kind: str) -> str:
+    """A type without its numbers."""
+    return kind.partition("(")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,7 @@ class Cycle:
 
     def _at_rest(self, begun: StepBegun) -> bool:
         """Would a step find nothing to do if the end of the log is as the last one saw it?"""
-        work, meta = self._work, self._writer.meta
+        work, meta, now_s = self._work, self._writer.meta, time.monotonic()
         return (
             self._seen is not None
             and self._distrusted is None
@@ -219,8 +219,8 @@ class Cycle:
             and not begun.targets
             and begun.ticket <= meta.done_ticket
             and self._writer.cache_bytes <= self._settings.max_bytes
-            and not self._sweeps(time.monotonic())
-            and not self._looks_at_writers(time.monotonic())
+            and not self._sweeps(now_s)
+            and not self._looks_at_writers(now_s)
         )
 
     def _end_of_log(self, source: Snapshot, end: Position) -> LogEnd | None:

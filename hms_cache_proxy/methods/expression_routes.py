@@ -26,10 +26,9 @@ class ExpressionRoutes:
     def __init__(self) -> None:
         self._seen_ns: dict[Reason, int] = {}
 
-    def went(self, route: Reason | None, now_ns: int) -> None:
+    def went(self, route: Reason, now_ns: int) -> None:
         """The metastore has answered an expression that was relayed for this reason."""
-        if route is not None:
-            self._seen_ns[route] = now_ns
+        self._seen_ns[route] = now_ns
 
     def open(self, route: Reason) -> bool:
         """May expressions be answered here that a metastore reads this way?"""

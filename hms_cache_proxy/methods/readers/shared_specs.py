@@ -28,9 +28,9 @@ MOST: Final = 10_000
 _COUNT: Final = Packer("!i")
 _VALUES, _CREATED, _ACCESSED, _DESCRIPTOR, _PARAMETERS = 1, 4, 5, 6, 7  # of a Partition
 _LOCATION = 2  # of a StorageDescriptor
-_LOCATION_HEADER: Final = b"\x0b\x00\x02"
-_SHARED: Final = b"\x0c\x00\x04\x0f\x00\x01\x0c"  # PartitionSpec.sharedSDPartitionSpec.partitions, a list of structs
-_SHARED_DESCRIPTOR: Final = b"\x0c\x00\x02"
+_LOCATION_HEADER: Final = encode.header(encode.STRING, _LOCATION)
+_SHARED: Final = encode.header(encode.STRUCT, 4) + encode.header(encode.LIST, 1)  # sharedSDPartitionSpec.partitions
+_SHARED_DESCRIPTOR: Final = encode.header(encode.STRUCT, 2)
 _DATABASE, _TABLE, _ROOT, _CATALOG = 1, 2, 3, 6  # of a PartitionSpec
 
 
@@ -58,7 +58,7 @@ def shared_specs(
     before = b"".join(encode.string_field(field, value) for field, value in place)
     shared = _SHARED_DESCRIPTOR + head + encode.string_field(_LOCATION, root) + STOP
     after = shared + STOP + encode.string_field(_CATALOG, entry.catalog) + STOP
-    return b"".join((before, _SHARED, _COUNT.pack(len(pieces)), *pieces, after))
+    return b"".join((before, _SHARED, encode.structs(pieces), after))
 
 
 def _head(descriptor: bytes) -> bytes:
@@ -88,14 +88,14 @@ def _without_descriptor(parts: dict[int, bytes], relative: bytes) -> bytes:
         raise Decline(Reason.ARGUMENTS)
     return b"".join(
         (
-            b"\x0f\x00\x01",
+            encode.header(encode.LIST, 1),
             parts[_VALUES],
-            b"\x08\x00\x02",
+            encode.header(encode.I32, 2),
             parts[_CREATED],
-            b"\x08\x00\x03",
+            encode.header(encode.I32, 3),
             parts[_ACCESSED],
             encode.string_field(4, relative),
-            b"\x0d\x00\x05",
+            encode.header(encode.MAP, 5),
             parts[_PARAMETERS],
             STOP,
         )

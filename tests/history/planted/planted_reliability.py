@@ -232,8 +232,8 @@ def fences_begin_anew() -> None:
 
     from hms_cache_proxy.consistency.fences import FenceStore
 
-    def anew(path: Path, page: Any, *, hold_ns: int, unfenced: bool = False) -> FenceStore:
+    def empty(path: Path, page: Any, *, hold_ns: int, unfenced: bool = False) -> FenceStore:
         shutil.rmtree(path, ignore_errors=True)
         return FenceStore(path, page, hold_ns=hold_ns)
 
-    swap(FenceStore, "recover", anew)
+    swap(FenceStore, "recover", empty)
