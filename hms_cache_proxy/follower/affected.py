@@ -1,10 +1,10 @@
-"""What events and tickets name: the objects to read again, and the targets whose readers must notice.
+"""What events and tickets name: the objects to reload, and the targets whose versions are raised.
 
-Job: `Affected` is one event's or ticket's answer; `Gathering` makes one of many (objects coalesce: each is read once
-per step, however many events name it). Must not know messages, the store or the cache.
+Job: `Affected` is what one event or ticket names. `Gathering` merges many of them, so a step reads each object once,
+however many events name it. Must not know messages, the store or the cache.
 
-Invariants: naming more than necessary is always right, naming less never is. What is gathered grows with the objects
-that are named, not with the rows that name them, and not with partitions beyond MAX_NAMED.
+Invariants: it is always correct to name too much, and never correct to name too little. Memory grows with the objects
+that are named, not with the rows that name them; at most MAX_NAMED partitions are kept by name.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from hms_cache_proxy.store.protocol import DatabaseKey, TableKey
 
 UNKNOWN_WRITE: Final = 0
 MAX_NAMED: Final = 100_000
-"""Partitions that a step reads one by one: some 150 MB. Beyond it the tables of which most are named are read whole,
-in chunks."""
+"""The most partitions that a step reads by name (about 150 MB). Beyond it, the tables with the most named partitions
+are read whole, in chunks."""
 PartitionNames: TypeAlias = frozenset[bytes] | None
-"""The partitions named; None = all of the table, wholesale."""
+"""The named partitions of a table; None: all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """Objects to read again, in the snapshot of the step.
+    """Objects to reload from the step's snapshot.
 
-    `tables`: the object, and whether it is in its database's list. `partitions`: of tables that are in
-    `tables` too. `databases`: the object, its existence, and its list of tables compared with the store's
-    where `lists` has it. `reload`: every table of the database, wholesale. `all_lists`: compare the lists of
-    all databases. `everything`: nothing that is cached can be trusted. `targets`: whose version is raised.
-    `write_ids`: (transaction, table) pairs now known; `ended`: transactions whose tables are read again; `renamed`: old
-    and new names of tables, in the order of the log, as open transactions go on under the new one. `written`:
-    (table, write id) of changes that were made under a write id; 0 where the event may have one and does not tell.
-    `dropped`: tables that were dropped, `constrained`: that were given constraints; `constraint_names`: of constraints
-    that were dropped, empty where that is not known. `called`: those of `partitions` whose names are a client's, which
-    may spell them in another way than the metastore.
+    `tables`: table objects, and whether they exist. `partitions`: of tables that are also in `tables`. `databases`:
+    database objects, and whether they exist. `lists`: databases whose list of tables is compared with the store's.
+    `reload`: databases of which every table is reloaded with all partitions. `all_lists`: compare the lists of all
+    databases. `everything`: nothing in the cache can be trusted. `targets`: their versions are raised. `write_ids`:
+    (transaction, table) pairs that the log told; `ended`: transactions that ended, whose tables are reloaded;
+    `renamed`: (old, new) names of tables, in the order of the log, because an open transaction goes on under the new
+    name. `written`: (table, write id) of changes under a write id; UNKNOWN_WRITE if the event may have one but does not
+    tell it. `dropped`: tables that were dropped; `constrained`: tables that got constraints; `constraint_names`: names
+    of dropped constraints, b"" if not known. `called`: those of `partitions` whose names come from a client, which may
+    spell them differently from the metastore.
     """
 
     tables: frozenset[TableKey] = frozenset()
@@ -58,12 +58,12 @@ class Affected:
 
     @property
     def nothing(self) -> bool:
-        """No object and no target: the step need not write anything for it."""
+        """It names no object and no target, so the step need not write anything for it."""
         return self == NOTHING
 
     @staticmethod
     def merge(parts: Iterable[Affected]) -> Affected:
-        """One Affected that names what any of `parts` names; wholesale absorbs named partitions."""
+        """One Affected that names what any of `parts` names. All partitions of a table absorb named ones."""
         gathered = Gathering()
         for part in parts:
             gathered.add(part)
@@ -74,7 +74,7 @@ NOTHING = Affected()
 
 
 class Gathering:
-    """Answers made into one as they come: a million rows take no more memory than what they name."""
+    """Merges many Affected one by one: a million rows take no more memory than the objects that they name."""
 
     __slots__ = ("_all_lists", "_everything", "_named", "_partitions", "_renamed", "_sets")
 
@@ -86,7 +86,7 @@ class Gathering:
         self._all_lists = self._everything = False
 
     def add(self, part: Affected) -> None:
-        """What one more row or ticket says."""
+        """Adds what one more row or ticket names."""
         for name, values in self._sets.items():
             more = getattr(part, name)
             if more:
@@ -109,11 +109,11 @@ class Gathering:
 
     @property
     def transactions(self) -> int:
-        """How much it says of transactions."""
+        """How many facts about transactions it has."""
         return len(self._sets["write_ids"]) + len(self._sets["ended"])
 
     def affected(self) -> Affected:
-        """All of it."""
+        """The merged result."""
         named = {key: None if names is None else frozenset(names) for key, names in self._partitions.items()}
         return Affected(
             **{name: frozenset(values) for name, values in self._sets.items()},
@@ -138,7 +138,7 @@ class Gathering:
             self._add_partitions(self._most_named(), None)
 
     def _most_named(self) -> TableKey:
-        """The table of which most partitions are named."""
+        """The table with the most named partitions."""
         return max(self._partitions, key=lambda key: len(self._partitions[key] or ()))
 
 

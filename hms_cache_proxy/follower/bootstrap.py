@@ -1,18 +1,18 @@
-"""Filling an empty cache from a snapshot in files instead of from the store.
+"""Fills an empty cache from a snapshot in files instead of from the store.
 
-    is the cache usable? -> the newest snapshot that is this store's -> does its log go on from there? -> every file's
-    checksum -> commits, all at the snapshot's first event
+    is the cache usable? -> the newest snapshot of this store -> can the log be followed from there? -> checksums of
+    all files -> commits, all at the snapshot's first event
 
-Afterwards the cache is what it would be had this proxy followed the log up to that event and then been stopped: the
-next step follows from there. Nothing is served before that step is published (BEGAN_NS is 0), and before the cursor has
-reached the event id that the store had before the first of these commits (START_EVENT), which is at or beyond the last
+Afterwards the cache is as if this proxy had followed the log up to that event and then been stopped; the next step
+follows from there. Nothing is served before that step is published (BEGAN_NS is 0), and not before the cursor has
+reached START_EVENT, the event id that the store had before the first of these commits. That id is at or beyond the last
 event of the snapshot.
 
-Job: that order, and commits of the right size. Must not know: how files lie on a file system, sockets, pacing.
+Job: this order, and commits of the right size. Must not know: file systems, sockets, pacing.
 
 Invariants:
 - A snapshot that cannot be used changes nothing: SnapshotError says why, and the ordinary prewarm runs.
-- What was not loaded (no room, ended early) is listed as not loaded, and the steps that follow load it from the store.
+- What is not loaded (no room, or ended early) is marked as not loaded, and later steps load it from the store.
 
 Owner: the follower's process.
 """
@@ -54,7 +54,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LoadScope:
-    """What is followed, and how much room there is. `chunk`: partitions in one commit."""
+    """What is cached, and how much room there is. `chunk`: partitions in one commit."""
 
     include: tuple[str, ...]
     exclude: tuple[str, ...]
@@ -74,7 +74,7 @@ class Filled:
 
 
 class Bootstrap:
-    """One attempt. `alive` is called often: it may raise to end it early."""
+    """One attempt. `alive` is called often, and may raise to end the attempt."""
 
     def __init__(
         self,
@@ -93,7 +93,8 @@ class Bootstrap:
         self._alive = alive
 
     def run(self) -> Filled | None:
-        """Fill the cache; None if what it has can be used. Raises SnapshotError if no snapshot can be used."""
+        """Fills the cache; returns None if the cache that is there can be used. Raises SnapshotError if no snapshot can
+        be used."""
         began_s = time.monotonic()
         with self._store.snapshot() as source:
             if self._usable(source):
@@ -115,7 +116,7 @@ class Bootstrap:
         return refusal(source, Position(meta.cursor, meta.fingerprint)) is None
 
     def _chosen(self, source: Snapshot) -> tuple[Place, Manifest]:
-        """The newest snapshot that may be used here; each one that may not is logged."""
+        """The newest snapshot that may be used here. Those that may not are logged."""
         why = "there is no snapshot"
         for place in Place(self._uri).snapshots():
             try:
@@ -141,14 +142,14 @@ class Bootstrap:
             raise SnapshotError(why)
 
     def _verify(self, place: Place, manifest: Manifest) -> None:
-        """Every file is there as it was written, before the first is used."""
+        """Checks every file before the first one is used."""
         for file in manifest.files:
             self._alive()
             place.read(file)
 
 
 def refusal(source: Snapshot, position: Position) -> str | None:
-    """Why the log cannot be followed from this position by a process that has not seen it before; None if it can."""
+    """Why a process that has not seen this position before cannot follow the log from it; None if it can."""
     at_cursor = source.fingerprint(position.cursor)
     log = LogState(source.event_id, source.oldest_event_id() if at_cursor is None else None, at_cursor)
     reset = step.continues(position, log, verified=False)
@@ -175,7 +176,7 @@ class _Filling:
         self.partitions = 0
 
     def run(self, place: Place) -> None:
-        """Everything, in order."""
+        """Loads everything, in order."""
         self._changes.reset = "bootstrap"
         self._ambiguous = self._twice(place)
         self._databases(place)
@@ -191,7 +192,8 @@ class _Filling:
         self._commit()
 
     def _twice(self, place: Place) -> set[int]:
-        """Ids that two tables have: one was renamed between two states. They are loaded from the store."""
+        """Ids that occur twice, because a table was renamed while the snapshot was made. These tables are loaded from
+        the store."""
         ids: Counter[int] = Counter()
         if not self._manifest.exact:
             for file in self._manifest.of_kind(rows.TABLES):
@@ -203,7 +205,7 @@ class _Filling:
             yield from rows.partitions(place.read(file))
 
     def _databases(self, place: Place) -> None:
-        """All of them in the first commit: a list of databases is complete or it is not there."""
+        """All databases, in the first commit: a list of databases is complete or missing."""
         for file in self._manifest.of_kind(rows.DATABASES):
             for record in rows.databases(place.read(file)):
                 key = record.catalog, record.name
@@ -237,7 +239,7 @@ class _Filling:
             self._partitions(key, row, runs)
 
     def _partitions(self, key: TableKey, row: TableRow, runs: _Runs) -> None:
-        """At once if they fit into a commit, else in chunks."""
+        """In one commit if they fit, else in chunks."""
         table_id, some, first = row.table_id, list[PartitionRecord](), True
         why: str | None = None
         for run in runs.of(table_id):
@@ -268,7 +270,7 @@ class _Filling:
         self._commit()
 
     def _commit(self) -> None:
-        """May raise CacheFull: then the rest is left to the steps that follow."""
+        """May raise CacheFull; then later steps load the rest."""
         self._writer.commit(self._changes)
         self._changes, self._cost = self._empty(), 0
         self._admit = self._writer.cache_bytes < self._scope.max_bytes
@@ -279,7 +281,7 @@ class _Filling:
 
 
 class _Runs:
-    """The runs of partitions, of which the next is looked at. `table_id`: whose it is, None at the end."""
+    """The runs of partitions, with a look at the next one. `table_id`: its table; None at the end."""
 
     def __init__(self, runs: Iterator[PartitionRun]) -> None:
         self._runs = runs
@@ -290,7 +292,7 @@ class _Runs:
         return None if self._next is None else self._next.table_id
 
     def of(self, table_id: int) -> Iterator[PartitionRun]:
-        """Those of a table that come next."""
+        """Takes the next runs, as long as they are of this table."""
         while self._next is not None and self._next.table_id == table_id:
             run, self._next = self._next, next(self._runs, None)
             yield run

@@ -1,14 +1,14 @@
-"""May this cache be served at all? What the metastores and the backing database say about themselves.
+"""Decides whether the cache may be served at all, from what the metastores say about themselves.
 
-Job: turn what each metastore tells about itself (upstream/checks.py) into findings and one verdict. Must
-not know sockets, the cache or the log's contents.
+Job: turn the facts about each metastore (upstream/checks.py) into findings and one verdict. Must not know sockets, the
+cache or the log's contents.
 
 Invariants:
-- What cannot be proved is not served: a metastore that answers otherwise than expected, or none that answers, means
-  relay only, with the reason. A metastore that was found good and cannot be reached later stays good until it answers.
-- All metastores must be of one database, the one that the store reads.
+- What cannot be proved is not served: if a metastore has a setting that is not safe, or none answers, everything is
+  relayed, with the reason. A metastore that was found good and cannot be reached later stays good until it answers.
+- All metastores must use one database, the one that the store reads.
 
-Owner: the follower's process, in the thread that asks.
+Owner: the follower's process, the examiner's thread.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ AuthorizationSetting: TypeAlias = Literal["auto", "none", "per_user", "relay"]
 CheckLevel: TypeAlias = Literal["warning", "refusal"]
 
 SHORT_RETENTION_S = 6 * 3600
-"""A log that is kept for less is worth a warning: a proxy that is stopped for longer loads everything again."""
+"""A log that is kept for less time gets a warning: a proxy that is stopped for longer loads everything again."""
 
 _SECONDS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "hour": 3600, "d": 86_400, "day": 86_400}
 
 
 class Asks(Protocol):
-    """Gives the facts of one metastore; UpstreamError if it does not answer."""
+    """Gets the facts about one metastore; raises UpstreamError if it does not answer."""
 
     @property
     def uri(self) -> str: ...
@@ -55,7 +55,7 @@ class CheckFinding:
 
 
 def judge(facts: UpstreamFacts, database_uuid: str, authorization: AuthorizationSetting) -> list[CheckFinding]:
-    """What is wrong with one metastore. `database_uuid`: of the store's database, empty if it has none."""
+    """What is wrong with one metastore. `database_uuid`: of the store's database; empty if it has none."""
     found = [*_database(facts, database_uuid), *_log(facts), *_authorization(facts, authorization)]
     return [CheckFinding(facts.uri, *one) for one in found]
 
@@ -120,10 +120,10 @@ def duration_s(text: str | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """May the cache be served, and why not; everything that was found, and who could not be asked.
+    """Whether the cache may be served and why not, all findings, and which metastores could not be asked.
 
-    `identified`: a metastore has just made the uuid of its database, which the store has not seen yet. `differs`: what
-    any of them does not answer as the store alone says; None if none of them has been asked yet.
+    `identified`: a metastore has just created the uuid of its database, and the store has not seen it yet. `differs`:
+    which answers of any metastore differ from what the store alone would give; None if no metastore has been asked yet.
     """
 
     reason: ModeReason
@@ -134,7 +134,7 @@ class Verdict:
 
 
 class Examination:
-    """The findings about every metastore, kept while one of them cannot be asked."""
+    """The findings about every metastore. They are kept while it cannot be asked."""
 
     __slots__ = ("_authorization", "_differs", "_known", "_looked_again")
 
@@ -145,7 +145,7 @@ class Examination:
         self._looked_again = False
 
     def examine(self, metastores: Sequence[Asks], database_uuid: str) -> Verdict:
-        """Ask all of them; those that do not answer keep what was found before."""
+        """Asks all of them. For those that do not answer, the earlier findings stay."""
         unreachable: list[tuple[str, str]] = []
         uuids: set[str] = set()
         store = database_uuid or ("another one, which has no id" if self._looked_again else "")

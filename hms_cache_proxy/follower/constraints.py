@@ -1,6 +1,6 @@
-"""Names of cached constraints: which tables may have lost some because one of the same name was dropped elsewhere.
+"""Names of cached constraints: which tables may have lost one because another table's, of the same name, was dropped.
 
-Job: what `Reading` compares. Must not know the store, events. Owner: the follower; no state.
+Job: the comparisons that `StepReading` needs. Must not know the store, events. Owner: the follower; no state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAMES: Final = {
 
 
 class HasTableName(Protocol):
-    """A table, as its name is stored."""
+    """A table's name as it is stored."""
 
     @property
     def catalog(self) -> bytes: ...
@@ -34,7 +34,7 @@ class HasTableName(Protocol):
 
 
 def cached_form(table: HasTableName, constraints: Constraints) -> ConstraintsEntry:
-    """What the cache says of a table with these constraints."""
+    """What the cache returns for a table with these constraints."""
     owner = targets.SEPARATOR.join((table.catalog, table.database, table.name))
     return constraints_unpack(constraints_pack(owner, constraints))
 
@@ -52,8 +52,8 @@ def constraint_names(entry: ConstraintsEntry) -> set[bytes]:
 
 
 def may_have(entry: ConstraintsEntry, names: Collection[bytes]) -> bool:
-    """Whether one of the constraints may have one of these names, for a database that tells names apart by no more
-    than their letters. A name that is empty or not ASCII may be any."""
+    """Whether one of the constraints may have one of these names, compared as loosely as any database does (without
+    case and surrounding blanks). An empty name, or one that is not ASCII, may match any."""
     folded = [name.strip().lower() for name in names if name.isascii()]
     if len(folded) < len(names) or not all(folded):
         return True

@@ -1,22 +1,20 @@
-"""One step of the follower, with its effects in the one order that makes it right.
+"""One step of the follower, with its effects in the only order that is correct.
 
-    the clock is read -> tickets are taken -> the snapshot's first statement -> everything is read -> one
-    commit of the cache (objects, cursor, tickets) -> the state page (by the writer) -> the fences that these
-    tickets lift are deleted -> the clock's reading is published: the cache is confirmed as of then.
+    read the clock -> take tickets -> the snapshot's first statement -> read everything -> one commit of the
+    cache (objects, cursor, tickets) -> the state page (by the writer) -> delete the fences that these tickets
+    lift -> publish the time that was read first: the cache is confirmed as of then
 
-Job: run that order over a store, a cache writer and the fences. Must not know sockets, pacing, or how
-progress is shown.
+Job: do this with a store, a cache writer and the fences. Must not know sockets, pacing, or how progress is shown.
 
 Invariants:
-- A step that fails anywhere publishes nothing, and what it had queued is found again from the cache
-  (`LoadQueue.missing`).
-- What changed while it was read (`step.overtaken`) is held back in the same commit, and read again at once.
-- Nothing is confirmed before this process has reached the event id that it saw first (START_EVENT), or has started
-  again in another history.
-- Where the log has gone back, ids that clients were told while that was found out were compared with a cursor of the
-  other history: hits wait for one step more.
-- While the log was not being written nothing can be known to be right: when it is again, everything is loaded
-  again.
+- A step that fails publishes nothing; what was queued is found again from the cache (`LoadQueue.missing`).
+- Targets that changed while they were read (`step.overtaken`) are marked as held in the same commit, and are reloaded
+  at once.
+- The cache is not confirmed before this process has reached the event id that it saw first (START_EVENT), or has been
+  reset.
+- When the log has gone back, event ids that clients received in the meantime were compared with the old history's
+  cursor, so hits wait for one more step.
+- After a time in which the log was not followed, everything is loaded again.
 
 Owner: the follower's process.
 """
@@ -55,20 +53,20 @@ GARBAGE_ROWS = 5000
 """Rows deleted after one step: about 10 ms."""
 
 WRITERS_INTERVAL_S = 10.0
-"""How often tables that wait for the end of a transaction are looked at without an event."""
+"""How often the write ids of tables with an open write are read without an event."""
 
 SWEEP_INTERVAL_S = 0.25
-"""Least time between two steps that look at some tables of the slow sweep: 10,000 tables take 100 s."""
+"""Shortest time between two steps that check some tables of the slow sweep: 10,000 tables take 100 s."""
 
 READMIT = 0.9
-"""Times max_bytes below which tables that had no room are tried again."""
+"""Part of max_bytes; when the cache is smaller than that, tables that had no room are tried again."""
 
 LOOK_BACK_EVENTS = 5_000
-"""Rows of the log before the one that a cache begins at, which are searched for transactions that are open then."""
+"""Rows of the log before the cache's first event that are searched for transactions which are still open."""
 
 
 class Tickets(Protocol):
-    """What the follower needs of the fences environment."""
+    """What the follower needs from the fences environment."""
 
     def pending_tickets(self) -> tuple[int, set[bytes]]:
         """(last ticket, targets of all tickets not done)."""
@@ -79,14 +77,14 @@ class Tickets(Protocol):
         ...
 
     def fence_now(self, targets: Sequence[Target]) -> int:
-        """Hold back reads of these until a step that begins after now."""
+        """Fences these until a step that begins after now."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StepSettings:
     """`max_bytes`: of the cache; `chunk`: partitions loaded in one step; `revalidate_interval_s`: 0 = never;
-    `object_bytes`: of table objects in one step; `pin`: patterns of tables that never leave for want of room."""
+    `object_bytes`: of table objects in one step; `pin`: patterns of tables that are never evicted."""
 
     selection: Selection
     max_bytes: int
@@ -106,7 +104,7 @@ class LogLook:
 
 
 class Cycle:
-    """Runs steps; keeps between them only what can be found again."""
+    """Runs steps. Keeps nothing between them that cannot be found again."""
 
     def __init__(
         self,
@@ -142,19 +140,19 @@ class Cycle:
 
     @property
     def work(self) -> LoadQueue | None:
-        """What is left to load; None before the first step and after a failure."""
+        """What is still to be loaded; None before the first step and after a failure."""
         return self._work
 
     def distrust(self) -> None:
-        """The next step starts again from nothing: there was a time that was not followed."""
+        """The next step loads everything again, because for some time the log was not followed."""
         self._distrusted = ResetReason.NOT_FOLLOWED
 
     def _show_life(self) -> None:
-        """This step goes on: a busy machine makes no process that hangs of one that has much to do."""
+        """A sign of life, so that a long step on a busy machine is not taken for one that hangs."""
         self._page[Slot.HEARTBEAT_NS] = time.monotonic_ns()
 
     def look(self) -> LogLook:
-        """Instead of a step, where nothing is served anyway: the event id."""
+        """Reads only the event id. Done instead of a step while nothing is served."""
         expected = self._page[Slot.EXPECTED_EVENT]
         with self._store.snapshot() as source:
             event_id = source.event_id
@@ -164,17 +162,17 @@ class Cycle:
         return LogLook(event_id, self._unlogged(event_id, expected))
 
     def _unlogged(self, event_id: int, expected: int) -> bool | None:
-        """The canary: has the log reached what the last write through this proxy must have written? None: no
-        news, or ids that come in no order and so tell nothing."""
+        """The canary: is the last write through this proxy missing in the log? None: there was no new write, or the ids
+        are not ordered and prove nothing."""
         if expected == self._expected or not self._store.identity.ordered_log:
             return None
         self._expected = expected
         return event_id < expected
 
     def step(self, chunk: int) -> StepOutcome:
-        """One step, which loads up to `chunk` partitions of what is queued besides what the log and tickets name.
+        """One step: reloads what the log and tickets name, and loads up to `chunk` partitions of what is queued.
 
-        Raises StoreError, CacheError; then nothing was published.
+        Raises StoreError or CacheError; then nothing was published.
         """
         begun = self._begin()
         try:
@@ -197,17 +195,16 @@ class Cycle:
         return self._publish(begun, decided)
 
     def collect(self) -> bool:
-        """After a step that changed something: deletes a slice of what nobody can see any more; True if some
-        is left."""
+        """Deletes a slice of the rows that no reader can see any more; True if some are left."""
         if self._garbage:
-            over = self._writer.cache_bytes > self._settings.max_bytes  # then faster than a step makes more of it
+            over = self._writer.cache_bytes > self._settings.max_bytes  # then faster than a step adds to it
             self._garbage = self._writer.collect(max(GARBAGE_ROWS, 2 * self._settings.chunk) if over else GARBAGE_ROWS)
         return self._garbage
 
     # --- a step without anything to do
 
     def _at_rest(self, begun: StepBegun) -> bool:
-        """Would a step find nothing to do if the end of the log is as the last one saw it?"""
+        """Would a step find nothing to do, if the log still ends where the last step saw its end?"""
         work, meta, now_s = self._work, self._writer.meta, time.monotonic()
         return (
             self._seen is not None
@@ -224,7 +221,8 @@ class Cycle:
         )
 
     def _end_of_log(self, source: Snapshot, end: Position) -> LogEnd | None:
-        """What a later look is compared with. None where a log has no end that tells of what came before it."""
+        """What a later look at the log is compared with. None for a log whose ids are not ordered: its last row proves
+        nothing about earlier ones."""
         if not self._store.identity.ordered_log:
             return None
         return LogEnd(end.cursor, end.fingerprint, source.marks(), is_replica=False)
@@ -239,7 +237,7 @@ class Cycle:
     # --- the stages of a step
 
     def _begin(self) -> StepBegun:
-        began_ns = time.monotonic_ns()  # before the tickets: what is published says that all older ones were taken
+        began_ns = time.monotonic_ns()  # before the tickets: once published, it says that older tickets were taken
         ticket, wanted = self._fences.pending_tickets()
         return StepBegun(began_ns, ticket, wanted, self._page[Slot.EXPECTED_EVENT])
 
@@ -263,7 +261,7 @@ class Cycle:
             reading = self._reading(source, cached, work)
             reading.affected(affected)
             self._make_room(cached, reading, work)
-            if chunk and (reading.limits.admit or not self._garbage):  # else the room that garbage takes is waited for
+            if chunk and (reading.limits.admit or not self._garbage):  # else wait until garbage is collected
                 reading.queued(chunk)
             swept = self._swept(cached, work)
             reading.again(key for key in swept if key[2])
@@ -289,7 +287,7 @@ class Cycle:
         changes = read.reading.changes
         changes.held = overtaken
         changes.done_ticket = begun.ticket
-        # Also a ticket that asks for nothing (a lock's) must be published: its fence is lifted by the number.
+        # A ticket that asks for nothing (a lock's) must also be published: its number lifts the fence.
         publish = read.changed or bool(begun.targets) or begun.ticket > self._writer.meta.done_ticket
         if publish and transactions is not self._noted:
             changes.transactions = transactions.packed()
@@ -308,7 +306,7 @@ class Cycle:
         self._garbage = True
 
     def _publish(self, begun: StepBegun, decided: StepDecided) -> StepOutcome:
-        """Everything is in the cache, or nothing has changed: lift the fences, then confirm the cache."""
+        """Lifts the fences, then confirms the cache. Everything is in the cache by now, or nothing has changed."""
         read, reading = decided.read, decided.read.reading
         event_id = read.end.cursor
         self._log.committed()
@@ -339,13 +337,14 @@ class Cycle:
     # --- reading
 
     def _marks(self, reading: StepReading) -> bool:
-        """What changes without an event, looked at in every step: its readers may then be answered as of the cursor.
-        True if that has become impossible."""
+        """Compares the marks of objects that change without an event, so that the cache has them as of the cursor. True
+        if that has just become impossible."""
         before, self._unmarked = self._unmarked, not reading.marks() and self._store.identity.exact
         return self._unmarked and not before
 
     def _swept(self, cached: Inventory, work: LoadQueue) -> list[TableKey]:
-        """Tables of the slow sweep, and databases, with b"" for a table; none while there is something to load."""
+        """The next tables of the slow sweep, and databases (with b"" as their table). None while there is something to
+        load."""
         now_s = time.monotonic()
         if not work.done or not self._sweeps(now_s):
             return []
@@ -355,14 +354,14 @@ class Cycle:
         return self._sweep.next()
 
     def _sweeps(self, now_s: float) -> bool:
-        """Is it time for some more of the slow sweep?"""
+        """Is it time for the next part of the slow sweep?"""
         under_way = self._sweep.under_way and now_s - self._swept_s >= SWEEP_INTERVAL_S
         return under_way or self._sweep.due(now_s)
 
     def _to_look_at(self, cached: Inventory) -> set[TableKey]:
-        """Transactional tables whose write ids are read though nothing names them: all of them in this process's first
-        step, as it knows of no open transaction yet; then those that an open write keeps from being used, now and then,
-        as a transaction that times out may end without a row in the log.
+        """Transactional tables whose write ids are read although nothing names them. In this process's first step all
+        of them, because it does not know the open transactions yet. Later, now and then, those that cannot be used
+        because of an open write: a transaction that times out may end without a row in the log.
         """
         now_s = time.monotonic()
         if not self._looks_at_writers(now_s):
@@ -383,13 +382,13 @@ class Cycle:
         return self._log.follow(source, position, verified=self._verified, reload_cost=cost)
 
     def _stands(self, reading: StepReading, source: Snapshot, position: Position) -> Position:
-        """Where the cache will be after this step."""
+        """The cache's position after this step."""
         end = self._log.end(source, position)
         reading.changes.cursor, reading.changes.fingerprint = end.cursor, end.fingerprint
         return end
 
     def _start_again(self, source: Snapshot, reason: ResetReason) -> StepRead:
-        """Everything loses its validity, in the commit that moves the cursor to this snapshot."""
+        """A reset: all entries lose validity in the commit that moves the cursor to this snapshot."""
         known = self._begun_before(source, source.event_id)
         self._page[Slot.EXPECTED_EVENT] = 0
         self._log.begin(source)
@@ -414,8 +413,8 @@ class Cycle:
         )
 
     def _begun_before(self, source: Snapshot, event_id: int) -> Transactions:
-        """Which tables transactions write that were open at an event, as the log's rows up to it tell: a cache that is
-        begun, or was filled from a snapshot, has no notes of them.
+        """The transactions that were open at an event, and the tables that they write, from the log's rows up to it.
+        Needed for a new cache and for one that was filled from a snapshot, which do not have them.
         """
         known = Transactions()
         if not self._store.identity.ordered_log:  # 2.3 logs none
@@ -431,8 +430,8 @@ class Cycle:
         return StepReading(source, cached, work, selection=self._settings.selection, limits=self._limits(work))
 
     def _limits(self, work: LoadQueue) -> StepLimits:
-        """Is there room? Tables that had none are tried again once a tenth of the cache is free and got
-        freer."""
+        """Whether there is room. Tables that had none are tried again whenever another tenth of the cache has become
+        free."""
         used, most = self._writer.cache_bytes, self._settings.max_bytes
         admit = used < most
         if not admit:
@@ -444,7 +443,7 @@ class Cycle:
         return StepLimits(settings.chunk, admit, settings.object_bytes)
 
     def _make_room(self, cached: Inventory, reading: StepReading, work: LoadQueue) -> None:
-        """Tables leave, and others come back."""
+        """Evicts tables, and queues others that are wanted again."""
         used = self._writer.cache_bytes
         if used <= self._settings.max_bytes and not work.refused:
             return
@@ -460,8 +459,7 @@ class Cycle:
     # --- writing
 
     def _without_tables(self, reading: StepReading) -> Changes:
-        """The file itself is full: every table that this step would have written leaves, the rest goes
-        through."""
+        """The file itself is full: drops every table that this step would have written; the rest is committed."""
         changes = reading.changes
         for key, record in list(changes.tables.items()):
             if record is not None:

@@ -1,16 +1,14 @@
-"""What a row of the notification log affects.
+"""Says what a row of the notification log affects.
 
-Job: one literal table, event type -> handler(row, message) -> Affected. A message is read only to learn which
-objects are affected; the objects are then read again from the store, never patched. Must not know the store
-or the cache.
+Job: one literal table, event type -> handler(row, message) -> Affected. A message is read only to learn which objects
+are affected; the objects are then reloaded from the store, never patched. Must not know the store or the cache.
 
 Invariants:
-- `affects` never raises for any row: a type that is not in the table, or a message that cannot be read, gives
-  the narrowest thing that the row itself names (its table, else its database, else everything), labelled as
-  such.
-- Rename, a new location and changed columns write one ALTER_TABLE and no partition events, though they
-  rewrite the partitions: `_ALTER_TABLE` compares what can reach partitions. Read in Hive's HiveAlterHandler:
-  cascaded or not, an alter touches partitions only when columns or the location change, or on a rename.
+- `affects` never raises. For a type that is not in the table, or a message that cannot be read, it returns the
+  narrowest thing that the row itself names (its table, else its database, else everything), with that result.
+- A rename, a new location and changed columns write one ALTER_TABLE and no partition events, although they change the
+  partitions. So `_alter_table` compares what can reach partitions. Source: Hive's HiveAlterHandler; with or without
+  CASCADE, an alter changes partitions only when columns or the location change, or on a rename.
 - Some changes have no row in any version: see docs/consistency.md.
 
 Owner: the follower's process; pure.
@@ -33,7 +31,7 @@ from hms_cache_proxy.store.protocol import DatabaseKey, EventRow, TableKey
 EventResult: TypeAlias = Literal["applied", "ignored", "unknown", "poison"]
 EventHandler: TypeAlias = Callable[[EventRow, Json], Affected]
 
-_NO_DATABASE = b"null"  # what Hive 3.1 stores, as four letters, in DB_NAME of transaction rows
+_NO_DATABASE = b"null"  # Hive 3.1 stores these four letters in DB_NAME of transaction rows
 
 # Field ids of the Thrift structs inside messages.
 _TABLE_NAME, _TABLE_DATABASE, _TABLE_SD, _TABLE_KEYS, _TABLE_PARAMETERS, _TABLE_TYPE = 1, 2, 7, 8, 9, 12
@@ -43,11 +41,11 @@ _DATABASE_NAME, _DATABASE_CATALOG = 1, 8
 _PARTITION_VALUES, _PARTITION_WRITE_ID = 1, 10
 _FOREIGN_KEY_DATABASE, _FOREIGN_KEY_TABLE = 4, 5
 _ROW_FORMAT_PARAMETERS = ("transactional", "transactional_properties", "EXTERNAL")
-"""Parameters that change how a metastore answers with the table's partitions."""
+"""Parameters of a table that change how a metastore returns its partitions."""
 
 
 def affects(row: EventRow) -> tuple[Affected, EventResult]:
-    """What this row affects and how that was found out: the `result` label of hms_proxy_events_total."""
+    """What this row affects, and how it was understood: the `result` label of hms_proxy_events_total."""
     handler = HANDLERS.get(row.type)
     if handler is None:
         return _narrowest(row), "unknown"
@@ -62,8 +60,9 @@ def affects(row: EventRow) -> tuple[Affected, EventResult]:
 
 
 def _with_constraints(affected: Affected, event_type: str) -> Affected:
-    """A metastore drops constraints by name, wherever there are any of that name: with a constraint, and with a table
-    those of all its constraints' names. No event tells of those at other tables (asked: Hive 4.0.0, 4.2.0)."""
+    """A metastore drops constraints by name, in all tables: DROP_CONSTRAINT drops every constraint of that name,
+    DROP_TABLE every constraint that has the name of one of the table's. No event names the other tables (tested: Hive
+    4.0.0, 4.2.0)."""
     if event_type in _CONSTRAINING:
         return replace(affected, constrained=affected.tables)
     if event_type not in ("DROP_TABLE", "DROP_CONSTRAINT"):
@@ -75,7 +74,7 @@ def _with_constraints(affected: Affected, event_type: str) -> Affected:
 
 
 def _with_writers(affected: Affected, message: Json) -> Affected:
-    """Under which write ids the tables were changed, where the message says so."""
+    """Adds the write ids under which the tables were changed, if the message has them."""
     ids = {message.get("writeId")}
     transactional = "transactional" in str(message.get("tableObjJson"))
     for partition in (message.get("partitionListJson") or ()) if transactional else ():
@@ -86,7 +85,7 @@ def _with_writers(affected: Affected, message: Json) -> Affected:
 
 def _narrowest(row: EventRow) -> Affected:
     database = _row_database(row)
-    if database is None or row.type == "ADD_FOREIGNKEY":  # only its message names the table that has the key
+    if database is None or row.type == "ADD_FOREIGNKEY":  # only the message names the table that has the key
         return Affected(everything=True, targets=frozenset({targets.ALL}))
     table = write_name(row.table)
     if not table:
@@ -97,7 +96,7 @@ def _narrowest(row: EventRow) -> Affected:
         partitions={key: None},
         lists=frozenset({database}),
         written=frozenset({(key, UNKNOWN_WRITE)}),
-        all_lists=row.type == "ALTER_TABLE",  # it may be a rename that left another database
+        all_lists=row.type == "ALTER_TABLE",  # it may be a rename from another database
         targets=frozenset({targets.table(*key), targets.tables(*database)}),
     )
 
@@ -139,7 +138,7 @@ def _row_table(row: EventRow) -> TableKey:
 
 
 def _named(row: EventRow, database: bytes, table: bytes) -> TableKey:
-    """A table that the message names; the catalog is the row's."""
+    """A table that the message names, in the row's catalog."""
     names = write_name(database), write_name(table)
     if not names[0] or not names[1]:
         raise WireError(f"a {row.type} message that names no table")
@@ -160,7 +159,7 @@ def _values(partition: Json) -> list[bytes]:
 
 
 def _mapped(mapping: object, keys: list[bytes] | None) -> bytes:
-    """The name of a partition given as {key: value}; in the order of `keys`, else as written."""
+    """The name of a partition that is given as {key: value}, in the order of `keys`, else as written."""
     if not isinstance(mapping, dict):
         raise WireError("a partition that is no map")
     found = {messages.encoded(k, "key").lower(): messages.encoded(v, "partition value") for k, v in mapping.items()}
@@ -171,7 +170,7 @@ def _mapped(mapping: object, keys: list[bytes] | None) -> bytes:
 
 
 def _table_keys(message: Json) -> list[bytes] | None:
-    """The partition keys in order, from the table in the message; None where the message has none (2.3)."""
+    """The partition keys in order, from the table in the message; None if it has no table (Hive 2.3)."""
     if message.get("tableObjJson") is None:
         return None
     return _key_names(messages.thrift(message, "tableObjJson"))
@@ -200,7 +199,7 @@ def _drop_constraint(row: EventRow, message: Json) -> Affected:
 
 
 def _listed_table(row: EventRow, message: Json) -> Affected:
-    """CREATE_TABLE, DROP_TABLE: a dropped and re-created table has new partitions, too."""
+    """CREATE_TABLE, DROP_TABLE: a table that is dropped and created again also has new partitions."""
     key = _row_table(row)
     return Affected(
         tables=frozenset({key}),
@@ -234,7 +233,7 @@ def _object_name(row: EventRow, table: Json) -> TableKey:
 
 
 def _row_shape(table: Json) -> tuple[Any, ...]:
-    """What of a table reaches its partitions: if it differs they are read again, all of them."""
+    """The parts of a table that reach its partitions. If they differ, all partitions are reloaded."""
     sd = messages.struct_field(table, _TABLE_SD) or {}
     parameters = messages.map_field(table, _TABLE_PARAMETERS)
     return (
@@ -255,7 +254,7 @@ def _mapped_partitions(row: EventRow, message: Json) -> Affected:
 
 
 def _alter_partition(row: EventRow, message: Json) -> Affected:
-    """Before and after: rename_partition changes the values."""
+    """Names the partition before and after, because rename_partition changes the values."""
     keys = _table_keys(message)
     if keys is None:
         keys = [messages.encoded(key, "key") for key in (message.get("keyValues") or {})]
@@ -276,8 +275,7 @@ def _insert(row: EventRow, message: Json) -> Affected:
 
 
 def _partition_statistics(row: EventRow, message: Json) -> Affected:
-    """Statistics change parameters (COLUMN_STATS_ACCURATE) of the partition and, for some versions, of the
-    table."""
+    """Statistics change a parameter (COLUMN_STATS_ACCURATE) of the partition and, in some versions, of the table."""
     key, name = _row_table(row), message.get("partName")
     if name:
         return _partitions(key, frozenset({messages.encoded(name, "partName")}))
@@ -289,7 +287,7 @@ def _partition_statistics(row: EventRow, message: Json) -> Affected:
 
 
 def _table_statistics(row: EventRow, message: Json) -> Affected:
-    """The message is read for its write id only."""
+    """The message is read only for its write id."""
     return _table_object(row, message)
 
 
@@ -319,7 +317,7 @@ def _compaction(row: EventRow, message: Json) -> Affected:
 
 
 def _foreign_key(row: EventRow, message: Json) -> Affected:
-    """The row names the referenced table, the payload the referring one."""
+    """The row names the referenced table, the message the referring one."""
     keys = {_row_table(row)}
     for item in messages.items(message, "foreignKeyListJson"):
         constraint = messages.thrift_object(item, "foreignKeyListJson")
@@ -344,7 +342,7 @@ def _alter_database(row: EventRow, message: Json) -> Affected:
     for side in ("dbObjBeforeJson", "dbObjAfterJson"):
         struct = messages.thrift(message, side)
         name = write_name(messages.string_field(struct, _DATABASE_NAME))
-        catalog = messages.string_field(struct, _DATABASE_CATALOG)  # as the client sent it: may be absent
+        catalog = messages.string_field(struct, _DATABASE_CATALOG)  # as the client sent it; may be absent
         if name:
             keys.add((database[0] if catalog is None else _catalog(catalog), name))
     return _databases(frozenset(keys), listed=len(keys) > 1)
@@ -364,20 +362,19 @@ def _catalog_changed(row: EventRow, message: Json) -> Affected:
 
 
 def _function(row: EventRow, message: Json) -> Affected:
-    """What becomes of functions with their database, or is altered, is known by their mark."""
+    """Functions that are altered, or dropped with their database, write no event; their mark shows it."""
     return Affected(targets=frozenset({targets.FUNCTIONS}))
 
 
 def _allocated(row: EventRow, message: Json) -> Affected:
-    """The only row that tells which table a transaction writes."""
+    """The only type of row that tells which table a transaction writes."""
     key = _named(row, messages.text(message, "dbName"), messages.text(message, "tableName"))
     ids = [messages.whole(item, "txnIdList") for item in messages.items(message, "txnIdList")]
     return Affected(targets=frozenset({targets.table(*key)}), write_ids=frozenset((number, key) for number in ids))
 
 
 def _ended(row: EventRow, message: Json) -> Affected:
-    """A commit can set a parameter of a table, with no row of its own: the transaction's tables are read
-    again."""
+    """A commit can set a parameter of a table and writes no other row, so the transaction's tables are reloaded."""
     return Affected(ended=frozenset({messages.integer(message, "txnid")}))
 
 
@@ -399,7 +396,7 @@ _CONSTRAINING = frozenset(
 _ROW_ONLY: frozenset[EventHandler] = frozenset(
     {_listed_table, _table_object, _all_partitions, _statistics_of_many, _database, _catalog_changed, _function}
 )
-"""Handlers to which the row's own columns say enough: their messages are not even unpacked."""
+"""Handlers that need only the row's own columns; their messages are not decoded."""
 
 HANDLERS: dict[str, EventHandler] = {
     "CREATE_TABLE": _listed_table,
@@ -448,4 +445,4 @@ HANDLERS: dict[str, EventHandler] = {
     "ALTER_DATACONNECTOR": _nothing,
     "DROP_DATACONNECTOR": _nothing,
 }
-"""Every event type of Hive 2.3 to 4.2. Types that are not here are handled as the row's names tell."""
+"""Every event type of Hive 2.3 to 4.2. For other types, what the row's columns name is reloaded."""

@@ -1,7 +1,7 @@
-"""Asks the metastores what they are, again and again, in a thread of its own: they may take their time or be away.
+"""Checks the metastores again and again, in a thread, because they may be slow or down.
 
-Job: keep `verdict` current. Must not know what is done about it.
-Owner: the follower's process; the thread only writes `verdict` and reads the database's uuid.
+Job: produce verdicts. Must not know what is done about them. Owner: the follower's process; the thread only writes the
+latest verdict and reads the database's uuid.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CHECK_INTERVAL_S = 30.0
 """A metastore that was restarted with other settings is noticed within this time."""
 
 RETRY_INTERVAL_S = 2.0
-"""... and one that could not be asked is asked again after this."""
+"""Pause after a round in which a metastore could not be asked."""
 
 
 class _Metastore:
@@ -29,16 +29,16 @@ class _Metastore:
         self.uri = self._connection.uri
 
     def facts(self) -> UpstreamFacts:
-        with self._connection as connection:  # reopened each time: an idle one would count against the server
+        with self._connection as connection:  # opened each time: an idle one would use a thread of the server
             return examine(connection)
 
 
 class Examiner:
-    """The thread. `verdict` is the one that was taken last, None before the first: a turn that decides by it several
-    times decides by one and the same, and by none whose other contents it has not acted on yet."""
+    """The thread. `verdict` is the one that was taken last; None before the first. It changes only in `take`, so all
+    decisions of one turn of the loop use the same verdict."""
 
     def __init__(self, config: Config, told: Callable[[], None]) -> None:
-        """`told` is called, in the thread, when there is a verdict to take."""
+        """`told` is called in the thread when there is a new verdict to take."""
         self._told = told
         timeout_s = config.upstream_options.connect_timeout_s
         self._metastores = [_Metastore(host, port, timeout_s) for host, port in config.upstream]
@@ -51,18 +51,18 @@ class Examiner:
         self.verdict: Verdict | None = None
 
     def ensure(self) -> None:
-        """Starts the thread, also after a bug has ended it (whose traceback Python has printed)."""
+        """Starts the thread; starts it again if a bug has ended it (Python has printed the traceback)."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="examiner", daemon=True)
             self._thread.start()
 
     def database_uuid(self, uuid: str) -> None:
-        """The store's database is known (again): the first round can begin, or a new one."""
+        """The store's database is known (again). Starts a round of checks."""
         self._database_uuid = uuid
         self._wanted.set()
 
     def take(self) -> Verdict | None:
-        """A verdict that was not taken before; from now on it is `verdict`."""
+        """A verdict that was not taken before, or None. From now on it is `verdict`."""
         latest = self._latest
         if latest is self.verdict:
             return None
@@ -70,7 +70,7 @@ class Examiner:
         return latest
 
     def stop(self) -> None:
-        """Ends the thread; one that waits for a metastore is left behind, it is a daemon."""
+        """Ends the thread. If it waits for a metastore, it is left behind as a daemon."""
         self._stopping.set()
         self._wanted.set()
 

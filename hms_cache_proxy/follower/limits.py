@@ -1,6 +1,6 @@
-"""How much one step of the follower reads: its bounds, and what things cost.
+"""How much one step of the follower reads: limits and costs.
 
-Job: numbers, in partitions without column statistics. Must not know: the store, the cache. Pure.
+Job: numbers. Their unit is one partition without column statistics. Must not know: the store, the cache. Pure.
 """
 
 from __future__ import annotations
@@ -10,41 +10,41 @@ from dataclasses import dataclass
 from hms_cache_proxy.store.protocol import PartitionRecord
 
 TABLE_COST = 10
-"""Partitions that cost what a table costs."""
+"""A table costs as much as this many partitions."""
 
 LOADS_SHARE = 4
-"""The part of a step's partitions that what is queued gets in any case: events put no load off."""
+"""The queue always gets 1/LOADS_SHARE of a step's partitions, so events never stop a load."""
 
 COLUMNS_COST = 4
-"""Columns whose statistics cost what a partition costs."""
+"""The statistics of this many columns cost as much as a partition."""
 
 LOOKED_AT = 1000
-"""Of tables with more partitions a few are looked at first, to know what all of them cost."""
+"""If a table has more partitions, A_FEW of them are read first, to estimate what all of them cost."""
 A_FEW = 20
 
 MANY = 5000
-"""Partitions of small tables that are asked for at once; LOOKED_AT, while it is not known what they cost."""
+"""Partitions of small tables in one question; LOOKED_AT while their cost is not known."""
 
 NAMED_SHARE = 4
-"""If events name more than this part of a large table, it is read at once: while it is reloaded, it is not served."""
+"""If events name more than 1/NAMED_SHARE of a table's partitions, all are reloaded. Smaller parts are read by name,
+because a table is not served while it is reloaded."""
 
 TABLES_PER_READ = 100
-"""Tables that are asked for at once: bounds what their bodies take in memory before they are in the cache."""
+"""Tables in one question. Limits the memory for their bodies before they are in the cache."""
 
 OBJECT_BYTES = 64 << 20
-"""The same for all that one step takes over."""
+"""The same limit in bytes, for all table objects of one step."""
 
 SUSPECTS_PER_READ = 1000
-"""The same for tables of which only constraints are asked for."""
+"""Tables in one question for constraints only."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepLimits:
-    """`chunk`: the most partitions that one step loads for the queue, and that one table may have to be loaded at
-    once.
+    """`chunk`: the most partitions that one step loads for the queue; a larger table is loaded in chunks.
 
-    `admit`: there is room for tables that are not in the cache yet; those that are and change stay. `object_bytes`: of
-    table objects that a step may hold; tables beyond them are queued.
+    `admit`: there is room for tables that are not in the cache yet; cached tables are reloaded in any case.
+    `object_bytes`: table objects that one step may hold; further tables are queued.
     """
 
     chunk: int

@@ -1,12 +1,11 @@
 """What is still to be loaded: lists of tables, tables, and partitions of tables too large for one commit.
 
-Job: the queue that prewarm, repair and large tables share. It is not written anywhere: `LoadQueue.missing`
-finds it again from what the cache has not loaded, so a killed or failed step loses nothing; loads in chunks go on where
-they were, unless the process is another one.
-Must not know the store, clocks or sockets.
+Job: the queue for prewarm, repair and large tables. It is not stored: `LoadQueue.missing` builds it from what the cache
+has not loaded, so a killed or failed step loses nothing. A load in chunks goes on where it was, unless the process was
+restarted. Must not know the store, clocks or sockets.
 
-Invariants: a table that is queued is not loaded in the cache, hence not served; whatever is done about a
-table in a step (refetched, dropped) takes it out of the queue or leaves it in, never in between.
+Invariants: a queued table is not loaded, hence not served. After a step a table that was reloaded or dropped is not in
+the queue.
 
 Owner: the follower's process.
 """
@@ -25,13 +24,13 @@ FULL = "full"
 EXCLUDED = "excluded"
 UNFIT = "unfit"
 LEFT_OUT = frozenset({EXCLUDED, UNFIT})
-"""Reasons for which a table, or its partitions, are not loaded though there is room; the gate tells them."""
+"""Reasons why a table, or its partitions, are never loaded, although there may be room."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkedLoad:
-    """A table whose partitions are loaded in chunks: those up to `after` are in its new partition set. `cost`: how much
-    more one of them takes than one without column statistics; None: it is not known yet."""
+    """A table whose partitions are loaded in chunks. Those up to `after` are in its new set. `cost`: of one partition,
+    in partitions without column statistics; None: not known yet."""
 
     table_id: int
     after: bytes | None
@@ -39,7 +38,7 @@ class ChunkedLoad:
 
 
 class LoadQueue:
-    """The queue. Tables of one database are taken together; a list comes before the tables that it names."""
+    """The queue. Tables of one database are taken together. A list comes before the tables that it names."""
 
     def __init__(self, *, all_databases: bool) -> None:
         self.all_databases = all_databases
@@ -47,12 +46,13 @@ class LoadQueue:
         self.tables: dict[TableKey, None] = {}
         self.loads: dict[TableKey, ChunkedLoad] = {}
         self.refused: dict[TableKey, None] = {}
-        """Tables that had no room; tried again when there is some."""
+        """Tables that had no room; they are tried again when there is some."""
 
     @staticmethod
     def missing(cached: Inventory, filled: Mapping[int, bytes]) -> LoadQueue:
-        """What a cache has not loaded: after a start, and after a failure, when it is not known what was done.
-        `filled`: how far sets have come that chunks are filling. What they have is as of the cursor; loads go on there.
+        """The queue for everything that the cache has not loaded: after a start, and after a failure, when it is not
+        known what was done. `filled`: the last name in each set that is being filled in chunks. What is in such a set
+        is as of the cursor, so the load goes on from there.
         """
         databases = cached.databases()
         catalogs = {catalog for catalog, _ in databases}
@@ -81,7 +81,7 @@ class LoadQueue:
         return len(self.tables) + len(self.loads)
 
     def add(self, keys: Iterable[TableKey]) -> None:
-        """Queue tables; a chunked load of one of them ends here and begins again."""
+        """Queues tables. A load in chunks of one of them begins again."""
         for key in keys:
             self.loads.pop(key, None)
             if key not in self.tables:
@@ -94,7 +94,7 @@ class LoadQueue:
         self.refused.pop(key, None)
 
     def discard_database(self, database: DatabaseKey) -> None:
-        """The database is gone, and all that it had."""
+        """The database is gone, with all that it had."""
         self.lists.pop(database, None)
         for queue in (self.tables, self.loads, self.refused):
             for key in [key for key in queue if key[:2] == database]:

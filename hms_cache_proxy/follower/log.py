@@ -1,12 +1,12 @@
-"""Following a notification log whose ids are given in the order of commits: where it goes on, and what it says.
+"""Follows a notification log whose ids are in the order of commits.
 
-Job: between a store's snapshot and the pure decisions of step.py: read the rows that a step needs, a page at a time.
-`trailing.py` does the same for 2.3, whose ids come in no order; `log_of` chooses. Must not know objects, the cache,
-clocks or sockets.
+Job: read the rows that a step needs, a page at a time, and pass them to the pure decisions of step.py. `trailing.py`
+does the same for Hive 2.3, whose ids have no order; `Cycle` chooses. Must not know objects, the cache, clocks or
+sockets.
 
-Order of calls in one step: `follow`, or `begin` where everything starts again; the objects are read; then `end` (where
-the cache will be) and `overtaken` (what must not be shown yet); after the commit `committed`. A step that fails in
-between has told the log nothing.
+Order of calls in one step: `follow`, and `begin` if everything is loaded again; the objects are read; then `end` (the
+cache's new position) and `overtaken` (what must not be served yet); after the commit, `committed`. A step that fails
+before that changes nothing here.
 
 Owner: the follower's process.
 """
@@ -22,12 +22,12 @@ from hms_cache_proxy.follower.step import EventBatch, LogState, Position, Reset
 from hms_cache_proxy.store.protocol import EventRow, Snapshot
 
 EVENTS_PER_READ = 250
-"""Log rows fetched at once: a message can be megabytes, a backlog a million rows."""
+"""Log rows in one page: a message can have megabytes, a backlog a million rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What the log says after the cache's position; `newest_time_s` of its newest row, 0 without any."""
+    """The log after the cache's position. `newest_time_s`: of its newest row; 0 if there is none."""
 
     batch: EventBatch
     newest_time_s: int
@@ -38,15 +38,15 @@ class Log(Protocol):
 
     def follow(self, source: Snapshot, position: Position, *, verified: bool, reload_cost: int = 0) -> Followed | Reset:
         """What was logged after `position`. `verified`: this process has seen the row of the cursor before.
-        `reload_cost`: of loading everything again, in partitions."""
+        `reload_cost`: the cost of loading everything again, in partitions."""
         ...
 
     def begin(self, source: Snapshot) -> None:
-        """Everything is about to be read again: what was logged up to now will show in it."""
+        """Everything is about to be loaded again, and will include what was logged up to now."""
         ...
 
     def end(self, source: Snapshot, position: Position) -> Position:
-        """Where the cache is after this step, which found it at `position`."""
+        """The cache's position after this step; before it, the position was `position`."""
         ...
 
     def overtaken(self, source: Snapshot) -> list[EventRow]:
@@ -62,11 +62,11 @@ class OrderedLog:
     """Ids without gaps, in the order of commits."""
 
     def __init__(self, alive: Callable[[], None]) -> None:
-        """`alive` is called for each row: some name a hundred thousand partitions, and a page has many of them."""
+        """`alive` is called for each row, because a single row can name a hundred thousand partitions."""
         self._alive = alive
 
     def follow(self, source: Snapshot, position: Position, *, verified: bool, reload_cost: int = 0) -> Followed | Reset:
-        """Every row after the cursor, if the log provably continues there and there are not too many."""
+        """Every row after the cursor, if the log provably continues there and there are not too many rows."""
         at_cursor = source.fingerprint(position.cursor)
         oldest = source.oldest_event_id() if at_cursor is None else None
         state = LogState(source.event_id, oldest, at_cursor)
@@ -79,7 +79,7 @@ class OrderedLog:
         return batch if isinstance(batch, Reset) else Followed(batch, newest[0])
 
     def begin(self, source: Snapshot) -> None:
-        """Nothing: the snapshot's event id says it all."""
+        """Does nothing: the snapshot's event id is enough."""
 
     def end(self, source: Snapshot, position: Position) -> Position:
         """The snapshot's event id and the fingerprint of its row."""
@@ -89,14 +89,14 @@ class OrderedLog:
         return Position(event_id, source.fingerprint(event_id))
 
     def overtaken(self, source: Snapshot) -> list[EventRow]:
-        """What the store says."""
+        """As the store says."""
         return source.overtaken()
 
     def committed(self) -> None:
-        """Nothing: the next position comes from the cache."""
+        """Does nothing: the next position comes from the cache."""
 
     def _rows(self, source: Snapshot, after: int, newest: list[int]) -> Iterator[EventRow]:
-        """Every row after `after`; leaves the time of the newest in `newest[0]`."""
+        """Every row after `after`. Sets `newest[0]` to the time of the newest."""
         for row in paged(source.events, after):
             self._alive()
             newest[0] = row.time_s
@@ -104,7 +104,7 @@ class OrderedLog:
 
 
 def paged(read: Callable[[int, int], list[EventRow]], after: int) -> Iterator[EventRow]:
-    """Every row after `after` that `read` (after, limit) gives, a page at a time."""
+    """Every row after `after` that `read(after, limit)` returns, a page at a time."""
     while True:
         page = read(after, EVENTS_PER_READ)
         yield from page

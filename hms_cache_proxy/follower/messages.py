@@ -1,13 +1,11 @@
-"""What stands in the message of a notification event.
+"""Reads the message of a notification event.
 
-Job: the stored text of a message -> a JSON object, for every format that a metastore writes (`json-0.2`
-plain; `gzip(json-2.0)` and its alias `gzip`: base64 of gzip of JSON), and typed look-ups in it that raise
-instead of guessing. Thrift objects inside a message are strings of TJSONProtocol: field id -> {type: value},
-lists as [type, count, items...].
-Must not know what an event means (events.py), the store or the cache.
+Job: decode the stored text to a JSON object, for every format that a metastore writes (`json-0.2`: plain;
+`gzip(json-2.0)` and its alias `gzip`: base64 of gzip of JSON); look values up by type, and raise instead of guessing.
+Thrift objects inside a message are strings of TJSONProtocol: field id -> {type: value}, lists as [type, count,
+items...]. Must not know what an event means (events.py), the store or the cache.
 
-Invariants: any text gives a value or WireError; nothing larger than MAX_MESSAGE_BYTES is unpacked. Pure, no
-state.
+Invariants: any text gives a value or WireError. Nothing larger than MAX_MESSAGE_BYTES is unpacked. Pure, no state.
 """
 
 from __future__ import annotations
@@ -24,12 +22,12 @@ Json: TypeAlias = dict[str, Any]
 """A decoded JSON object; Any because its values are looked up through the functions below."""
 
 MAX_MESSAGE_BYTES = 256 << 20
-"""An ADD_PARTITION of 32,767 partitions of 100 columns each is 200 MB; more than this is not read but
-reloaded."""
+"""An ADD_PARTITION of 32,767 partitions with 100 columns each has 200 MB. If a message is larger, it is not read, and
+what the row's columns name is reloaded."""
 
 _GZIP_FORMATS = frozenset({"gzip(json-2.0)", "gzip"})
 _PLAIN_FORMATS = frozenset({"json-0.2", "json-2.0", ""})
-_GZIP_WINDOW = 31  # zlib: a gzip header and trailer, any window
+_GZIP_WINDOW = 31  # zlib: gzip header and trailer, any window size
 
 
 def decode(message: str | None, message_format: str | None, *, limit: int = MAX_MESSAGE_BYTES) -> Json:

@@ -1,13 +1,14 @@
-"""Serve or relay: the one decision about the whole cache, and what has to happen before it may change back.
+"""Serve or relay: the one decision about the whole cache, and what must happen before serving may begin again.
 
-Job: combine what the metastores told (checks.py) with what is seen of the log while running (the canary: a write went
-through this proxy and the event id did not move). Must not know how either is found out.
+Job: combine the metastores' verdict (checks.py) with what is seen of the log (the canary: a write went through this
+proxy, and the event id did not move). Must not know how either is found out.
 
 Invariants:
-- While a refusal stands nothing is followed, and after it everything is reloaded: changes may have left no trace.
-  The file `not_followed` in the data directory keeps that over restarts.
-- The same after metastores begin to answer otherwise, through their settings; the file `answers` says how they did.
-- Nothing is served before the first step of this process has been committed (the page's BEGAN_NS says so too).
+- During a refusal the log is not followed. After it everything is reloaded, because changes may have left no trace. The
+  file `not_followed` in the data directory remembers this across restarts.
+- Everything is also reloaded when a setting makes the metastores answer differently than before. The file `answers` has
+  how they answered before.
+- Nothing is served before this process has published its first step (BEGAN_NS on the state page).
 
 Owner: the follower's process.
 """
@@ -28,7 +29,7 @@ _FOLLOWED = frozenset({ModeReason.STARTING, ModeReason.SERVING, ModeReason.UNCHE
 
 
 class ServingMode:
-    """Remembers whether the log is being written, and whether there was a time that was not followed."""
+    """Remembers whether the log is being written, and whether there was a time in which it was not followed."""
 
     __slots__ = ("_answers", "_closed", "_marker", "_page", "_replica", "_silent", "_stored", "must_reset")
 
@@ -43,20 +44,20 @@ class ServingMode:
         self.must_reset = marker.exists()
 
     def idle(self, verdict: Verdict | None) -> bool:
-        """Is there nothing to follow for, as nothing may be served? Marks the time that is not followed."""
+        """Whether not to follow the log, because nothing may be served. Records that it was not followed."""
         idle = self._silent or self._replica or verdict is None or verdict.reason not in _FOLLOWED
         if idle and verdict is not None:
             self._mark()
         return idle
 
     def closed(self, closed: bool) -> None:
-        """The log cannot be read (any more), or can be again."""
+        """The log cannot be read, or can be read again."""
         self._closed = closed
         if closed:
             self._mark()
 
     def answer(self, differs: Differs) -> None:
-        """How the metastores answer. If they did otherwise before, what is kept of their replies has to go."""
+        """How the metastores answer. If they answered differently before, everything is reloaded."""
         self._page[Slot.DIFFERS] = int(differs)
         now = str(int(differs))
         before = self._answers.read_text() if self._answers.exists() else None
@@ -71,13 +72,14 @@ class ServingMode:
             self.must_reset = True
 
     def saw(self, look: LogLook) -> None:
-        """While idle: did the last write through this proxy reach the log, and is it the metastore's own?"""
+        """What was seen while idle: whether the last write through this proxy has reached the log, and whether the
+        store reads a replica."""
         self._replica = look.replica
         if look.unlogged is not None:
             self._silent = look.unlogged
 
     def stepped(self, outcome: StepOutcome) -> None:
-        """A step has been published, or has found a replica, which may lag behind the metastore's own database."""
+        """A step was published, or it found a replica, which may lag behind the metastore's database."""
         self._replica = outcome.replica
         if outcome.unlogged:
             self._silent = True
@@ -86,7 +88,7 @@ class ServingMode:
             self.must_reset = False
 
     def decide(self, verdict: Verdict | None) -> ModeReason:
-        """What readers may be given now."""
+        """Whether the cache may be served now; if not, why."""
         if not self._stored:
             return ModeReason.NO_STORE
         if self._replica:

@@ -1,4 +1,4 @@
-"""How long the follower waits between two steps, and how much it loads in one.
+"""How long the follower waits between steps, and how much it loads in one.
 
 Job: two small schedules. Must not know clocks or what a step does. Pure.
 """
@@ -9,22 +9,22 @@ import math
 from dataclasses import dataclass
 
 RECENT_S = 60.0
-"""How long after an event, or a read, the next event is looked for more often."""
+"""How long after an event or a read the follower looks for events more often."""
 
 RECENT_SHARE = 0.4
-"""Of the longest pause: so often. 50 ms of 125 ms."""
+"""The longest pause in that time, as a part of the usual one: 50 ms of 125 ms."""
 
 SMALL_CHUNK = 500
-"""Partitions: some 25 ms, about as long as a read waits for a step."""
+"""Partitions: about 25 ms, which is about as long as a read waits for a step."""
 
 BUSY_S = 1.0
-"""How long after a wake-up chunks are small."""
+"""How long chunks are small after a wake-up."""
 
 
 @dataclass(slots=True)
 class Pace:
-    """Short pauses while there is something to follow, doubling up to the longest when there is nothing; up to a part
-    of it while there was something lately, or somebody reads."""
+    """Pauses are short after changes, and double up to the longest while there are none. The longest is shorter if
+    there was a change or a read lately (RECENT_S)."""
 
     shortest_s: float
     longest_s: float
@@ -32,13 +32,14 @@ class Pace:
 
     @staticmethod
     def of(shortest_ms: int, longest_ms: int, *, freshness_ms: int) -> Pace:
-        """`freshness_ms`: how old a confirmation may be for readers; three steps must fit into it."""
+        """`freshness_ms`: the greatest age of a confirmation with which the cache may answer; three steps must fit into
+        it."""
         longest_s = min(longest_ms, freshness_ms / 3) / 1000
         return Pace(min(shortest_ms / 1000, longest_s), longest_s)
 
     def after(self, *, changed: bool, more: bool, quiet_s: float = math.inf) -> float:
-        """The pause after a step that found changes, or has more to load (then none at all). `quiet_s`: for how long
-        there has been no event, and no read that the cache could answer."""
+        """The pause after a step. `changed`: it found changes; `more`: there is more to load, so there is no pause.
+        `quiet_s`: how long there has been neither an event nor a read that the cache could answer."""
         if more or changed:
             self.pause_s = self.shortest_s
             return 0.0 if more else self.pause_s
@@ -51,9 +52,10 @@ class Pace:
 class Chunks:
     """How many partitions the next step loads for the queue.
 
-    Large chunks are cheapest, but a read that must see what its connection was shown waits for a whole step, and not
-    for long; then it is relayed, and must see more. So after a wake-up comes a step without a chunk, and for a second
-    chunks are small; there are never two steps in a row without one, so that loading goes on however often it is woken.
+    Large chunks are cheapest. But a read that must see what its connection has seen waits for a whole step, and only
+    for a short time; then it is relayed, and the next read must see even more. So the step after a wake-up loads no
+    chunk, and chunks are small for a second. There are never two steps in a row without a chunk, so loading goes on
+    however many wake-ups come.
     """
 
     full: int
@@ -62,12 +64,12 @@ class Chunks:
     _rung_s: float = -BUSY_S
 
     def woken(self, now_s: float) -> None:
-        """Somebody waits."""
+        """A read waits for a step."""
         self._woken = True
         self._rung_s = now_s
 
     def next(self, now_s: float) -> int:
-        """For the step that begins now."""
+        """The chunk of the step that begins now."""
         if self._woken:
             self._woken = False
             if not self._bare:

@@ -1,9 +1,9 @@
-"""Reading the partitions of one step: those of many tables at once, and the parts of tables that are loaded in chunks.
+"""Reads the partitions of one step: those of many small tables in one question, and chunks of large tables.
 
-Job: what is asked for waits until there is enough of it for one question to the store; the answers go into the step's
-`Changes`. It keeps the account of what this step may still read. Must not know: events, lists of tables, the cache.
+Job: collect what is asked for until there is enough for one question to the store, put the answers into the step's
+`Changes`, and count what this step may still read. Must not know: events, lists of tables, the cache.
 
-Invariant: what waits is read, of the same snapshot, before the step ends (`read_waiting`).
+Invariant: everything that waits is read from the same snapshot before the step ends (`read_waiting`).
 
 Owner: the follower's process; one object per step.
 """
@@ -21,15 +21,15 @@ from hms_cache_proxy.store.protocol import PartitionRecord, Snapshot, SomePartit
 
 
 class _Waiting(NamedTuple):
-    """Partitions that are about to be read."""
+    """Partitions that wait to be read."""
 
     key: TableKey
     wanted: SomePartitions
 
 
 class PartitionReading:
-    """The partitions of one step. `room`: how many it may still read, at their cost; `count`: how many it has read;
-    `unfit`: tables whose partitions cannot be held, and why."""
+    """The partitions of one step. `room`: how many it may still read, in units of cost; `count`: how many it has read;
+    `unfit`: tables whose partitions the cache cannot hold, and why."""
 
     def __init__(self, source: Snapshot, changes: Changes, work: LoadQueue, limits: StepLimits) -> None:
         self._source = source
@@ -42,19 +42,19 @@ class PartitionReading:
         self.unfit: list[str] = []
         self._weight = 0.0
         self._waiting: list[_Waiting] = []
-        self._reserved = 0.0  # the cost of what waits, as it is guessed
+        self._reserved = 0.0  # the estimated cost of what waits
 
     def begin_queue(self, chunk: int) -> None:
-        """What is queued comes now. It has a share of the step's partitions in any case."""
+        """The queue begins. It always gets a share of the step's partitions."""
         self.share = max(1, min(chunk, self._limits.chunk) // LOADS_SHARE)
         self.room = max(self.share, min(self.room, chunk))
 
     def fits_next_time(self, count: int) -> bool:
-        """Is there no room for so many partitions of a table, while there is at the beginning of any step?"""
+        """Would so many partitions of a table fit into the next step, but not into this one?"""
         return self.room - self._reserved < count * self._guess <= self.share
 
     def whole(self, key: TableKey, record: TableRecord, count: int) -> None:
-        """All partitions of a table, now if there is room in this step, else in chunks from the next one on."""
+        """All partitions of a table: now if there is room in this step, else in chunks."""
         self._work.discard(key)
         cost = self.cost(key, record) if count > LOOKED_AT else self._guess
         if cost is None:
@@ -68,11 +68,11 @@ class PartitionReading:
             self._changes.partitions.append(PartitionChange(record.table_id, replace_all=True))
 
     def named(self, key: TableKey, record: TableRecord, names: Collection[bytes]) -> None:
-        """Some of them."""
+        """Some partitions of a table."""
         self._wait(key, SomePartitions(record, sorted(names)), len(names) * self._guess)
 
     def cost(self, key: TableKey, record: TableRecord) -> float | None:
-        """Of a partition of this table; None where they cannot be held."""
+        """The cost of a partition of this table; None if the cache cannot hold them."""
         if record.statistics is None:
             return 1
         found = self._page(key, record, None, A_FEW)
@@ -83,7 +83,7 @@ class PartitionReading:
     def chunk(
         self, key: TableKey, record: TableRecord, *, after: bytes | None, limit: int
     ) -> list[PartitionRecord] | None:
-        """The next ones of a table that is loaded in chunks; None where they cannot be held."""
+        """The next partitions of a table that is loaded in chunks; None if the cache cannot hold them."""
         found = self._page(key, record, after, limit)
         if found is not None:
             self._account(found)
@@ -106,11 +106,12 @@ class PartitionReading:
 
     @property
     def _guess(self) -> float:
-        """What a partition costs: as much as those did that this step has read."""
+        """The estimated cost of a partition: the mean of those that this step has read."""
         return self._weight / self.count if self.count else 1
 
     def _wait(self, key: TableKey, wanted: SomePartitions, cost: float) -> None:
-        """The first ones tell what the others cost."""
+        """Adds to what waits, after reading what waits if it is enough. The first question is small: it shows what
+        partitions cost."""
         if self._waiting and self._reserved + cost > (MANY if self.count else LOOKED_AT):
             self.read_waiting()
         self._waiting.append(_Waiting(key, wanted))

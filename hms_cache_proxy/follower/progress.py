@@ -1,9 +1,9 @@
-"""What the follower tells the world: metrics, the state page, `follower.json`, a progress bar or log lines.
+"""What the follower reports: metrics, the state page, `follower.json`, a progress bar or log lines.
 
-Job: turn outcomes of steps into numbers that others show. Must not know why a step did what it did.
+Job: turn the outcomes of steps into numbers that others show. Must not know why a step did what it did.
 
-`data-dir/follower.json` is replaced as a whole (written beside and renamed) at every change of the mode and otherwise
-once a second; it has what does not fit into the counters of the state page: texts, findings, the last error.
+`data-dir/follower.json` is replaced as a whole (a new file is renamed over it) when the mode changes, else once a
+second. It has what does not fit into the counters of the state page: texts, findings, the last error.
 
 Owner: the follower's process, its main thread.
 """
@@ -40,7 +40,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class _Prewarm:
-    """One prewarm: from an empty or unfinished cache to nothing left to load."""
+    """One prewarm: from an empty or unfinished cache until nothing is left to load."""
 
     began_s: float
     tables_done: int = 0
@@ -49,7 +49,7 @@ class _Prewarm:
 
 
 class ProgressReport:
-    """Told about every step; writes what has changed."""
+    """Is told about every step, and writes what has changed."""
 
     def __init__(self, page: StatePage, metrics: FollowerMetrics, file: Path) -> None:
         self._page = page
@@ -60,13 +60,13 @@ class ProgressReport:
         self._prewarm: _Prewarm | None = None
         self._bar = _Bar() if sys.stderr.isatty() else None
         self._mode = ModeReason.STARTING
-        self._told: CacheWriter | None = None  # whose objects have been shown: a warm start may change nothing
+        self._told: CacheWriter | None = None  # the writer whose objects were reported; a warm start may change nothing
         self._uncounted: CacheWriter | None = None
         self._fences_since_s: dict[int, float] = {}
         self._facts: dict[str, Any] = {"findings": [], "unreachable": {}, "last_error": None, "last_reset": None}
 
     def mode(self, reason: ModeReason) -> None:
-        """What readers may be given from now on."""
+        """Whether the cache is served from now on."""
         self._page[Slot.MODE_REASON] = reason
         self._page[Slot.SERVE_MODE] = MODE_SERVE if reason is ModeReason.SERVING else MODE_RELAY_ONLY
         if reason is not self._mode:
@@ -76,7 +76,7 @@ class ProgressReport:
             self._written_s = 0.0
 
     def verdict(self, verdict: Verdict) -> None:
-        """What the metastores told; logged where it is new."""
+        """The verdict on the metastores. What is new in it is logged."""
         findings = [
             {"uri": one.uri, "level": one.level, "reason": one.reason.label, "text": one.text}
             for one in verdict.findings
@@ -90,7 +90,7 @@ class ProgressReport:
         self._facts |= {"findings": findings, "unreachable": unreachable}
 
     def step(self, outcome: StepOutcome, writer: CacheWriter, work: LoadQueue | None, seconds: float) -> None:
-        """One step has been committed and published."""
+        """A step was committed and published."""
         self._metrics.step("changed" if outcome.changed else "idle", seconds)
         self._count(outcome)
         if outcome.reset is not None:
@@ -109,7 +109,7 @@ class ProgressReport:
         _log.info("bootstrap done", **asdict(filled))
 
     def not_bootstrapped(self, uri: str, reason: str) -> None:
-        """No snapshot could be used: the store is asked for everything."""
+        """No snapshot could be used; everything is loaded from the store."""
         self._facts["bootstrap"] = {"uri": uri, "refused": reason}
         _log.warning("no bootstrap: everything is loaded from the store", uri=uri, reason=reason)
 
@@ -136,7 +136,7 @@ class ProgressReport:
         self._metrics.cursor_event_id.set(outcome.event_id)
 
     def cache_closed(self) -> None:
-        """The writer of the last step is of no use any more: what it holds is counted when it has been opened again."""
+        """The writer is closed. Its objects are counted when it has been opened again."""
         self._told = self._uncounted = None
 
     def _reset(self, reason: str, event_id: int) -> None:
@@ -206,7 +206,7 @@ class ProgressReport:
     # --- fences
 
     def fences(self, standing: dict[int, str], now_s: float) -> None:
-        """The fences of now by id, and for how long the oldest has been seen."""
+        """Reports the fences (by id), and how long the oldest has existed."""
         since = self._fences_since_s
         self._fences_since_s = since = {fence: since.get(fence, now_s) for fence in standing}
         self._metrics.fences(Counter(standing.values()), now_s - min(since.values(), default=now_s))
@@ -214,7 +214,7 @@ class ProgressReport:
     # --- signs of life
 
     def failed(self, where: str, error: BaseException, retry_s: float) -> None:
-        """A step did not happen; readers see that the confirmation does not move."""
+        """A step failed. Readers see that the confirmation does not move."""
         self._metrics.step("failed", 0.0)
         self._facts["last_error"] = {"where": where, "error": str(error), "time": time.time()}
         _log.error("step failed", where=where, error=str(error), retry_s=round(retry_s, 1))
@@ -224,7 +224,7 @@ class ProgressReport:
         _log.info("following again")
 
     def heartbeat(self) -> None:
-        """The loop is alive; once a second the file is written too."""
+        """A sign of life of the loop. Once a second the file is written, too."""
         self._page[Slot.HEARTBEAT_NS] = time.monotonic_ns()
         now_s = time.monotonic()
         if now_s - self._written_s >= WRITE_INTERVAL_S:
@@ -256,7 +256,7 @@ class ProgressReport:
             with open(descriptor, "w", encoding="utf-8") as file:
                 json.dump(state, file)
             os.replace(beside, self._file)
-        except OSError as error:  # a full disk: /status tells of the last time, and following goes on
+        except OSError as error:  # a full disk: /status shows the last report, and following goes on
             if not self._unwritten:
                 _log.error("the report for /status cannot be written", file=str(self._file), error=error.strerror)
             self._unwritten = True
@@ -264,7 +264,7 @@ class ProgressReport:
             self._unwritten = False
 
     def close(self) -> None:
-        """The last word."""
+        """Writes the last report."""
         if self._bar is not None:
             self._bar.close()
         self._write()
@@ -274,7 +274,7 @@ class _Bar:
     """The prewarm on a terminal."""
 
     def __init__(self) -> None:
-        from rich.console import Console  # 4 MB: not where there is no terminal
+        from rich.console import Console  # 4 MB: only if there is a terminal
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
         self._progress = Progress(

@@ -1,17 +1,15 @@
-"""Reading what a step needs: what is affected, then as much of the queue as one step may take, into one
-`Changes`.
+"""Reads what a step needs into one `Changes`: what is affected, then as much of the queue as one step may take.
 
-Job: for each object that is named, ask the store's snapshot and compare with what the cache has: replaced,
-dropped, or (a table that is left out, has no room, or is too large for one commit) marked not loaded. Must
-not know the log, clocks, sockets, or how the cache is laid out.
+Job: read each named object from the store's snapshot and compare it with the cache. The object is replaced, dropped, or
+marked as not loaded (a table that is excluded, has no room, or is too large for one commit). Must not know the log,
+clocks, sockets, or the cache's layout.
 
 Invariants:
-- All reads are of one snapshot; what comes of them goes into one commit with that snapshot's event id.
-- A table that is named in a step is read in that step, or is not loaded after it. So whatever is loaded is as
-  of the cursor, also while chunks of it are loaded: an event about a partition of a chunked load is applied
-  to the new partition set in the event's own step, before or after the chunk that holds it.
-- Partitions are read wholesale when the event says so, when the table's id is new, and when nothing was
-  loaded.
+- All reads are of one snapshot. Their results go into one commit with that snapshot's event id.
+- A table that is named in a step is read in that step, or is not loaded after it. So whatever is loaded is as of the
+  cursor, even while it is loaded in chunks: an event about one of its partitions changes the new set in the event's own
+  step, before or after the chunk that has the partition.
+- All partitions of a table are read when the event says so, when the table's id is new, and when none were loaded.
 
 Owner: the follower's process; one object per step.
 """
@@ -54,7 +52,7 @@ NO_NAMES: frozenset[bytes] = frozenset()
 
 
 class StepReading:
-    """What one step reads; `changes` is complete after `affected` and `queued`."""
+    """What one step reads."""
 
     def __init__(
         self, source: Snapshot, cached: Inventory, work: LoadQueue, *, selection: Selection, limits: StepLimits
@@ -76,26 +74,26 @@ class StepReading:
         self._queue_loads = False
         self._unseen: set[TableKey] = set()
         self.unlogged: list[str] = []
-        """Tables and databases that had changed without an event."""
+        """Tables and databases that changed without an event."""
         self.open_writes: set[tuple[int, TableKey]] = set()
         """(transaction, table) of the open write ids of all tables whose write ids were read."""
         self.read: set[bytes] = set()
-        """Targets of all that was read and may be shown after this step."""
+        """Targets of everything that was read and may be served after this step."""
 
     @property
     def partitions(self) -> int:
-        """How many were read."""
+        """How many partitions were read."""
         return self._parts.count
 
     @property
     def unfit(self) -> list[str]:
-        """Tables whose partitions cannot be held, and why."""
+        """Tables whose partitions the cache cannot hold, and why."""
         return self._parts.unfit
 
     # --- what events and tickets name
 
     def affected(self, affected: Affected) -> None:
-        """Everything that `affected` names, whatever it costs."""
+        """Reads everything that `affected` names, whatever it costs."""
         self.changes.touched |= affected.targets
         for key, name in affected.called:
             self._called[key].add(name)
@@ -110,7 +108,7 @@ class StepReading:
                 self._compare(database, reload=database in affected.reload)
 
     def queued(self, chunk: int) -> None:
-        """The next part of what is not loaded yet: so many partitions, or tables at their cost."""
+        """Reads the next part of what is not loaded yet: up to `chunk` partitions, or tables of that cost."""
         self._queue_loads = True
         work = self._work
         parts = self._parts
@@ -134,7 +132,7 @@ class StepReading:
         self._continue_loads()
 
     def leave(self, key: TableKey, entry: TableEntry) -> None:
-        """A table that makes room for others, unless this step has said something of it already."""
+        """Evicts a table, unless this step has already read it or changed it."""
         changes = self.changes
         said = key in self._read or key in changes.tables or key in changes.stubs
         if not said and changes.databases.get(key[:2], True):
@@ -145,11 +143,11 @@ class StepReading:
 
     @property
     def _has_enough(self) -> bool:
-        """Are the objects of this step as large as one step may hold?"""
+        """Whether the table objects of this step have reached the limit."""
         return self._held_bytes > self.limits.object_bytes
 
     def again(self, keys: Iterable[TableKey]) -> None:
-        """Table objects that nothing names: read, and taken over where they are not what is cached."""
+        """Reads table objects that nothing names, and takes over those that differ from the cache."""
         grouped: defaultdict[DatabaseKey, list[bytes]] = defaultdict(list)
         for key in keys:
             if key not in self._read:
@@ -159,7 +157,7 @@ class StepReading:
                 key = (*database, name)
                 entry = self._cached.table(key)
                 if entry is None or entry.body is None or entry.table_id != record.table_id:
-                    continue  # the events that tell of it come in this step or a later one
+                    continue  # events about it come in this step or a later one
                 if entry.body != record.body or self._differ(record, entry):
                     self.unlogged.append(b".".join(key).decode("utf-8", "replace"))
                     self.read.add(targets.table(*key))
@@ -167,7 +165,7 @@ class StepReading:
                     self._table(key, record, entry, NO_NAMES, None)
 
     def marks(self) -> bool:
-        """Compares the marks of what changes without an event; False if this store's cannot be told now."""
+        """Compares the marks of objects that change without an event. False if the store has none now."""
         found = self._source.marks()
         marks = (found.functions, found.catalogs, found.databases) if found else (None, None, None)
         for target, mark in zip((FUNCTIONS, CATALOGS, DESCRIPTIONS), marks, strict=True):
@@ -175,12 +173,12 @@ class StepReading:
                 self.changes.marks[target] = mark
         if self.changes.marks.get(DESCRIPTIONS) is not None:
             known = self._cached_databases()
-            if not self.databases_again(known) and not self.changes.databases:  # something was put back as it was
+            if not self.databases_again(known) and not self.changes.databases:  # something was changed and changed back
                 self.changes.touched |= {targets.database(*key) for key in known}
         return found is not None
 
     def databases_again(self, keys: Iterable[DatabaseKey]) -> int:
-        """Databases that nothing names: those that are not what is cached are taken over; gives how many."""
+        """Reads databases that nothing names, and takes over those that differ from the cache; returns their number."""
         before = len(self.unlogged)
         wanted = sorted(set(keys) - self.changes.databases.keys())
         for key, record in (self._source.databases(wanted) if wanted else {}).items():
@@ -199,7 +197,7 @@ class StepReading:
         return self._cached.constraints(entry) != cached_form(record, record.constraints)
 
     def _constraints_dropped(self, affected: Affected) -> None:
-        """Rule: constraints that were dropped elsewhere only because they have the name of one that was dropped."""
+        """Finds tables that lost a constraint only because another table's, of the same name, was dropped."""
         names = set(affected.constraint_names)
         for key in affected.dropped:
             names |= self._constraint_names(key, known=key not in affected.constrained)
@@ -222,17 +220,17 @@ class StepReading:
         self._tables(changed, {})
 
     def _constraint_names(self, key: TableKey, *, known: bool) -> set[bytes]:
-        """The names of the constraints that a dropped table had; one that is empty where they are not known."""
+        """The names of the constraints that a dropped table had; b"" stands for names that are not known."""
         entry = self._cached.table(key)
         if entry is None and known and self._cached.complete(targets.tables(*key[:2])):
-            return set()  # it came and went, without constraints
+            return set()  # created and dropped between two steps, without constraints
         constraints = None if entry is None or entry.body is None else self._cached.constraints(entry)
         return {b""} if constraints is None or not known else constraint_names(constraints)
 
     def write_ids(self, affected: Affected, more: Iterable[TableKey]) -> None:
-        """The write ids of every transactional table that was read or had writes begun or ended, and of `more`. Comes
-        last. A table under which an open write is known to have changed something, or may have before its events
-        were followed, is not used for readers with lists until that write has ended.
+        """Reads the write ids of `more` and of every transactional table that was read, or for which a write began or
+        ended. Called last. If an open write has changed a table, or may have before its events were followed, readers
+        with a write id list do not get the table from the cache until that write has ended.
         """
         for key in {key for _, key in affected.write_ids}.union(more) - self._transactional.keys():
             entry = self._cached.table(key)
@@ -263,7 +261,7 @@ class StepReading:
     # --- databases and their lists
 
     def _all_databases(self) -> set[DatabaseKey]:
-        """Compares the lists of databases; gives those that exist."""
+        """Compares the lists of databases; returns the databases that exist."""
         names = self._source.database_names()
         cached = self._cached_databases()
         catalogs = {catalog for catalog, _ in names} | {catalog for catalog, _ in cached}
@@ -274,7 +272,7 @@ class StepReading:
         return set(names)
 
     def _databases(self, keys: Collection[DatabaseKey]) -> set[DatabaseKey]:
-        """Reads database objects; gives those that are new, whose lists are not known."""
+        """Reads database objects; returns the new ones, whose lists are not known."""
         if not keys:
             return set()
         found = self._source.databases(sorted(keys))
@@ -291,10 +289,9 @@ class StepReading:
         return new
 
     def _compare(self, database: DatabaseKey, *, reload: bool = False) -> int:
-        """Makes a list of tables complete; gives the number of tables that it changed.
+        """Makes a list of tables complete; returns the number of tables that it changed.
 
-        Tables that are new, have another id, or are to be reloaded are queued; those that are gone are
-        dropped.
+        Tables that are new, have another id, or are to be reloaded are queued. Those that no longer exist are dropped.
         """
         self._work.lists.pop(database, None)
         self.read.add(targets.tables(*database))
@@ -325,7 +322,7 @@ class StepReading:
         return record.remote if record is not None else self._cached_databases().get(database, False)
 
     def _leave_out(self, key: TableKey, table_id: int, table_type: bytes) -> None:
-        """Lists the table without loading it: later, never, or when there is room."""
+        """Lists the table without loading it: it is loaded later, never, or when there is room."""
         if not self._selection.admits(key[1], key[2]):
             self._work.discard(key)
             reason = EXCLUDED
@@ -369,7 +366,7 @@ class StepReading:
         self._parts.read_waiting()
 
     def _wholesale(self, record: TableRecord, entry: TableEntry | None, names: PartitionNames) -> bool:
-        """Are all of its partitions to be read, not only `names`?"""
+        """Whether to read all of its partitions, not only `names`."""
         if not record.partition_keys or not self._selection.admits(record.database, record.name):
             return False
         key = record.catalog, record.database, record.name
@@ -382,7 +379,7 @@ class StepReading:
         return not entry.partitions_loaded or len(names) > max(self.limits.chunk, entry.partition_count // NAMED_SHARE)
 
     def _understood(self, key: TableKey, record: TableRecord) -> bool:
-        """Are the names that clients gave for partitions of this table those that the store knows?"""
+        """Are the partition names that clients gave for this table spelled as the store spells them?"""
         keys = [name for name, _ in record.partition_keys]
         return all(is_name(name, keys) for name in self._called[key])
 
@@ -399,7 +396,7 @@ class StepReading:
         names: PartitionNames,
         count: int | None,
     ) -> None:
-        """`count`: of the partitions of a table that is read wholesale; None for one that is not."""
+        """`count`: the number of partitions if all are read; None if not."""
         known = entry is not None and entry.body is not None
         room = self.limits.admit or known
         self._held_bytes += len(record.body)
@@ -409,7 +406,7 @@ class StepReading:
             self._leave_out(key, record.table_id, record.table_type)
             return
         if count is not None and self._queue_loads and key in self._work.tables and self._parts.fits_next_time(count):
-            self._put_off = True  # it stays queued, and is the next step's first one
+            self._put_off = True  # it stays queued, and comes first in the next step
             return
         self.changes.stubs.pop(key, None)
         self.changes.tables[key] = record
@@ -422,12 +419,13 @@ class StepReading:
         elif count is not None:
             self._parts.whole(key, record, count)
         elif names:
-            # Those behind a chunk, too: over Thrift the store has to be asked for them to know what the next ones have.
+            # Also names that a later chunk will have: over Thrift, what the snapshot has of them is known only once
+            # they are read.
             self._parts.named(key, record, names)
 
     def _continue_loads(self) -> None:
-        """The next chunk, also of a table that is named in this step: both are of one snapshot, and what was named
-        is in the part that is there or in this chunk."""
+        """Reads the next chunks, also of a table that is named in this step. Both are of one snapshot, and a named
+        partition is in the part that is loaded, or in this chunk or a later one."""
         for key, load in list(self._work.loads.items()):
             if self._parts.room <= 0:
                 return
@@ -436,7 +434,7 @@ class StepReading:
     def _next_chunk(self, key: TableKey, load: ChunkedLoad) -> None:
         record = self.changes.tables.get(key) or self._source.tables(*key[:2], [key[2]]).get(key[2])
         if record is None or record.table_id != load.table_id:
-            self._work.add([key])  # the event that tells of it comes in a later step; or none does
+            self._work.add([key])  # an event about it comes in a later step, or none
             return
         if not self.limits.admit:
             self._leave_out(key, record.table_id, record.table_type)

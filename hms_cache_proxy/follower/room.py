@@ -1,12 +1,12 @@
-"""Room in the cache: which tables leave when it is full, and which come back.
+"""Room in the cache: which tables are evicted when it is full, and which are loaded again.
 
-    over max_bytes                 the tables that were asked for longest ago leave, until LOW of it is used
-    asked for a table without room it comes back: at once where there is room, else for tables that nobody has asked
-                                   for in IDLE_S
-    pinned tables                  never leave, and come back as if somebody asked for them
+    the cache exceeds max_bytes    the least recently used tables are evicted, until the cache uses LOW of max_bytes
+    a read of an evicted table     the table is loaded again: at once if there is room, else in place of tables that
+                                   were not read for IDLE_S
+    pinned tables                  are never evicted, and are loaded again as if they were read
 
-Job: these choices. What leaves does so as a whole. Rows that were replaced count until they are collected, so nothing
-leaves before that. Must not know: how a table leaves or is loaded, the store.
+Job: these choices. A table is evicted as a whole. Replaced rows count until they are collected, so nothing is evicted
+before that. Must not know: how a table is evicted or loaded, the store.
 
 Owner: the follower's process.
 """
@@ -27,19 +27,19 @@ LOW: Final = 0.95
 IDLE_S: Final = 60
 LOOK_S: Final = 1.0
 NOBODY_S: Final = 10.0
-"""How long nobody is looked for where nobody may leave."""
-LOOKED_AT_IN_1_S: Final = 50_000  # tables without room: a look at many comes less often
+"""Pause after a search that found no table to evict."""
+LOOKED_AT_IN_1_S: Final = 50_000  # tables without room; the more there are, the rarer the looks
 COMING_AT_ONCE: Final = 20
 FIRST_BYTES: Final = 1 << 20
-"""Room that is made for a table whose size is not known, but at most FIRST_PART; twice as much each time that it was
-not enough."""
+"""Room that is made for a table whose size is not known, but at most FIRST_PART of max_bytes. It doubles each time that
+it was not enough."""
 FIRST_PART: Final = 0.05
 LARGEST: Final = 0.5
-"""Part of max_bytes beyond which others do not leave for one table."""
+"""For a table that needs more than this part of max_bytes, no others are evicted."""
 
 
 class Leaving(NamedTuple):
-    """A table that leaves, and about how many bytes it takes."""
+    """A table to evict, and about how many bytes it takes."""
 
     key: TableKey
     entry: TableEntry
@@ -47,7 +47,7 @@ class Leaving(NamedTuple):
 
 
 class Used(NamedTuple):
-    """What the cache takes. `garbage`: some of it is on its way out."""
+    """The size of the cache. `garbage`: some of it is still to be collected."""
 
     used: int
     each_partition: float
@@ -55,7 +55,7 @@ class Used(NamedTuple):
 
 
 class Room:
-    """Chooses; remembers since when tables have no room, and how much was not enough for them."""
+    """Chooses tables. Remembers since when tables have no room, and how much room was not enough for them."""
 
     def __init__(self, most: int, pin: Sequence[str], uses: Uses) -> None:
         self._most = most
@@ -66,11 +66,11 @@ class Room:
         self._look_s = self._nobody_s = 0.0
 
     def pinned(self, key: TableKey) -> bool:
-        """Does it stay whatever happens?"""
+        """Is it a table that is never evicted?"""
         return self._pinned is not None and self._pinned.admits(key[1], key[2])
 
     def leaving(self, cached: Inventory, used: Used, staying: Collection[TableKey], now_s: float) -> list[Leaving]:
-        """Who leaves as the cache is over its size."""
+        """The tables to evict because the cache is too large."""
         if used.garbage or used.used <= self._most or now_s < self._nobody_s:
             return []
         found = self._oldest(cached, used, self._ages(cached, staying), used.used - int(LOW * self._most))
@@ -81,7 +81,7 @@ class Room:
     def coming(
         self, cached: Inventory, used: Used, refused: Collection[TableKey], now_s: float
     ) -> tuple[list[TableKey], list[Leaving]]:
-        """Tables without room that are asked for and may be loaded now, and who leaves for them first."""
+        """Tables without room that were read and may be loaded now, and the tables to evict for them first."""
         if used.garbage or used.used >= self._most or now_s < self._look_s:
             return [], []
         self._look_s = now_s + LOOK_S + len(refused) / LOOKED_AT_IN_1_S
@@ -107,7 +107,7 @@ class Room:
         return coming, left
 
     def _asked_for(self, refused: Collection[TableKey], now_s: int) -> list[tuple[int, TableKey]]:
-        """Those of them that were asked for since they had no room, and when."""
+        """Those that were read since they had no room, and when."""
         self._since_s = {key: self._since_s.get(key, now_s) for key in refused}
         found: list[tuple[int, TableKey]] = []
         for key, since_s in self._since_s.items():
@@ -117,14 +117,14 @@ class Room:
         return found
 
     def _ages(self, cached: Inventory, staying: Collection[TableKey]) -> Iterator[tuple[int, TableKey]]:
-        """Loaded tables and when they were asked for, who was longest ago first."""
+        """Loaded tables and when they were last read, the least recent first."""
         known = cached.loaded()
         return iter(sorted((self._uses.used_s(targets.table(*key)), key) for key in known if key not in staying))
 
     def _oldest(
         self, cached: Inventory, used: Used, ages: Iterator[tuple[int, TableKey]], wanted: int, before_s: int = 1 << 62
     ) -> list[Leaving]:
-        """The next of `ages`, before a moment, until they take so many bytes."""
+        """The next tables of `ages`, last read before `before_s`, until they take `wanted` bytes."""
         found: list[Leaving] = []
         for used_s, key in ages:
             if used_s >= before_s:

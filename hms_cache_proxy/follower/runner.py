@@ -1,11 +1,11 @@
-"""The follower's process: opens what a step needs, runs steps at the right pace, and retries without end.
+"""The follower's process: opens what a step needs, runs steps at the right pace, and never gives up.
 
-Job: one loop. It waits on the socket `data-dir/follower.sock` (any datagram means "look now") for as long as the pace
-says, runs a step, and tells the report. The checks of the metastores run in a thread of their own, as they may block.
-This is one of the two places that catch Exception: a step that fails is logged, counted and tried again after a pause;
-the confirmation on the state page then grows old, and workers stop serving by themselves.
+Job: one loop. It runs a step, reports it, and waits as long as the pace says, or until a datagram comes on the socket
+`data-dir/follower.sock`. The checks of the metastores run in a thread, because they may block. The loop catches
+Exception: a step that fails is logged, counted and tried again after a pause. Meanwhile the confirmation on the state
+page grows old, and workers stop serving by themselves.
 
-Owner: the follower's process, which the supervisor starts, and ends with SIGTERM.
+Owner: the follower's process. The supervisor starts it, and ends it with SIGTERM.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from hms_cache_proxy.retry import Retry
 from hms_cache_proxy.store.protocol import RawStore, StoreIdentity
 
 GAP_S = 0.002
-"""Least pause between two steps however many wake-ups come: they are taken together."""
+"""Shortest pause between two steps, however many wake-ups come; they are handled together."""
 
 EXPIRE_INTERVAL_S = 1.0
 UNORDERED_LOG = (
@@ -49,28 +49,29 @@ UNORDERED_LOG = (
     " store = sql or thrift asks to follow it all the same"
 )
 MAP_RESERVE_BYTES = 256 << 20
-"""Address space above twice the cache's size: dropped objects lie there until they are collected."""
+"""Address space above twice the cache's size, for dropped objects until they are collected."""
 
 THRIFT_CHUNK = 1000
-"""Partitions that a step loads over Thrift: a metastore gives some thousand a second, and a step should take one."""
+"""Partitions that a step loads over Thrift. A metastore returns about a thousand a second, and a step should take one
+second."""
 
 FIRST_RETRY_S = 0.1
 LONGEST_RETRY_S = 5.0
-"""A database that is back is found within this time, and is not hammered while it is down."""
+"""A database that is back is noticed within this time, and is not flooded with attempts while it is down."""
 CLOSED_RETRY_S = 30.0
-"""How often a metastore that does not let its log be read is asked whether it does now."""
+"""How often to try again to read the log of a metastore that refuses it."""
 
 _log = structlog.get_logger(__name__)
 
 
 def run(config: Config) -> None:
-    """Follow until SIGTERM; returns when the step at hand is done."""
+    """Follows until SIGTERM; returns when the current step is done."""
     with StatePage(paths.state(config)) as page, WakeListener(config) as wakes:
         Runner(config, page, wakes).run()
 
 
 class WakeListener:
-    """What ends a pause early: a datagram from a worker or a thread of this process, or SIGTERM."""
+    """Ends a pause early: on a datagram from a worker or a thread of this process, or on SIGTERM."""
 
     def __init__(self, config: Config) -> None:
         self.stopping = False
@@ -87,7 +88,7 @@ class WakeListener:
         self.stopping = True
 
     def wait(self, seconds: float) -> bool:
-        """Sleeps so long, or until a worker wakes it (then True)."""
+        """Sleeps for this time, or until it is woken (then True)."""
         ready, _, _ = select.select([self._socket.fileno(), self._signals], [], [], max(0.0, seconds))
         if self._socket.fileno() in ready:
             self._drain()
@@ -95,7 +96,7 @@ class WakeListener:
 
     def ring(self) -> None:
         """From another thread: ends the pause."""
-        with contextlib.suppress(OSError):  # so many have rung that its queue is full, or the process ends
+        with contextlib.suppress(OSError):  # the queue is full of datagrams, or the process ends
             self._socket.sendto(b"!", str(self._path))
 
     def _drain(self) -> None:
@@ -116,7 +117,7 @@ class WakeListener:
 
 
 class Runner:
-    """The loop and what it holds open."""
+    """The loop, and what it keeps open."""
 
     def __init__(self, config: Config, page: StatePage, wakes: WakeListener) -> None:
         self._config = config
@@ -146,7 +147,7 @@ class Runner:
 
     def run(self) -> None:
         """Until SIGTERM."""
-        gc.freeze()  # partitions are many small tuples: collected this seldom, a load takes 30 % less CPU
+        gc.freeze()  # partitions are many small tuples: with rare collections a load takes 30 % less CPU
         gc.set_threshold(50_000, 20, 20)
         self._page[Slot.BEGAN_NS] = 0  # nothing is served before this process has caught up
         self._page[Slot.FOLLOWER_PID] = os.getpid()
@@ -164,7 +165,7 @@ class Runner:
             self._report.close()
 
     def _guarded(self) -> float:
-        """One turn of the loop, whatever happens in it; gives the pause after it. The supervisor of this process."""
+        """One turn of the loop; returns the pause after it. Never raises an Exception."""
         try:
             pause_s = self._turn()
         except Exception as error:
@@ -190,7 +191,7 @@ class Runner:
         return pause_s
 
     def _turn(self) -> float:
-        """A step, or what is done instead where nothing may be served."""
+        """A step, or what is done instead while nothing may be served."""
         self._expire()
         self._examiner.ensure()
         if self._config.source == "none":
@@ -203,7 +204,7 @@ class Runner:
             self._report.verdict(verdict)
             if verdict.differs is not None:
                 self._mode.answer(verdict.differs)
-            if verdict.identified:  # the first question made the database's uuid: the store has to look again
+            if verdict.identified:  # the check has created the database's uuid: open the store again to read it
                 self._close(keep_cache=True)
         cycle = self._opened()
         if self._mode.idle(self._examiner.verdict):
@@ -219,8 +220,8 @@ class Runner:
         return self._pace.after(changed=changed, more=more, quiet_s=self._quiet_s(changed))
 
     def _quiet_s(self, changed: bool) -> float:
-        """For how long nothing was read from the log, and nobody has read. Without end where a look is more than one
-        statement, as with Hive 2.3."""
+        """How long there has been neither an event nor a read. Infinite if a look takes more than one statement, as
+        with Hive 2.3."""
         now_s = time.monotonic()
         if changed:
             self._changed_s = now_s
@@ -242,7 +243,7 @@ class Runner:
         return outcome.more or garbage, outcome.changed
 
     def _bootstrap(self) -> None:
-        """Before the first step: fill an empty cache from a snapshot, if there is one that may be used."""
+        """Before the first step: fills an empty cache from a snapshot, if one may be used."""
         assert self._store is not None and self._writer is not None, "a cycle has a store and a writer"
         config = self._config
         scope = LoadScope(config.include, config.exclude, config.cache.max_bytes, config.follower.prewarm_chunk)
@@ -264,7 +265,7 @@ class Runner:
             raise SnapshotError("this process has been told to end")
 
     def _expire(self) -> None:
-        """Fences of dead processes and of writes whose outcome was never known end in tickets."""
+        """Turns the fences of dead processes, and of writes whose outcome never became known, into tickets."""
         now_s = time.monotonic()
         if now_s - self._expired_s >= EXPIRE_INTERVAL_S:
             self._expired_s = now_s
@@ -272,7 +273,7 @@ class Runner:
             self._report.fences(self._fences.standing(), now_s)
 
     def _drop_tickets(self) -> None:
-        """Where there is no cache, or all of it is going to be read again: what tickets name needs no reading."""
+        """Marks all tickets as done, because there is no cache, or all of it will be loaded again."""
         last_ticket, _ = self._fences.pending_tickets()
         self._fences.done(last_ticket)
 
@@ -296,10 +297,10 @@ class Runner:
 
     def _open_store(self) -> RawStore:
         config = self._config
-        patience_s = config.follower.hung_after_s / 2  # for one answer: who waits for it does not hang
+        patience_s = config.follower.hung_after_s / 2  # for one answer: a follower that waits for one is not hung
         if config.source == "sql":
             from hms_cache_proxy.store.sql.store import (
-                open_sql_store,  # SQLAlchemy is 12 MB: not where there is no database
+                open_sql_store,  # SQLAlchemy is 12 MB: only if there is a database
             )
 
             store = open_sql_store(config.store_url, statement_timeout_s=patience_s, answered=self._report.heartbeat)
@@ -308,7 +309,7 @@ class Runner:
                 raise LogClosed(UNORDERED_LOG)
             return store
         timeout_s = min(config.upstream_options.request_timeout_s, patience_s)
-        from hms_cache_proxy.store.thrift.store import open_thrift_store  # nor this where there is one
+        from hms_cache_proxy.store.thrift.store import open_thrift_store  # only if there is none
 
         followed = open_thrift_store(config.upstream, timeout_s=timeout_s, answered=self._report.heartbeat)
         if config.store == "auto" and not followed.identity.ordered_log:

@@ -1,17 +1,16 @@
-"""The decisions of one step of the follower: may it go on from where the cache is, and what must it read
-again?
+"""The decisions of one step of the follower: whether it may follow the log from the cursor, and what it must reload.
 
 Job: `continues` compares the cache's position with the log as the snapshot shows it; `backlog` decides whether its rows
-are worth reading; `gather` turns the rows after the cursor into one `EventBatch`; `requested` turns tickets into what
-they name; `Transactions` remembers which table a transaction writes. Must not know the store, the cache, clocks or
-sockets: values in, values out.
+are read or everything is reloaded; `gather` turns the rows after the cursor into one `EventBatch`; `requested` turns
+tickets into what they name; `Transactions` remembers which tables a transaction writes. Must not know the store, the
+cache, clocks or sockets: values in, values out.
 
 Invariants:
 - A step takes its tickets before the first statement of its snapshot, reads every row up to the snapshot's
   event id E, and the cursor becomes E in the commit that holds the objects. The cursor never moves otherwise.
-- The log is only followed where it provably continues: the row of the cursor is the row that was read
-  (fingerprint), and the ids after it have no gap (Hive gives them under a lock, in commit order). Anything
-  else is a Reset: a restored or swapped database, a purged log. Never a silent skip.
+- The log is followed only if it provably continues: the row of the cursor is the row that was read (fingerprint), and
+  the ids after it have no gap (Hive assigns them under a lock, in the order of commits). Anything else (a restored or
+  swapped database, a purged log) is a Reset, never a silent skip.
 
 Owner: the follower's process.
 """
@@ -32,18 +31,18 @@ from hms_cache_proxy.follower.events import EventResult, affects
 from hms_cache_proxy.store.protocol import EventRow, TableKey
 
 MAX_TABLES_PER_STEP = 50_000
-"""Tables that one commit may replace; a backlog that names more is cheaper to load again from the start."""
+"""Tables that one commit may replace. If a backlog names more, it is cheaper to load everything again."""
 
 
 MAX_TRANSACTIONS_PER_STEP = 1_000_000
-"""The same for what rows say of transactions: some 150 MB."""
+"""The same limit for facts about transactions: about 150 MB."""
 
 FEW_ROWS = 100_000
-"""Rows of the log that are always followed: some seconds."""
+"""Up to so many rows the log is always followed: a few seconds."""
 
 
 class ResetReason(enum.StrEnum):
-    """Why everything that is cached lost its validity."""
+    """Why all entries of the cache lost validity."""
 
     FIRST_START = "first_start"
     WENT_BACK = "event_id_went_back"
@@ -57,7 +56,7 @@ class ResetReason(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far the cache has followed: `fingerprint` of the log row `cursor`, None if it had none."""
+    """How far the cache has followed. `fingerprint`: of the log's row `cursor`; None if there was no such row."""
 
     cursor: int
     fingerprint: bytes | None
@@ -65,7 +64,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """The log in a snapshot: its last id and the fingerprint of the row at the cache's cursor; where there is no such
+    """The log in a snapshot: its last id, and the fingerprint of the row at the cache's cursor. If there is no such
     row, also the oldest id that is still there.
     """
 
@@ -76,7 +75,7 @@ class LogState:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """The cache starts again from nothing, at the snapshot's event id."""
+    """Everything is loaded again, as of the snapshot's event id."""
 
     reason: ResetReason
 
@@ -91,10 +90,10 @@ class EventBatch:
 
 
 def continues(position: Position, log: LogState, *, verified: bool) -> Reset | None:
-    """Does the log go on from `position`? `verified`: this process has seen the row of the cursor before.
+    """Can the log be followed from `position`? `verified`: this process has seen the row of the cursor before.
 
-    A purged row at the cursor is accepted only then: an idle metastore purges its log under a running
-    follower, but after a restart nothing shows that the log is still the one which was followed.
+    Only then may the row at the cursor be purged: an idle metastore purges its log while a follower runs, but after a
+    restart nothing proves that the log is the one that was followed.
     """
     if log.event_id < position.cursor:
         return Reset(ResetReason.WENT_BACK)
@@ -103,7 +102,7 @@ def continues(position: Position, log: LogState, *, verified: bool) -> Reset | N
     if log.at_cursor is not None:
         return None if log.at_cursor == position.fingerprint else Reset(ResetReason.OTHER_HISTORY)
     if verified and position.fingerprint is None:
-        return None  # there was none when the cursor came here: the ids had gone on without rows
+        return None  # the cursor's id never had a row: ids were used up without rows
     purged = log.oldest is None or log.oldest > position.cursor
     if not purged:
         return Reset(ResetReason.OTHER_HISTORY)
@@ -112,16 +111,16 @@ def continues(position: Position, log: LogState, *, verified: bool) -> Reset | N
 
 
 def backlog(behind: int, reload_cost: int) -> Reset | None:
-    """Is it cheaper to load everything again (at that cost, in partitions) than to read so many rows of the log? A row
-    costs about what a partition costs."""
+    """Is it cheaper to load everything again (at `reload_cost`, in partitions) than to read `behind` rows of the log? A
+    row costs about as much as a partition."""
     return Reset(ResetReason.BACKLOG) if behind > max(FEW_ROWS, reload_cost) else None
 
 
 def gather(
     cursor: int, event_id: int, rows: Iterable[EventRow], most_tables: int = MAX_TABLES_PER_STEP
 ) -> EventBatch | Reset:
-    """All rows in (cursor, event_id], ascending, as one batch; a missing id is a Reset. No row is kept: what they name
-    is, until that is too much."""
+    """All rows in (cursor, event_id], ascending, as one batch. A missing id is a Reset, and so are too many names. Rows
+    are not kept, only what they name."""
     gathered = Gathering()
     results: Counter[tuple[str, EventResult]] = Counter()
     expected = cursor
@@ -140,10 +139,10 @@ def gather(
 
 
 def overtaken(rows: Iterable[EventRow], read: Set[bytes]) -> frozenset[bytes]:
-    """Targets to hold back: those of rows that were logged while the step read, if they name anything in `read`.
+    """Targets to hold: those of rows that were logged while the step read, if they name anything in `read`.
 
-    What a row names belongs together (a table and the list it is in), so all of it is held back if one is. What such
-    rows name and the step has not read is still as it was at the cursor.
+    What a row names belongs together (a table and the list that it is in), so if one target is held, all are. What the
+    step has not read is still as of the cursor.
     """
     held: set[bytes] = set()
     for row in rows:
@@ -156,7 +155,7 @@ def overtaken(rows: Iterable[EventRow], read: Set[bytes]) -> frozenset[bytes]:
 
 
 def too_much(affected: Affected) -> Reset | None:
-    """Is starting again the right answer to what the step has to read?"""
+    """A Reset if the step would have to read too much, else None."""
     if affected.everything:
         return Reset(ResetReason.EVERYTHING)
     if len(affected.tables) > MAX_TABLES_PER_STEP:
@@ -165,8 +164,8 @@ def too_much(affected: Affected) -> Reset | None:
 
 
 def requested(tickets: Set[bytes]) -> Affected:
-    """What reload tickets name. Lists always change with an event: their tickets only raise versions. UNKNOWN asks
-    for nothing but that a step has begun since: what it did is in the log.
+    """What tickets name. Lists never change without an event, so their tickets only raise versions. UNKNOWN only asks
+    for a later step: what the write did is in the log.
     """
     return Affected.merge(_ticket(target) for target in tickets)
 
@@ -194,26 +193,25 @@ def _ticket(target: bytes) -> Affected:
 
 
 LookUp: TypeAlias = Callable[[list[int]], Iterable[tuple[int, bytes, bytes]]]
-"""Transaction ids -> (transaction, database, table) of those that wrote."""
+"""Transaction ids -> (transaction, database, table) for each table that they wrote."""
 
 
 class Transactions:
-    """Which tables an open transaction writes, as far as the log told; bounded, the oldest are forgotten
-    first.
+    """Which tables each open transaction writes, as far as the log told. Limited: the oldest are forgotten first.
 
-    Transactions that were open when this process began come from the cache (`packed`), those that were when the cache
-    was begun from the log's last rows, and from the database (`also` in the first step); later ones from
-    ALLOC_WRITE_ID_EVENT rows. What is found in none is looked up in the snapshot.
+    Transactions that were open when this process began come from the cache (`packed`). Those that were open when the
+    cache was new come from the last rows of the log, and from the database (`also` in the first step). Later ones come
+    from ALLOC_WRITE_ID_EVENT rows. Others are looked up in the snapshot.
 
-    A table that is renamed is written under its new name from then on, which no row tells: write ids of tables without
-    transactions keep the old name in the database, too. All names that it has had are kept, and read when the
-    transaction ends: within a step it is not known which of them was that of the write id.
+    After a rename, a transaction writes the table under its new name, and no row says so. All names that the table has
+    had since are kept, and all are read when the transaction ends, because within a step it is not known under which
+    name the write id was allocated.
     """
 
     __slots__ = ("_limit", "_tables")
 
     def __init__(self, packed: bytes = b"", limit: int = 100_000) -> None:
-        """`packed`: what `packed()` gave."""
+        """`packed`: a result of `packed()`."""
         self._tables: OrderedDict[int, frozenset[TableKey]] = OrderedDict()
         self._limit = limit
         parts = packed.split(targets.SEPARATOR) if packed else []
@@ -221,13 +219,13 @@ class Transactions:
             self._add(int(number), (catalog, database, table))
 
     def packed(self) -> bytes:
-        """For the cache: where a store cannot tell what a transaction writes, the next process has it from there."""
+        """The form that the cache keeps, for the next process: not every store can tell what a transaction writes."""
         pairs = ((number, table) for number, tables in self._tables.items() for table in sorted(tables))
         return targets.SEPARATOR.join(part for number, table in pairs for part in (b"%d" % number, *table))
 
     def resolve(self, affected: Affected, look_up: LookUp) -> Affected:
-        """`affected` and the tables of the transactions that ended in it; those whose beginning was not seen are
-        looked up in the snapshot. Changes nothing: the commit may yet fail.
+        """`affected`, and the tables of the transactions that ended in it. Those whose beginning was not seen are
+        looked up in the snapshot. Changes nothing here, because the commit may still fail.
         """
         ended: set[TableKey] = {key for number, key in affected.write_ids if number in affected.ended}
         unknown: list[int] = []
@@ -246,7 +244,7 @@ class Transactions:
         return Affected.merge((affected, Affected(tables=frozenset(ended), targets=touched)))
 
     def after(self, affected: Affected, also: Iterable[tuple[int, TableKey]] = ()) -> Transactions:
-        """What is known once this is committed: also what `affected` and `also` told, without those that ended."""
+        """What is known after the commit: with what `affected` and `also` add, without the transactions that ended."""
         begun = list(chain(affected.write_ids, also))
         nothing_ended = self._tables.keys().isdisjoint(affected.ended)
         if not begun and nothing_ended and not (self._tables and affected.renamed):
@@ -272,7 +270,7 @@ class Transactions:
 
     @property
     def none_open(self) -> bool:
-        """Is no transaction known to be open?"""
+        """Is no open transaction known?"""
         return not self._tables
 
     def _add(self, number: int, table: TableKey) -> None:
@@ -280,7 +278,7 @@ class Transactions:
 
 
 def _names_since(tables: Set[TableKey], renamed: Sequence[tuple[TableKey, TableKey]]) -> frozenset[TableKey]:
-    """These, and all names that they may have had since; `renamed` is in the order of the log."""
+    """These names, and all that the tables may have had since. `renamed` is in the order of the log."""
     names = set(tables)
     for old, new in renamed:
         if old in names:

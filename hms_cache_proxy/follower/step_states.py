@@ -1,6 +1,6 @@
-"""The stages of one step of the follower: a type for each, with what is known at it and nothing else.
+"""The stages of one step of the follower. Each has a type that holds only what is known at that stage.
 
-Job: `cycle.py` makes each from the one before, so that none can be used too early:
+Job: `cycle.py` makes each from the one before, so none can be used too early:
 
     StepBegun -> StepRead -> StepDecided -> StepOutcome
 
@@ -25,10 +25,10 @@ class StepBegun:
 
     began_ns: int
     ticket: int
-    """The last one taken."""
+    """The last ticket that was taken."""
 
     targets: set[bytes]
-    """Of all tickets that are not done."""
+    """The targets of all tickets that are not done."""
 
     expected: int
     """The event id that the log must have reached by now."""
@@ -36,7 +36,7 @@ class StepBegun:
 
 @dataclass(frozen=True, slots=True)
 class LogRows:
-    """What is told of the log's rows that a step has read."""
+    """What is reported about the log's rows that a step has read."""
 
     number: int = 0
     newest_time_s: int = 0
@@ -45,15 +45,15 @@ class LogRows:
 
 @dataclass(frozen=True, slots=True)
 class StepRead:
-    """Everything has been read, in one snapshot; whether all of it may be shown is not known yet."""
+    """Everything was read, from one snapshot. Whether all of it may be served is not known yet."""
 
     reading: StepReading
     affected: Affected
     known: Transactions
-    """Those that were open before these rows."""
+    """The transactions that were open before these rows."""
 
     end: Position
-    """Where the cache will be."""
+    """The cache's next position."""
 
     changed: bool
     more: bool
@@ -61,19 +61,19 @@ class StepRead:
     reset: ResetReason | None
     unmarked: bool
     seen: LogEnd | None
-    """The end of the log: while it stays so, later steps find nothing in it. None: it does not tell."""
+    """The end of the log. While it is unchanged, later steps have nothing to read. None: the log cannot show that."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepDecided:
-    """What is to be committed: the reading's changes are complete."""
+    """What to commit: the reading's changes are complete."""
 
     read: StepRead
     transactions: Transactions
-    """Those that are open after it."""
+    """The transactions that are open after this step."""
 
     overtaken: frozenset[bytes]
-    """Targets that are held back, and read again."""
+    """The held targets, which are reloaded in the next step."""
 
     publish: bool
     """There is something to commit."""
@@ -81,7 +81,7 @@ class StepDecided:
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """What one step did. `unlogged`: a write through this proxy succeeded and the event id did not move."""
+    """What one step did. `unlogged`: a write through this proxy succeeded, but the event id did not move."""
 
     event_id: int
     changed: bool
@@ -96,7 +96,7 @@ class StepOutcome:
     unfit: tuple[str, ...] = ()
     unlogged_tables: tuple[str, ...] = ()
     replica: bool = False
-    """The store shows a replica: nothing was read, and nothing is published."""
+    """The store reads a replica: nothing was read, and nothing is published."""
 
     unmarked: bool = False
-    """From now on functions and catalogs cannot be looked at in every step."""
+    """From now on changes of functions and catalogs cannot be detected in every step."""

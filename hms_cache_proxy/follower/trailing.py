@@ -1,23 +1,24 @@
-"""Following the log of Hive 2.3, which gives event ids without a lock.
+"""Follows the log of Hive 2.3, which assigns event ids without a lock.
 
-There two changes at the same time can log the same id, a change that commits late logs an id below others that are
-already there, and the counter of ids can even go back. So "everything after the cursor" would miss rows for good.
+In Hive 2.3 two changes at the same time can log the same id, a change that commits late logs an id below others that
+are already there, and the counter of ids can even go back. So a reader of "everything after the cursor" would miss rows
+forever.
 
-Job: read, in every step, a trailing window of the log, and tell the rows in it that were not seen before. Must not
-know objects, the cache or sockets.
+Job: in every step, read a trailing window of the log, and return the rows that were not seen before. Must not know
+objects, the cache or sockets.
 
 Invariants:
-- The window begins below the smallest value that the counter of ids had in the last WINDOW_S seconds, by SLACK. So a
-  row is found unless its change took longer than that from taking its id to its commit. (The metastore takes the id as
-  the last thing that it does before the commit: milliseconds.) Where the store tells which transactions are still
-  under way (PostgreSQL), the window also reaches back to before the oldest of them began to write, and that "unless"
-  falls away: a change writes its objects before it takes an id.
-- Over SQL the rows of the window and the objects are of one snapshot, so a row is seen with what it names.
-- A row is known by its id and content. Rows with equal ones say the same thing and need be seen once.
-- There is no gap that means anything. What is recognised: the row at which the cache stands (its *anchor*) is gone
-  though older rows are there (another history), or the log was purged beyond it.
-- The cursor is the largest id seen and never goes back. What the cache remembers of its position is where the window
-  began and the anchor; after a restart the whole window is taken for new, which costs some reading and nothing else.
+- The window begins SLACK ids below the smallest value that the counter of ids had in the last WINDOW_S seconds. So a
+  row is found unless its change took longer than that between taking its id and its commit. (A metastore takes the id
+  just before the commit: milliseconds.) If the store knows which transactions are in progress (PostgreSQL), the window
+  also reaches back to before the oldest of them began to write, and no row is missed: a change writes its objects
+  before it takes an id.
+- Over SQL the rows of the window and the objects are of one snapshot, so a row is seen together with what it names.
+- A row is identified by its id and content. Rows that are equal in both mean the same, and are seen once.
+- Gaps mean nothing. What leads to a Reset: the row at the cache's position (the *anchor*) is gone although older rows
+  are there (another history), or the log was purged beyond it.
+- The cursor is the largest id seen, and never goes back. The cache remembers the beginning of the window and the
+  anchor. After a restart all rows of the window count as new; this only costs time.
 
 Owner: the follower's process.
 """
@@ -39,11 +40,11 @@ from hms_cache_proxy.follower.step import EventBatch, Position, Reset, ResetReas
 from hms_cache_proxy.store.protocol import EventRow, Snapshot
 
 WINDOW_S: Final = 10.0
-"""Longest time from a row's id to its commit that is provided for."""
+"""Longest time between a row's id and its commit at which the row is still found."""
 SLACK: Final = 50
-"""Ids below the window's beginning that are read as well: as many changes may be under way at once."""
+"""Ids by which the window begins earlier: so many changes may be in progress at once."""
 FIRST_SLACK: Final = 1000
-"""The same where nothing is known of the last seconds."""
+"""The same when nothing is known about the last seconds."""
 
 _BEGAN: Final = Struct(">Q")
 _DIGEST_BYTES: Final = 16
@@ -53,7 +54,7 @@ Key = tuple[int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A step: when it was, the counter of ids, and the first transaction that had not begun (0: not known)."""
+    """A step: its time, the counter of ids, and the first transaction that had not begun yet (0: not known)."""
 
     time_s: float
     counter: int
@@ -62,7 +63,7 @@ class _Mark:
 
 @dataclass(frozen=True, slots=True)
 class WindowLook:
-    """The window as one reading of the log showed it; `under_way` as in Snapshot."""
+    """The window as it was read once; `under_way` as in Snapshot."""
 
     low: int
     counter: int
@@ -75,12 +76,12 @@ class WindowLook:
 
 
 class TrailingLog:
-    """Remembers what it has seen of the window."""
+    """Remembers which rows of the window it has seen."""
 
     def __init__(
         self, alive: Callable[[], None], clock: Callable[[], float] = time.monotonic, *, exact: bool = False
     ) -> None:
-        """`alive` as in OrderedLog; `exact`: everything read of a snapshot is of one state."""
+        """`alive` as in OrderedLog. `exact`: everything that is read from a snapshot is of one state."""
         self._alive = alive
         self._clock = clock
         self._exact = exact
@@ -89,7 +90,8 @@ class TrailingLog:
         self._look: WindowLook | None = None
 
     def follow(self, source: Snapshot, position: Position, *, verified: bool, reload_cost: int = 0) -> Followed | Reset:
-        """Every row of the window that was not seen. Whole rows are kept here, so a long log is never followed."""
+        """Every row of the window that was not seen before. Whole rows are kept here, so a long log is never
+        followed."""
         behind = backlog(source.event_id - position.cursor, 0)
         if behind is not None:
             return behind
@@ -110,12 +112,12 @@ class TrailingLog:
         return Followed(EventBatch(gathered.affected(), results, len(new)), newest_s)
 
     def begin(self, source: Snapshot) -> None:
-        """Whatever the window shows now will show in what is read."""
+        """Everything is about to be loaded again, and will include what the window has now."""
         self._seen = None
         self._look_at(source, Position(0, None))
 
     def end(self, source: Snapshot, position: Position) -> Position:
-        """The largest id seen; the fingerprint holds the window's beginning and the anchor."""
+        """The largest id seen; the fingerprint has the beginning of the window and the anchor."""
         look = self._look
         assert look is not None, "the end of a step that did not follow"
         cursor = max(look.newest, look.counter, position.cursor)
@@ -125,7 +127,7 @@ class TrailingLog:
         return Position(cursor, _BEGAN.pack(look.low) + _BEGAN.pack(anchor[0]) + anchor[1])
 
     def overtaken(self, source: Snapshot) -> list[EventRow]:
-        """Rows of the window that the step has not seen."""
+        """Rows of the window that were logged since the step read it."""
         if self._exact:
             return []
         look = self._look
@@ -134,7 +136,7 @@ class TrailingLog:
         return [row for key, row in now.items() if key not in look.rows]
 
     def committed(self) -> None:
-        """What the step has seen is seen."""
+        """The rows that the step has read count as seen from now on."""
         look, now_s = self._look, self._clock()
         assert look is not None, "the end of a step that did not follow"
         self._seen = frozenset(look.rows)
@@ -157,7 +159,7 @@ class TrailingLog:
 
 
 def _continues(position: Position, look: WindowLook, source: Snapshot, *, verified: bool) -> Reset | None:
-    """Is this the log that the cache has followed?"""
+    """A Reset unless this is the log that the cache has followed."""
     if position.fingerprint is None:
         return None if position.cursor == 0 or look.counter == position.cursor else Reset(ResetReason.OTHER_HISTORY)
     (anchor_id,) = _BEGAN.unpack_from(position.fingerprint, _BEGAN.size)
@@ -175,7 +177,7 @@ def _continues(position: Position, look: WindowLook, source: Snapshot, *, verifi
 
 
 def _seen_again(source: Snapshot, low: int, known: dict[Key, EventRow]) -> dict[Key, EventRow]:
-    """Every row over `low`, without reading them again where all are known."""
+    """Every row above `low`. They are not read again if all are known."""
     keys = source.event_keys(low)
     if keys is not None:
         by_key = {(row.event_id, row.nl_id): (key, row) for key, row in known.items()}
@@ -185,7 +187,7 @@ def _seen_again(source: Snapshot, low: int, known: dict[Key, EventRow]) -> dict[
 
 
 def _window(source: Snapshot, low: int) -> dict[Key, EventRow]:
-    """Every row over `low`. Pages overlap by an id: rows with the same one may fall on both sides of a cut."""
+    """Every row above `low`. Pages overlap by one id, because rows with the same id may be on two pages."""
     return {(row.event_id, _digest(row)): row for row in _pages(source, low)}
 
 
@@ -199,7 +201,7 @@ def _pages(source: Snapshot, after: int) -> Iterator[EventRow]:
         if page[-1].event_id - 1 > after:
             after = page[-1].event_id - 1
         else:
-            size *= 2  # a page of one id
+            size *= 2  # the page has a single id
 
 
 def _digest(row: EventRow) -> bytes:
