@@ -1,11 +1,11 @@
-"""What belongs to a table besides its struct, packed: its constraints.
+"""A table's constraints, packed as a row.
 
-Job: a store's `Constraints` to a row and back, as lists that only need to be put into a reply. Most tables have none
-and then no row. Must not know LMDB, replies. Owner: the follower packs, all unpack.
+Job: convert a store's `Constraints` to a row and back, as lists that a reply can contain unchanged. A table without
+constraints, like most, has no row. Must not know LMDB, replies. Owner: the follower packs, every process unpacks.
 
     u16 number of parents (tables that its foreign keys refer to), u16 length of the owner, the owner (the table's name
-    as in its key), u64 id of each parent, then for each kind that it has: u8 kind, u32 number of elements, u32 their
-    bytes, the elements
+    as in its key), u64 id of each parent; then for each kind: u8 kind, u32 number of elements, u32 number of bytes,
+    the elements
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LIST: Final = Struct(">BII")
 
 
 class ElementList(NamedTuple):
-    """Elements of a Thrift list of structs: how many, and their bytes."""
+    """Elements of a Thrift list of structs: their number, and their bytes."""
 
     number: int
     elements: bytes
@@ -32,7 +32,7 @@ NO_ELEMENTS: Final = ElementList(0, b"")
 
 
 class ConstraintsEntry(NamedTuple):
-    """A table's constraints; its foreign keys are not known, only ids of the tables that they refer to. `owner`: the
+    """A table's constraints. Of its foreign keys only the ids of the tables that they refer to are known. `owner`: the
     table's name."""
 
     owner: bytes
@@ -48,7 +48,7 @@ UNCONSTRAINED: Final = ConstraintsEntry(b"", (), {})
 
 
 def constraints_pack(owner: bytes, constraints: Constraints) -> bytes:
-    """The row; empty for none."""
+    """The row; empty if there are no constraints."""
     if constraints.nothing:
         return b""
     parts = [_HEAD.pack(len(constraints.parents), len(owner)), owner, *map(_PARENT.pack, constraints.parents)]

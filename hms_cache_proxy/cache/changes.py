@@ -1,8 +1,7 @@
 """What one commit of the cache changes: plain data from the follower to `CacheWriter.commit`.
 
-Job: say what is now true as of event `cursor`. Must not know: how it is stored.
-Invariant: everything in one `Changes` was read in one snapshot of the store, the one whose event id is `cursor`.
-Owner: the follower.
+Job: hold what is true as of event `cursor`. Must not know: how it is stored. Invariant: everything in one `Changes` was
+read in one snapshot of the store, the one whose event id is `cursor`. Owner: the follower.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from hms_cache_proxy.store.protocol import DatabaseKey, DatabaseRecord, Partitio
 
 @dataclass(frozen=True, slots=True)
 class TableStub:
-    """A table that exists and is listed, but is not loaded; `reason` says why (`excluded`, `pending`, `full` ...)."""
+    """A table that exists and is listed, but is not loaded; `reason` says why (`loading`, `excluded`, `full` ...)."""
 
     table_id: int
     table_type: bytes
@@ -27,10 +26,10 @@ class TableStub:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange:
-    """Single partitions of a table; `replace_all` makes `upserts` (ordered by name) the complete set at once.
+    """Single partitions of a table. With `replace_all`, `upserts` (ordered by name) becomes the complete set.
 
-    For a table whose partitions are not loaded (and not `replace_all`) it changes nothing: they will be read later.
-    While chunks are being loaded it changes both the complete old set and the part of the new one that is there.
+    Without `replace_all`, it changes nothing if the table's partitions are not loaded: they will be read later. While
+    chunks are being loaded, it changes both the complete old set and the part of the new one that is loaded.
     """
 
     table_id: int
@@ -43,7 +42,7 @@ class PartitionChange:
 class PartitionChunk:
     """The next partitions of a table that is too large for one commit, ordered by name.
 
-    `first` begins a new set; `last` makes it the one that readers see, all at once.
+    `first` begins a new set; `last` makes it the set that readers see.
     """
 
     table_id: int
@@ -54,9 +53,9 @@ class PartitionChunk:
 
 @dataclass(frozen=True, slots=True)
 class TableWriteIds:
-    """What is known of the writes to a transactional table: `text`, its ValidWriteIdList in Hive's form, and the
-    `writers`, open write ids under which the table was changed already: until they end it is not used for readers with
-    lists."""
+    """The writes to a transactional table. `text`: its ValidWriteIdList in Hive's form. `writers`: open write ids under
+    which the table was already changed; until they end, readers with a write id list do not get the table from the
+    cache."""
 
     key: TableKey
     text: bytes
@@ -69,13 +68,13 @@ class Changes:
 
     A dropped database takes its tables with it. A table that appears under a new name with the same `table_id` in the
     same step keeps its partitions (a rename). `write_ids`: by table id, as of `cursor` or older. `not_loaded`: table id
-    to the reason why its partitions must not be used.
-    `held`: targets that may have been read newer than `cursor`, or torn: not to be used until the next commit.
-    `touched`: targets whose versions rise beyond those of what changes here. `complete`: lists
-    (`targets.databases`, `targets.tables`) that now have all their names. `marks`: what a target of `targets.MARKED` is
-    known by from now on; None = its changes are not noticed. `reset`: all entries lose their validity before anything
-    here is applied; the only way in which the cursor may go back. `transactions`: the follower's notes of open
-    transactions, as it wants them back after a restart; None = as they are.
+    to the reason why its partitions must not be used. `held`: targets that may have been read newer than `cursor`, or
+    torn; they must not be used until the next commit. `touched`: further targets whose versions are raised, besides
+    those of the objects that change here. `complete`: lists (`targets.databases`, `targets.tables`) that now have all
+    their names. `marks`: the new mark of a marked target (functions, catalogs, descriptions of databases); None: its
+    changes are not detected. `reset`: all entries lose validity before anything here is applied; only then may the
+    cursor go back. `transactions`: the open transactions in the form that the follower reads after a restart; None:
+    unchanged.
     """
 
     cursor: int
@@ -96,7 +95,7 @@ class Changes:
     transactions: bytes | None = None
 
     def admitted_bytes(self) -> int:
-        """About how much the cache grows by this: what `max_bytes` is held against."""
+        """About how many bytes this adds to the cache; compared with `max_bytes`."""
         return (
             sum(len(record.body) + 256 for record in self.databases.values() if record is not None)
             + sum(_table_bytes(record) for record in self.tables.values() if record is not None)
@@ -105,7 +104,8 @@ class Changes:
         )
 
     def touched_by_objects(self) -> Iterator[Target]:
-        """Targets of databases and tables that change here; a name that may come or go touches its list as well."""
+        """Targets of databases and tables that change here. A name that may appear or disappear also touches its
+        list."""
         for catalog, name in self.databases:
             yield targets.database(catalog, name)
             yield targets.databases(catalog)

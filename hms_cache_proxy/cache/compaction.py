@@ -1,13 +1,14 @@
-"""A cache's file that has become much longer than what it holds is copied at a start, without its free pages.
+"""Compacts a cache file at a start, if most of its pages are free.
 
-LMDB gives no page back to the file system: what leaves makes free pages, which later commits use, so the file stays
-as long as the cache ever was. While a proxy runs that is right: room that was needed is needed again, and a copy would
-have to stop the writer. When the follower opens the cache nothing is served yet.
+LMDB never returns pages to the file system: deleted rows leave free pages, which later commits use, so a file never
+becomes shorter. While a proxy runs, this is acceptable: the room will be needed again, and a copy would stop the
+writer. When the follower opens the cache, nothing is served yet.
 
-    cache --copy--> cache.compact       then cache -> cache.long, cache.compact -> cache, and cache.long goes
+    cache --copy--> cache.compact; then rename cache to cache.long, rename cache.compact to cache, delete cache.long
 
-A new directory, as its lock file must not be that of another file. Who dies between the two renames leaves no cache,
-and all is loaded again; else what is left over goes at the next start. Readers follow by the inode on the state page.
+The copy has its own directory, because two data files must not share a lock file. If the process dies between the two
+renames, there is no cache, and everything is loaded again. Other leftovers are deleted at the next start. Readers find
+the new file by the inode on the state page.
 
 Must not know: rows. Owner: the follower, before its first commit.
 """
@@ -23,12 +24,12 @@ import lmdb
 from hms_cache_proxy.cache import environment as files
 from hms_cache_proxy.cache.environment import Environment
 
-WASTED_BYTES: Final = 16 << 20  # free pages that are worth a copy, if they are half of the file
-COPIED_BYTES: Final = 4 << 30  # more than that takes too long for a start
+WASTED_BYTES: Final = 16 << 20  # with more in free pages, and these over half of the file, it is copied
+COPIED_BYTES: Final = 4 << 30  # a larger copy takes too long for a start
 
 
 def compacted(environment: Environment, map_size: int) -> Environment:
-    """The environment, or another one in its place with the same rows in a shorter file."""
+    """The environment, or one with the same rows in a shorter file."""
     path = environment.path
     beside, long = (path.with_name(f"{path.name}.{what}") for what in ("compact", "long"))
     for left_over in (beside, long):
@@ -39,7 +40,7 @@ def compacted(environment: Environment, map_size: int) -> Environment:
     beside.mkdir(mode=0o700)
     try:
         environment.env.copy(str(beside), compact=True)
-    except lmdb.Error:  # no room for it, mostly: a longer file is no harm
+    except lmdb.Error:  # usually no room; the longer file does no harm
         shutil.rmtree(beside)
         return environment
     os.chmod(beside / "data.mdb", 0o600)
@@ -51,7 +52,7 @@ def compacted(environment: Environment, map_size: int) -> Environment:
 
 
 def _wasteful(environment: Environment) -> bool:
-    """Are there many free pages?"""
+    """Does the file have so many free pages that a copy is worth it?"""
     used = files.used_bytes(environment)
     free = (environment.env.info()["last_pgno"] + 1) * environment.env.stat()["psize"] - used
     return free > max(WASTED_BYTES, used) and used <= COPIED_BYTES

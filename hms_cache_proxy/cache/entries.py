@@ -1,8 +1,8 @@
-"""What a snapshot gives back: a database, a table, or the knowledge that there is none.
+"""What a snapshot returns: a database, a table, or the proof that there is none.
 
-Three answers are told apart everywhere: an entry, `ABSENT` (the metastore has no such object as of the cursor: a
-negative answer may be served) and None (not loaded: ask the metastore). NamedTuples, not dataclasses: one is built
-per hit, and a tuple costs a fifth. Must not know LMDB. Owner: any process.
+There are three answers everywhere: an entry; `ABSENT` (as of the cursor the metastore has no such object, so a negative
+answer may be served); and None (not loaded: ask the metastore). The entries are NamedTuples, not dataclasses, because
+each hit builds one, and a tuple costs a fifth. Must not know LMDB. Owner: any process.
 """
 
 from __future__ import annotations
@@ -12,33 +12,34 @@ from typing import Final, NamedTuple
 
 
 class Absent(Enum):
-    """What is known not to exist."""
+    """An object that is known not to exist."""
 
     ABSENT = "absent"
 
 
 ABSENT: Final = Absent.ABSENT
 TableState = tuple[int, ...]
-"""What `CacheSnapshot.state` gives: equal as long as neither the table nor one of its partitions has changed."""
+"""The result of `CacheSnapshot.state`. It is equal as long as neither the table nor one of its partitions has
+changed."""
 
 
 class DatabaseEntry(NamedTuple):
-    """A database; `body` is the `Database` struct with its stop byte. A `remote` one is never answered from cache."""
+    """A database; `body` is the `Database` struct with its stop byte. A `remote` one is never served from the cache."""
 
     body: bytes
     remote: bool
 
 
 class TableEntry(NamedTuple):
-    """A table that exists. `body` is the `Table` struct with its stop byte; None if it is not loaded
+    """A table that exists. `body` is the `Table` struct with its stop byte; None if the table is not loaded
     (`reason_not_loaded`).
 
-    `partitions_loaded`: `partition_count` and everything about partitions is known; else `reason_not_loaded` says
-    why not. `write_ids`: a transactional table's ValidWriteIdList, with which reads may be answered that bring an
-    equivalent one; None while they may not. `typed`: which partition keys have values of their type only
-    (cache/typed.py). `constraints_known`: `CacheSnapshot.constraints` tells them. `statistics_known`, and of a
-    partitioned table `statistics_of_partitions`: the same of statistics. `set_number`, `long_names` and
-    `has_statistics` are for the reader itself.
+    `partitions_loaded`: `partition_count` and everything about partitions is known; else `reason_not_loaded` says why
+    not. `write_ids`: a transactional table's ValidWriteIdList; reads with an equivalent list may be answered. None:
+    they may not. `typed`: which partition keys only have values of their type (cache/typed.py). `constraints_known`:
+    `CacheSnapshot.constraints` returns them. `statistics_known`: the table's own column statistics are in the cache;
+    `statistics_of_partitions`: those of all its partitions are, too. `set_number`, `long_names` and `has_statistics`
+    are for cache/ only.
     """
 
     catalog: bytes

@@ -1,14 +1,13 @@
-"""Opening the cache's LMDB environment, and deciding whether what lies there may be trusted.
+"""Opens the cache's LMDB environment, and decides whether an existing file may be trusted.
 
-Files: `data-dir/cache/data.mdb` and `lock.mdb` (LMDB's), and `data-dir/cache/clean`, which exists only between a clean
-close and the next open and holds the last transaction id and nothing else.
+Files in `data-dir/cache`: `data.mdb` and `lock.mdb` are LMDB's. `clean` exists only between a clean close and the next
+open, and has the last transaction id. `condemned` has the reason why the cache must not be used.
 
-**What is trusted.** Commits are not fsynced (a commit costs microseconds): kill -9 of every process loses nothing,
-as the kernel has the pages; a crash of the machine may leave any mixture of pages on the disk. So a file is used
-again only if the machine has not been restarted since it was written (kernel boot id in the meta record), or if it
-was closed cleanly: everything synced first, the marker `clean` written and synced afterwards. Anything else is moved
-aside and rebuilt; so is a file that LMDB refuses, one shorter than its own page count, of another format, or of
-another upstream.
+**Trust.** Commits are not synced to the disk (so a commit costs microseconds). kill -9 of every process loses nothing,
+because the kernel has the pages; a crash of the machine may leave any mixture of pages on the disk. So a file is used
+again only if the machine has not been restarted since it was written (by the kernel's boot id), or if it was closed
+cleanly: everything is synced, then the marker `clean` is written and synced. Any other file is moved aside and rebuilt.
+So is a file that LMDB refuses, that is shorter than its own page count, or that belongs to another format or metastore.
 
 Databases: `meta`, `objects`, `partitions`, `statistics`, `shared`, `versions`, `garbage` (cache/layout.py).
 One process may open an LMDB file once; `attach` shares the handle within a process.
@@ -32,17 +31,17 @@ import lmdb
 from hms_cache_proxy.errors import CacheError
 
 DATABASES: Final = (b"meta", b"objects", b"partitions", b"statistics", b"shared", b"versions", b"garbage")
-MAX_READERS: Final = 1024  # one slot per process that has a snapshot open, and one per stream of a large reply
-SPARE_TRANSACTIONS: Final = 8  # read transactions that the binding keeps for reuse: begin() then costs 0.25 us
+MAX_READERS: Final = 1024  # one slot for each process with an open snapshot, and for each stream of a large reply
+SPARE_TRANSACTIONS: Final = 8  # read transactions that the binding keeps for reuse, so begin() costs 0.25 us
 UNBOUNDED_MAP: Final = 1 << 40  # address space only; the file grows as it is written
 SPARE_BYTES: Final = 1 << 20  # kept free, without blocks on the disk, after the last page
 BLOCK_BYTES: Final = 512  # the unit of st_blocks
-FULL_BYTES: Final = 1 << 20  # a disk with less than that is full
-RESERVE_BYTES: Final = 256 << 20  # room in the map above max_bytes, for what must always go through: cursor, deletions
+FULL_BYTES: Final = 1 << 20  # a disk with less free space counts as full
+RESERVE_BYTES: Final = 256 << 20  # room in the map above max_bytes for what must always be possible: cursor, deletions
 
 
 class DamagedFile(CacheError):
-    """LMDB cannot make sense of a file, which may be moved aside (unlike one that may not be opened)."""
+    """LMDB finds that a file is damaged; it may be moved aside (unlike a file that cannot be opened)."""
 
 
 DAMAGE: Final = (
@@ -54,7 +53,7 @@ DAMAGE: Final = (
     lmdb.IncompatibleError,
     lmdb.NotFoundError,
 )
-"""What LMDB raises for a file that is not, or no longer, what it wrote."""
+"""What LMDB raises for a damaged file, or one that it did not write."""
 
 
 @dataclass(slots=True)
@@ -80,7 +79,7 @@ class Environment:
             setattr(self, name.decode(), self.env.open_db(name, create=self.writable))
 
     def detach(self, *, writer: bool = False) -> None:
-        """Close the file once its last user in this process is gone."""
+        """Closes the file when its last user in this process is gone."""
         self.users -= 1
         self.claimed = self.claimed and not writer
         if self.users == 0:
@@ -89,11 +88,11 @@ class Environment:
 
 
 _open: dict[int, Environment] = {}
-"""Files open in this process, by inode."""
+"""The files that are open in this process, by inode."""
 
 
 def attach(path: Path) -> Environment:
-    """Open the cache read-only, or share the handle that this process has. Raises CacheError."""
+    """Opens the cache read-only, or shares the handle that this process has. Raises CacheError."""
     data = path / "data.mdb"
     try:
         inode = data.stat().st_ino
@@ -107,7 +106,7 @@ def attach(path: Path) -> Environment:
 
 
 def open_for_writing(path: Path, map_size: int) -> Environment:
-    """Open or create the cache for its one writer. Raises CacheError if what lies there cannot be used."""
+    """Opens or creates the cache for its one writer. Raises CacheError if an existing file cannot be used."""
     path.mkdir(mode=0o700, exist_ok=True)
     data = path / "data.mdb"
     if not data.exists():
@@ -152,7 +151,7 @@ def _enter(path: Path, inode: int, *, writable: bool, map_size: int) -> Environm
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """LMDB's refusal to open a file, in this package's words."""
+    """Turns LMDB's errors about opening a file into CacheErrors."""
     try:
         yield
     except DAMAGE as error:
@@ -162,11 +161,11 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def reserve_readers(path: Path) -> None:
-    """Have the disk keep room for the slot of every reader: a process that takes one writes to it through memory, and
-    would die of a full disk (SIGBUS). To be called whenever an environment is open. Raises CacheError without room.
+    """Reserves disk space for the slots of all readers. A process writes to its slot through mapped memory, and would
+    be killed by a full disk (SIGBUS). Called whenever an environment is opened. Raises CacheError if there is no space.
 
     This uses LMDB's own descriptor. If this process opened the lock file a second time and closed it, the kernel would
-    drop LMDB's locks on it (POSIX), and the next process to open the environment would take it for unused and
+    release LMDB's locks on it (POSIX). The next process that opens the environment would then take it for unused, and
     overwrite the slots and mutexes of all others.
     """
     lock = path / "lock.mdb"
@@ -179,19 +178,19 @@ def reserve_readers(path: Path) -> None:
 
 
 def _descriptor_of(file: os.stat_result) -> int:
-    """A descriptor of this process that is open on the file."""
+    """A descriptor with which this process has the file open."""
     for name in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # the listing's own
+        with suppress(OSError):  # the descriptor of the listing itself
             if os.path.samestat(os.fstat(int(name)), file):
                 return int(name)
     raise FileNotFoundError(errno.ENOENT, "LMDB does not have it open")
 
 
 def lengthen(env: Any, path: Path) -> None:
-    """Keep the file (sparsely) longer than its pages. A writer calls this now and then.
+    """Makes the file (sparsely) longer than its pages. A writer calls this now and then.
 
-    LMDB does not write a page at the end that a transaction took and gave back, so without this a file that nothing is
-    wrong with can be shorter than its page count, and a kill -9 at that moment would have it taken for truncated.
+    LMDB does not write a page at the end that a transaction took and gave back. So a good file can be shorter than its
+    page count, and after a kill -9 at that moment it would be taken for truncated.
     """
     page_bytes = env.stat()["psize"]
     used = (env.info()["last_pgno"] + 1) * page_bytes
@@ -201,25 +200,26 @@ def lengthen(env: Any, path: Path) -> None:
 
 
 def check_length(env: Any, path: Path) -> None:
-    """Refuse a truncated file before a page beyond its end is touched, which would be a SIGBUS."""
+    """Refuses a truncated file before a page beyond its end is read, which would be a SIGBUS."""
     info = env.info()
     if info["last_txnid"] and (path / "data.mdb").stat().st_size < (info["last_pgno"] + 1) * env.stat()["psize"]:
         raise DamagedFile("its file is shorter than its own page count")
 
 
 def used_bytes(environment: Environment) -> int:
-    """What all databases take; free pages do not count."""
+    """The bytes of all databases; free pages do not count."""
     with environment.env.begin() as txn:
         return sum(bytes_in(txn.stat(getattr(environment, name.decode()))) for name in DATABASES)
 
 
 def bytes_in(stat: dict[str, int]) -> int:
-    """What one database takes, as LMDB tells of it."""
+    """The bytes of one database, from LMDB's statistics."""
     return (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * stat["psize"]
 
 
 def boot_id() -> str:
-    """Identifies this run of this machine; empty where the system does not tell (then no unclean file is trusted)."""
+    """Identifies the current boot of this machine; empty if the system has no such id (then only cleanly closed files
+    are trusted)."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -227,8 +227,8 @@ def boot_id() -> str:
 
 
 def mark_clean(env: Any, path: Path) -> None:
-    """Sync everything, then leave the marker that vouches for it. Where that cannot be done (a full disk) is none:
-    then the file is trusted until the machine restarts, as after a kill."""
+    """Syncs everything, then writes the marker. If that fails (a full disk), there is no marker, and the file is
+    trusted only until the machine restarts, as after a kill."""
     marker = path / "clean"
     try:
         env.sync(True)
@@ -244,12 +244,12 @@ def mark_clean(env: Any, path: Path) -> None:
 
 
 def disk_full(path: Path) -> bool:
-    """Is that why LMDB failed? It says EIO where a page was written in part."""
+    """Whether LMDB failed because the disk is full. (It reports EIO if a page was partly written.)"""
     return shutil.disk_usage(path).free < FULL_BYTES
 
 
 def take_clean_mark(path: Path) -> int | None:
-    """The transaction id that a clean close vouched for, removing the marker for good; None if there is none."""
+    """Removes the marker of a clean close and returns its transaction id; None if there is no marker."""
     marker = path / "clean"
     try:
         text = marker.read_bytes()
@@ -261,12 +261,12 @@ def take_clean_mark(path: Path) -> int | None:
 
 
 def condemn(path: Path, reason: str) -> None:
-    """Have the next open move the cache aside: for a process that saw it damaged (by an LMDB error, a SIGBUS)."""
+    """Makes the next open move the cache aside. Called by a process that found it damaged (an LMDB error, a SIGBUS)."""
     (path / "condemned").write_text(reason, encoding="utf-8")
 
 
 def condemned(path: Path) -> str | None:
-    """Why the cache must not be used; None if nobody objected."""
+    """Why the cache must not be used; None if it was not condemned."""
     try:
         return (path / "condemned").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -274,7 +274,7 @@ def condemned(path: Path) -> str | None:
 
 
 def move_aside(path: Path) -> Path:
-    """Rename the cache to `cache.bad-<timestamp>`, the newest of which is kept. Gives the new path."""
+    """Renames the cache to `cache.bad-<timestamp>`, and deletes older ones. Returns the new path."""
     for old in path.parent.glob(path.name + ".bad-*"):
         shutil.rmtree(old)
     target = path.with_name(f"{path.name}.bad-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")

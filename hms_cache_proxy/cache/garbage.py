@@ -1,7 +1,7 @@
-"""Deletes, in slices, what nobody can see any more: rows of old generations, dropped sets, versions below the floor.
+"""Deletes, in slices, what no reader can see any more: rows of old generations, dropped sets, versions below the floor.
 
-Nothing here changes what a reader sees: rows of another generation are not looked up, sets on the garbage list are
-pointed at by no row, a version at or below the floor counts as the floor. Owner: the follower, between its steps.
+Nothing here changes what a reader sees: rows of another generation are never looked up, no row points to a set on the
+garbage list, and a version at or below the floor counts as the floor. Owner: the follower, between its steps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SET_TAG = b"s"
 
 
 def collect_slice(environment: Environment, txn: Any, meta: Meta, rows: int) -> bool:
-    """Delete at most about `rows` rows in this transaction; True if there may be more."""
+    """Deletes about `rows` rows at most in this transaction; True if there may be more."""
     left = rows - _old_generations(environment, txn, meta, rows)
     if left > 0:
         left -= _sets(environment, txn, left)
@@ -71,7 +71,7 @@ def _under(txn: Any, database: Any, prefix: bytes, rows: int) -> int:
 
 
 def _versions(environment: Environment, txn: Any, meta: Meta, rows: int) -> int:
-    """Versions that the floor has overtaken, from where the last slice stopped."""
+    """Deletes versions at or below the floor, from where the last slice stopped."""
     after = txn.get(layout.SWEEP_VERSIONS, db=environment.garbage)
     if after is None:
         return 0

@@ -1,6 +1,6 @@
-"""Whose cache a file is: the store's identity, the scope that is followed, the format; as one JSON row.
+"""What a cache file belongs to, as one JSON row: the store's identity, the scope (include, exclude), the format.
 
-Job: say in words why a file belongs to something else. Must not know LMDB. Owner: the follower.
+Job: say why a file belongs to something else. Must not know LMDB. Owner: the follower.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ WORDS = {
     "exact_text": "of a database that compares text otherwise",
     "exact": "filled from another kind of store",
 }
-"""What it means that a field of the store's identity differs."""
+"""What a cache file is if this field of the store's identity differs."""
 
 _WORDS = {"format": "of another format version", **WORDS, "scope": "of another include/exclude setting"}
 
 
 def identity_row(identity: StoreIdentity, scope: str) -> bytes:
-    """The row that a cache of this store and scope carries."""
+    """The row of a cache of this store and scope."""
     return json.dumps({"format": FORMAT, **asdict(identity), "scope": scope}, sort_keys=True).encode()
 
 
 def identity_unpack(row: bytes) -> StoreIdentity:
-    """The store's identity in a row."""
+    """The store's identity in this row."""
     found = json.loads(row)
     return StoreIdentity(**{name: found[name] for name in StoreIdentity.__dataclass_fields__})
 
 
 def mismatch(found: bytes, wanted: bytes) -> str | None:
-    """Why a file with row `found` is not the one that is wanted; None if it is."""
+    """Why a file with the row `found` is not the wanted one; None if it is."""
     if found == wanted:
         return None
     try:

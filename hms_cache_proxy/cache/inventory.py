@@ -1,8 +1,8 @@
-"""What the cache holds and what it lacks, loaded or not: what the follower compares with the store.
+"""Everything that the cache has and lacks, for the follower, which compares it with the store.
 
-Job: the listings that serving never needs: databases and tables whether or not their lists are complete, and everything
-that is listed but not loaded. Must not know: why something is loaded or not.
-Owner: the follower; valid as long as its snapshot is open.
+Job: the listings that serving never needs: databases and tables even if their lists are not complete, and everything
+that is listed but not loaded. Must not know: why something is loaded or not. Owner: the follower; valid while its
+snapshot is open.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ListedTable:
 
 
 class Inventory:
-    """One snapshot's contents; without a snapshot, those of a cache that has nothing."""
+    """The contents of one snapshot; without a snapshot, those of an empty cache."""
 
     __slots__ = ("_snapshot",)
 
@@ -55,7 +55,7 @@ class Inventory:
         return None if isinstance(entry, Absent) else entry
 
     def mark(self, target: bytes) -> bytes | None:
-        """The mark that a target of `targets.MARKED` is known by; None if it has none."""
+        """The mark of a marked target; None if it has none."""
         return None if self._snapshot is None else self._snapshot.mark(target)
 
     def table(self, key: TableKey) -> TableEntry | None:
@@ -77,7 +77,7 @@ class Inventory:
         return [_key(name) for name, row in self._snapshot._under(b"n", b"") if _listed(row).loaded]
 
     def lacking(self) -> Iterator[tuple[TableKey, str]]:
-        """Tables that are not loaded, and those whose partitions are not, with the reason of each."""
+        """Tables that are not loaded, and tables whose partitions are not loaded, each with the reason."""
         if self._snapshot is None:
             return
         for name, row in self._snapshot._under(b"n", b""):
@@ -90,7 +90,7 @@ class Inventory:
                 yield _key(partitions.owner), partitions.reason
 
     def filling(self) -> Iterator[tuple[TableKey, int, int]]:
-        """Tables whose partitions are being loaded in chunks, their ids, and the sets that are filled."""
+        """Tables whose partitions are being loaded in chunks, with their ids and the sets that are being filled."""
         if self._snapshot is not None:
             for packed_id, row in self._snapshot._under(b"s", b""):
                 partitions = SetRow.unpack(row)
@@ -117,7 +117,7 @@ class Inventory:
         return None if self._snapshot is None else self._snapshot.write_ids(table_id)
 
     def write_ids(self) -> Iterator[tuple[TableKey, WriteIdsRow]]:
-        """Every transactional table whose write ids are known, with them."""
+        """Every transactional table whose write ids are known, with these."""
         if self._snapshot is not None:
             for _, packed in self._snapshot._under(b"w", b""):
                 row = layout.write_ids_unpack(packed)

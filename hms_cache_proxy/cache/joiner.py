@@ -1,8 +1,9 @@
-"""From rows of `partitions` to pieces of a reply, for one table: the loop that large replies spend their time in.
+"""Turns rows of `partitions` into pieces of a reply, for one table. Large replies spend most of their time in this
+loop.
 
-The shared pieces of each template are resolved once per process and table (`Joiner`), so a partition costs one look-up
-(0.4 us), two slices and four references in the list that is joined at the end.
-Must not know: snapshots, replies. Owner: one thread.
+The shared pieces of each template are resolved once for each process and table (`Joiner`). So a partition costs one
+look-up (0.4 us), two slices and four references in the list that is joined at the end. Must not know: snapshots,
+replies. Owner: one thread.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from hms_cache_proxy.cache.segments import END, INDEX_BYTES, PartitionPieces, Ta
 from hms_cache_proxy.errors import CacheError
 
 KEPT_JOINERS: Final = 256  # tables whose templates a process keeps resolved
-KEPT_BYTES: Final = 64 << 20  # of resolved templates, over all tables; beyond them a process starts over
+KEPT_BYTES: Final = 64 << 20  # of resolved templates of all tables; beyond that, all are forgotten
 
-_PIECES: Final = 4  # that a partition adds to the list
-_OWN: Final = INDEX_BYTES  # where the row goes on behind its template
+_PIECES: Final = 4  # pieces that a partition adds to the list
+_OWN: Final = INDEX_BYTES  # where the row continues after its template
 
 
 class Joiner:
-    """One set as one table's partitions in one variant."""
+    """Joins the partitions of one set, as one table's, in one variant."""
 
     __slots__ = ("_environment", "_keeper", "_long_names", "_names", "_pieces", "_prefix", "_variant")
 
@@ -41,7 +42,7 @@ class Joiner:
 
     @property
     def prefix(self) -> bytes:
-        """What the keys of its partitions begin with."""
+        """The beginning of the keys of its partitions."""
         return self._prefix
 
     def cursor(self, txn: Any) -> Any:
@@ -49,7 +50,7 @@ class Joiner:
         return txn.cursor(self._environment.partitions)
 
     def one(self, txn: Any, name: bytes) -> bytes | None:
-        """One partition; None if the table has none of this name."""
+        """One partition; None if the table has no partition of this name."""
         row = layout.find(txn, self._environment.partitions, self._prefix, name)
         if row is None:
             return None
@@ -60,13 +61,15 @@ class Joiner:
         return b"".join((begin[len(END) :], row[_OWN + own :], body, row[_OWN : _OWN + own], END))
 
     def by_names(self, txn: Any, names: Sequence[bytes], out: list[bytes]) -> int:
-        """Append the pieces of these partitions to `out`, leaving out names without one; gives how many there are."""
+        """Appends the pieces of these partitions to `out`, without names that have none; returns the number of
+        partitions."""
         return self.join(txn, self.named(txn, names), out)
 
     def named(self, txn: Any, names: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
-        """(name, row) of these partitions, leaving out names without one.
+        """(name, row) of these partitions, without names that have none.
 
-        By cursor: adjacent names mostly lie on one page, and a cursor looks there before it descends from the root.
+        Uses a cursor: adjacent names are usually on one page, and a cursor looks there before it descends from the
+        root.
         """
         prefix = self._prefix
         if not names or len(prefix) + max(map(len, names)) >= KEY_BYTES:
@@ -77,7 +80,8 @@ class Joiner:
             return [(name, row) for name in names if (row := get(prefix + name)) is not None]
 
     def join(self, txn: Any | None, rows: Sequence[tuple[bytes, bytes]], out: list[bytes]) -> int:
-        """Append the pieces of rows (name, row) that have been read; a detached joiner needs no transaction."""
+        """Appends the pieces of (name, row) pairs that were read; returns their number. A detached joiner needs no
+        transaction."""
         known = self._pieces
         begin_at, last, begin, body, own = len(out), b"", b"", b"", 0
         for name, row in rows:
@@ -92,7 +96,7 @@ class Joiner:
         return _finish(out, begin_at)
 
     def rows(self, txn: Any, after: bytes | None, limit: int) -> list[tuple[bytes, bytes]]:
-        """(name, row) in bytewise order of names, those over `after`, at most `limit`."""
+        """(name, row) in bytewise order of names, after `after`, at most `limit`."""
         with txn.cursor(self._environment.partitions) as cursor:
             if not self._seek(cursor, after):
                 return []
@@ -106,7 +110,7 @@ class Joiner:
         return rows if len(rows) <= limit else rows[:limit]
 
     def names(self, txn: Any, after: bytes | None, limit: int) -> list[bytes]:
-        """Names in bytewise order, those over `after`, at most `limit`."""
+        """Names in bytewise order, after `after`, at most `limit`."""
         if self._long_names:
             return [name for name, _ in self.rows(txn, after, limit)]
         with txn.cursor(self._environment.partitions) as cursor:
@@ -161,7 +165,8 @@ class Joiner:
 
 
 def _finish(out: list[bytes], begin_at: int) -> int:
-    """Each partition's first piece carries the end of the one before: move it from the first piece to the end."""
+    """Each partition's first piece begins with the end of the partition before. Moves that end from the first piece to
+    the end of the list; returns the number of partitions."""
     count = (len(out) - begin_at) // _PIECES
     if count:
         out[begin_at] = out[begin_at][len(END) :]
@@ -170,7 +175,7 @@ def _finish(out: list[bytes], begin_at: int) -> int:
 
 
 class Joiners:
-    """The joiners that a process keeps, the oldest one going first."""
+    """The joiners that a process keeps. The oldest is dropped first."""
 
     __slots__ = ("_kept", "_spent_bytes", "with_catalog")
 

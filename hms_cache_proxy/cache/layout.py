@@ -1,35 +1,35 @@
 """Byte layout of the cache: keys, fixed records, and names that are longer than an LMDB key.
 
-All numbers big-endian. `gen` is the u32 generation: rows of another generation are invisible and are deleted later.
-A partition *set* (u32) is one complete collection of a table's partitions; a reload fills a new set, then the table's
-`s` row is pointed at it. Sets are never reused, so a fresh set lies behind all others and is written in append mode.
+All numbers are big-endian. `gen` is the u32 generation: rows of another generation are invisible and are deleted later.
+A *set* (u32) is one complete collection of a table's partitions. A reload fills a new set, then the table's `s` row
+points to it. Set numbers are never reused, so a new set sorts after all others and is written in append mode.
 
     meta        b"meta"                    Meta (below)
                 b"identity"                JSON: format, store identity, scope
                 b"boot"                    boot id of the last writer
-                b"transactions"            the follower's notes of open transactions
+                b"transactions"            the open transactions, for the next follower
     objects     gen b"d" cat \\0 db         u8 flags (1 remote), then the Database struct
                 gen b"n" cat \\0 db \\0 tbl  a name in a listing: NAME_ROW, type, reason
                 gen b"t" cat \\0 db \\0 tbl  a loaded table: TABLE_ROW, type, location, partition keys, the Table struct
-                gen b"s" u64 table id      SET_ROW, reason, owner: which set holds a table's partitions
+                gen b"s" u64 table id      SET_ROW, reason, owner: which set has a table's partitions
                 gen b"w" u64 table id      WriteIdsRow of a transactional table
                 gen b"k" u64 table id      the table's constraints, if it has any: cache/attachments.py
                 gen b"a" u64 table id      the table's column statistics, if it has any: cache/statistics.py
-                gen b"c" target            a list that is complete, no value; or what is known by its mark: the mark
+                gen b"c" target            a list that is complete: no value; a marked target: its mark
     partitions  set name                   cache/segments.py
     statistics  set name                   column statistics of a partition that has any: cache/statistics.py
     shared      set u24 index              what partitions of a set share: cache/segments.py
     versions    target                     u64 sequence number of the last commit that touched it
-    garbage     set                        a set that nothing points at, to be deleted in slices
-                b"versions"                rows of `versions` at or below the floor are to be deleted; value: how far
-                                           it is
+    garbage     set                        a set that nothing points to, to be deleted in slices
+                b"versions"                rows of `versions` at or below the floor are to be deleted; value: where
+                                           to continue
 
-**Long names.** A key is at most 511 bytes, a name can be longer (a partition's 767). The key is the name cut to what
-fits, so the order of keys is the order of names: a <= b bytewise implies cut(a) <= cut(b). A key of exactly 511
+**Long names.** A key has at most 511 bytes, but a name can be longer (a partition's up to 767). The key is the name cut
+to what fits, so the order of keys is the order of names: a <= b bytewise implies cut(a) <= cut(b). A key of exactly 511
 bytes is a *bucket*: its value is the sorted list of all names with that prefix, `(u32 length, rest of the name, u32
-length, value)*`. No hash, so no collision, and listings stay in exact order.
+length, value)*`. There are no hashes, so there are no collisions, and listings are in exact order.
 
-Must not know: what a reply looks like. Owner: the follower writes, all read.
+Must not know: what a reply looks like. Owner: the follower writes, every process reads.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ BOOT_KEY: Final = b"boot"
 TRANSACTIONS_KEY: Final = b"transactions"
 SWEEP_VERSIONS: Final = b"versions"
 
-NAME_ROW: Final = Struct(">QBH")  # table id, flags, length of the type; then the type, then the reason it is not loaded
+NAME_ROW: Final = Struct(">QBH")  # table id, flags, length of the type; then the type, and why it is not loaded
 TABLE_ROW: Final = Struct(">QBHHI")  # table id, flags, lengths of type, location and partition keys
 SET_ROW: Final = Struct(">IIIBBHH")
 """Set, set being loaded, partitions, state, flags, lengths of reason and of `typed`; then both, then the owner."""
@@ -68,21 +68,20 @@ LOADED: Final = 1  # NAME_ROW: there is a `t` row
 TRANSACTIONAL: Final = 1
 MATERIALIZED_VIEW: Final = 2
 HAS_LOCATION: Final = 4
-CONSTRAINTS_KNOWN: Final = 8  # TABLE_ROW: without a `k` row it has none
-STATISTICS_KNOWN: Final = 16  # TABLE_ROW: without an `a` row it has none
+CONSTRAINTS_KNOWN: Final = 8  # TABLE_ROW: if there is no `k` row, it has none
+STATISTICS_KNOWN: Final = 16  # TABLE_ROW: if there is no `a` row, it has none
 
 PARTITIONS_LOADED: Final = 1  # SET_ROW state: the set is complete
 LONG_NAMES: Final = 1  # SET_ROW flag: some key of the set is a bucket
 HAS_STATISTICS: Final = 2  # SET_ROW flag: some partition may have statistics
-STATISTICS_UNKNOWN: Final = 4  # SET_ROW flag: those of some partition cannot be told
+STATISTICS_UNKNOWN: Final = 4  # SET_ROW flag: those of some partition are not known
 
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """What one commit says about itself; written in the same transaction as its objects.
+    """The record of a commit, written in the same transaction as its objects.
 
-    `floor_version`: versions at or below it count as it: a Reset or a touch of ALL raises it and so touches every
-    target.
+    `floor_version`: lower versions count as this one. A Reset or a touch of ALL raises it, and so touches every target.
     """
 
     generation: int = 1
@@ -128,8 +127,8 @@ _META: Final = Struct(">HIQqQQIIIQ")
 
 
 class WriteIdsRow(NamedTuple):
-    """A transactional table's writes: `text`, its ValidWriteIdList as Hive prints it, and the `writers`, open write ids
-    under which it was changed already. `owner`: the table's name, as in its key."""
+    """The writes to a transactional table. `text`: its ValidWriteIdList in Hive's form. `writers`: open write ids under
+    which the table was already changed. `owner`: the table's name, as in its key."""
 
     owner: bytes
     text: bytes
@@ -137,7 +136,7 @@ class WriteIdsRow(NamedTuple):
 
 
 def write_ids_pack(row: WriteIdsRow) -> bytes:
-    """Three lines; none of the parts can have a line end."""
+    """Three lines. No part can contain a line end."""
     return b"%b\n%b\n%b" % (row.owner, ",".join(map(str, row.writers)).encode(), row.text)
 
 
@@ -148,12 +147,12 @@ def write_ids_unpack(packed: bytes) -> WriteIdsRow:
 
 
 def objects_prefix(generation: int, tag: bytes) -> bytes:
-    """What all keys of one kind of row begin with."""
+    """The beginning of the keys of one kind of row."""
     return GENERATION.pack(generation) + tag
 
 
 def version_key(target: bytes) -> bytes:
-    """Key in `versions` (and of any row that is looked up by target and needs no order): hashed when too long."""
+    """The key of a target in `versions`, and of other rows that need no order; hashed if it is too long."""
     if len(target) < KEY_BYTES:
         return target
     return target[:400] + b"\0\0" + hashlib.blake2b(target, digest_size=32).digest()
@@ -183,7 +182,7 @@ def _strings(row: bytes) -> list[bytes]:
     return parts
 
 
-# Ordered maps from names of any length to values, under a prefix of a database
+# Ordered maps from names of any length to values, under a prefix
 
 
 def bucket_items(bucket: bytes) -> list[tuple[bytes, bytes]]:
@@ -212,7 +211,7 @@ def find(txn: Any, db: Any, prefix: bytes, name: bytes) -> bytes | None:
 
 
 def store(txn: Any, db: Any, prefix: bytes, name: bytes, value: bytes, *, append: bool = False) -> bool:
-    """Set the value of a name; True if it had none. `append`: first try to write it after the last key."""
+    """Sets the value of a name; True if it had none. `append`: first tries to write it after the last key."""
     key = prefix + name
     if len(key) < KEY_BYTES:
         if append and txn.put(key, value, append=True, db=db):
@@ -231,7 +230,7 @@ def store(txn: Any, db: Any, prefix: bytes, name: bytes, value: bytes, *, append
 
 
 def remove(txn: Any, db: Any, prefix: bytes, name: bytes) -> bool:
-    """Delete a name; True if it was there."""
+    """Deletes a name; True if it was there."""
     key = prefix + name
     if len(key) < KEY_BYTES:
         return bool(txn.delete(key, db=db))

@@ -1,7 +1,6 @@
-"""Why the proxy answers from its cache or only relays: the numbers in `Slot.MODE_REASON`, and their texts.
+"""Why the proxy answers from its cache, or only relays: the numbers in `Slot.MODE_REASON`, and their texts.
 
-Job: one vocabulary for the follower, which decides, and for the gate and /status. Must not know: how it is
-decided.
+Job: one set of reasons for the follower, which decides, and for the gate and /status. Must not know: how it is decided.
 """
 
 from __future__ import annotations
@@ -52,4 +51,4 @@ _TEXTS = {
 }
 
 BY_TIME = frozenset({ModeReason.NO_STORE, ModeReason.NO_LOG})
-"""For these reasons no log is followed; TTL mode answers then, if it is enabled."""
+"""For these reasons no log is followed. TTL mode then answers, if it is enabled."""

@@ -1,7 +1,7 @@
-"""CacheReader: where a process finds the cache, and what it keeps between two snapshots of it.
+"""CacheReader: how a process finds the cache, and what it keeps between snapshots.
 
-The state page tells a reader which file to read (slot CACHE_FILE): a rebuilt cache is a new file, and every process
-moves over with its next snapshot. A reader opens nothing by itself before there is a cache.
+The state page says which file to read (slot CACHE_FILE). A rebuilt cache is a new file, and every process changes to it
+with its next snapshot. A reader opens no file before there is a cache.
 
 Must not know: what is in a snapshot (cache/snapshot.py), whether an answer may be served. Owner: one thread per reader.
 """
@@ -29,15 +29,15 @@ from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.store.protocol import StoreIdentity
 
 _MAX_KEYS_REMEMBERED: Final = 4096
-_KEPT_DECODERS: Final = 256  # sets of whose statistics a process remembers the columns
+_KEPT_DECODERS: Final = 256  # sets for which a process remembers the columns of their statistics
 _TAGS: Final = (b"d", b"n", b"t", b"s", b"c", b"w", b"k", b"a")
 
 
 class CacheReader:
-    """Opens snapshots; keeps what is worth keeping between them (compiled templates, the last meta record)."""
+    """Opens snapshots. Keeps between them what is costly to make again (resolved templates, the last meta record)."""
 
     def __init__(self, path: Path, page: StatePage, uses: Path | None = None) -> None:
-        """`uses`: the file in which tables are marked that are asked for."""
+        """`uses`: the file that records when tables were last read."""
         self.uses = Uses(uses)
         self._path = path
         self._words = page.words
@@ -46,25 +46,25 @@ class CacheReader:
         self._meta_row = b""
         self._meta = Meta()
         self.identity: StoreIdentity | None = None
-        """Whose cache it is, as of the last snapshot; None before the first."""
+        """The store of the cache, as of the last snapshot; None before the first."""
         self._keys: dict[bytes, tuple[tuple[bytes, bytes], ...]] = {}
         self._decoders: dict[int, StatisticsDecoder] = {}
         self.joiners = Joiners()
         self.streams = Streams()
         self.seen_seq = 0
-        self.prefixes: dict[bytes, bytes] = {}  # of the generation that the last snapshot shows
-        self.databases: dict[bytes, DatabaseEntry] = {}  # that were read in the commit that it shows
+        self.prefixes: dict[bytes, bytes] = {}  # of the last snapshot's generation
+        self.databases: dict[bytes, DatabaseEntry] = {}  # those that were read in the last snapshot's commit
 
     def current_seq(self) -> int:
-        """The sequence number that a kept reply must carry to be valid without a look at the cache (100 ns).
+        """The sequence number that a kept reply must have to be valid without a look at the cache (100 ns).
 
-        The page may lag behind a commit that a snapshot of this reader has already shown; its clients must not go back.
+        The page may lag behind a commit that this reader has already seen in a snapshot; its clients must not go back.
         """
         published: int = self._words[Slot.CACHE_SEQ]
         return published if published > self.seen_seq else self.seen_seq
 
     def snapshot(self) -> CacheSnapshot:
-        """The cache as of its last commit. Raises CacheError if there is no cache or it cannot be read."""
+        """The cache as of its last commit. Raises CacheError if there is no cache, or if it cannot be read."""
         if self._words[Slot.CACHE_FILE] != self._inode or self._environment is None:
             self._move_over()
         assert self._environment is not None
@@ -75,7 +75,7 @@ class CacheReader:
         return CacheSnapshot(self, self._environment, txn)
 
     def close(self) -> None:
-        """Close the file; snapshots must be closed, streams are cut off from it."""
+        """Closes the file. Snapshots must be closed before. Streams go on with copies, if there is room for these."""
         self.streams.cut_off()
         if self._environment is not None:
             self._environment.detach()
@@ -83,8 +83,8 @@ class CacheReader:
             self._inode = 0
 
     def meta_of(self, environment: Environment, txn: Any) -> Meta:
-        """The meta record of a transaction, parsed once per commit. The row decides, not the id: a reader that begins
-        while the writer commits twice can see the later commit under the earlier id."""
+        """The meta record of a transaction, parsed once for each commit. The rows are compared, not the transactions'
+        ids: a reader that begins while the writer commits twice can see the later commit under the earlier id."""
         row = txn.get(layout.META_KEY, db=environment.meta)
         if row != self._meta_row:
             self._meta = Meta.unpack(row)
@@ -96,7 +96,7 @@ class CacheReader:
         return self._meta
 
     def decoder(self, set_number: int) -> StatisticsDecoder:
-        """What is remembered of a set's statistics."""
+        """The decoder of a set's statistics, which remembers their columns."""
         found = self._decoders.get(set_number)
         if found is None:
             if len(self._decoders) >= _KEPT_DECODERS:
@@ -105,7 +105,7 @@ class CacheReader:
         return found
 
     def keys_of(self, row: bytes) -> tuple[tuple[bytes, bytes], ...]:
-        """Partition keys from their packed form, remembered."""
+        """Partition keys from their packed form. Results are remembered."""
         keys = self._keys.get(row)
         if keys is None:
             if len(self._keys) >= _MAX_KEYS_REMEMBERED:

@@ -1,21 +1,21 @@
-"""Partitions as small rows plus what they share, and the join that makes Thrift structs of them.
+"""Stores partitions as small rows and what they share, and joins these to Thrift structs.
 
 A reply with 1,000 partitions of 1.5 kB is built from 1,000 rows of about 150 bytes. What most partitions of a table
-share (columns, formats, serde, the location's directory, keys of parameters) is stored once per set, so a partition
-becomes
+share (columns, formats, serde, the location's directory, keys of parameters) is stored once for each set, so a
+partition becomes
 
-    prefix  own  body  location  end     pieces of one big join; `end` is glued to the next partition's prefix
+    prefix  own  body  location  end     pieces of one big join; `end` is joined to the next partition's prefix
 
     prefix    header of field 7 and the parameters that are alike (SHARED_PARAMETERS), then the key of the first
-              other one
+              other parameter
     own       the rest of field 7, field 1 (values), field 4 and, unless it is zero, field 5 (times)
     body      field 5 if zero, fields 2, 3 and 9 (the table's names), fields 10 and up, then field 6 up to the
               location's directory: columns, sd fields 3 to 12, header and length of sd field 2
-    location  the partition's name, mostly
+    location  usually the partition's name
     end       stop of the sd, stop of the struct
 
-So the fields of a Partition and of its sd do not come in the order of their ids, and shared parameters come before the
-others. A Thrift reader goes by id, and the order of a map has no meaning: what is decoded is equal.
+So the fields of a Partition and of its sd are not in the order of their ids, and shared parameters come before the
+others. The decoded value is equal, because Thrift identifies fields by id, and the order of a map has no meaning.
 
     partition row   u24 template, then: the location's own part (length in the template; none if it is the name), `own`
     shared row      u24 index -> b"B" 16-byte hash, zlib(bytes)                          a run of bytes
@@ -23,7 +23,7 @@ others. A Thrift reader goes by id, and the order of a map has no meaning: what 
                     directory), after                                                   a template
     modes           0 no location   1 directory + the name   2 directory + own part
 
-Must not know: LMDB, Thrift beyond the headers named here. Owner: the follower encodes, workers join.
+Must not know: LMDB, more of Thrift than the headers in this module. Owner: the follower encodes, workers join.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ SHARED_PARAMETERS: Final = frozenset(
         b"STATS_GENERATED_VIA_STATS_TASK",
     )
 )
-"""Parameters whose values are alike in most partitions of a table."""
+"""Parameters whose values are mostly equal in all partitions of a table."""
 
-MAX_ALIKE: Final = 64  # different directories, or beginnings of the parameters, that a set shares
-KEPT_TEMPLATES: Final = 4096  # that an encoder remembers; a forgotten one is found again by its content
+MAX_ALIKE: Final = 64  # the most directories, and the most beginnings of parameters, that a set shares
+KEPT_TEMPLATES: Final = 4096  # templates that an encoder remembers; a forgotten one is found again by its content
 
 _I32: Final = Struct(">i")
 _PARAMETERS_HEADER: Final = b"\x0d\x00\x07\x0b\x0b"
@@ -68,7 +68,7 @@ TEMPLATE: Final = b"T"
 
 
 class Variant(IntEnum):
-    """Which calls a partition is answered for; a metastore fills the sd a little differently (store/protocol.py)."""
+    """The kind of call: a metastore fills the sd differently for each (store/protocol.py)."""
 
     LIST = 0
     SINGLE = 1
@@ -76,29 +76,29 @@ class Variant(IntEnum):
 
 
 def pack_index(index: int) -> bytes:
-    """A shared row's number, as rows and keys hold it."""
+    """A shared row's number, as it is in rows and keys."""
     return index.to_bytes(INDEX_BYTES, "big")
 
 
 def digest(data: bytes) -> bytes:
-    """The content hash under which equal runs are stored once."""
+    """The hash by which equal runs are recognised and stored once."""
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def blob_row(data: bytes) -> bytes:
-    """Shared row of a run of bytes."""
+    """The shared row of a run of bytes."""
     return BLOB + digest(data) + zlib.compress(data, 6)
 
 
 def blob_data(row: bytes) -> bytes:
-    """The run of bytes that a shared row holds."""
+    """The run of bytes in a shared row."""
     if row[:1] != BLOB:
         raise CacheError("a shared row is not the run of bytes that it should be")
     return zlib.decompress(row[17:])
 
 
 def identity_of(row: bytes) -> bytes:
-    """What makes a shared row equal to another: the hash of a run, the whole of a template."""
+    """Equal for equal shared rows: the hash of a run, or the whole of a template."""
     return row[:17] if row[:1] == BLOB else row
 
 
@@ -106,10 +106,11 @@ def identity_of(row: bytes) -> bytes:
 
 
 class SetEncoder:
-    """Encodes the partitions of one set. `intern` stores a shared row if it is new and gives its index.
+    """Encodes the partitions of one set. `intern` stores a shared row if it is new, and returns its index.
 
-    What should be alike and is not (a directory of its own for each partition, statistics that all differ) would make a
-    template for each partition: beyond MAX_ALIKE values it goes into the partitions' own bytes.
+    Values that are usually equal may all differ (each partition in another directory, all statistics different), and
+    would need a template for each partition. So after MAX_ALIKE different values, further ones go into the partitions'
+    own bytes.
     """
 
     __slots__ = ("_directories", "_intern", "_prefix", "_prefixes", "_templates")
@@ -122,10 +123,10 @@ class SetEncoder:
         self._prefixes: set[bytes] = set()
 
     def encode(self, record: PartitionRecord, directory: bytes | None) -> bytes:
-        """The partition row. `directory`: the table's location and a slash."""
+        """The partition's row. `directory`: the table's location and a slash."""
         mode, base, suffix = self._split_location(record, directory)
         prefix, run = self._prefix, record.parameters
-        if run.startswith(prefix):  # as in the partition before
+        if run.startswith(prefix):  # equal to those of the previous partition
             rest = run[len(prefix) :]
         else:
             prefix, rest = split_parameters(run)
@@ -174,7 +175,7 @@ class SetEncoder:
 
 
 def _room(known: set[bytes], value: bytes) -> bool:
-    """Whether a value is one of the first MAX_ALIKE."""
+    """Whether a value is one of the first MAX_ALIKE values."""
     if value not in known:
         if len(known) >= MAX_ALIKE:
             return False
@@ -183,15 +184,16 @@ def _room(known: set[bytes], value: bytes) -> bool:
 
 
 def split_parameters(run: bytes, alike: frozenset[bytes] = SHARED_PARAMETERS) -> tuple[bytes, bytes]:
-    """Cut field 7 into what is alike in most partitions of a table and the rest; shared entries move to the front.
+    """Cuts field 7 into the part that is equal in most partitions of a table, and the rest. Shared entries move to the
+    front.
 
-    A run that is not a map of strings as expected is its own rest. Raises CacheError where lengths do not add up.
+    A run that is not a map of strings is all rest. Raises CacheError if lengths do not add up.
     """
     if not run.startswith(_PARAMETERS_HEADER):
         return b"", run
     try:
         at = _after_shared(run, alike)
-        if any(map(run[at:].__contains__, alike)):  # out of order, or only looks like it in some value
+        if any(map(run[at:].__contains__, alike)):  # out of order, or a value that contains such a key
             run, at = _shared_first(run, alike)
         if at < len(run):
             at += 4 + _I32.unpack_from(run, at)[0]
@@ -214,7 +216,7 @@ def _after_shared(run: bytes, alike: frozenset[bytes]) -> int:
 
 
 def _shared_first(run: bytes, alike: frozenset[bytes]) -> tuple[bytes, int]:
-    """The map with its shared entries in front, and where they end."""
+    """The map with its shared entries at the front, and where they end."""
     at = len(_PARAMETERS_HEADER) + 4
     shared = [run[:at]]
     others: list[bytes] = []
@@ -234,29 +236,31 @@ def _shared_first(run: bytes, alike: frozenset[bytes]) -> tuple[bytes, int]:
 
 @dataclass(frozen=True, slots=True)
 class TableNames:
-    """What a partition takes from its table. `catalog` is None for a metastore whose partitions have no such field."""
+    """The fields that a partition has from its table. `catalog` is None if the metastore's partitions have no such
+    field."""
 
     database: bytes
     table: bytes
     catalog: bytes | None
 
     def fields(self) -> bytes:
-        """Fields 2, 3 and 9 as they lie on the wire."""
+        """Fields 2, 3 and 9 as they are on the wire."""
         run = b"\x0b\x00\x02" + _string(self.database) + b"\x0b\x00\x03" + _string(self.table)
         return run if self.catalog is None else run + b"\x0b\x00\x09" + _string(self.catalog)
 
 
 PartitionPieces = tuple[bytes, bytes, int]
-"""prefix behind the `END` of the partition before it, body, length of the location's own part (-1: it is the name)."""
+"""`END` of the previous partition and the prefix; the body; the length of the location's own part (-1: it is the
+name)."""
 
 END: Final = b"\0\0"
-"""Stop of the sd, stop of the struct: the last piece of every partition, glued to the first of the next."""
+"""Stop of the sd, stop of the struct: the last piece of every partition, joined to the first of the next."""
 
 
 def pieces(
     template_row: bytes, names: TableNames, variant: Variant, shared: Callable[[bytes], bytes]
 ) -> PartitionPieces:
-    """Resolve a template; `shared` gives the row of an index."""
+    """Resolves a template. `shared` returns the row of an index."""
     if template_row[:1] != TEMPLATE:
         raise CacheError("a partition's template is not one")
     fixed, after = template_row[1 : 1 + _TEMPLATE.size], template_row[1 + _TEMPLATE.size :]

@@ -1,11 +1,10 @@
-"""Partition sets inside one write transaction: fill, change, flip, drop.
+"""Partition sets in one write transaction: fill, change, switch, drop.
 
-A set is one complete collection of a table's partitions under its own number; the table's SET_ROW says which set
-readers use. A reload fills a new set while readers keep the old one, and the flip is one row in the commit that
-completes it. A set that no row points at is put on the garbage list in the same transaction and deleted in slices
-later.
+A set is one complete collection of a table's partitions. It has a number; the table's SET_ROW says which set readers
+use. A reload fills a new set while readers use the old one; the commit that completes it switches the table to it by
+one row. A set that no row points to goes on the garbage list in the same transaction, and is deleted in slices later.
 
-Must not know: cursors, versions, generations beyond the key prefix it is given. Owner: the follower (CacheWriter).
+Must not know: the event cursor, versions, generations (except as a key prefix). Owner: the follower (CacheWriter).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from hms_cache_proxy.store.protocol import PartitionRecord
 
 @dataclass(frozen=True, slots=True)
 class SetRow:
-    """Which set holds a table's partitions. `loading`: the set that chunks are filling, 0 for none."""
+    """Which set has a table's partitions. `loading`: the set that chunks are filling; 0 for none."""
 
     number: int
     loading: int
@@ -30,7 +29,7 @@ class SetRow:
     loaded: bool
     long_names: bool
     reason: str
-    owner: bytes  # cat \0 db \0 table: who uses it
+    owner: bytes  # cat \0 db \0 table: the table that uses it
     typed: bytes = b""  # cache/typed.py
     statistics: int = 0  # layout.HAS_STATISTICS, layout.STATISTICS_UNKNOWN
 
@@ -61,7 +60,7 @@ class SetRow:
 
 
 class SetOwner(NamedTuple):
-    """What of a table matters to its set. `directory`: what its partitions' locations mostly begin with."""
+    """What a set needs to know about its table. `directory`: the usual beginning of its partitions' locations."""
 
     name: bytes  # cat \0 db \0 table
     directory: bytes | None
@@ -70,7 +69,8 @@ class SetOwner(NamedTuple):
 
 @dataclass(slots=True)
 class Filling:
-    """How far the chunks of a set have come; only in the writer's memory, a restart starts over."""
+    """The progress of a set that is filled in chunks. It is only in the writer's memory; after a restart, filling
+    begins again."""
 
     typed: bytes
     count: int = 0
@@ -80,7 +80,7 @@ class Filling:
 
 
 class Interner:
-    """The shared rows of one set: equal ones are stored once. Lives as long as the writer, not one transaction."""
+    """The shared rows of one set; equal rows are stored once. Outlives a transaction."""
 
     __slots__ = ("_indexes", "encoder", "fresh", "statistics")
 
@@ -91,7 +91,7 @@ class Interner:
         self.statistics = StatisticsEncoder(self.intern)
 
     def intern(self, row: bytes) -> bytes:
-        """The index of a shared row; a new one waits in `fresh` to be written."""
+        """The index of a shared row. A new row waits in `fresh` to be written."""
         identity = segments.identity_of(row)
         index = self._indexes.get(identity)
         if index is None:
@@ -120,10 +120,10 @@ class PartitionSets:
         self._interners = interners
         self._fillings = fillings
         self.next_set = next_set
-        self.counted = 0  # by how many the partitions that readers can see have changed
+        self.counted = 0  # change of the number of partitions that readers can see
 
     def of_generation(self, generation: int) -> PartitionSets:
-        """The sets of a new generation, which has none yet; what was being loaded is forgotten."""
+        """The sets of a new generation, which is empty. Loads in chunks are forgotten."""
         self._interners.clear()
         self._fillings.clear()
         return PartitionSets(self._environment, self._txn, generation, self.next_set, self._interners, self._fillings)
@@ -134,7 +134,7 @@ class PartitionSets:
         return None if row is None else SetRow.unpack(row)
 
     def adopt(self, table_id: int, owner: bytes) -> None:
-        """A table with partition keys is there under this name; a rename keeps its set."""
+        """A table with partition keys exists under this name. A rename keeps its set."""
         row = self.get(table_id)
         if row is None:
             self._put(table_id, SetRow(0, 0, 0, False, False, "pending", owner))
@@ -142,7 +142,7 @@ class PartitionSets:
             self._put(table_id, replace(row, owner=owner))
 
     def drop(self, table_id: int, owner: bytes) -> None:
-        """The table is gone under this name; its set goes with it unless a rename has taken it over."""
+        """No table exists under this name any more. Its set is dropped, unless a rename has taken it over."""
         row = self.get(table_id)
         if row is None or row.owner != owner:
             return
@@ -150,7 +150,7 @@ class PartitionSets:
         self._txn.delete(self._key(table_id), db=self._environment.objects)
 
     def mark_not_loaded(self, table_id: int, reason: str) -> bytes | None:
-        """The table's partitions must not be used any more. Gives the owner's name."""
+        """The table's partitions must not be used any more. Returns the owner's name."""
         row = self.get(table_id)
         if row is None:
             return None
@@ -159,7 +159,7 @@ class PartitionSets:
         return row.owner
 
     def replace_all(self, table_id: int, records: list[PartitionRecord], owner: SetOwner) -> None:
-        """Make `records` the complete set."""
+        """Makes `records` the complete set."""
         self.fill(table_id, records, owner, first=True, last=True)
 
     def fill(
@@ -171,7 +171,7 @@ class PartitionSets:
         first: bool,
         last: bool,
     ) -> None:
-        """Append a chunk to the set that is being loaded; `last` flips the table to it."""
+        """Appends a chunk to the set that is being loaded. `last` switches the table to this set."""
         row = self._row(table_id)
         if first:
             self._throw_away(row.loading)
@@ -197,7 +197,7 @@ class PartitionSets:
         self._put(table_id, row)
 
     def change(self, table_id: int, upserts: list[PartitionRecord], deletes: list[bytes], owner: SetOwner) -> None:
-        """Change single partitions in the complete set, and in the part that chunks have loaded so far."""
+        """Changes single partitions in the complete set, and in the part of a new set that is loaded so far."""
         row = self._row(table_id)
         filling = self._fillings.get(row.loading)
         if filling is not None and filling.last is not None:
@@ -259,7 +259,8 @@ class PartitionSets:
     def _write_statistics(
         self, number: int, records: list[PartitionRecord], before: int, *, append: bool = False
     ) -> int:
-        """Gives the flags of these; `before`: those of the set, whose partitions may have some already."""
+        """Returns the flags of these partitions. `before`: the set's flags; if they have HAS_STATISTICS, old rows may
+        have to be removed."""
         prefix, database, txn = layout.SET.pack(number), self._environment.statistics, self._txn
         flags = 0
         for record in records:

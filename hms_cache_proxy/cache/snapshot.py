@@ -1,9 +1,10 @@
 """One state of the cache, as of one commit.
 
-Job: a snapshot is one LMDB read transaction: open it (cache/reader.py), answer, close it; never across a wait, as LMDB
-cannot reuse pages while one is open. Only a `PartitionStream` may outlive it (cache/streams.py says for how long).
+Job: look objects up in one LMDB read transaction. Open a snapshot (cache/reader.py), answer, close it. Never keep it
+open during a wait, because LMDB cannot reuse pages while it is open. Only streams and walks may keep its transaction
+longer (cache/streams.py says how long).
 
-Must not know: what a request is, whether an answer may be served. Owner: one thread per reader.
+Must not know: what a request is, or whether an answer may be served. Owner: one thread per reader.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ if TYPE_CHECKING:
 
 _Place = TypeVar("_Place", int, bytes)
 
-KEPT_DATABASES: Final = 1000  # that a process remembers of a commit
+KEPT_DATABASES: Final = 1000  # databases that a process remembers of one commit
 _DAMAGE: Final = (lmdb.Error, StructError, zlib.error)
 """What reading a damaged row raises."""
 
 
 def damaged(error: Exception) -> CacheError:
-    """A CacheError for LMDB's error about a damaged file."""
+    """The CacheError for an error about damaged data."""
     return CacheError(f"the cache cannot be read: {error}")
 
 
 class CacheSnapshot:
-    """One state of the cache. Use it as a context manager: it makes CacheError of what LMDB says of a damaged file."""
+    """One state of the cache. As a context manager it turns errors about a damaged file into CacheError."""
 
     __slots__ = (
         "_databases",
@@ -75,15 +76,15 @@ class CacheSnapshot:
         self._databases = reader.databases
         assert reader.identity is not None
         self.identity: StoreIdentity = reader.identity
-        """The store that this cache belongs to."""
+        """The store of this cache."""
 
     @property
     def seq(self) -> int:
-        """Sequence number of the commit of this state."""
+        """The sequence number of this state's commit."""
         return self.meta.seq
 
     def close(self) -> None:
-        """End it; entries taken from it stay usable, as they are copies."""
+        """Ends the snapshot. Entries from it stay usable, because they are copies."""
         if self._lease is None:
             self._txn.abort()
         else:
@@ -102,14 +103,14 @@ class CacheSnapshot:
     @staticmethod
     @contextmanager
     def resumed() -> Iterator[None]:
-        """Raises the same CacheError around a walk that continues after its snapshot was closed."""
+        """Turns the same errors into CacheError while a walk is used after its snapshot was closed."""
         try:
             yield
         except _DAMAGE as error:
             raise damaged(error) from error
 
     def version(self, target: Target) -> int:
-        """Sequence number of the last commit that touched a target; a Reset touches all."""
+        """The sequence number of the last commit that touched a target. A Reset touches all."""
         key = target if len(target) < KEY_BYTES else layout.version_key(target)
         row = self._get(key, db=self._environment.versions)
         floor = self.meta.floor_version
@@ -119,17 +120,17 @@ class CacheSnapshot:
         return version if version > floor else floor
 
     def holds(self, depends: Iterable[Target]) -> bool:
-        """Whether one of these was overtaken while it was read: nothing of it may be shown before the next commit."""
+        """Whether one of these targets is held: it changed while it was read, and may not be served before the next
+        commit."""
         held = self.meta.held
         return bool(held) and (targets.ALL in held or not held.isdisjoint(depends))
 
     def complete(self, target: Target) -> bool:
-        """Whether a list (`targets.databases`, `targets.tables`) has all its names, or a target of `targets.MARKED` is
-        known by its mark."""
+        """Whether a list (`targets.databases`, `targets.tables`) has all its names, or a marked target has a mark."""
         return self.mark(target) is not None
 
     def mark(self, target: Target) -> bytes | None:
-        """The mark of a target of `targets.MARKED`; None if its changes are not detected."""
+        """The mark of a marked target; None if its changes are not detected."""
         key = self._prefixes[b"c"] + target
         found: bytes | None = self._get(layout.version_key(key), db=self._objects)
         return found
@@ -174,8 +175,8 @@ class CacheSnapshot:
     def table_list(
         self, catalog: bytes, database: bytes, prefix: bytes = b"", limit: int | None = None
     ) -> list[tuple[bytes, bytes, bool]] | None:
-        """(name, type, is it loaded) of the first `limit` tables of a database whose names begin with `prefix`, in
-        bytewise order; None if they are not all known."""
+        """(name, type, whether it is loaded) of the first `limit` tables of a database whose names begin with `prefix`,
+        in bytewise order; None if they are not all known."""
         if not self.complete(targets.tables(catalog, database)):
             return None
         begin = b"%b\0%b\0" % (catalog, database)
@@ -190,7 +191,7 @@ class CacheSnapshot:
         return self._joiner(entry, variant).one(self._txn, name)
 
     def partitions(self, entry: TableEntry, names: list[bytes], variant: Variant = Variant.LIST) -> list[bytes | None]:
-        """The `Partition` structs of these names, in their order; None where there is no such partition."""
+        """The `Partition` structs of these names, in the order of `names`; None for a name without a partition."""
         joiner, txn = self._joiner(entry, variant), self._txn
         return [joiner.one(txn, name) for name in names]
 
@@ -201,29 +202,29 @@ class CacheSnapshot:
         out: list[bytes],
         variant: Variant = Variant.LIST,
     ) -> int:
-        """Append pieces of the `Partition` structs of these names to `out`; gives how many there are.
+        """Appends pieces of the `Partition` structs of these names to `out`; returns the number of partitions.
 
         Names without a partition are left out. Joined, the pieces are the elements of a Thrift list.
         """
         return self._joiner(entry, variant).by_names(self._txn, names, out)
 
     def partitions_among(self, entry: TableEntry, names: list[bytes]) -> list[bytes]:
-        """Those of these names that have a partition."""
+        """The names that have a partition."""
         return [name for name, _ in self._joiner(entry, Variant.LIST).named(self._txn, names)]
 
     def partition_names(self, entry: TableEntry, after: bytes | None = None, limit: int | None = None) -> list[bytes]:
-        """Names in bytewise order, those over `after`, at most `limit`; for many of them take `iter_names`."""
+        """Names in bytewise order, after `after`, at most `limit`. For many names use `iter_names`."""
         most = entry.partition_count if limit is None else min(limit, entry.partition_count)
         return self._joiner(entry, Variant.LIST).names(self._txn, after, most)
 
     def walk(self, entry: TableEntry) -> NameWalk:
-        """A cursor over the names; outlives this snapshot until it is closed."""
+        """A cursor over the names. It may outlive this snapshot."""
         walk = NameWalk(self._lent(), self._joiner(entry, Variant.LIST), time.monotonic_ns())
         self._reader.streams.add(walk)
         return walk
 
     def iter_names(self, entry: TableEntry, after: bytes | None = None, limit: int | None = None) -> NameStream:
-        """Names in bytewise order, encoded as list elements, in slices; outlives this snapshot."""
+        """Names in bytewise order, encoded as list elements, in slices. The stream may outlive this snapshot."""
         most = entry.partition_count if limit is None else min(limit, entry.partition_count)
         stream = NameStream(self._lent(), self._joiner(entry, Variant.LIST), after, most)
         self._reader.streams.add(stream)
@@ -232,14 +233,15 @@ class CacheSnapshot:
     def iter_partitions(
         self, entry: TableEntry, after: bytes | None = None, limit: int | None = None, variant: Variant = Variant.LIST
     ) -> PartitionStream:
-        """Partitions in order of their names, in slices; outlives this snapshot (cache/streams.py)."""
+        """Partitions in the order of their names, in slices. The stream may outlive this snapshot
+        (cache/streams.py)."""
         most = entry.partition_count if limit is None else min(limit, entry.partition_count)
         stream = PartitionStream(self._lent(), self._joiner(entry, variant), after, most)
         self._reader.streams.add(stream)
         return stream
 
     def iter_chosen(self, entry: TableEntry, names: list[bytes], variant: Variant = Variant.LIST) -> PartitionStream:
-        """Partitions of these names of this very snapshot, in slices; outlives it."""
+        """The partitions of these names, in slices. The stream may outlive this snapshot."""
         stream = ChosenStream(self._lent(), self._joiner(entry, variant), names)
         self._reader.streams.add(stream)
         return stream
@@ -311,7 +313,7 @@ class CacheSnapshot:
         return UNCONSTRAINED if row is None else constraints_unpack(row)
 
     def table_statistics(self, entry: TableEntry) -> Statistics | None:
-        """The statistics of a loaded table's columns by all engines; None if they are not known."""
+        """The column statistics of a loaded table, of all engines; None if they are not known."""
         if not entry.statistics_known:
             return None
         row = self._get(self._prefixes[b"a"] + layout.TABLE_ID.pack(entry.table_id), db=self._objects)
@@ -320,8 +322,8 @@ class CacheSnapshot:
     def partition_statistics(
         self, entry: TableEntry, names: Iterable[bytes], columns: Container[bytes] | None, engine: bytes | None
     ) -> list[tuple[bytes, list[ColumnStatistics]]]:
-        """(partition, statistics) of the named partitions, those of these columns by this engine (None: all), in the
-        order of `names`; what has none is left out. Only where `entry.statistics_of_partitions`."""
+        """(partition, statistics) of the named partitions, for these columns and this engine (None: all), in the order
+        of `names`. Partitions without such statistics are left out. Requires `entry.statistics_of_partitions`."""
         assert entry.statistics_of_partitions, "statistics that are not known"
         if not entry.has_statistics:
             return []
@@ -336,8 +338,8 @@ class CacheSnapshot:
         engine: bytes,
         most: int,
     ) -> tuple[Gathered, int]:
-        """The statistics of the named partitions (place, name), of these columns by this engine, column by column; and
-        how many of the partitions have `most` of them. Only where `entry.statistics_of_partitions`."""
+        """The statistics of the partitions (place, name), for these columns and this engine, by column; and the number
+        of partitions that have `most` of them. Requires `entry.statistics_of_partitions`."""
         assert entry.statistics_of_partitions, "statistics that are not known"
         rows = self._statistics_rows(entry, names) if entry.has_statistics else iter(())
         decoder = self._reader.decoder(entry.set_number)
@@ -364,12 +366,14 @@ class CacheSnapshot:
         return shared
 
     def state(self, entry: TableEntry) -> TableState:
-        """Another one once anything of the table or its partitions is, in this cache or in one that replaces it."""
+        """A value that changes when the table or one of its partitions changes, in this cache or in one that replaces
+        it."""
         version = self.version(targets.table(entry.catalog, entry.database, entry.name))
         return self._environment.inode, self.meta.generation, entry.table_id, entry.set_number, version
 
     def again(self, entry: TableEntry) -> Callable[[], CacheSnapshot | None]:
-        """Opens later snapshots; gives None once the table or its partitions are not as they are in this one."""
+        """Returns a function that opens a new snapshot, or returns None if the table or its partitions have changed
+        since this one."""
         reader, name = self._reader, (entry.catalog, entry.database, entry.name)
         state = self.state(entry)
 
@@ -392,7 +396,8 @@ class CacheSnapshot:
         return all(layout.find(txn, database, prefix, name) is not None for name in names)
 
     def constrained(self, table_id: int) -> Target | None:
-        """The table of this id if it has constraints, as the parent of a foreign key has; None if it is not known."""
+        """The target of the table with this id, if it has constraints (as the parent of a foreign key has); None if it
+        is not known."""
         row = self._get(self._prefixes[b"k"] + layout.TABLE_ID.pack(table_id), db=self._objects)
         return None if row is None else b"t" + constraints_unpack(row).owner
 

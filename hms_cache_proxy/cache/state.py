@@ -1,17 +1,17 @@
 """The state page: one 8 KiB file of u64 counters that every process maps and reads without a lock (60 ns).
 
-Layout: 1,024 native-endian u64; slot N at byte 8 * N. A slot has one kind of writer (named at each slot) and is stored
-and loaded as one aligned 8-byte word, so a reader sees an old or a new value, never a mixture. Slots are not atomic
-together: what must hold between two of them is an order of writing and the opposite order of reading.
+Layout: 1,024 native-endian u64; slot N is at byte 8 * N. A slot has one kind of writer (named at each slot), and is
+stored and loaded as one aligned 8-byte word, so a reader sees the old or the new value, never a mixture. Several slots
+are not atomic together. Where two depend on each other, they are written in one order and read in the opposite order.
 
-**Order.** The follower's commit writes CACHE_SEQ first, then GENERATION, CURSOR, DONE_TICKET; the follower itself then
-writes BEGAN_NS. A reader that decides by the page alone reads them in the opposite order: BEGAN_NS, DONE_TICKET,
-CURSOR before CACHE_SEQ. Then, whatever confirmation or lifted fence it saw, it also sees the sequence number of the
-commit that came with it, and a reply kept from before that commit is not taken for valid.
+**Order.** A commit writes CACHE_SEQ first, then GENERATION, CURSOR, DONE_TICKET; the follower then writes BEGAN_NS. A
+reader that decides by the page alone reads in the opposite order: BEGAN_NS, DONE_TICKET and CURSOR before CACHE_SEQ. So
+if it sees a confirmation or a lifted fence, it also sees the sequence number of the commit that came with it, and does
+not take a reply from before that commit for valid.
 
-If a writer dies between its commit and its stores, readers go on seeing the older state as a whole: nothing newer is
-confirmed and no fence is lifted. The page is created by the supervisor at each start, before any other process.
-Owner: see each slot. Must not know: what the numbers decide.
+If a writer dies between its commit and its stores, readers see the older state as a whole: nothing newer is confirmed,
+and no fence is lifted. The supervisor creates the page at each start, before any other process. Owner: see each slot.
+Must not know: what the numbers decide.
 """
 
 from __future__ import annotations
@@ -32,45 +32,45 @@ MODE_SERVE: Final = 1
 
 class Slot:
     """The index of each counter. The follower writes all of them, except where noted. (They are plain numbers, because
-    indexing by the member of an enum costs four times as much.)"""
+    an index by a member of an enum costs four times as much.)"""
 
-    MAGIC = 0  # set at creation
+    MAGIC = 0  # the format; set at creation
     CACHE_SEQ = 1  # sequence number of the last commit of the cache
     GENERATION = 2
     CURSOR = 3  # event id that the cache has reached
-    DONE_TICKET = 4  # every ticket up to this one has been done
+    DONE_TICKET = 4  # every ticket up to this one is done
     BEGAN_NS = 5  # when the last committed step began: time.monotonic_ns() before its snapshot's first statement
     CACHE_FILE = 6  # inode of the cache's data file; 0: there is none yet
-    FENCE_SEQ = 7  # any process, after each commit to the fences: that commit's own number (consistency/fences.py)
-    UPSTREAM_EVENT = 9  # the last event id seen at the upstream
+    FENCE_SEQ = 7  # any process: the number of its last commit to the fences (consistency/fences.py)
+    UPSTREAM_EVENT = 9  # the last event id that was seen in the metastore's log
     SERVE_MODE = 10  # MODE_RELAY_ONLY or MODE_SERVE
-    UNFENCED = 11  # workers, through Suspension.report: odd while nothing may be answered from a cache; it only grows
+    UNFENCED = 11  # workers (Suspension.report): odd while nothing may be answered from a cache; it only grows
     PREWARM_TABLES_DONE = 12
     PREWARM_TABLES_TOTAL = 13
     PREWARM_PARTITIONS_DONE = 14
     PREWARM_DONE = 15  # 1 once the prewarm of this generation is complete
     CACHE_BYTES = 16
     EVENT_LAG_NS = 17
-    START_EVENT = 18  # the upstream's event id at this start; nothing is served before CURSOR reaches it
+    START_EVENT = 18  # the log's last event id at this start; nothing is served before CURSOR reaches it
     FOLLOWER_PID = 19
-    HEARTBEAT_NS = 20  # when the follower last showed life, also inside a long load or while the database is away
+    HEARTBEAT_NS = 20  # the follower's last sign of life, also in a long load or while the database is down
     DATABASES = 21  # objects in the cache
     TABLES = 22
     PARTITIONS = 23
     TRANSACTIONAL_TABLES = 26  # of TABLES, with write ids
     TABLES_BEING_WRITTEN = 27  # of those: an open transaction has changed them
-    DIFFERS = 25  # upstream.differs.Differs: where the metastore's settings make answers differ from what is stored
-    EXPECTED_EVENT = 24  # workers raise it: the log must have reached this id, as a write that logs has succeeded
+    DIFFERS = 25  # upstream.differs.Differs: which answers differ from what is stored, by settings of the metastore
+    EXPECTED_EVENT = 24  # workers: the log must have reached this id, because a write that logs has succeeded
     MODE_REASON = 28  # why SERVE_MODE is what it is
-    READ_NS = 29  # workers: when reads that a cache can answer were last counted; while there are any, once a second
+    READ_NS = 29  # workers: when reads that a cache can answer were last counted (at most once a second)
 
 
 MAX_WORKERS: Final = 256  # the most that the setting `workers` allows
-FIRST_UNRECORDED: Final = 256  # from here a word for each worker: writes it cannot record (consistency/suspension.py)
-FIRST_BEAT: Final = 512  # the same: when it last showed life; 0: it does not accept yet (server/crew.py)
+FIRST_UNRECORDED: Final = 256  # first of one slot per worker: writes that it cannot record (consistency/suspension.py)
+FIRST_BEAT: Final = 512  # the same: its last sign of life; 0: it does not accept connections yet (server/crew.py)
 FIRST_CONNECTIONS: Final = 768  # the same: its client connections (server/crew.py)
 
-_MAGIC: Final = int.from_bytes(b"hmsstat3", "little")  # another one with each layout
+_MAGIC: Final = int.from_bytes(b"hmsstat3", "little")  # changes with the layout
 
 
 class StatePage:
@@ -79,7 +79,7 @@ class StatePage:
     __slots__ = ("_map", "_words", "path")
 
     def __init__(self, path: Path | str, *, create: bool = False) -> None:
-        """Map the page at `path`; `create` creates it, all zero (only while no other process has it)."""
+        """Maps the page at `path`. `create` first creates it, with zeros (only while no other process has it)."""
         self.path = Path(path)
         if create:
             self._create()
@@ -119,7 +119,7 @@ class StatePage:
 
     @property
     def prewarmed(self) -> bool:
-        """Everything is loaded, and it is decided whether it may be served."""
+        """Whether everything is loaded, and whether it may be served is decided."""
         return self[Slot.PREWARM_DONE] == 1 and self[Slot.MODE_REASON] != ModeReason.STARTING
 
     def close(self) -> None:

@@ -1,11 +1,12 @@
-"""Column statistics as rows: one for a table, one for a partition, which shares what those of its set have in common.
+"""Column statistics as rows: one for a table, and one for each partition, which refers to what the partitions of its
+set share.
 
-Job: a store's `ColumnStatistics` to rows and back. What has no statistics has no row. Must not know LMDB, replies.
-Owner: the follower packs, all unpack.
+Job: convert a store's `ColumnStatistics` to rows and back. A table or partition without statistics has no row. Must not
+know LMDB, replies. Owner: the follower packs, every process unpacks.
 
-    table row      for each: u16 length of the engine, u16 of the column, u32 of the prefix, i64 analyzed_s, u32 length
-                   of the data, then all four
-    partition row  zlib of, for each: u24 shared row, i64 analyzed_s, u32 length of the data, the data
+    table row      for each column: u16 length of the engine, u16 of the column's name, u32 of the prefix, i64
+                   analyzed_s, u32 length of the data; then engine, column, prefix and data
+    partition row  zlib of, for each column: u24 shared row, i64 analyzed_s, u32 length of the data, the data
     shared row     a run of bytes of the set (cache/segments.py): u16 length of the engine, u16 of the column, both,
                    prefix
 """
@@ -26,12 +27,12 @@ _PARTITION: Final = Struct(">3sqI")
 _LENGTH: Final = Struct(">3s8xI")  # of a partition row's entry
 _ANALYZED: Final = Struct(">3xq")
 _HEAD: Final = Struct(">HH")
-_LEVEL: Final = 1  # 16 us for 20 columns, a fifth to a half of the bytes; others take longer for hardly less
-MAX_HEADS: Final = 4096  # that a process remembers of a set
+_LEVEL: Final = 1  # 16 us for 20 columns, a fifth to a half of the bytes; higher levels save hardly more
+MAX_HEADS: Final = 4096  # that a process remembers of one set
 
 
 def table_pack(statistics: Statistics) -> bytes:
-    """A table's row; empty for none."""
+    """A table's row; empty if there are no statistics."""
     parts: list[bytes] = []
     for (engine, column, prefix), analyzed_s, data in statistics:
         fixed = _TABLE.pack(len(engine), len(column), len(prefix), analyzed_s, len(data))
@@ -54,11 +55,12 @@ def table_unpack(row: bytes) -> Statistics:
 
 
 Gathered = dict[StatisticsHead, tuple[list[int], list[bytes]]]
-"""By column: the places of partitions, and what they have (`ColumnStatistics.data`)."""
+"""By column: the places of partitions, and their `ColumnStatistics.data`."""
 
 
 class StatisticsEncoder:
-    """Encodes the statistics of one set's partitions. `intern` stores a shared row if it is new and gives its index."""
+    """Encodes the statistics of one set's partitions. `intern` stores a shared row if it is new, and returns its
+    index."""
 
     __slots__ = ("_indexes", "_intern")
 
@@ -84,7 +86,7 @@ class StatisticsEncoder:
 
 
 class StatisticsDecoder:
-    """Decodes the rows of one set. `shared` gives the shared row of an index; what it has resolved is kept."""
+    """Decodes the rows of one set. `shared` returns the shared row of an index; resolved ones are remembered."""
 
     __slots__ = ("_heads",)
 
@@ -98,7 +100,8 @@ class StatisticsDecoder:
         engine: bytes | None,
         shared: Callable[[bytes], bytes],
     ) -> Iterator[tuple[bytes, list[ColumnStatistics]]]:
-        """Of each (partition, row) those of these columns by this engine (None: all); rows with none are left out."""
+        """The statistics in each (partition, row) for these columns and this engine (None: all). Rows without any are
+        left out."""
         wanted: dict[bytes, StatisticsHead | None] = {}
         size, unpack, analyzed = _PARTITION.size, _LENGTH.unpack_from, _ANALYZED.unpack_from
         for key, packed in rows:
@@ -129,7 +132,8 @@ class StatisticsDecoder:
         most: int,
         shared: Callable[[bytes], bytes],
     ) -> tuple[Gathered, int]:
-        """Those of these columns by this engine, column by column, 0.4 us each; and how many rows have `most`."""
+        """The statistics for these columns and this engine, by column (0.4 us each); and the number of rows that have
+        `most`."""
         gathered: Gathered = {}
         sinks: dict[bytes, tuple[Callable[[int], None], Callable[[bytes], None]] | None] = {}
         size, unpack = _LENGTH.size, _LENGTH.unpack_from
@@ -170,5 +174,5 @@ class StatisticsDecoder:
 
 
 def row_bytes(statistics: Statistics | None) -> int:
-    """About how much room these take."""
+    """About how many bytes these take."""
     return sum(len(data) // 2 + _PARTITION.size for _, _, data in statistics or ())

@@ -1,12 +1,12 @@
-"""Large listings in slices: iterators whose every step is about a millisecond of work.
+"""Large listings in slices: iterators whose steps take about a millisecond each.
 
-A stream reads on in the snapshot in which it was opened, so a listing is of one state however long it takes. It keeps
-that LMDB transaction open, and LMDB cannot reuse pages meanwhile. So after HOLD_NS what is left is copied out of the
-cache in its stored form (about 150 bytes a partition), a slice with each `Streams.tend`, and the transaction ends. All
-copies of one reader together take COPIED_BYTES at most. A rest that does not fit stays in its transaction until less is
-left, for HELD_AT_MOST_NS: that it takes so long is the worker's doing, as a stream is read at the worker's pace.
-After that, and where the file is closed under it, it breaks: CacheError at its next step; its connection has to be
-closed, as part of the reply is out. The worker calls `Streams.tend` on a timer.
+A stream reads from the snapshot in which it was opened, so a listing is of one state however long it takes. It keeps
+that LMDB transaction open, and LMDB cannot reuse pages meanwhile. So after HOLD_NS the rest is copied out of the cache
+in its stored form (about 150 bytes for each partition), a slice with each `Streams.tend`, and the transaction ends. All
+copies of one reader take COPIED_BYTES at most. A rest that does not fit stays in its transaction until less is left,
+for HELD_AT_MOST_NS at most. After that, or if the file is closed and the rest does not fit, the stream breaks: its next
+step raises CacheError, and its connection must be closed, because a part of the reply was already sent. The worker
+calls `Streams.tend` on a timer.
 
 Owner: one thread. Must not know: replies, connections.
 """
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from hms_cache_proxy.cache.walk import NameWalk  # which needs Lease
 
 HOLD_NS: Final = 1_000_000_000
-HELD_AT_MOST_NS: Final = 600_000_000_000  # as long as Hive's clients wait for an answer
+HELD_AT_MOST_NS: Final = 600_000_000_000  # as long as Hive's clients wait for a reply
 COPIED_BYTES: Final = 64 << 20
 COPIED_AT_ONCE: Final = 2000  # rows: 1 ms
-SAMPLE: Final = 200  # rows, to guess how much a rest is
-LOOK_NS: Final = 250_000_000  # between two guesses
-ROW_OVERHEAD_BYTES: Final = 150  # two bytes objects and a tuple per copied row
+SAMPLE: Final = 200  # rows, to estimate the size of a rest
+LOOK_NS: Final = 250_000_000  # between two estimates
+ROW_OVERHEAD_BYTES: Final = 150  # two bytes objects and a tuple for each copied row
 
 _LENGTH: Final = Struct(">i")
 _LENGTHS: Final = tuple(_LENGTH.pack(length) for length in range(1024))
@@ -45,7 +45,7 @@ _Item = TypeVar("_Item")
 
 
 class Lease:
-    """A read transaction with several users; the last one ends it."""
+    """A read transaction with several users. The last one ends it."""
 
     __slots__ = ("txn", "users")
 
@@ -54,7 +54,7 @@ class Lease:
         self.users = 1
 
     def release(self) -> None:
-        """One user less."""
+        """A user is done."""
         self.users -= 1
         if self.users == 0:
             self.txn.abort()
@@ -75,8 +75,8 @@ class Stream(ABC, Generic[_Item]):
         self._copied_templates: set[bytes] = set()
         self._broken: str | None = None
         self.copying = False
-        self.looked_ns = 0  # when its rest was last found too large
-        self.copied_bytes = 0  # that were not read yet
+        self.looked_ns = 0  # when its rest was last found too large to copy
+        self.copied_bytes = 0  # bytes that are copied and not read yet
         self.begun_ns = time.monotonic_ns()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -100,14 +100,14 @@ class Stream(ABC, Generic[_Item]):
         return self._lease is not None
 
     def rest_bytes(self) -> int:
-        """About what copying the rest would take."""
+        """About how many bytes a copy of the rest would take."""
         if self._lease is None or self._left <= 0:
             return 0
         items = self._read(self._lease.txn, min(self._left, SAMPLE))
         return self._size(items) * self._left // max(len(items), 1)
 
     def copy_some(self) -> None:
-        """Copy a slice of what is left; with the last one the transaction ends."""
+        """Copies a slice of the rest. After the last one the transaction ends."""
         if self._lease is None:
             return
         self.copying = True
@@ -122,19 +122,19 @@ class Stream(ABC, Generic[_Item]):
             self._end()
 
     def detach(self, most: int) -> None:
-        """Copy what is left if it is not more than so many bytes, and end the transaction."""
+        """Copies the rest if it has at most `most` bytes, and ends the transaction. Else the stream breaks."""
         while self._lease is not None:
             if self.copied_bytes > most:
                 return self.break_off(f"the rest of a listing is over {most} bytes")
             self.copy_some()
 
     def break_off(self, why: str) -> None:
-        """It ends here, and its reader hears why."""
+        """Ends the stream; its reader gets a CacheError that says why."""
         self.close()
         self._broken = why
 
     def close(self) -> None:
-        """Give everything up."""
+        """Releases the transaction and all copies."""
         self._left = 0
         self._copied.clear()
         self.copied_bytes = 0
@@ -201,7 +201,7 @@ class PartitionStream(Stream[tuple[bytes, bytes]]):
 
 
 class ChosenStream(PartitionStream):
-    """`Partition` structs of these names, which are names of this very state."""
+    """`Partition` structs of these names; each must be a name of the stream's snapshot."""
 
     def __init__(self, lease: Lease, joiner: Joiner, names: list[bytes]) -> None:
         super().__init__(lease, joiner, None, len(names))
@@ -213,7 +213,7 @@ class ChosenStream(PartitionStream):
 
 
 class NameStream(Stream[bytes]):
-    """Partition names, as strings with their lengths."""
+    """Partition names as Thrift strings."""
 
     SLICE = 3000
 
@@ -233,7 +233,7 @@ class NameStream(Stream[bytes]):
 def encode_strings(strings: list[bytes]) -> bytes:
     """The elements of a Thrift list<string>."""
     lengths = set(map(len, strings))
-    if len(lengths) == 1:  # as names by day are: the length is a separator
+    if len(lengths) == 1:  # as in names by day: the length acts as a separator
         length = _LENGTH.pack(lengths.pop())
         return length + length.join(strings)
     if lengths and max(lengths) < len(_LENGTHS):
@@ -242,7 +242,8 @@ def encode_strings(strings: list[bytes]) -> bytes:
 
 
 class Streams:
-    """What may still hold a transaction of one reader. What nobody else refers to any more has given it up."""
+    """The streams and walks that may still hold a transaction of one reader. References are weak: one that nobody uses
+    any more is freed with its transaction."""
 
     __slots__ = ("_copies", "_holders")
 
@@ -252,15 +253,16 @@ class Streams:
 
     @property
     def waiting(self) -> bool:
-        """Does anything hold one?"""
+        """Does anything hold a transaction?"""
         return bool(self._holders)
 
     def add(self, holder: NameWalk | Stream[Any]) -> None:
-        """A new stream or walk."""
+        """Adds a stream or a walk."""
         self._holders.append(ref(holder))
 
     def tend(self, now_ns: int | None = None) -> bool:
-        """A moment's work on those that hold their transaction for too long, the oldest first; is there more to do?"""
+        """Does some work on streams and walks that hold their transaction for too long, the oldest first; True if it
+        did."""
         now_ns = time.monotonic_ns() if now_ns is None else now_ns
         holders = [holder for each in self._holders if (holder := each()) is not None and holder.holds]
         worked = False
@@ -286,7 +288,7 @@ class Streams:
             stream.looked_ns = now_ns
 
     def cut_off(self) -> None:
-        """The file is about to be closed: copy what there is room for."""
+        """The file is about to be closed: copies what there is room for."""
         for each in self._holders:
             holder = each()
             if isinstance(holder, Stream):

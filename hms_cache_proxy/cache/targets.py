@@ -1,24 +1,24 @@
 """Targets: bytes that name what a write touches and what a read depends on.
 
     b"*"                       everything
-    b"?"                       something, which the log will name: fences like everything, but asks for no refetch
+    b"?"                       something that the log will name: fences everything, but asks for no reload
     b"D" cat                   the list of databases of a catalog
     b"d" cat \\0 db             one database object
     b"l" cat \\0 db             the list of tables of a database
     b"t" cat \\0 db \\0 table    a table and everything below it
     b"F"                       the functions of all databases
     b"C"                       the catalogs
-    b"B"                       only with a mark: what the rows of all databases say
-    b"K"                       constraints were dropped somewhere: only a version
-    b"R"                       roles, grants and privileges, all of them: what a user is shown depends on them
+    b"B"                       only with a mark: the rows of all databases
+    b"K"                       only a version: constraints were dropped somewhere
+    b"R"                       all roles, grants and privileges, on which a user's answers depend
     b"p" cat \\0 db \\0 table    only in tickets: all partitions of a table, for writes that log nothing
-    b"p" cat \\0 db \\0 table \\0 name    only in tickets: the partition that a client calls so
+    b"p" cat \\0 db \\0 table \\0 name    only in tickets: a partition, by the name that a client gave
     b"q" cat \\0 db \\0 table \\0 partition    only in TTL mode: one partition
-    b"Q" cat \\0 db \\0 table    only in TTL mode: what lists say of a table's partitions
+    b"Q" cat \\0 db \\0 table    only in TTL mode: lists of a table's partitions
 
-Job: the one vocabulary of versions (cache/), fences and floors (consistency/) and the method table (methods/).
-Must not know: how names are normalised; callers pass stored names. A target equals another or it is `ALL`: there is no
-other hierarchy, so dropping a database names its tables' targets too.
+Job: one vocabulary for versions (cache/), fences and floors (consistency/) and the method table (methods/). Must not
+know: how names are normalised; callers pass stored names. `ALL` covers every target; there is no other hierarchy, so
+the drop of a database also names the targets of its tables.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ FUNCTIONS: Target = b"F"
 CATALOGS: Target = b"C"
 DESCRIPTIONS: Target = b"B"
 MARKED = (FUNCTIONS, CATALOGS)
-"""What changes without an event, and is known by a mark of its rows (`Snapshot.marks`)."""
+"""Targets that change without an event; a mark of their rows (`Snapshot.marks`) shows the changes."""
 ROLES: Target = b"R"
-"""Raised with each change of a role or a privilege through this proxy."""
+"""Touched by each change of a role or a privilege through this proxy."""
 CONSTRAINTS: Target = b"K"
-"""Raised with each drop of a table or a constraint. A metastore then also drops what has the same names elsewhere."""
+"""Touched by each drop of a table or a constraint. A metastore then also drops constraints of the same names
+elsewhere."""
 
 SEPARATOR = b"\0"
 
@@ -73,15 +74,15 @@ def called(catalog: bytes, database_name: bytes, name: bytes, partition_name: by
 
 
 def whole(target: Target) -> Target:
-    """A target, or for a partition that is to be reloaded all of its table."""
+    """The target without the name of a single partition: a request to reload one becomes a request to reload all."""
     return SEPARATOR.join(target.split(SEPARATOR)[:3]) if target[:1] == b"p" else target
 
 
 def partition(catalog: bytes, database_name: bytes, name: bytes, values: bytes) -> Target:
-    """One partition of a table; `values` tells it from the others."""
+    """One partition of a table; `values` identifies it."""
     return b"q%b\0%b\0%b\0%b" % (catalog, database_name, name, values)
 
 
 def partition_lists(catalog: bytes, database_name: bytes, name: bytes) -> Target:
-    """What lists, filters and aggregates say of a table's partitions."""
+    """Lists, filters and aggregates of a table's partitions."""
     return b"Q%b\0%b\0%b" % (catalog, database_name, name)

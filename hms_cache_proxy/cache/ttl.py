@@ -1,31 +1,34 @@
-"""The loading cache of TTL mode: what metastores answered, shared by all workers, for a metastore whose log cannot be
-followed.
+"""The loading cache of TTL mode: replies of a metastore whose log cannot be followed, shared by all workers.
 
-Job: entries by key with the time at which their load began, who loads what, what was invalidated, bounds for each kind.
-Must not know: methods, replies, sockets, the clock (callers say what time it is), which ttl a reader wants.
+Job: keep entries by key, with the time at which their load began; record loads in progress and invalidations; limit
+each kind. Must not know: methods, the form of replies, sockets, the clock (callers pass the time), the ttl that a
+reader wants.
 
-    entries    key (16 bytes)       load's seq, its beginning (ns), flags; the body
+    entries    key (16 bytes)       the load's seq and begin (ns), flags; the body
     places     key                  kind, order, bytes of the entry
-    order      kind, u64 order      key: the first goes first
+    order      kind, u64 order      key: the first is evicted first
     invalid    target               seq of its last invalidation
-    holds      target \\0 u64 id     until when nothing may be published that depends on the target (a write in flight)
-    claims     key                  who loads it: pid, start of that process, deadline
+    holds      hash of a target, u64 id    a write in progress: nothing that depends on the target may be published
+                                    until this time (ns)
+    claims     key                  the process that loads it: pid, start time; deadline of the load
     meta       b"n"                 seq, next order, next hold, floor of all targets
                b"k" kind            entries, bytes
 
 Invariants
-- **A load that began before an invalidation is never seen.** A load notes `seq` before its request leaves; an
-  invalidation raises `seq` and writes it at its targets; an entry is there for a reader only while its number is at
-  least that of everything it depends on. So it does not matter when a late load publishes, and nothing has to be
-  searched for when something is invalidated.
-- **One load for many readers.** `begin` gives each key to one load at a time, over all processes; a later reader waits
-  or reads what it has. The claim of a process that died, or that took longer than any call may, does not count.
-- Times are CLOCK_MONOTONIC in ns, the same in all processes. An entry's age counts from the beginning of its load:
-  an answer is never older than a reader was promised.
-- Entries and bytes of a kind stay within its bounds; the least recently used go first (`touch` tells, in batches).
+- **Readers never see a load that began before an invalidation.** A load notes `seq` before its request is sent. An
+  invalidation raises `seq` and writes it at its targets. Readers see an entry only if its number is not less than those
+  of all targets that it depends on. So a late load may publish at any time, and an invalidation need not search for
+  entries.
+- **One load for many readers.** `begin` gives each key to one load at a time, across all processes; later readers wait,
+  or use the entry that is there. The claim of a process that has died, or that has exceeded its deadline, does not
+  count.
+- Times are CLOCK_MONOTONIC in ns, the same in all processes. An entry's age counts from the beginning of its load, so
+  an answer is never older than its age says.
+- Entries and bytes of a kind stay within its bounds. The least recently used are evicted first (`touch` records uses,
+  in batches).
 
-An environment lives as long as one run of the proxy: the first process of a start creates it (`create`). Owner:
-every worker reads and writes (a commit costs about 20 us), the supervisor flushes.
+The environment lasts for one run of the proxy: the first process of a start creates it (`create`). Owner: every worker
+reads and writes (a commit costs about 20 us), the supervisor flushes.
 """
 
 from __future__ import annotations
@@ -57,15 +60,15 @@ _NUMBER: Final = Struct(">Q")
 _ABSENT: Final = 1
 _DATABASES: Final = (b"entries", b"places", b"order", b"invalid", b"holds", b"claims", b"meta")
 ENTRY_OVERHEAD_BYTES: Final = 150
-"""Keys, numbers and free room in pages, roughly, for each entry."""
+"""Roughly, for each entry: keys, numbers, free room in pages."""
 HOLDS: Final = 1000
-"""Beyond this many, those whose time is over are deleted with each write."""
+"""Beyond this number, holds whose time is over are deleted with each write."""
 INVALIDATIONS: Final = 100_000
-"""Targets whose invalidation is remembered; beyond that all entries are invalidated at once."""
+"""Targets whose invalidation is remembered. Beyond that, all entries are invalidated at once."""
 
 
 class EntryKind(IntEnum):
-    """What an entry is; each kind has bounds, times and counters of its own."""
+    """The kind of an entry. Each has its own bounds, times and counters."""
 
     DATABASE = 1
     DATABASE_NAMES = 2
@@ -85,26 +88,26 @@ class EntryKind(IntEnum):
 
     @property
     def label(self) -> str:
-        """As in settings, metrics and documents."""
+        """The name in settings, metrics and documents."""
         return self.name.lower()
 
 
 class Bounds(NamedTuple):
-    """The most that a kind may have: entries, bytes."""
+    """The most entries and bytes that a kind may have."""
 
     entries: int
     bytes: int
 
 
 class Sizes(NamedTuple):
-    """What a kind has: entries, bytes."""
+    """The entries and bytes of a kind."""
 
     entries: int
     bytes: int
 
 
 class TtlEntry(NamedTuple):
-    """An entry: what was answered (`absent`: that there is no such thing), and when its load began."""
+    """An entry: the reply (`absent`: there is no such object), and when its load began."""
 
     body: bytes
     loaded_ns: int
@@ -112,7 +115,7 @@ class TtlEntry(NamedTuple):
 
 
 class NewEntry(NamedTuple):
-    """One answer to publish, under its key. Body None: there is no such thing any more, and that is not remembered."""
+    """One reply to publish under its key. Body None: the object no longer exists, and this is not remembered."""
 
     kind: EntryKind
     key: bytes
@@ -123,8 +126,8 @@ class NewEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A load that has begun: what it may publish is as of `seq` and `began_ns`. `claimed`: keys that are its own to
-    load; `theirs`: keys that another load has claimed."""
+    """A load that has begun. What it publishes is as of `seq` and `began_ns`. `claimed`: the keys that it loads;
+    `theirs`: keys that another load has claimed."""
 
     seq: int
     began_ns: int
@@ -138,7 +141,7 @@ def bounds_of(section: TtlSection) -> dict[EntryKind, Bounds]:
 
 
 def key_of(kind: EntryKind, user: bytes, *parts: bytes) -> bytes:
-    """The key of an object: 128 bits of a hash over its kind, the user whom it was shown to, and its names."""
+    """The key of an object: a 128-bit hash of its kind, the user that it was shown to, and its names."""
     digest = blake2b(digest_size=16)
     for part in (bytes((kind,)), user, *parts):
         digest.update(_NUMBER.pack(len(part)))
@@ -147,7 +150,7 @@ def key_of(kind: EntryKind, user: bytes, *parts: bytes) -> bytes:
 
 
 class TtlSnapshot:
-    """One state of the cache; short-lived."""
+    """One state of the cache. Short-lived."""
 
     __slots__ = ("_databases", "_floor", "_txn", "seq")
 
@@ -157,7 +160,7 @@ class TtlSnapshot:
         self.seq, _, _, self._floor = _counters(txn, databases)
 
     def since(self, key: bytes, seq: int) -> TtlEntry | None:
-        """The entry, if its load began at this number or later."""
+        """The entry, if its load began at this `seq` or later."""
         row = self._txn.get(key, db=self._databases[b"entries"])
         if row is None:
             return None
@@ -165,11 +168,11 @@ class TtlSnapshot:
         return TtlEntry(row[_ENTRY.size :], loaded_ns, bool(flags & _ABSENT)) if began_seq >= seq else None
 
     def invalidated(self, depends: Iterable[Target]) -> int:
-        """The number of the last invalidation of any of these."""
+        """The `seq` of the last invalidation of any of these."""
         return max(self._floor, _invalidated(self._txn, self._databases, depends, self.seq))
 
     def invalidated_below(self, prefix: Target) -> dict[bytes, int]:
-        """Numbers of the last invalidations of targets that begin so, by `target_key`."""
+        """The `seq` of the last invalidation of each target that begins with `prefix`, by `target_key`."""
         found: dict[bytes, int] = {}
         prefix = target_key(prefix)
         with self._txn.cursor(self._databases[b"invalid"]) as cursor:
@@ -181,7 +184,7 @@ class TtlSnapshot:
 
 
 class TtlCache:
-    """The environment; one object per process."""
+    """The environment. One object per process."""
 
     def __init__(
         self,
@@ -190,7 +193,8 @@ class TtlCache:
         started: Callable[[int], int | None],
         pid: int | None = None,
     ) -> None:
-        """`started` tells when a process was started (consistency/processes.py), so that a dead one's claims end."""
+        """`started` returns when a process was started (consistency/processes.py); so claims of a dead one are
+        recognised."""
         self._path = path
         self._bounds = bounds
         self._started = started
@@ -214,18 +218,18 @@ class TtlCache:
 
     @classmethod
     def create(cls, path: Path, bounds: Mapping[EntryKind, Bounds], started: Callable[[int], int | None]) -> TtlCache:
-        """A new, empty one, as the first process of a start."""
+        """Creates an empty cache. Called by the first process of a start."""
         if path.exists():
             shutil.rmtree(path)
         return cls(path, bounds, started)
 
     def close(self) -> None:
-        """The object cannot be used any more."""
+        """Closes the environment."""
         self._env.close()
 
     @contextmanager
     def snapshot(self) -> Iterator[TtlSnapshot]:
-        """A state to read from."""
+        """Opens a snapshot."""
         with translated(self._path), self._env.begin() as txn:
             yield TtlSnapshot(txn, self._dbs)
 
@@ -237,7 +241,8 @@ class TtlCache:
     # Loads
 
     def begin(self, keys: Sequence[bytes], now_ns: int, deadline_ns: int, *, alone: bool = False) -> Load:
-        """A load of these keys begins, before its request leaves. `alone`: only if no other has claimed any of them."""
+        """Begins a load of these keys, before its request is sent. `alone`: claims nothing if another load has claimed
+        one of them."""
         claimed: list[bytes] = []
         theirs: list[bytes] = []
         with self._change() as change:
@@ -250,7 +255,8 @@ class TtlCache:
         return Load(change.seq, now_ns, tuple(claimed), tuple(theirs))
 
     def publish(self, load: Load, items: Iterable[NewEntry], now_ns: int) -> int:
-        """What a load found. Gives the number of entries that were put: not those that a write in flight may change."""
+        """Publishes what a load found, except entries that a write in progress may change. Returns the number of
+        entries that were stored."""
         put = 0
         with self._change() as change:
             for item in items:
@@ -260,13 +266,13 @@ class TtlCache:
         return put
 
     def release(self, load: Load) -> None:
-        """A load found nothing that may be kept."""
+        """Ends a load that found nothing to keep."""
         if load.claimed:
             with self._change() as change:
                 self._unclaim(change.txn, load.claimed)
 
     def touch(self, keys: Iterable[bytes]) -> None:
-        """These were used: they go last."""
+        """These entries were used; they are evicted last."""
         with self._change() as change:
             for key in keys:
                 row = change.txn.get(key, db=self._dbs[b"places"])
@@ -276,15 +282,15 @@ class TtlCache:
                     change.place(key, kind, size)
 
     def forget_dead_readers(self) -> None:
-        """A process that was killed while it read keeps what it read from being freed; to be called now and then."""
+        """Clears slots of killed processes, which would keep pages from being reused. Called now and then."""
         with translated(self._path):
             self._env.reader_check()
 
     # Writes of clients
 
     def hold(self, targets: Sequence[Target], until_ns: int, now_ns: int) -> tuple[bytes, ...]:
-        """A write is about to leave: what it touches is invalidated, and nothing that depends on it is published before
-        `end_hold`, or until_ns. Gives the holds."""
+        """A write is about to be sent: invalidates its targets, and lets nothing that depends on them be published
+        before `end_hold` or `until_ns`. Returns the holds."""
         with self._change() as change:
             change.invalidate(targets)
             self._forget_holds(change.txn, now_ns)
@@ -295,7 +301,7 @@ class TtlCache:
         return keys
 
     def _forget_holds(self, txn: Any, now_ns: int) -> None:
-        """Delete holds of writes that never reported their end and have run out; called once there are many."""
+        """If there are many holds, deletes those whose time is over: their writes never reported an end."""
         holds = self._dbs[b"holds"]
         if txn.stat(holds)["entries"] < HOLDS:
             return
@@ -306,27 +312,26 @@ class TtlCache:
                 there = cursor.delete() and bool(cursor.key()) if over else cursor.next()
 
     def end_hold(self, holds: Iterable[bytes], targets: Sequence[Target]) -> None:
-        """The write is over, however it ended: what it touched is invalidated again."""
+        """The write has ended, with or without success: invalidates its targets again."""
         with self._change() as change:
             for key in holds:
                 change.txn.delete(key, db=self._dbs[b"holds"])
             change.invalidate(targets)
 
     def invalidate(self, targets: Sequence[Target]) -> None:
-        """Nothing that was loaded before counts for these targets any more."""
+        """What was loaded before does not count for these targets any more."""
         with self._change() as change:
             change.invalidate(targets)
 
     # Figures
 
     def sizes(self) -> dict[EntryKind, Sizes]:
-        """Of every kind, also of those that have nothing. Entries that were invalidated count until they are replaced
-        or evicted."""
+        """The sizes of every kind, also of empty ones. Invalidated entries count until they are replaced or evicted."""
         with translated(self._path), self._env.begin() as txn:
             return {kind: _sizes(txn, self._dbs, kind) for kind in EntryKind}
 
     def take_evicted(self) -> dict[EntryKind, int]:
-        """How many entries this process has evicted since it was last asked."""
+        """How many entries this process has evicted since the last call."""
         evicted, self._evicted = self._evicted, {}
         return evicted
 
@@ -368,7 +373,8 @@ class TtlCache:
         return False
 
     def _put(self, change: _Change, load: Load, item: NewEntry) -> bool:
-        """False if it is older than what is there, invalidated already, nothing, or larger than its kind may be."""
+        """Stores an entry. False if it is older than the one that is there, already invalidated, empty, or larger than
+        its kind may be."""
         if load.seq < max(change.floor, change.invalidated(item.depends)):
             return False
         entries = self._dbs[b"entries"]
@@ -391,7 +397,7 @@ class TtlCache:
 
 
 class _Change:
-    """One write transaction: its counters are read at the beginning and written once, by `write`, at the end."""
+    """One write transaction. Its counters are read at the beginning, and written once by `write` at the end."""
 
     __slots__ = ("_dbs", "_hold", "_order", "_sizes", "floor", "seq", "txn")
 
@@ -402,7 +408,7 @@ class _Change:
         self._sizes: dict[int, Sizes] = {}
 
     def write(self) -> None:
-        """Put the counters that changed."""
+        """Writes the counters that have changed."""
         counters = (self.seq, self._order, self._hold, self.floor)
         if counters != _counters(self.txn, self._dbs):
             self.txn.put(b"n", _COUNTERS.pack(*counters), db=self._dbs[b"meta"])
@@ -414,13 +420,13 @@ class _Change:
         return self._hold - 1
 
     def place(self, key: bytes, kind: int, size: int) -> None:
-        """The key goes last."""
+        """Puts the key last in the order."""
         self.txn.put(key, _PLACE.pack(kind, self._order, size), db=self._dbs[b"places"])
         self.txn.put(_ORDER.pack(kind, self._order), key, db=self._dbs[b"order"])
         self._order += 1
 
     def drop(self, key: bytes) -> None:
-        """The entry goes, if there is one."""
+        """Deletes the entry, if there is one."""
         row = self.txn.pop(key, db=self._dbs[b"places"])
         if row is None:
             return
@@ -434,7 +440,7 @@ class _Change:
         self._sizes[kind] = Sizes(known.entries + entries, known.bytes + size)
 
     def make_room(self, kind: int, bound: Bounds) -> int:
-        """Drop what was not used for longest until the kind is within its bounds; gives how many were dropped."""
+        """Drops the least recently used entries until the kind is within its bounds; returns their number."""
         dropped = 0
         while (sizes := self._sizes[kind]).entries > bound.entries or sizes.bytes > bound.bytes:
             with self.txn.cursor(self._dbs[b"order"]) as cursor:
@@ -447,7 +453,7 @@ class _Change:
         return dropped
 
     def invalidated(self, depends: Iterable[Target]) -> int:
-        """The last invalidation of any of these; of what depends on everything, the last of all."""
+        """The `seq` of the last invalidation of any of these; for `ALL`, of the last invalidation at all."""
         return _invalidated(self.txn, self._dbs, depends, self.seq)
 
     def invalidate(self, targets: Iterable[Target]) -> None:
@@ -473,7 +479,7 @@ def _sizes(txn: Any, databases: Mapping[bytes, Any], kind: int) -> Sizes:
 
 
 def _invalidated(txn: Any, databases: Mapping[bytes, Any], depends: Iterable[Target], seq: int) -> int:
-    """The last invalidation of any of these; of what depends on everything, the last of all (`seq`)."""
+    """The number of the last invalidation of any of these; for `ALL`, `seq`."""
     last = 0
     for target in depends:
         if target == ALL:
@@ -485,7 +491,7 @@ def _invalidated(txn: Any, databases: Mapping[bytes, Any], depends: Iterable[Tar
 
 
 def target_key(target: Target) -> bytes:
-    """Keys of LMDB are short: a long name shares the fate of those that begin alike."""
+    """The key of a target. LMDB's keys are short, so long names with the same beginning are invalidated together."""
     return target[:400]
 
 

@@ -1,10 +1,10 @@
-"""Which partition keys of a set have values of their type only.
+"""Which partition keys of a set only have values of their type.
 
-Job: a set carries one byte for each partition key: INTEGER or DATE where the key is of such a type and every value of
-the set is one (or the default partition's name), UNKNOWN else. A metastore casts the values of such keys in its
-database, and one value that cannot be cast breaks a filter for the whole table; a filter over a set that has none need
-not look at all values. A set only ever loses what it has; reloading it finds it again.
-Must not know LMDB, filters. Owner: any process; no state.
+Job: a set has one byte for each partition key: INTEGER or DATE if the key has such a type and every value in the set is
+one (or the default partition's name), else UNKNOWN. A metastore's database casts the values of such keys, and one value
+that cannot be cast breaks a filter on the whole table; if there is no such value, the cache need not look at all
+values. A byte can change only to UNKNOWN; a reload determines it again. Must not know LMDB, filters. Owner: any
+process; no state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PartitionKeys = Sequence[tuple[bytes, bytes]]
 
 
 def kind(key_type: bytes) -> bytes:
-    """What the values of a key of this type have to be."""
+    """INTEGER, DATE or UNKNOWN for a key of this type."""
     folded = key_type.lower()
     if folded in INTEGER_TYPES:
         return INTEGER
@@ -37,7 +37,7 @@ def kind(key_type: bytes) -> bytes:
 
 
 def kinds(keys: PartitionKeys) -> bytes:
-    """What a set of a table with these keys has while it is empty."""
+    """The bytes of an empty set of a table with these keys."""
     return b"".join([kind(key_type) for _, key_type in keys])
 
 
@@ -47,7 +47,7 @@ def is_integer(value: bytes) -> bool:
 
 
 def is_date(value: bytes) -> bool:
-    """The same of a date key, written as ISO 8601 does."""
+    """The same for a date key; only the ISO 8601 form counts."""
     if value == DEFAULT_PARTITION:
         return True
     if _DATE.fullmatch(value) is None:
@@ -63,7 +63,7 @@ CHECKS: Final[dict[bytes, Callable[[bytes], bool]]] = {INTEGER: is_integer, DATE
 
 
 def still(typed: bytes, keys: PartitionKeys, records: Iterable[PartitionRecord]) -> bytes:
-    """What is left of `typed` with these partitions in the set."""
+    """`typed` after these partitions are added to the set."""
     wanted = [(at, CHECKS[letter]) for at in range(len(keys)) if (letter := typed[at : at + 1]) in CHECKS]
     if not wanted:
         return UNKNOWN * len(keys)
@@ -74,11 +74,11 @@ def still(typed: bytes, keys: PartitionKeys, records: Iterable[PartitionRecord])
         for at, check in wanted:
             part = parts[at] if len(parts) == len(keys) else b""
             if last.get(at) == part:
-                continue  # neighbours share their first values
+                continue  # neighbours often share their first values
             begin = begins[at]
             value = part[len(begin) :] if part.startswith(begin) else b""
             if value == DEFAULT_PARTITION:
-                if _EMPTY in record.values:  # an empty value has the default partition's name, too
+                if _EMPTY in record.values:  # in names, an empty value is also written as the default partition's name
                     value = b""
             else:
                 last[at] = part
@@ -87,4 +87,4 @@ def still(typed: bytes, keys: PartitionKeys, records: Iterable[PartitionRecord])
     return typed
 
 
-_EMPTY: Final = b"\0\0\0\0"  # the length of an empty string, in an encoded list of values
+_EMPTY: Final = b"\0\0\0\0"  # the length of an empty string in an encoded list of values

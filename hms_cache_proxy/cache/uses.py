@@ -1,12 +1,12 @@
-"""When each table was last asked for: one file of u32 seconds that every worker marks and the follower reads.
+"""When each table was last read: one file of u32 seconds that every worker writes and the follower reads.
 
-Layout: SLOTS native-endian u32, Unix seconds, 0 for never; a table's slot is the CRC of its target. Two tables that
-share a slot look used when either is, which costs the eviction some accuracy and nothing else. A slot is stored and
-loaded as one aligned word, by any process, without a lock: the last of two marks wins, and they differ by nothing.
+Layout: SLOTS native-endian u32; Unix seconds, 0 for never. A table's slot is given by the CRC of its target. If two
+tables share a slot, both count as used when either is; this only makes eviction less accurate. Any process stores and
+loads a slot as one aligned word, without a lock.
 
-Workers mark where a reply is built or found good once more, not with every answer (methods/hot.py). The file outlives
-a start. Its blocks are written when it is made, as a full disk would otherwise kill whoever marks; where it cannot be
-made, marks are a process's own, and evictions know of no use.
+Workers mark a table when a reply is built or found valid again, not with every answer (methods/hot.py). The file is
+kept across restarts. All its blocks are written when it is created, because a mark on a full disk would otherwise kill
+the process. If the file cannot be created, marks stay in each process, and the follower does not see them.
 
 Must not know: what is done with it. Owner: any process.
 """
@@ -30,7 +30,7 @@ _TABLE: Final = b"t"[0]
 
 
 class Uses:
-    """The file, mapped; without a path, memory of this process."""
+    """The mapped file; without a path, memory of this process."""
 
     __slots__ = ("_map", "_slots")
 
@@ -39,18 +39,18 @@ class Uses:
         self._slots = memoryview(self._map).cast("I")
 
     def mark(self, depends: Iterable[Target]) -> None:
-        """The tables among these targets are asked for now."""
+        """Marks the tables among these targets as read now."""
         now_s = int(time.time())
         for target in depends:
             if target[0] == _TABLE:
                 self._slots[zlib.crc32(target) & _MASK] = now_s
 
     def used_s(self, target: Target) -> int:
-        """When a table was last asked for, in Unix seconds; 0 for never."""
+        """When a table was last read, in Unix seconds; 0 for never."""
         return self._slots[zlib.crc32(target) & _MASK]
 
     def close(self) -> None:
-        """Unmap it."""
+        """Unmaps the file."""
         self._slots.release()
         self._map.close()
 

@@ -1,8 +1,8 @@
-"""A walk over the names of one table's partitions: forward, with jumps, in one state of the cache.
+"""A walk over the partition names of one table: forward, with jumps, in one state of the cache.
 
-Job: the cursor that filters move. It keeps its LMDB transaction open until it is closed, over as many turns of the loop
-as the search takes; `Streams.tend` closes it when it holds that for too long (cache/streams.py), and each move after
-that is a CacheError. Must not know: filters, replies. Owner: one thread.
+Job: the cursor that filters move. It keeps its LMDB transaction open until it is closed, even if the search takes
+several turns of the event loop. `Streams.tend` closes it if it stays open for too long (cache/streams.py); each move
+after that raises CacheError. Must not know: filters, replies. Owner: one thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hms_cache_proxy.errors import CacheError
 
 
 class NameWalk:
-    """Where it stands is the name that the last move gave. A move costs 1.3 us; names of `run` 0.2 us each."""
+    """Its position is the name that the last move returned. A move costs 1.3 us; each name of `run` 0.2 us."""
 
     __slots__ = ("__weakref__", "_cursor", "_cut", "_joiner", "_lease", "_prefix", "begun_ns")
 
@@ -42,17 +42,17 @@ class NameWalk:
             self._lease = None
 
     def at(self, name: bytes) -> bytes | None:
-        """The first name that is not less than this one; None after the last. Not for sets with long names."""
+        """Moves to the first name that is not less than this one; None after the last. Not for sets with long names."""
         self._held()
         return self._here(self._cursor.set_range(self._prefix + name))
 
     def next(self) -> bytes | None:
-        """The name after the one where it stands."""
+        """Moves to the next name; None after the last."""
         self._held()
         return self._here(self._cursor.next())
 
     def run(self, most: int) -> list[bytes]:
-        """The name where it stands and those that follow, at most so many; then it stands after them."""
+        """The current name and those that follow, at most `most`; moves behind them."""
         self._held()
         keys = list(islice(self._cursor.iternext(values=False), most))
         cut = self._cut
@@ -61,9 +61,9 @@ class NameWalk:
         return [key[cut:] for key in keys]
 
     def ending(self, ends: list[bytes], parents: int) -> tuple[list[bytes], bool]:
-        """Names from here on that end with one of these last components (in order), under at most so many different
-        beginnings, each of which costs a look-up for each of them and one more (1.5 us for one); and whether there is
-        more. It stands where to go on. For names of several components."""
+        """Names from the current one on that end with one of `ends` (last components, in order), and whether there may
+        be more; afterwards the position is where to go on. Looks at `parents` different beginnings at most; each costs
+        one look-up for each end, and one more (1.5 us each). For names of several components."""
         self._held()
         cursor, prefix, cut = self._cursor, self._prefix, self._cut
         seek, here = cursor.set_range, cursor.key
@@ -89,7 +89,7 @@ class NameWalk:
         return found, True
 
     def listing(self, after: bytes | None, most: int) -> list[bytes]:
-        """Names in bytewise order, those over `after`, at most so many; of long ones too."""
+        """Names in bytewise order, after `after`, at most `most`; also long names."""
         self._held()
         assert self._lease is not None
         return self._joiner.names(self._lease.txn, after, most)

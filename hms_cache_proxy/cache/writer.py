@@ -1,19 +1,19 @@
 """CacheWriter: the one writer of the shared cache. One `commit` is one step of the follower in one LMDB transaction.
 
-In that transaction: changed and dropped objects, versions of every touched target, completeness of lists, targets that
-are held back, cursor with its fingerprint, tickets done, generation, and the commit's sequence number `seq`, which is
-unique and grows (also over a rebuilt file: it starts at the clock). After it, and only then, the state page
+The transaction has changed and dropped objects, versions of all touched targets, completeness of lists, held targets,
+the cursor with its fingerprint, the done ticket, the generation, and the commit's sequence number `seq`. This is unique
+and grows, even when the file is rebuilt (it starts at the clock). Only after the transaction the state page is written
 (cache/state.py says in which order).
 
-What readers see if the writer dies: before LMDB's commit nothing of the step, after it all of it; LMDB's meta page is
-the switch. A load in chunks that was under way is forgotten at the next open and starts over.
+If the writer dies before LMDB's commit, readers see nothing of the step; after it, they see all of it. An unfinished
+load in chunks is forgotten at the next open, and begins again.
 
-Generations: a Reset takes a new generation number in the commit that moves the cursor; every row of the old one is
-invisible at once and is deleted by `collect` in slices afterwards.
+Generations: a Reset takes a new generation number in the commit that moves the cursor. Every row of the old generation
+is invisible at once; `collect` deletes them in slices afterwards.
 
-Errors: CacheFull before anything is written when `max_bytes` would be passed, and when LMDB's map is full;
-CacheError for anything else that LMDB says. After an error nothing of the step is in the cache, and the writer can
-be used again. Owner: the follower's process, one thread. Must not know: events, snapshots, sockets.
+Errors: CacheFull if the step would exceed `max_bytes` (then nothing was written), or if LMDB's map is full; CacheError
+for all other errors of LMDB. After an error nothing of the step is in the cache, and the writer can be used again.
+Owner: the follower's process, one thread. Must not know: events, snapshots, sockets.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _T = TypeVar("_T")
 
 KEPT_INTERNERS: Final = 64  # sets whose shared rows the writer remembers between commits
 READER_CHECK_NS: Final = 5_000_000_000  # how often slots of dead readers are cleared
-MAX_VERSIONS: Final = 2_000_000  # rows of `versions`; beyond them every target is touched once and the rows go
+MAX_VERSIONS: Final = 2_000_000  # rows of `versions`; beyond them every target is touched and the rows are deleted
 
 
 class CacheWriter:
-    """The open cache. `rebuilt` says why the file that was there was not used, None if it was (or there was none);
-    `transactions` is what the last commit that gave any has noted of open ones, None if none has."""
+    """The open cache. `rebuilt`: why an existing file was not used; None if it was used, or there was none.
+    `transactions`: the open transactions, from the last commit that had any; None if none had."""
 
     def __init__(self, environment: Environment, page: StatePage, *, max_bytes: int, rebuilt: str | None) -> None:
         self._environment = environment
@@ -79,10 +79,10 @@ class CacheWriter:
         max_bytes: int = 0,
         map_size: int = 0,
     ) -> CacheWriter:
-        """Open the cache of this store, moving aside and rebuilding one that cannot be used (`rebuilt` says why).
+        """Opens the cache of this store. If it cannot be used, it is moved aside and rebuilt (`rebuilt` says why).
 
-        `scope` stands for the settings that decide what is followed (include, exclude); another scope is another
-        cache. `max_bytes` 0: unbounded. `map_size` 0: chosen from `max_bytes`.
+        `scope`: the settings that decide what is cached (include, exclude); a cache of another scope cannot be used.
+        `max_bytes` 0: unlimited. `map_size` 0: chosen from `max_bytes`.
         """
         size = map_size or (2 * max_bytes + files.RESERVE_BYTES if max_bytes else files.UNBOUNDED_MAP)
         wanted = identity_row(identity, scope)
@@ -96,13 +96,13 @@ class CacheWriter:
             _initialise(environment, wanted, page)
             return cls(environment, page, max_bytes=max_bytes, rebuilt=reason)
         except BaseException as error:
-            environment.detach(writer=True)  # else nobody in this process could open it again
+            environment.detach(writer=True)  # else this process could not open it again
             if isinstance(error, lmdb.Error):
                 raise CacheError(f"the cache cannot be written: {error}") from error
             raise
 
     def commit(self, changes: Changes) -> int:
-        """Apply one step; gives its sequence number. Raises CacheFull or CacheError, and then nothing has changed."""
+        """Applies one step; returns its sequence number. Raises CacheFull or CacheError; then nothing has changed."""
         if changes.cursor < self.meta.cursor and changes.reset is None:
             raise AssertionError(f"cursor back from {self.meta.cursor} to {changes.cursor} without a reset")
         self._admit(changes)
@@ -129,11 +129,11 @@ class CacheWriter:
         return self.meta.seq
 
     def collect(self, rows: int = 2000) -> bool:
-        """Delete about `rows` rows, at most, that no reader can see any more; True if some are left."""
+        """Deletes at most about `rows` rows that no reader can see any more; True if some are left."""
         return self._transact(lambda txn: collect_slice(self._environment, txn, self.meta, rows))
 
     def filled(self) -> dict[int, bytes]:
-        """Sets that chunks are filling, and the last name that each has."""
+        """The sets that are being filled in chunks, and the last name in each."""
         return {number: one.last for number, one in self._fillings.items() if one.last is not None}
 
     def counts(self) -> dict[str, int]:
@@ -145,7 +145,8 @@ class CacheWriter:
         }
 
     def write_id_counts(self) -> dict[str, int]:
-        """Transactional tables with write ids, and those of them that an open transaction has changed: looks at all."""
+        """The numbers of transactional tables with write ids, and of those that an open transaction has changed. Reads
+        all their rows."""
         prefix = layout.objects_prefix(self.meta.generation, b"w")
         with self._environment.env.begin() as txn:
             rows = layout.names_under(txn, self._environment.objects, prefix, b"")
@@ -154,7 +155,7 @@ class CacheWriter:
 
     @property
     def cache_bytes(self) -> int:
-        """Bytes of the file that are in use; free pages, which later commits reuse, do not count."""
+        """Bytes of the file that are in use. Free pages, which later commits use, do not count."""
         return files.used_bytes(self._environment)
 
     @property
@@ -165,7 +166,7 @@ class CacheWriter:
         return float(sum(map(files.bytes_in, stats)) / max(1, stats[0]["entries"]))
 
     def close(self) -> None:
-        """Sync everything to disk, vouch for it, close."""
+        """Syncs everything to disk, marks the file as clean, and closes it."""
         files.mark_clean(self._environment.env, self._environment.path)
         self._environment.detach(writer=True)
 
@@ -230,12 +231,12 @@ class _Step:
         self._txn = txn
         self._meta = replace(meta, seq=meta.seq + 1)
         self._touched: set[Target] = set()
-        self._vacated: dict[int, bytes] = {}  # table ids that lost their row, and under which name
+        self._vacated: dict[int, bytes] = {}  # ids of tables whose row was removed or replaced, and their names
         self._counts = {"databases": 0, "tables": 0}
         self._sets = PartitionSets(environment, txn, meta.generation, meta.next_set, interners, fillings)
 
     def apply(self, changes: Changes) -> Meta:
-        """Everything in `changes`; gives the new meta record, which is written as well."""
+        """Applies everything in `changes`; writes and returns the new meta record."""
         if changes.reset is not None:
             self._reset(changes)
         self._touched.update(changes.touched, changes.touched_by_objects())
@@ -261,7 +262,7 @@ class _Step:
         return self._finish(changes)
 
     def _reset(self, changes: Changes) -> None:
-        """Rule: what a Reset leaves behind is invisible from this commit on, and every version rises."""
+        """All old rows are invisible from this commit on, and every version is raised."""
         meta = self._meta
         self._meta = replace(meta, generation=meta.generation + 1, databases=0, tables=0, partitions=0)
         self._raise_floor()
@@ -376,7 +377,7 @@ class _Step:
             self._txn.delete(key, db=self._objects)
 
     def _versions(self) -> None:
-        """Rule: every touched target gets this commit's sequence number; ALL is the floor under all of them."""
+        """Gives every touched target this commit's sequence number. ALL raises the floor under all versions."""
         versions = self._environment.versions
         if targets.ALL in self._touched or self._txn.stat(versions)["entries"] > MAX_VERSIONS:
             self._raise_floor()
@@ -424,7 +425,7 @@ def _name_row(table_id: int, table_type: bytes, flags: int, reason: str) -> byte
 
 
 def _open_trusted(path: Path, map_size: int, wanted: bytes) -> tuple[Environment | None, str | None]:
-    """The environment if it may be used (or is new), or why it may not."""
+    """The environment if it may be used (or is new), else the reason why not."""
     reason = files.condemned(path)
     if reason is not None:
         return None, reason
@@ -440,7 +441,7 @@ def _open_trusted(path: Path, map_size: int, wanted: bytes) -> tuple[Environment
 
 
 def _distrust(environment: Environment, wanted: bytes) -> str | None:
-    """Why the opened file must not be used; None if it may be used, or is new."""
+    """Why the file must not be used; None if it may be used, or is new."""
     vouched = files.take_clean_mark(environment.path)
     with environment.env.begin() as txn:
         found = txn.get(layout.IDENTITY_KEY, db=environment.meta)
@@ -460,9 +461,10 @@ def _distrust(environment: Environment, wanted: bytes) -> str | None:
 
 
 def _initialise(environment: Environment, wanted: bytes, page: StatePage) -> None:
-    """Note this run of the machine; give a new file its first meta record.
+    """Records the current boot of the machine; gives a new file its first meta record.
 
-    A new file's sequence numbers lie above those of any file before it, so that no kept reply fits it by chance.
+    The sequence numbers of a new file are greater than those of any earlier file, so no kept reply is valid for it by
+    chance.
     """
     with environment.env.begin(write=True) as txn:
         txn.put(layout.BOOT_KEY, files.boot_id().encode(), db=environment.meta)
@@ -474,7 +476,7 @@ def _initialise(environment: Environment, wanted: bytes, page: StatePage) -> Non
 
 
 def _forget_loads(environment: Environment, txn: Any, meta: Meta) -> None:
-    """Forget loads in chunks that the last writer did not finish."""
+    """Forgets loads in chunks that the last writer did not finish."""
     prefix = layout.objects_prefix(meta.generation, b"s")
     for key, row in layout.names_under(txn, environment.objects, prefix, b""):
         found = SetRow.unpack(row)
