@@ -1,8 +1,8 @@
-"""Thrift binary bytes of metastore structs, put together from columns of the database.
+"""Encodes metastore structs in the Thrift binary protocol, from columns of the database.
 
-Job: field headers, strings, lists and maps as the binary protocol has them, by hand: a generic encoder costs ten
-times more and would decide itself what is set. Must not know: SQL, what a column means. A field whose value is
-None stays unset.
+Job: field headers, strings, lists and maps of the binary protocol, by hand: a generic encoder costs ten times more, and
+would itself decide which fields are set. Must not know: SQL, what a column means. A field whose value is None stays
+unset.
 
 Source: the Thrift binary protocol (strict), field numbers of Hive's interface.
 """
@@ -35,7 +35,7 @@ def header(kind: int, number: int) -> bytes:
 
 
 def string_field(number: int, value: bytes | None) -> bytes:
-    """A string field, nothing for None."""
+    """A string field; empty for None."""
     if value is None:
         return b""
     return _STRING_FIELD.pack(STRING, number, len(value)) + value
@@ -47,7 +47,7 @@ def bool_field(number: int, value: bool) -> bytes:
 
 
 def i32_field(number: int, value: int | None) -> bytes:
-    """An i32 field, nothing for None; a wider value is cut as Java's (int) does."""
+    """An i32 field; empty for None. A wider value is cut as Java's (int) does."""
     if value is None:
         return b""
     return _I32_FIELD.pack(I32, number, (value + _I32_SPAN // 2) % _I32_SPAN - _I32_SPAN // 2)
@@ -64,7 +64,7 @@ def strings(values: Sequence[bytes]) -> bytes:
 
 
 def structs(values: Sequence[bytes]) -> bytes:
-    """The value of a list of structs; each item with its stop byte."""
+    """The value of a list of structs. Each item has its stop byte."""
     return bytes((STRUCT,)) + _COUNT.pack(len(values)) + b"".join(values)
 
 
@@ -74,7 +74,7 @@ def lists(values: Sequence[bytes]) -> bytes:
 
 
 def list_keyed_map(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The value of a map<list<string>, string> from (list value, string)."""
+    """The value of a map<list<string>, string>, from pairs of an encoded list and a string."""
     items = list(pairs)
     body = b"".join(key + string(value) for key, value in items)
     return bytes((LIST, STRING)) + _COUNT.pack(len(items)) + body

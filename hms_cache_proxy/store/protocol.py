@@ -1,13 +1,13 @@
-"""What the follower reads: records of databases, tables, partitions and events, and the two Protocols that give them.
+"""What the follower reads: records of databases, tables, partitions and events, and the two Protocols that return them.
 
-Job: the seam between a backing store (SQL, Thrift) and everything above. Records carry encoded wire bytes, so
-nothing above needs a codec. Must not know: any driver, any SQL, the cache's layout.
+Job: the interface between a store (SQL, Thrift) and everything above. Records have encoded wire bytes, so nothing above
+needs a codec. Must not know: any driver, any SQL, the cache's layout.
 
 Invariants:
 - Names are as the metastore stores them (lower case for catalogs, databases and tables), UTF-8 bytes.
-- Bytes decode equal, field by field, set and unset included, to what the metastore itself answers.
-- Everything read through one `Snapshot` belongs to one state of the store, the one of `Snapshot.event_id`; but for
-  what the rows that `overtaken` gives name, which may be newer, or half of it.
+- Decoded, the bytes are equal to the metastore's own answer, field by field, set or unset.
+- Everything that is read through one `Snapshot` belongs to one state of the store, the one of `Snapshot.event_id`.
+  Exceptions are objects that rows from `overtaken` name: all or part of them may be newer.
 
 Owner: the follower's process; a store and its snapshots belong to one thread.
 """
@@ -34,22 +34,22 @@ WritesKey = tuple[bytes, bytes]
 """(database, table): write ids have no catalogs, so tables of one name in two catalogs share them."""
 
 UNKNOWN_ID = 0
-"""A table's id where a listing does not tell it; a transaction's where the store cannot."""
+"""The id of a table if a listing does not have it, or of a transaction if the store does not know it."""
 
 OF_TRANSACTIONS = frozenset(("ALLOC_WRITE_ID_EVENT", "COMMIT_TXN", "ABORT_TXN", "ALTER_TABLE"))
-"""Kinds of events that tell which tables open transactions write, and what these are called now."""
+"""Types of events that show which tables open transactions write, and the current names of these."""
 
 SKEWED = "a partition with skewed values: Hive 3.1 does not say the same of it in all lists"
-"""Text of Unfit."""
+"""The text of an Unfit."""
 
 
 def unwatched() -> None:
-    """What a store does after each answer of its source where nobody watches over it."""
+    """The default for `answered`: does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """One row of the notification log; the message as stored (`message_format` says how to read it)."""
+    """One row of the notification log, with the message as stored (`message_format` says how to read it)."""
 
     event_id: int
     nl_id: int
@@ -64,12 +64,11 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseRecord:
-    """A database; `body` is the `Database` struct with its stop byte, as stored (`get_databases_req` returns it so).
+    """A database; `body` is the `Database` struct with its stop byte, as stored and as `get_databases_req` returns it.
 
-    `get_database` says the same but for one case: with its metadata transformer on (the default) Hive 4 replaces the
-    location of a database of catalog `hive` whose `location` has a path at or under the path of
-    metastore.warehouse.dir by the default location under metastore.warehouse.external.dir. The backing database
-    does not know these settings.
+    `get_database` returns the same, with one exception: if its metadata transformer is on (the default), and the
+    location of a database of catalog `hive` is at or under metastore.warehouse.dir, Hive 4 returns the default location
+    under metastore.warehouse.external.dir. The backing database does not have these settings.
     """
 
     catalog: bytes
@@ -80,7 +79,7 @@ class DatabaseRecord:
 
 
 class ConstraintKind(IntEnum):
-    """What a list of constraints holds; the value is its field in SQLAllTableConstraints."""
+    """The kind of a list of constraints. The value is its field id in SQLAllTableConstraints."""
 
     PRIMARY_KEY = 1
     UNIQUE = 3
@@ -91,9 +90,9 @@ class ConstraintKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """A table's constraints. `elements`: by kind the encoded list elements (SQLPrimaryKey and so on, each with its stop
-    byte), in order of constraint name and position; a kind without any is left out. `parents`: ids of the
-    tables that it refers to by foreign keys, in order.
+    """A table's constraints. `elements`: by kind, the encoded list elements (SQLPrimaryKey and so on, each with its
+    stop byte), in the order of constraint name and position; empty kinds are left out. `parents`: ids of the tables
+    that its foreign keys refer to, in order.
     """
 
     elements: Mapping[ConstraintKind, tuple[bytes, ...]] = field(default_factory=dict)
@@ -101,7 +100,7 @@ class Constraints:
 
     @property
     def nothing(self) -> bool:
-        """Most tables have none."""
+        """Whether there are none, as for most tables."""
         return not self.elements and not self.parents
 
 
@@ -109,8 +108,8 @@ NO_CONSTRAINTS = Constraints()
 
 
 class StatisticsHead(NamedTuple):
-    """What the statistics of one column have in common. `prefix`: `ColumnStatisticsObj` up to the value of the union's
-    field: name, type, headers of field 3 and of the field for that type."""
+    """What all statistics of one column share. `prefix`: `ColumnStatisticsObj` up to the value of the union's field:
+    name, type, headers of field 3 and of the field for that type."""
 
     engine: bytes
     column: bytes
@@ -118,8 +117,8 @@ class StatisticsHead(NamedTuple):
 
 
 class ColumnStatistics(NamedTuple):
-    """Statistics of one column. `data`: what follows `head.prefix`: the struct inside the union, and the stops of the
-    union and of `ColumnStatisticsObj`; empty where the metastore can give no answer (a type it does not know, a NULL).
+    """Statistics of one column. `data`: the bytes after `head.prefix`, which are the struct inside the union, and the
+    stops of the union and of `ColumnStatisticsObj`; empty if the metastore cannot answer (an unknown type, a NULL).
     `analyzed_s`: Unix time.
     """
 
@@ -129,7 +128,7 @@ class ColumnStatistics(NamedTuple):
 
     @property
     def engine(self) -> bytes:
-        """Who has made them."""
+        """The engine that made them."""
         return self.head.engine
 
     @property
@@ -139,12 +138,12 @@ class ColumnStatistics(NamedTuple):
 
     @property
     def element(self) -> bytes:
-        """The `ColumnStatisticsObj` with its stop byte; only where `data` is not empty."""
+        """The `ColumnStatisticsObj` with its stop byte. Only if `data` is not empty."""
         return self.head.prefix + self.data
 
 
 Statistics = tuple[ColumnStatistics, ...]
-"""Of a table or a partition, by all engines, in order of their heads."""
+"""The statistics of a table or a partition, of all engines, in the order of their heads."""
 
 
 class TableName(NamedTuple):
@@ -161,8 +160,8 @@ class TableRecord:
     """A table; `body` is the `Table` struct with its stop byte, as `get_table_req` returns it.
 
     `transactional`: insert-only or full ACID (`full_acid`). `partition_keys`: (name, type) in order. The metastore
-    refuses insert-only tables to callers without capabilities; `body` is what it gives the others. `constraints` and
-    `statistics`: None where the store does not tell.
+    refuses insert-only tables to callers without capabilities; `body` is what it returns to others. `constraints`,
+    `statistics`: None if the store does not have them.
     """
 
     catalog: bytes
@@ -182,18 +181,18 @@ class TableRecord:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecord:
-    """A partition cut into runs of `Partition` fields as they lie on the wire.
+    """A partition, cut into runs of `Partition` fields as they are on the wire.
 
-    `values`: field 1. `times`: fields 4, 5. `sd_head`: header of field 6 and sd field 1 (columns). `location`: the
-    bare string of sd field 2, None where it is unset. `sd_tail`: sd fields 3 to 12 and the sd's stop.
-    `parameters`: field 7. `tail`: fields 10 and up, without the struct's stop. Fields 2, 3 and 9 (database, table,
-    catalog) are the table's. An empty `sd_head` means field 6 is unset.
+    `values`: field 1. `times`: fields 4, 5. `sd_head`: header of field 6 and sd field 1 (columns). `location`: the bare
+    string of sd field 2; None if it is unset. `sd_tail`: sd fields 3 to 12 and the sd's stop. `parameters`: field 7.
+    `tail`: fields 10 and up, without the struct's stop. Fields 2, 3 and 9 (database, table, catalog) are the table's.
+    An empty `sd_head` means field 6 is unset.
 
-    `sd_tail` is what lists of partitions say (get_partitions, _by_names, _ps, _ps_with_auth). Where the calls for one
-    partition (get_partition, _by_name, _with_auth, _req) or get_partitions_by_filter say something else, it is in
-    `sd_tail_single` and `sd_tail_filter`; None = the same.
+    `sd_tail` is the form in lists of partitions (get_partitions, _by_names, _ps, _ps_with_auth). If the calls for one
+    partition (get_partition, _by_name, _with_auth, _req) or get_partitions_by_filter return another form, it is in
+    `sd_tail_single` and `sd_tail_filter`; None: the same.
 
-    `statistics`: of its columns; None where they cannot be told though those of its table can.
+    `statistics`: of its columns; None if they are not known although the table's are.
     """
 
     name: bytes
@@ -210,7 +209,7 @@ class PartitionRecord:
 
 
 class SomePartitions(NamedTuple):
-    """Partitions of a table: those of these names that exist, or all of them (None)."""
+    """Partitions of a table: those with these names, or all (None)."""
 
     table: TableRecord
     names: Sequence[bytes] | None = None
@@ -220,8 +219,8 @@ class SomePartitions(NamedTuple):
 class TableWrites:
     """The writes to a transactional table.
 
-    `valid`: the list that the metastore makes for a reader who begins now. `open`: every write id that is neither
-    committed nor aborted, also over the list's high watermark, and its transaction; UNKNOWN_ID where it cannot be told.
+    `valid`: the list that the metastore makes for a reader that begins now. `open`: every write id that is neither
+    committed nor aborted, also above the list's high watermark, and its transaction (UNKNOWN_ID if not known).
     """
 
     valid: ValidWriteIdList
@@ -230,9 +229,10 @@ class TableWrites:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Of what changes without an event: bytes that differ once any of it was changed, even if it was changed back.
+    """Marks of objects that change without an event: bytes that differ after any change, even if it was changed back.
 
-    `databases`: None where they are too many. Hive 4 logs no alter of a database's description or locations.
+    `databases`: of their rows, because Hive 4 logs no change of a database's description or locations; None if they are
+    too many.
     """
 
     functions: bytes
@@ -242,8 +242,8 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """The log's last event id, the fingerprint of its row, the marks, and whether the database is a replica: what a
-    snapshot that began now would say of itself. Where all of it is as it was, nothing has changed."""
+    """What a snapshot that began now would have: the log's last event id, the fingerprint of its row, the marks, and
+    whether the database is a replica. If all of this is unchanged, nothing has changed."""
 
     event_id: int
     fingerprint: bytes | None
@@ -253,12 +253,12 @@ class LogEnd:
 
 @dataclass(frozen=True, slots=True)
 class StoreIdentity:
-    """What a cache must be thrown away for when it changes.
+    """What a cache belongs to. If it changes, the cache is rebuilt.
 
-    `database_uuid`: the metastore's own id, empty where it never made one. `binary_collation`: the store orders names
+    `database_uuid`: the metastore's own id; empty if it never made one. `binary_collation`: the store orders names
     bytewise. `exact`: a snapshot is exactly the state of its event id (SQL); otherwise (Thrift) `Snapshot.overtaken`
-    tells what is not. `exact_text`: it tells texts apart by their bytes, in the pieces that it was found fit to give;
-    MySQL ignores blanks at the end, and refuses what its character set lacks, so readers must not ask with such.
+    returns the exceptions. `exact_text`: the database compares texts by their bytes; MySQL ignores blanks at the end,
+    and refuses characters that its character set lacks, so readers must decline requests with such texts.
     """
 
     database_uuid: str
@@ -270,26 +270,28 @@ class StoreIdentity:
 
     @property
     def ordered_log(self) -> bool:
-        """Event ids are given under a lock, in the order of commits. 2.3 gives them without: twice, late, or both."""
+        """Event ids are assigned under a lock, in the order of commits. Hive 2.3 has no lock, so an id may occur twice,
+        or late."""
         return self.hive_line != "2.3"
 
     @property
     def single_partitions(self) -> bool:
-        """It is known what the calls for one partition say where that is not what lists say.
+        """Whether the form of a partition in calls for one partition is known, which may differ from that in lists.
 
-        Over Thrift only lists are asked. They leave out fields 4 to 7 of serdeInfo, which came after 2.3.
+        Over Thrift only lists are read. They leave out fields 4 to 7 of serdeInfo, which Hive 2.3 does not have.
         """
         return self.exact or self.hive_line == "2.3"
 
     @property
     def databases_rewritten(self) -> bool:
-        """Hive 4 says another location than the stored one of a database under metastore.warehouse.dir (`default` is
-        one): the store alone does not tell what get_database answers. Over Thrift its own answer is stored."""
+        """Hive 4 returns another location than the stored one for a database under metastore.warehouse.dir (such as
+        `default`), so the rows do not show what get_database returns. Over Thrift the cache has its own answer."""
         return self.exact and self.hive_line.startswith("4.")
 
     @property
     def databases_logged(self) -> bool:
-        """A change of a database writes an event. In 2.3 only its creation and end do; marks may tell (`Marks`)."""
+        """Whether a change of a database writes an event. In Hive 2.3 only its creation and drop do; marks may show the
+        rest (`Marks`)."""
         return self.hive_line != "2.3"
 
 
@@ -298,66 +300,65 @@ class Snapshot(Protocol):
 
     @property
     def event_id(self) -> int:
-        """The last event id used in this state; 0 for an empty log."""
+        """The last event id in this state; 0 if there was no event yet."""
         ...
 
     @property
     def is_replica(self) -> bool:
-        """Is the database a replica, which may be behind its primary? As it was when the state had been chosen."""
+        """Is the database a replica, which may be behind its primary? Evaluated after the state was fixed."""
         ...
 
     def fingerprint(self, event_id: int) -> bytes | None:
-        """Hash of that log row (NL_ID, time, message); None if there is no such row."""
+        """The hash of this row of the log (NL_ID, time, message); None if there is no such row."""
         ...
 
     def events(self, after: int, limit: int) -> list[EventRow]:
-        """At most `limit` rows with an id over `after`, ascending."""
+        """At most `limit` rows with an id above `after`, ascending."""
         ...
 
     def transaction_events(self, after: int, limit: int) -> list[EventRow]:
-        """The same of the kinds in OF_TRANSACTIONS; others may be among them."""
+        """The same for the types in OF_TRANSACTIONS. Others may be among the rows."""
         ...
 
     def event_keys(self, after: int) -> list[tuple[int, int]] | None:
-        """(event id, NL_ID) of every row over `after`: what tells rows apart; None where that costs what `events` does
+        """(event id, NL_ID) of every row above `after`, which identify the row; None if that costs as much as `events`
         (Thrift).
         """
         ...
 
     def under_way(self) -> tuple[int, int] | None:
-        """Of the transactions that write to the store: the oldest id whose end this state does not show, and the first
-        id that is not given out. None where nothing tells.
+        """Of the database transactions that write to the store: the oldest id that is in progress in this state, and
+        the first id that is not assigned yet. None if this cannot be known.
         """
         ...
 
     def overtaken(self) -> list[EventRow]:
-        """To be asked after everything else: rows over `event_id` that were logged while the snapshot was read.
+        """Rows above `event_id` that were logged while the snapshot was read. Must be called after everything else.
 
-        What they name may have been read newer than `event_id`, or one part older than another. Empty for an exact
-        store.
+        What they name may be newer than `event_id`, or a mixture of states. Empty for an exact store.
         """
         ...
 
     def oldest_event_id(self) -> int | None:
-        """The smallest id still in the log; None if the log has no rows."""
+        """The smallest id that is still in the log; None if the log has no rows."""
         ...
 
     def transaction_tables(self, transaction_ids: Sequence[int]) -> list[tuple[int, bytes, bytes]]:
-        """(transaction, database, table) of every write id given to these transactions, as far as the store can tell;
-        it has no catalogs.
+        """(transaction, database, table) of every write id of these transactions, as far as the store knows them. Write
+        ids have no catalogs.
         """
         ...
 
     def write_ids(self, tables: Sequence[WritesKey]) -> dict[WritesKey, TableWrites]:
-        """The writes to these tables, none of them newer than any object of this snapshot.
+        """The writes to these tables. They are never newer than any object of this snapshot.
 
-        A table that was never written has a list too, and so has one that does not exist. Absent from the answer are
-        names of which no list can speak (store/write_ids.py), and every table of a Hive without write ids (2.3).
+        A table that was never written has a list, too, and so has one that does not exist. The answer lacks names that
+        no list can have (store/write_ids.py), and all tables of Hive 2.3, which has no write ids.
         """
         ...
 
     def marks(self) -> Marks | None:
-        """The marks of this state; None where nothing tells (Thrift, MySQL), or there is too much to look at."""
+        """The marks of this state; None if the store has none (Thrift, MySQL), or if there are too many rows."""
         ...
 
     def database_names(self) -> list[DatabaseKey]:
@@ -365,23 +366,24 @@ class Snapshot(Protocol):
         ...
 
     def databases(self, names: Sequence[DatabaseKey]) -> dict[DatabaseKey, DatabaseRecord]:
-        """The named databases; absent from the answer = absent from the store."""
+        """The named databases that exist."""
         ...
 
     def table_names(self, catalog: bytes, database: bytes) -> list[tuple[bytes, bytes, int]]:
-        """(name, type, table id or UNKNOWN_ID) of every table of a database, ordered by name bytewise."""
+        """(name, type, table id or UNKNOWN_ID) of every table of a database, ordered bytewise by name."""
         ...
 
     def tables(self, catalog: bytes, database: bytes, names: Sequence[bytes]) -> dict[bytes, TableRecord]:
-        """The named tables; absent from the answer = absent from the store."""
+        """The named tables that exist."""
         ...
 
     def constraints(self, tables: Sequence[TableName]) -> dict[int, Constraints]:
-        """Constraints of tables by id, none for a table that does not exist; empty where the store does not tell."""
+        """The constraints of tables, by id; for a table that does not exist, none. Empty if the store does not read
+        them."""
         ...
 
     def partition_counts(self, table_ids: Sequence[int]) -> dict[int, int]:
-        """Number of partitions by table id; 0 for a table without any."""
+        """The number of partitions, by table id."""
         ...
 
     def partitions(
@@ -392,17 +394,17 @@ class Snapshot(Protocol):
         after: bytes | None = None,
         limit: int | None = None,
     ) -> list[PartitionRecord]:
-        """Partitions ordered by name bytewise: the named ones, or those after `after`, at most `limit`."""
+        """Partitions ordered bytewise by name: the named ones, or those after `after`; at most `limit`."""
         ...
 
     def partitions_of(self, wanted: Sequence[SomePartitions]) -> list[list[PartitionRecord] | Unfit]:
-        """Those of several tables, each as `partitions` gives them; Unfit, where it would raise that. Over SQL it takes
-        no more statements than one table does."""
+        """The partitions of several tables, each as `partitions` returns them, or the Unfit that it would raise. Over
+        SQL this takes no more statements than one table."""
         ...
 
 
 class RawStore(Protocol):
-    """A backing store; `snapshot()` is used one at a time."""
+    """A store. Only one snapshot is open at a time."""
 
     @property
     def identity(self) -> StoreIdentity: ...
@@ -410,9 +412,9 @@ class RawStore(Protocol):
     def snapshot(self) -> AbstractContextManager[Snapshot]: ...
 
     def log_end(self) -> LogEnd:
-        """The end of the log as it is now, by one question to the store; outside of a snapshot.
+        """The current end of the log, by one question to the store. Not called within a snapshot.
 
-        Over Thrift the fingerprint is None where the last row has not been read lately.
+        Over Thrift the fingerprint is None if the last row was not read lately.
         """
         ...
 

@@ -1,12 +1,13 @@
-"""ValidTxnList: which transactions a reader sees, as a value and as Hive's text.
+"""ValidTxnList: the transactions that a reader sees, as a value and in Hive's text form.
 
-Job: parse and print `hwm:minOpen:open:aborted`, plain (Hive 3.1) and with runs of five and more ids as `first-last`
-(4.x prints it, and reads both). Must not know: stores, write ids, sockets.
+Job: parse and print `hwm:minOpen:open:aborted`, plain (Hive 3.1), or with runs of five or more ids as `first-last`
+(Hive 4 prints this and reads both). Must not know: stores, write ids, sockets.
 
 Invariants:
-- `open` and `aborted` ascend, are disjoint, and hold ids from 0 to MAX_ID.
-- What is accepted is what ValidReadTxnList.readFromString (4.2.0) reads, less what no Hive prints: signs, digits beyond
-  ASCII, empty items, ids out of order or twice, more than four parts, more than IDS_AT_MOST ids.
+- `open` and `aborted` ascend, are disjoint, and have ids from 0 to MAX_ID.
+- `parse` accepts what ValidReadTxnList.readFromString (4.2.0) reads, except forms that no Hive prints: signs, digits
+  that are not ASCII, empty items, ids that are not in order or occur twice, more than four parts, more than IDS_AT_MOST
+  ids.
 
 Owner: any process; no state.
 """
@@ -22,25 +23,26 @@ from hms_cache_proxy.errors import WriteIdsError
 
 MAX_ID: Final = (1 << 63) - 1
 NONE_OPEN: Final = MAX_ID
-"""`min_open` where nothing is open."""
+"""`min_open` if no transaction is open."""
 IDS_AT_MOST: Final = 1_000_000
-"""Ids that a text may expand to: 20 characters of a range could name 2^63."""
-_RUN: Final = 5  # ids; shorter runs are printed one by one
+"""The most ids that a text may have: a short text could name a range of 2^63."""
+_RUN: Final = 5  # ids; the ids of shorter runs are printed one by one
 _SHOWN: Final = 60  # characters of a text that a message quotes
 _text_matches: Final = re.compile(r"([0-9]{1,19}):([0-9]{1,19})(?::([-0-9,]*))?(?::([-0-9,]*))?:*").fullmatch
 
 
 def malformed(text: bytes, why: str) -> WriteIdsError:
-    """The error for a text that is no list."""
+    """The error for a text that is not a list."""
     shown = text[:_SHOWN].decode("utf-8", "replace")
     return WriteIdsError(f"{shown!r}{'...' if len(text) > _SHOWN else ''} is no list of ids: {why}")
 
 
 @dataclass(frozen=True, slots=True)
 class ValidTxnList:
-    """The transactions that a reader does not see are those over `high_watermark`, `open` and `aborted`.
+    """A reader does not see transactions above `high_watermark`, and those in `open` and `aborted`.
 
-    `min_open`: the smallest open one, NONE_OPEN if there is none; the server counts some that `open` leaves out.
+    `min_open`: the smallest open transaction, NONE_OPEN if there is none. The server may count one that is not in
+    `open`.
     """
 
     high_watermark: int
@@ -50,7 +52,7 @@ class ValidTxnList:
 
     @classmethod
     def parse(cls, text: bytes) -> ValidTxnList:
-        """Read a text; the empty one is the list in which everything is valid. Raises WriteIdsError."""
+        """Parses a text. In the empty one, everything is valid. Raises WriteIdsError."""
         if not text:
             return cls(MAX_ID, NONE_OPEN, (), ())
         match = _text_matches(str(text, "latin-1"))
@@ -67,13 +69,13 @@ class ValidTxnList:
         return cls(high_watermark, min_open, open_ids, aborted_ids)
 
     def text(self, *, ranges: bool = True) -> bytes:
-        """The text that Hive 4.x prints; without `ranges` the one of 3.1, which both read."""
+        """The text as Hive 4 prints it; without `ranges`, as Hive 3.1 prints it, which both read."""
         join = _runs if ranges else _plain
         return b"%d:%d:%b:%b" % (self.high_watermark, self.min_open, join(self.open), join(self.aborted))
 
 
 def _expanded(text: str | None) -> tuple[int, ...]:
-    """Ids of a part of the text. Raises ValueError."""
+    """The ids in a part of the text. Raises ValueError."""
     ids: list[int] = []
     for item in text.split(",") if text else ():
         first, dash, last = item.partition("-")

@@ -1,12 +1,13 @@
-"""ValidWriteIdList: which writes to a transactional table a reader sees, as a value and as Hive's text.
+"""ValidWriteIdList: the writes to a transactional table that a reader sees, as a value and in Hive's text form.
 
-Job: parse and print `db.table:hwm:minOpen:open:aborted`, and parse the lists of several tables that one transaction
-reads. Must not know: stores, the cache, what a table is. Whether two lists are equivalent: consistency/write_ids.py.
+Job: parse and print `db.table:hwm:minOpen:open:aborted`, and parse the lists of all tables that one transaction reads.
+Must not know: stores, the cache, what a table is. consistency/write_ids.py compares lists.
 
 Invariants:
-- `invalid` ascends and holds each id once; `aborted` is part of it.
-- What is read is what ValidReaderWriteIdList.readFromString (Hive 4.2.0) reads, less what no Hive prints: names that
-  are not ASCII, signs, empty items, an id twice, more than five parts. All else raises WriteIdsError: no proof.
+- `invalid` ascends and has each id once; `aborted` is a subset of it.
+- `parse` accepts what ValidReaderWriteIdList.readFromString (Hive 4.2.0) reads, except forms that no Hive prints: names
+  that are not ASCII, signs, empty items, an id twice, more than five parts. Anything else raises WriteIdsError: it
+  proves nothing.
 - Cost: linear in the length of the text.
 
 Owner: any process; no state.
@@ -24,7 +25,7 @@ from hms_cache_proxy.errors import WriteIdsError
 from hms_cache_proxy.store.txn_list import MAX_ID, NONE_OPEN, malformed
 
 NO_NAME: Final = "null"
-"""What Hive prints in place of a table."""
+"""What Hive prints instead of a table's name if there is none."""
 _DIGITS: Final = 19  # of MAX_ID
 _NAME: Final = re.compile(rb"(?!(?i:null)\Z)[ -9;-~]+")
 _text_matches: Final = re.compile(r"([ -9;-~]+):([0-9]{1,19}):([0-9]{1,19})(?::([0-9,]*))?(?::([0-9,]*))?:*").fullmatch
@@ -32,10 +33,10 @@ _text_matches: Final = re.compile(r"([ -9;-~]+):([0-9]{1,19}):([0-9]{1,19})(?::(
 
 @dataclass(frozen=True, slots=True)
 class ValidWriteIdList:
-    """The writes that a reader does not see are those over `high_watermark` and the `invalid` ones.
+    """A reader does not see writes above `high_watermark`, and those in `invalid`.
 
-    `table`: `database.table` as in the text, None for the text `null`. `min_open`: the smallest open write, NONE_OPEN
-    if there is none; in what a server says it can be over `high_watermark`.
+    `table`: `database.table` as in the text; None for the text `null`. `min_open`: the smallest open write, NONE_OPEN
+    if there is none; in a server's answer it can be above `high_watermark`.
     """
 
     table: bytes | None
@@ -53,9 +54,9 @@ class ValidWriteIdList:
         aborted: Iterable[int] = (),
         min_open: int | None = None,
     ) -> ValidWriteIdList:
-        """The list that Hive makes of a server's TableValidWriteIds: `min_open` is not kept where nothing is invalid.
+        """The list that Hive makes from a server's TableValidWriteIds. `min_open` is dropped if nothing is invalid.
 
-        Raises WriteIdsError for a name that could not be read again from the text.
+        Raises WriteIdsError for a name that could not be parsed again.
         """
         ids = tuple(sorted(invalid))
         low = NONE_OPEN if min_open is None or not ids else min_open
@@ -68,7 +69,8 @@ class ValidWriteIdList:
 
     @classmethod
     def parse(cls, text: bytes) -> ValidWriteIdList:
-        """Read a text; the empty one is the list of no table in which everything is valid. Raises WriteIdsError."""
+        """Parses a text. The empty one is a list without a table, in which everything is valid. Raises
+        WriteIdsError."""
         if not text:
             return cls(None, MAX_ID)
         name, high, low, invalid, aborted = read_list(text)
@@ -76,7 +78,7 @@ class ValidWriteIdList:
         return cls(table, high, tuple(invalid), frozenset(aborted), low)
 
     def text(self) -> bytes:
-        """The text that Hive prints."""
+        """The text as Hive prints it."""
         aborted = self.aborted
         opened = [id_ for id_ in self.invalid if id_ not in aborted] if aborted else self.invalid
         return b"%b:%d:%d:%b:%b" % (
@@ -104,9 +106,9 @@ class ValidWriteIdList:
 def lists_by_table(text: bytes) -> dict[bytes | None, ValidWriteIdList]:
     """The lists of a ValidTxnWriteIdList, `txn$list$list...`, by the exact names of their tables.
 
-    HiveServer2 keeps such texts for the tables that a transaction reads, and a materialized view keeps the one that it
-    was made from. Of two lists of one table the later one counts, and an empty one is of no table, as in Hive 4.2.0.
-    Raises WriteIdsError.
+    HiveServer2 keeps such a text for the tables that a transaction reads, and a materialized view keeps the one that it
+    was made from. As in Hive 4.2.0, the later of two lists of one table counts, and an empty list has no table. Raises
+    WriteIdsError.
     """
     if not text:
         return {}
@@ -117,17 +119,17 @@ def lists_by_table(text: bytes) -> dict[bytes | None, ValidWriteIdList]:
 
 
 def full_name(database: bytes, table: bytes) -> bytes | None:
-    """`database.table` as lists have it; None if a metastore would cut the name elsewhere when it reads it again.
+    """`database.table` as in lists; None if a metastore would split the name differently when it parses it.
 
-    Hive 4.2.0 makes tables with points, colons and dollars in their names, and then answers get_valid_write_ids for
-    `a.b.c` with the list of `a.b`.
+    Hive 4.2.0 accepts tables with points, colons and dollar signs in their names, and then answers get_valid_write_ids
+    for `a.b.c` with the list of `a.b`.
     """
     name = b"%b.%b" % (database, table)
     return name if name.count(b".") == 1 and b"$" not in name and _NAME.fullmatch(name) else None
 
 
 def read_list(text: bytes) -> tuple[str, int, int, list[int], list[int]]:
-    """Table in lower case, high watermark, smallest open id, invalid ids in order, aborted ids.
+    """The table in lower case, high watermark, smallest open id, invalid ids in order, aborted ids.
 
     Raises WriteIdsError.
     """

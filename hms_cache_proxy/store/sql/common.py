@@ -1,6 +1,6 @@
-"""What the databases have in common: how a connection lives, texts that can be parameters, rows asked for by ids.
+"""What the databases share: the life of a connection, texts that can be parameters, rows by ids.
 
-Job: the part of a dialect that needs no word of its own; dialect.py says what each method promises. Must not know: a
+Job: the part of a dialect that is the same for all; dialect.py has the contract of each method. Must not know: a
 driver, the metastore's tables. Owner: the store's one thread.
 """
 
@@ -19,13 +19,13 @@ from sqlalchemy.engine import Dialect as Compiler
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.sql.dialect import ByIds, Column, Condition, DatabaseServer, Dialect, Row, StatementPieces
 
-_DENSE: Final = 2  # a range may hold at most so many ids for each one that is wanted
-_CONNECT_LEAST_S, _CONNECT_MOST_S = 2, 10  # libpq takes less than 2 for 2
+_DENSE: Final = 2  # a range has at most so many ids for each wanted one
+_CONNECT_LEAST_S, _CONNECT_MOST_S = 2, 10  # libpq takes values below 2 as 2
 
 
 class CommonPieces(StatementPieces):
-    """Of a database that compares texts exactly and by bytes, has no accounts and no marks; `compiler`: SQLAlchemy's
-    name for its SQL."""
+    """The pieces for a database that compares texts exactly and by bytes, and has no accounts and no marks. `compiler`:
+    SQLAlchemy's dialect."""
 
     compiler: ClassVar[Compiler]
     is_binary = False
@@ -61,15 +61,15 @@ class CommonPieces(StatementPieces):
         return dict(zip(values, decoded, strict=True)) if len(decoded) == len(values) else None
 
     def pairs_parameters(self, firsts: Sequence[str], seconds: Sequence[str]) -> dict[str, object]:
-        """One parameter, in JSON."""
+        """One parameter in JSON."""
         return {"pairs": json.dumps(list(zip(firsts, seconds, strict=True)), ensure_ascii=False)}
 
     def digest(self, of: Column) -> Column:
-        """A hash, made by the server."""
+        """A hash by the server."""
         return func.md5(of)
 
     def mark(self, of: Table, most: int) -> Column:
-        """NULL: nothing in a row tells that it was changed and changed back."""
+        """NULL: nothing in a row shows that it was changed and changed back."""
         return null()
 
     def account_script(self, account: str) -> str:
@@ -80,9 +80,9 @@ class CommonPieces(StatementPieces):
 
 
 class CommonDatabase(CommonPieces, Dialect):
-    """A connection of a driver whose errors are `errors`.
+    """A connection of a driver. `errors`: the base class of the driver's errors.
 
-    `place` begins each message. `answered` is called whenever the server has answered.
+    `place` begins each message. `answered` is called after each answer of the server.
     """
 
     errors: ClassVar[type[Exception]]
@@ -92,7 +92,7 @@ class CommonDatabase(CommonPieces, Dialect):
         self._place = f"the metastore's database, {place}"
         self._statement_timeout_s = statement_timeout_s
         self._answered = answered
-        self._connection: Any = None  # the driver's, kept across snapshots
+        self._connection: Any = None  # the driver's; kept between snapshots
         self._in_snapshot = False
 
     # -- what a driver does
@@ -103,21 +103,21 @@ class CommonDatabase(CommonPieces, Dialect):
 
     @abstractmethod
     def _prepare(self, connection: Any) -> None:
-        """Settings of a new connection, and whether it can be used at all."""
+        """Sets up a new connection, and checks whether it can be used."""
 
     @abstractmethod
     def _run(self, statement: str, parameters: dict[str, object] | None) -> list[Row]:
-        """All rows of a statement, none if it gives none. Without parameters it is sent as it is."""
+        """All rows of a statement, if it returns any. Without parameters it is sent unchanged."""
 
     @abstractmethod
     def _begin(self, first: str) -> list[Row]:
-        """Begin a snapshot with its first statement."""
+        """Begins a snapshot; returns the rows of its first statement."""
 
     def _end(self, connection: Any) -> None:
         connection.close()
 
     def _told(self, error: Exception) -> str:
-        """An error of the driver, for a message."""
+        """The text of a driver's error, for a message."""
         return str(error).strip() or type(error).__name__
 
     # -- life of a connection and a snapshot
@@ -143,7 +143,7 @@ class CommonDatabase(CommonPieces, Dialect):
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
-        """A question to the server: what it fails with is a StoreError, and drops the connection."""
+        """Around a question to the server: an error becomes a StoreError, and drops the connection."""
         try:
             yield
         except self.errors as error:
@@ -182,8 +182,8 @@ class CommonDatabase(CommonPieces, Dialect):
         return self._execute(statement, parameters)
 
     def rows_by_ids(self, statement: ByIds, ids: Iterable[int | None], **parameters: object) -> list[Row]:
-        """Ids that lie close together, as those of one table's partitions mostly do, are asked for as a range, which
-        costs the server a third of a list and never makes it read a whole table."""
+        """Ids that are close together, as those of one table's partitions usually are, are asked for as a range. This
+        costs the server a third of a list, and never makes it read a whole table."""
         wanted = {id_ for id_ in ids if id_ is not None}
         if not wanted:
             return []
@@ -204,19 +204,19 @@ class CommonDatabase(CommonPieces, Dialect):
     # -- what the database is
 
     def replica(self) -> Column:
-        """A file has none."""
+        """A constant: a file has no replicas."""
         return literal_column("0")
 
     def under_way(self) -> tuple[int, int] | None:
         return None
 
     def incomparable(self, names: Sequence[bytes]) -> str | None:
-        """None: texts are compared by their bytes, or where they are not, statements say that they are to be."""
+        """None: texts are compared by their bytes, by default or because statements say so."""
         return None
 
 
 def server_place(url: URL, port: int) -> str:
-    """A server's database, for messages; `port`: where the URL has none."""
+    """A server's database, for messages. `port`: the default, if the URL has none."""
     return f"{url.database or ''} at {url.host or 'this machine'}:{url.port or port}"
 
 
@@ -226,5 +226,5 @@ def connect_timeout_s(statement_timeout_s: float) -> int:
 
 
 def decoded(row: Sequence[bytes | None]) -> list[str]:
-    """Texts; a NULL is an empty one."""
+    """The values as texts; a NULL is an empty text."""
     return [(text or b"").decode() for text in row]

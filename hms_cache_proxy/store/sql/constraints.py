@@ -1,10 +1,10 @@
 """Constraints from the database.
 
-Job: `Constraints` by table id. What the metastore does with its rows (found by asking Hive 4.0.0 and 4.2.0, and in
-their MetaStoreDirectSql): the column is that of the descriptor the row names, else the partition key of that number,
-else unset; ENABLE_VALIDATE_RELY has a bit for each; lists have no order (no ORDER BY). Here they are in order of
-constraint name and position. A foreign key shows the table that it refers to, which can be renamed without a trace at
-the table that has the key, so of those it is only told which tables they refer to.
+Job: `Constraints` by table id. What the metastore does with its rows (tested with Hive 4.0.0 and 4.2.0; their
+MetaStoreDirectSql): the column is that of the descriptor that the row names, else the partition key of that number,
+else unset; ENABLE_VALIDATE_RELY has a bit for each of the three; lists have no order (no ORDER BY). Here they are in
+the order of constraint name and position. A foreign key includes the name of the table that it refers to, which can be
+renamed without an event at the table that has the key. So of foreign keys only the ids of these tables are read.
 
 Owner: a snapshot.
 """
@@ -36,7 +36,7 @@ _ENABLE, _VALIDATE, _RELY = 4, 2, 1
 
 
 class ConstraintStatements:
-    """The statement, compiled once per store: one for many tables."""
+    """The statement for many tables, compiled once per store."""
 
     def __init__(self, schema: Schema, database: Dialect) -> None:
         self.found = database.by_ids(lambda among: _found(schema, among))
@@ -50,7 +50,7 @@ def _found(schema: Schema, among: Callable[[Column], ColumnElement[bool]]) -> Cl
         .outerjoin(schema["COLUMNS_V2"], (columns.CD_ID == rows.PARENT_CD_ID) & (columns.INTEGER_IDX == at))
         .outerjoin(schema["PARTITION_KEYS"], (keys.TBL_ID == rows.PARENT_TBL_ID) & (keys.INTEGER_IDX == at))
     )
-    # There is no index on the child's id: the one on the type leaves foreign keys only.
+    # There is no index on the child's id; the index on the type selects foreign keys.
     has_key = and_(rows.CONSTRAINT_TYPE == literal_column(str(_FOREIGN)), among(rows.CHILD_TBL_ID))
     return (
         select(
@@ -72,7 +72,7 @@ def _found(schema: Schema, among: Callable[[Column], ColumnElement[bool]]) -> Cl
 def read_constraints(
     database: Dialect, statements: ConstraintStatements, tables: Sequence[TableName]
 ) -> dict[int, Constraints]:
-    """The constraints of these tables, by id."""
+    """The constraints of these tables, by table id."""
     own: defaultdict[int, list[_Row]] = defaultdict(list)
     parents: defaultdict[int, set[int]] = defaultdict(set)
     for parent, child, kind, column, key, *rest in database.rows_by_ids(
@@ -105,7 +105,7 @@ def _constraints(table: TableName, own: dict[int, list[_Row]], parents: dict[int
 
 
 def _element(table: TableName, row: _Row) -> bytes:
-    """An element of a list of constraints: SQLPrimaryKey and so on, with its stop byte."""
+    """An element of a list of constraints (SQLPrimaryKey and so on) with its stop byte."""
     kind = row.kind
     is_key = kind is ConstraintKind.PRIMARY_KEY
     catalog = encode.string_field(9 if is_key else 1, table.catalog)

@@ -1,8 +1,8 @@
 """Databases from the database.
 
-Job: DatabaseRecords. What the metastore does with its rows (found by asking Hive 3.1.3, 4.0.0 and 4.2.0): in Hive 4 the
-type is always set, and NATIVE unless it says REMOTE; connector fields only for REMOTE; owner type unset for NULL or
-empty; NULL columns are unset.
+Job: DatabaseRecords. What the metastore does with its rows (tested with Hive 3.1.3, 4.0.0 and 4.2.0): in Hive 4 the
+type is always set, and is NATIVE unless the column has REMOTE; connector fields are set only for REMOTE; the owner type
+is unset for NULL or empty; NULL columns are unset.
 
 Owner: a snapshot.
 """
@@ -63,7 +63,7 @@ class Databases:
         return sorted((catalog, name) for catalog, name in self._database.rows(self._statements.names))
 
     def named(self, keys: Sequence[DatabaseKey]) -> dict[DatabaseKey, DatabaseRecord]:
-        """Those of the named ones which exist."""
+        """The named databases that exist."""
         wanted = set(keys)
         catalogs = self._database.text_list(sorted({catalog for catalog, _ in wanted}))
         names = self._database.text_list(sorted({name for _, name in wanted}))

@@ -1,23 +1,21 @@
 """Storage descriptors from the database, built once for each distinct one.
 
 Job: StorageDescriptor bytes of tables and partitions: columns, formats, serde, buckets, sort order, parameters, skew.
-Must not know: tables and partitions themselves.
+Must not know: tables and partitions.
 
-A metastore says the descriptor of one row in three ways (found by asking Hive 4.0.0 and 4.2.0 with direct SQL on, its
+A metastore returns the descriptor of one row in three forms (tested with Hive 4.0.0 and 4.2.0, with direct SQL on, the
 default):
 - `list`: get_partitions, _by_names, _ps, _ps_with_auth: the serde without description, classes and type (fields 4
   to 7);
 - `single`: get_partition, _by_name, _with_auth, _req, and tables: with these fields;
-- `filter`: get_partitions_by_filter: as `list`.
-In full-ACID tables and their partitions `single` and `filter` show neither those fields nor the descriptor's
-parameters, sort columns and skew, nor the serde's parameters: those are empty; `list` shows them.
-Hive 2.3.10 and 3.1.3 leave nothing out of them. A list with a skewed partition they cannot read by their direct SQL on
-PostgreSQL: they read that in another way, or refuse. Such a partition is Unfit.
-With metastore.try.direct.sql off every call says what `single` says, but for lists of full-ACID tables, which then show
-everything.
-A NULL parameter value is no parameter. Collections are empty, never unset; a missing serde or column list is unset.
+- `filter`: get_partitions_by_filter: as `list`. For full-ACID tables and their partitions, `single` and `filter` do not
+  have these fields either, and the descriptor's parameters, sort columns and skew and the serde's parameters are empty;
+  `list` has them. Hive 2.3.10 and 3.1.3 leave nothing out. On PostgreSQL, their direct SQL cannot read a list with a
+  skewed partition; they read it in another way, or refuse. Such a partition is Unfit. With metastore.try.direct.sql
+  off, every call returns the form `single`, except lists of full-ACID tables, which then have everything. A parameter
+  with the value NULL is left out. Collections are empty, never unset; a missing serde or column list is unset.
 
-Owner: a snapshot; what is remembered here is true within it only.
+Owner: a snapshot. What is remembered here is only valid within it.
 """
 
 from __future__ import annotations
@@ -47,14 +45,14 @@ from hms_cache_proxy.store.sql.schema import Schema
 MAP_TYPES = encode.EMPTY_MAP[:2]
 _NO_ITEMS = encode.EMPTY_MAP[2:]
 _STRUCT_LIST = encode.EMPTY_STRUCTS[:1]
-_VARYING = 3  # of the columns below, those which differ from row to row: SD_ID, LOCATION, SERDE_ID
-_SERDE_TYPES = (1, 2)  # HIVE, SCHEMA_REGISTRY; the column says 0 for none
+_VARYING = 3  # the first columns below, which differ in each row: SD_ID, LOCATION, SERDE_ID
+_SERDE_TYPES = (1, 2)  # HIVE, SCHEMA_REGISTRY; the column has 0 for none
 _SD = "SD_ID LOCATION SERDE_ID CD_ID INPUT_FORMAT OUTPUT_FORMAT IS_COMPRESSED NUM_BUCKETS IS_STOREDASSUBDIRECTORIES"
 _SERDE = "NAME SLIB DESCRIPTION SERIALIZER_CLASS DESERIALIZER_CLASS SERDE_TYPE"
 
 
 def descriptor_columns(schema: Schema) -> list[Column]:
-    """The columns of SDS and SERDES that a statement selects for `Descriptors.load`, in its order."""
+    """The columns of SDS and SERDES that a statement selects for `Descriptors.load`, in this order."""
     storage, serde = schema["SDS"].c, schema["SERDES"].c
     columns: list[Column] = [storage[name] for name in _SD.split()]
     return columns + [serde[name] if name in serde else null() for name in _SERDE.split()]
@@ -64,8 +62,8 @@ def descriptor_columns(schema: Schema) -> list[Column]:
 class Descriptor:
     """`columns`: sd field 1, empty if unset. `partition_head`: header of a partition's field 6, then the columns.
 
-    `tail_list`: sd fields 3 to 12 and the stop in the `list` variant; the other two are None where they are equal
-    to it. `skewed`: lists with this partition are not what the store says.
+    `tail_list`: sd fields 3 to 12 and the stop, in the form `list`. The other two are None if they are equal to it.
+    `skewed`: the metastore's lists with this partition may differ.
     """
 
     columns: bytes
@@ -78,7 +76,7 @@ class Descriptor:
 
 @dataclass(slots=True)
 class _Extras:
-    """What most descriptors have none of, in order."""
+    """Parts that most descriptors do not have; each in its order."""
 
     parameters: list[tuple[bytes, bytes]] = field(default_factory=list)
     buckets: list[bytes] = field(default_factory=list)
@@ -92,7 +90,7 @@ _NOTHING = _Extras()
 
 
 class DescriptorStatements:
-    """The statements, compiled once per store. `trims`: full-ACID tables are shown with less."""
+    """The statements, compiled once per store. `trims`: parts of full-ACID tables are left out (Hive 4)."""
 
     def __init__(self, schema: Schema, database: Dialect) -> None:
         columns, serde = schema["COLUMNS_V2"].c, schema["SERDE_PARAMS"].c
@@ -118,7 +116,7 @@ class DescriptorStatements:
 
 
 def _extras(schema: Schema, among: Callable[[Column], ColumnElement[bool]]) -> CompoundSelect[*Row]:
-    """(kind, SD_ID, position, number, text, text) of every table that refers to an SD."""
+    """(kind, SD_ID, position, number, text, text) from every table that refers to an SD."""
     nothing, number = cast(null(), Text), cast(null(), BigInteger)
 
     def part(kind: str, sd_id: Column, position: Column, count: Column, first: Column, second: Column) -> Select[*Row]:
@@ -140,7 +138,7 @@ def _extras(schema: Schema, among: Callable[[Column], ColumnElement[bool]]) -> C
 
 
 class Descriptors:
-    """The distinct descriptors met in one snapshot."""
+    """The distinct descriptors of one snapshot."""
 
     def __init__(self, database: Dialect, statements: DescriptorStatements) -> None:
         self._database = database
@@ -150,7 +148,8 @@ class Descriptors:
         self._interned: dict[bytes, bytes] = {}  # equal bytes are one object
 
     def load(self, rows: Sequence[Row], full_acid: Sequence[bool]) -> list[Descriptor | None]:
-        """One descriptor per row of descriptor_columns(); None where SD_ID is null. `full_acid`: its table's."""
+        """One descriptor for each row of descriptor_columns(); None if SD_ID is NULL. `full_acid`: of the row's
+        table."""
         self._load_columns({row[3] for row in rows})
         serde_ids = [row[2] for row in rows]
         serdes: dict[int, bytes] = dict(self._database.rows_by_ids(self._statements.serde_parameters, serde_ids))
@@ -184,7 +183,7 @@ class Descriptors:
             self._columns[cd_id] = self._one(found.get(cd_id, none))
 
     def _load_extras(self, sd_ids: list[int | None]) -> tuple[dict[int, _Extras], dict[int, bytes]]:
-        """What belongs to these descriptors, and the string lists (values of list<string>) it names."""
+        """The extras of these descriptors, and the string lists (values of list<string>) that they refer to."""
         found: dict[int, _Extras] = {}
         for kind, sd_id, _, number, first, second in self._database.rows_by_ids(self._statements.extras, sd_ids):
             _add(found.setdefault(sd_id, _Extras()), kind, number, first, second)
@@ -221,7 +220,7 @@ class Descriptors:
 
 
 def _add(extras: _Extras, kind: bytes, number: int | None, first: bytes | None, second: bytes | None) -> None:
-    """Put a row of the extras where it belongs. A NULL parameter is none; other NULLs crash a metastore's reply."""
+    """Adds a row to the extras. A parameter that is NULL is left out; with other NULLs a metastore's reply fails."""
     if kind == b"parameter":
         if first is not None and second is not None:
             extras.parameters.append((first, second))
@@ -248,7 +247,7 @@ def _tail(
     *,
     serde_extra: bool,
 ) -> bytes:
-    """sd fields 3 to 12 and the stop. `kept`: what is shown of parameters, sort columns and skew."""
+    """sd fields 3 to 12 and the stop. `kept`: the parameters, sort columns and skew to include."""
     _, input_format, output_format, compressed, buckets, in_directories, *serde_row = shape
     header = encode.header
     return b"".join(

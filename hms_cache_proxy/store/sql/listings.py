@@ -1,13 +1,13 @@
-"""The ids of a table's partitions in the order of their names, kept between the chunks of a load.
+"""The ids of a table's partitions, in the order of their names. They are kept between the chunks of a load.
 
-Job: where the database orders text by a language, no index knows the bytewise order, and each page of names costs a
-look at all of the table. So a walk through a table lists ids once, for a million partitions to come, and goes on by id.
-Must not know: statements, how a partition is read.
+Job: if the collation of the database is that of a language, no index has the bytewise order, and each page of names
+costs a scan of the whole table. So a walk through a table lists the ids of the next million partitions once, and goes
+on by id. Must not know: statements, how a partition is read.
 
-The chunks of a walk lie in different snapshots. That is right because who walks applies every event after the listing
-to the table, and asks by name for the partitions that the events name (`told`): an id that was asked for is found by
-its name from then on, and no more by its place in the list. Names are read again with each chunk; where they are not
-in order, or not those of the table, the list is thrown away, and the page is looked for by name.
+The chunks of a walk are in different snapshots. This is correct because the reader applies every event after the
+listing to the table, and asks by name for the partitions that the events name (`told`). The ids found then are placed
+by name, no longer by their place in the list. Names are read again with each chunk. If they are not in order, the list
+is dropped, and the page is searched by name.
 
 Owner: the store's one thread.
 """
@@ -22,14 +22,15 @@ from typing import Final
 LISTED: Final = 1_000_000
 """Ids in one list: 8 MB."""
 MOST_WALKS: Final = 8
-"""Tables that may be in the middle of being read; more are listed again where they are asked to go on."""
+"""Tables that are being read and whose lists are kept. Further tables are listed again for the next chunk."""
 
 NamedId = tuple[bytes, int]
 """(name, id)."""
 
 
 class Walk:
-    """A list on its way. `last`: the name before its next id; `more`: partitions may follow behind its end."""
+    """A list, and how far it was read. `last`: the name before its next id; `more`: the table may have further
+    partitions after its end."""
 
     def __init__(self, ids: array[int], last: bytes, *, more: bool) -> None:
         self.last = last
@@ -41,32 +42,32 @@ class Walk:
 
     @property
     def done(self) -> bool:
-        """Are all of its ids behind it?"""
+        """Were all of its ids read?"""
         return self._at >= len(self._ids)
 
     @property
     def complete(self) -> bool:
-        """Are there no others?"""
+        """Does the list reach the end of the table?"""
         return not self._more
 
     def next(self, limit: int) -> array[int]:
-        """The ids that may come next, some of partitions that are gone or are called otherwise."""
+        """The ids that may come next. Some partitions may be dropped or renamed."""
         return self._ids[self._at : self._at + limit]
 
     def told(self, names: Iterable[bytes], found: Sequence[NamedId]) -> None:
-        """These names were asked for, and these were found."""
+        """The caller has asked for `names`, and has found `found`."""
         for name in names:
             self._told.pop(name, None)
         self._told.update(found)
         self._moved.update(id_ for _, id_ in found)
 
     def ahead(self) -> list[int]:
-        """Ids that were told, by names that are still to come."""
+        """Ids that were told and whose names are still to come."""
         return [id_ for name, id_ in self._told.items() if name > self.last]
 
     def take(self, rows: Iterable[NamedId], told: Iterable[NamedId], limit: int) -> list[int] | None:
-        """The next ids in order of their names, at most `limit`. `rows`: what was found for `next(limit)`; `told`: for
-        `ahead()`. None if the list is not in order."""
+        """The next ids in the order of their names, at most `limit`. `rows`: what was found for the ids of
+        `next(limit)`; `told`: for those of `ahead()`. None if the list is not in order."""
         page = self.next(limit)
         places = {id_: at for at, id_ in enumerate(page, self._at)}
         listed = sorted((places[id_], name, id_) for name, id_ in rows if id_ in places and id_ not in self._moved)
@@ -87,19 +88,19 @@ class Walk:
 
 
 class Walks:
-    """The walks of a store, by table id. `seen`: where the last page of a table ended that was found by name."""
+    """The walks of a store, by table id. `_seen`: the last name of the table's last page that was found by name."""
 
     def __init__(self) -> None:
         self.listings: dict[int, Walk] = {}
         self._seen: dict[int, bytes] = {}
 
     def goes_on(self, table_id: int, after: bytes) -> bool:
-        """Is it the next page of a walk? Single pages are not worth a list."""
+        """Does this page continue an earlier one? For a single page it is not worth listing the table."""
         listing = self.listings.get(table_id)
         return listing is not None and listing.last == after or self._seen.get(table_id) == after
 
     def page(self, table_id: int, last: bytes | None) -> None:
-        """A page was found by name; None: it was the table's last."""
+        """A page was found by name. `last`: its last name; None: it was the table's last page."""
         self.listings.pop(table_id, None)
         self._seen.pop(table_id, None)
         if last is not None:
@@ -107,7 +108,7 @@ class Walks:
             self._seen[table_id] = last
 
     def begin(self, table_id: int, listing: Walk) -> Walk:
-        """A table is listed, again or for the first time."""
+        """A table was listed, again or for the first time."""
         self.page(table_id, None)
         self._keep(self.listings)
         self.listings[table_id] = listing

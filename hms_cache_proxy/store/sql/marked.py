@@ -1,6 +1,6 @@
-"""Tables that change without an event, and where SQLite keeps their marks.
+"""Tables that change without an event, and where a SQLite database keeps their marks.
 
-Job: names, for the metastore that writes the marks (embedded/marks.py) and the store that reads them (sql_marks.py,
+Job: names, for the metastore that writes the marks (embedded/marks.py), and the store that reads them (marks.py,
 sqlite_pieces.py). Must not know: SQL.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 MARKS: Final = "PROXY_MARKS"
-"""Table of marks: MARKED, the name of a table; MARK, bytes that are others after any write to that table."""
+"""The table of marks. Columns: MARKED, the name of a table; MARK, bytes that differ after any write to that table."""
 
 MOST: Final = 5_000
-"""Rows of one table that are looked at where there are no such marks: 2.5 ms for as many functions."""
+"""The most rows of one table that are read if the database keeps no marks: 2.5 ms for so many functions."""
 
 MOST_ROWS: Final = {"FUNCS": MOST, "FUNC_RU": 2 * MOST, "CTLGS": MOST, "DBS": MOST, "DATABASE_PARAMS": 2 * MOST}
 """Functions, their resources, catalogs (none in 2.3), databases, their parameters."""

@@ -1,11 +1,10 @@
-"""Marks of what changes without an event: functions, catalogs, and what describes databases.
+"""Marks of objects that change without an event: functions, catalogs, and descriptions of databases.
 
-Job: columns for the first statement of every snapshot, which say whether any row of their tables was written
-since the last time. Must not know: what the rows say. They cost the server 0.5 ms for 1,000 functions with one
-resource each.
+Job: columns for the first statement of every snapshot. They differ from the last time if any row of their tables was
+written. They cost the server 0.5 ms for 1,000 functions with one resource each. Must not know: the contents of the
+rows.
 
-Invariants: more rows than every step can look at give no mark, rather than half of one.
-Owner: a snapshot.
+Invariants: a table with more rows than every step can read has no mark. Owner: a snapshot.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from hms_cache_proxy.store.sql.marked import MOST_ROWS
 from hms_cache_proxy.store.sql.schema import Schema
 
 AGAIN_S: Final = 60.0
-"""How long tables without a mark are left alone."""
+"""How long marks are not read again after there were none."""
 
 COLUMNS: Final = len(MOST_ROWS)
 
 
 def mark_columns(schema: Schema, database: Dialect) -> list[Column]:
-    """One of each of these tables."""
+    """A column for each of these tables."""
     none: Column = literal_column("''")
     return [database.mark(schema[name], rows) if name in schema.tables else none for name, rows in MOST_ROWS.items()]
 
 
 def marks_of(row: Row) -> Marks | None:
-    """The marks in these columns; None where a table has too many rows, or the database has no marks (MySQL)."""
+    """The marks in these columns; None if a table has too many rows, or if the database has no marks (MySQL)."""
     functions, resources, catalogs, databases, parameters = row
     if functions is None or resources is None or catalogs is None:
         return None

@@ -1,11 +1,11 @@
 """MySQL and MariaDB: connecting, read-only repeatable snapshots, rows.
 
-Job: with mysql_pieces all that is theirs. Must not know: the metastore's tables.
+Job: with mysql_pieces, everything that is special to them. Must not know: the metastore's tables.
 
-Invariants: those of dialect.py; text arrives as UTF-8 bytes whatever its column's character set is. A snapshot is what
-InnoDB calls a consistent one: it begins at START TRANSACTION, which only warns where the isolation level does not allow
-that, so a warning is an error here. So is an aggregate that the server cut.
-Owner: the store's one thread. Needs MariaDB 10.6 or MySQL 8.0 (JSON_TABLE).
+Invariants: those of dialect.py. Text arrives as UTF-8 bytes, whatever its column's character set. A snapshot is
+InnoDB's consistent snapshot. It begins at START TRANSACTION, which only gives a warning if the isolation level does not
+allow it, so a warning is an error here. So is an aggregate that the server has cut. Owner: the store's one thread.
+Needs MariaDB 10.6 or MySQL 8.0 (JSON_TABLE).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hms_cache_proxy.store.sql.mysql_pieces import EXACT, MySQLPieces, TextColum
 _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY;"
 _SESSION = (
     "SET SESSION sql_mode = 'ANSI_QUOTES', group_concat_max_len = 1073741824, max_sort_length = 4096, "
-    "{timeout};"  # a name of 767 characters is 3,068 bytes at most
+    "{timeout};"  # a name of 767 characters has at most 3,068 bytes
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 )
 _COLUMNS = """
@@ -45,13 +45,13 @@ FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() GROUP BY TABLE_N
 _NAMES = (("DBS", "NAME"), ("TBLS", "TBL_NAME"), ("PARTITIONS", "PART_NAME"), ("PARTITION_KEY_VALS", "PART_KEY_VAL"))
 _PARTITION_NAMES = _NAMES[2:]
 _HIGHEST = {"latin1": 0xFF, "utf8mb3": 0x10FFFF, "utf8": 0x10FFFF, "utf8mb4": 0x10FFFF}
-"""Characters up to here are ordered by a _bin collation as their UTF-8 bytes are; ASCII is everywhere."""
+"""Up to this character, a _bin collation has the order of the UTF-8 bytes. In other character sets, up to ASCII."""
 
 _ODD_NAME = re.compile(rb"[^\n]*(?: (?:[/\n]|\Z)|%[01]|=[^/\n]{257}|[^\n]{767})[^\n]*")
-"""A blank at the end of a value, a control character, and what may have been cut: a value has room for 256 characters,
-a name for 767, and a metastore's connection need not be strict."""
+"""Names with a blank at the end of a value, a control character, or a part that may have been cut: a value has room for
+256 characters, a name for 767, and a metastore's connection may not be in strict mode."""
 _SHOWN = 100  # characters of a name in a message
-_DEAD_S = 10.0  # a server that ends statements at their time says so within this
+_DEAD_S = 10.0  # time for a server to report that it has ended a statement at its timeout
 _STREAMED = 50_000
 _CUT = 1260  # ER_CUT_VALUE_GROUP_CONCAT
 _OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0)}
@@ -100,7 +100,7 @@ class MySQL(CommonDatabase, MySQLPieces):
 
     def _connect(self) -> Any:
         connection: Any = pymysql.connect(**self._arguments)
-        connection._read_timeout = self._statement_timeout_s + _DEAD_S  # so far it was that of connecting
+        connection._read_timeout = self._statement_timeout_s + _DEAD_S  # until now it was the timeout for connecting
         return connection
 
     def _prepare(self, connection: Any) -> None:
@@ -121,7 +121,7 @@ class MySQL(CommonDatabase, MySQLPieces):
 
     def _end(self, connection: Any) -> None:
         if connection.open:
-            connection._force_close()  # close() would send a farewell, and wait where the server is gone
+            connection._force_close()  # close() would send COM_QUIT, and wait if the server is gone
 
     def _told(self, error: Exception) -> str:
         return " ".join(str(part) for part in error.args) or type(error).__name__
@@ -166,7 +166,7 @@ class MySQL(CommonDatabase, MySQLPieces):
                 yield batch
 
     def _with(self, statement: str, parameters: dict[str, object]) -> str:
-        """The statement with its parameters written into it."""
+        """The statement with its parameters as literals."""
         compared = self.compared(statement)
         literals = {}
         for name, value in parameters.items():
@@ -190,7 +190,7 @@ class MySQL(CommonDatabase, MySQLPieces):
         return self.is_binary
 
     def replica(self) -> Column:
-        """Products differ in which variables they have. CONCAT: some give a number, some a word."""
+        """Products have different variables. CONCAT: some are numbers, some are words."""
         names = sorted(name for name, _ in self._replica_variables())
         return literal_column(" OR ".join(f"CONCAT(@@GLOBAL.{name}) NOT IN ('0', 'OFF')" for name in names))
 
@@ -198,12 +198,12 @@ class MySQL(CommonDatabase, MySQLPieces):
         return [(name.decode(), value) for name, value in self.rows(_REPLICA)]
 
     def under_way(self) -> tuple[int, int] | None:
-        """None: which transactions run is for accounts with PROCESS to see."""
+        """None: only accounts with PROCESS see the running transactions."""
         return None
 
     def incomparable(self, names: Sequence[bytes]) -> str | None:
-        """Its collations ignore blanks at the end, and take any character below a blank for less than an end. A value
-        that was cut is shown cut by some calls, and filtered by what is left of it."""
+        """Its collations ignore blanks at the end, and sort characters below a blank before the end of a text. Some
+        calls of a metastore return a cut value, and filters compare it."""
         kinds = [self.columns.get(key, TextColumn("", "")) for key in _PARTITION_NAMES]
         for kind in kinds:
             if not kind.is_binary:
@@ -226,8 +226,7 @@ class MySQL(CommonDatabase, MySQLPieces):
         return DatabaseServer(version, account, database, database, replica, _product(version)[0])
 
     def privileges(self, tables: Sequence[str]) -> list[TablePrivileges]:
-        """A table that it may do nothing with looks like one that is not there: such are called missing only if all
-        are."""
+        """A table without any privilege looks like a missing one. Tables are reported as missing only if all are."""
         folds = self.rows("SELECT @@lower_case_table_names")[0][0] != 0
         found = {name.decode(): row for name, *row in self.rows(_PRIVILEGES)}
         known = {name: found.get(name.lower() if folds else name) for name in tables}
@@ -238,8 +237,8 @@ class MySQL(CommonDatabase, MySQLPieces):
 
 
 def _product(version: str) -> tuple[str, tuple[int, ...]]:
-    """Name of the product, and the first two numbers of its version."""
-    numbers = re.findall(r"\d+\.\d+", version.removeprefix("5.5.5-"))  # what MariaDB says first, for old replicas
+    """The name of the product, and the first two numbers of its version."""
+    numbers = re.findall(r"\d+\.\d+", version.removeprefix("5.5.5-"))  # MariaDB's prefix for old replicas
     return (
         "MariaDB" if "MariaDB" in version else "MySQL",
         tuple(int(part) for part in numbers[0].split(".")) if numbers else (0, 0),
@@ -247,7 +246,7 @@ def _product(version: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _literal(value: object, kind: TextColumn | None) -> str:
-    """A parameter in a statement; `kind`: of the column that it is compared with."""
+    """A parameter as a literal. `kind`: of the column that it is compared with."""
     if isinstance(value, str):
         text = f"'{escape_string(value)}'"
         if kind is None or value.isascii() or kind.charset == "utf8mb4":

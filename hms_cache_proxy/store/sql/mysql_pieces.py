@@ -1,11 +1,12 @@
-"""Pieces of MySQL and MariaDB statements: conditions on lists, wire bytes made by the server.
+"""Parts of statements for MySQL and MariaDB: conditions on lists, wire bytes made by the server.
 
-Job: what SQLAlchemy has no word for. Must not know: connections, the metastore's tables.
+Job: what SQLAlchemy does not have. Must not know: connections, the metastore's tables.
 
-Text. Hive's script makes latin1 columns with the collation latin1_bin, some tables latin1_swedish_ci, and operators
-change columns to utf8. So a column is compared twice: by its own collation, which its index knows, and by the UTF-8
-bytes, which tell names apart that differ in case, accents or trailing blanks. A text that is not ASCII is converted to
-the column's character set before it is compared: what that set lacks would end the statement (error 1267).
+Text. Hive's script creates latin1 columns with the collation latin1_bin, in some tables latin1_swedish_ci, and
+operators change columns to utf8. So a column is compared twice: by its own collation, for its index, and by the UTF-8
+bytes, because names may differ only in case, accents or trailing blanks. A text that is not ASCII is converted to the
+column's character set before it is compared; otherwise a character that the set lacks would make the statement fail
+(error 1267).
 """
 
 from __future__ import annotations
@@ -45,29 +46,29 @@ _EMPTY: Column = literal_column("_binary''")
 
 @dataclass(frozen=True, slots=True)
 class TextColumn:
-    """How a column holds text."""
+    """How a column stores text."""
 
     charset: str
     collation: str
 
     @property
     def is_binary(self) -> bool:
-        """Does it tell apart and order what differs in more than trailing blanks?"""
+        """Does it compare by characters, except for trailing blanks?"""
         return self.collation.endswith("_bin") or self.collation == "binary"
 
 
 class MySQLPieces(CommonPieces):
-    """Makes statements and parts of them. `columns`: (table, column) to how it holds text, in upper case."""
+    """Makes statements and parts of them. `columns`: how columns store text, by (table, column) in upper case."""
 
     compiler = mysql.dialect(paramstyle="pyformat")
     exact_text = False
 
     def __init__(self) -> None:
         self.columns: dict[tuple[str, str], TextColumn] = {}
-        self._compared: dict[str, dict[str, TextColumn]] = {}  # statement: parameters compared with a column
+        self._compared: dict[str, dict[str, TextColumn]] = {}  # by statement: parameters compared with a column
 
     def compile(self, statement: ClauseElement) -> str:
-        """Notes which parameters are compared with a column of text."""
+        """Also notes which parameters are compared with a column of text."""
         compiled = super().compile(statement)
         compared = {}
         for part in visitors.iterate(statement):
@@ -79,7 +80,8 @@ class MySQLPieces(CommonPieces):
         return compiled
 
     def compared(self, statement: str) -> dict[str, TextColumn]:
-        """Parameters of a compiled statement that are compared with a column of text."""
+        """The parameters of a compiled statement that are compared with a column of text, and how the column stores
+        it."""
         return self._compared.get(statement, {})
 
     def among_ids(self, of: Column, name: str) -> Condition:
@@ -111,13 +113,13 @@ class MySQLPieces(CommonPieces):
         )
 
     def bytewise(self, of: Column) -> Column:
-        """A _bin collation nearly does so, and its index is used: incomparable() tells which names it takes
-        otherwise."""
+        """The column itself if it has a _bin collation, so its index is used. incomparable() says for which names this
+        is not the order of bytes."""
         kind = self._kind(of)
         return of if kind is not None and kind.is_binary else utf8(of)
 
     def _kind(self, of: Column) -> TextColumn | None:
-        """How a table's column holds text; None for anything else."""
+        """How a table's column stores text; None for anything else."""
         if isinstance(of, TableColumn) and of.table is not None:
             return self.columns.get((of.table.name.upper(), of.name.upper()))
         return None
@@ -152,7 +154,7 @@ class MySQLPieces(CommonPieces):
 
 
 class _Joined(FunctionElement[bytes]):
-    """Aggregate: the items one after the other, in the order of a second argument."""
+    """Aggregate: the items joined, in the order of a second argument."""
 
     inherit_cache = True
 
@@ -164,7 +166,7 @@ def _compile_joined(joined: _Joined, compiler: SQLCompiler, **options: Any) -> s
 
 
 EXACT = "_exact"
-"""End of the name of a parameter that is compared by bytes: its value is that of the one without."""
+"""The end of the name of a parameter that is compared by bytes. Its value is that of the parameter without it."""
 
 
 def quoted(name: str) -> str:

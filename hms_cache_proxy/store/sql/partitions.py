@@ -1,17 +1,16 @@
-"""Partitions from the database, by the ten thousand.
+"""Partitions from the database, in large numbers.
 
-Job: PartitionRecords of tables in order of their names. Must not know: how descriptors are built.
+Job: PartitionRecords of tables, in the order of their names. Must not know: how descriptors are built.
 
-A chunk, of one table or of many, costs eight statements: its ids, rows (one per partition), values, parameters,
-statistics, and three for the descriptors. Names are sorted apart from the rows, so the server never sorts wide rows;
-where its collation is not binary a table that is read in chunks is listed once (listings.py).
+A chunk, of one table or of many, costs eight statements: ids, rows (one for each partition), values, parameters,
+statistics, and three for the descriptors. Names are sorted separately from the rows, so the server never sorts wide
+rows. If the collation is not binary, a table that is read in chunks is listed once (listings.py).
 
-Which reply shows what (found by asking Hive 3.1.3, 4.0.0 and 4.2.0): a WRITE_ID of NULL, 0 or less is -1 everywhere
-(3.1 has none); the
-descriptor's three variants are in sql_descriptors; everything else is the same in every call. No field but 1 to 7,
-9 and 10 is ever set.
+What replies have (tested with Hive 3.1.3, 4.0.0 and 4.2.0): a WRITE_ID of NULL, 0 or less is -1 in every call (3.1 has
+none); descriptors.py has the three forms of the descriptor; everything else is the same in every call. Only the fields
+1 to 7, 9 and 10 are ever set.
 
-A partition whose name the database compares otherwise than by its bytes makes its table Unfit.
+If the database does not compare the name of a partition by its bytes, the table is Unfit.
 
 Owner: a snapshot.
 """
@@ -41,8 +40,8 @@ _PARAMETERS_HEAD = encode.header(encode.MAP, 7) + MAP_TYPES
 _NO_PARAMETERS = encode.EMPTY_MAP[2:]
 _NO_WRITE_ID = encode.i64_field(10, -1)
 _TIMES = Struct(">bhibhi")
-_MAX_PAIRS = 50_000  # of a table and a name, looked for at once
-_MAX_CHUNK = 5_000  # partitions a statement fetches at once: bounds memory, and more is slower
+_MAX_PAIRS = 50_000  # of a table and a name, in one statement
+_MAX_CHUNK = 5_000  # partitions in one statement: limits memory, and more is slower
 
 
 class PartitionStatements:
@@ -94,21 +93,21 @@ class SqlPartitions:
     def __init__(
         self, database: Dialect, statements: PartitionStatements, descriptors: Descriptors, walks: Walks
     ) -> None:
-        self._walks = None if database.is_binary else walks  # else an index knows the order
+        self._walks = None if database.is_binary else walks  # else an index has the order
         self._database = database
         self._statements = statements
         self._descriptors = descriptors
         self._statistics = StatisticsReader(database, statements.statistics)
 
     def named(self, table: TableRecord, names: Sequence[bytes], limit: int | None) -> list[PartitionRecord]:
-        """The named ones which exist."""
+        """The named partitions that exist."""
         (found,) = self.of([SomePartitions(table, names)])
         if isinstance(found, Unfit):
             raise found
         return found[:limit]
 
     def after(self, table: TableRecord, after: bytes | None, limit: int | None) -> list[PartitionRecord]:
-        """Those whose names come after `after`, at most `limit`."""
+        """The partitions whose names come after `after`, at most `limit`."""
         if limit is None:
             ids = array("q")
             for batch in self._database.stream(self._statements.ids, **_place(table, after)):
@@ -150,13 +149,13 @@ class SqlPartitions:
         return found
 
     def _called(self, table: TableRecord, ids: Sequence[int]) -> list[NamedId]:
-        """Those of these partitions that this table has, as they are called now."""
+        """The partitions with these ids that the table still has, with their current names."""
         wanted = frozenset(ids)
         rows = self._database.rows_by_ids(self._statements.names, ids, table_id=table.table_id)
         return [(name, id_) for id_, name in rows if id_ in wanted]
 
     def of(self, wanted: Sequence[SomePartitions]) -> list[list[PartitionRecord] | Unfit]:
-        """Those of several tables; Unfit for one where the cache cannot hold what is asked for."""
+        """Partitions of several tables; Unfit for a table whose partitions the cache cannot hold."""
         found: list[list[PartitionRecord] | Unfit] = [[] for _ in wanted]
         parts = self._parts(wanted)
         try:
@@ -169,12 +168,12 @@ class SqlPartitions:
                         found[at] = record
                     elif not isinstance(of_table, Unfit):
                         of_table.append(record)
-        except Unfit as error:  # of a statement, for all of them: whose is it?
+        except Unfit as error:  # of a statement for several tables: find out which one it is
             return [error] if len(wanted) == 1 else [self.of([one])[0] for one in wanted]
         return found
 
     def _parts(self, wanted: Sequence[SomePartitions]) -> list[tuple[int, bytes, int]]:
-        """(index in `wanted`, name, id) of every partition, in this order."""
+        """(index in `wanted`, name, id) of every partition, sorted."""
         parts: list[tuple[int, bytes, int]] = []
         database, statements = self._database, self._statements
         whole = {one.table.table_id: at for at, one in enumerate(wanted) if one.names is None}
@@ -212,7 +211,7 @@ class SqlPartitions:
         return records
 
     def _chunk(self, parts: Sequence[tuple[TableRecord, int]]) -> list[PartitionRecord | Unfit]:
-        """`parts`: (table, id) of each."""
+        """The records of `parts`, each (table, id)."""
         database, statements = self._database, self._statements
         ids = [id_ for _, id_ in parts]
         rows = {row[0]: row for row in database.rows_by_ids(statements.rows, ids)}
@@ -257,7 +256,7 @@ class SqlPartitions:
         return records
 
     def _incomparable(self, parts: Sequence[tuple[TableRecord, int]], names: Sequence[bytes]) -> dict[int, Unfit]:
-        """Tables, by id, whose partitions the database does not compare by the bytes of their names."""
+        """By table id, an Unfit for each table with a name that the database does not compare by its bytes."""
         if self._database.incomparable(names) is None:
             return {}
         of_tables: defaultdict[int, list[bytes]] = defaultdict(list)
@@ -272,8 +271,8 @@ def _place(table: TableRecord, after: bytes | None) -> dict[str, Any]:
 
 
 def _runs(wanted: Sequence[SomePartitions]) -> Iterator[tuple[int, int]]:
-    """Stretches of tables whose named partitions are looked for at once: every name in each of the tables, so of as
-    many pairs as there may be at most."""
+    """Ranges of tables whose named partitions are searched in one statement. It searches every name in each of these
+    tables, so a range has at most _MAX_PAIRS such pairs."""
     start, names = 0, 0
     for at, one in enumerate(wanted):
         more = len(one.names or ())

@@ -1,7 +1,7 @@
 """PostgreSQL: connecting, read-only repeatable snapshots, rows.
 
-Job: with postgres_pieces all that is PostgreSQL's own. Must not know: the metastore's tables. The rules are those of
-dialect.py. Owner: the store's one thread.
+Job: with postgres_pieces, everything that is special to PostgreSQL. Must not know: the metastore's tables. The rules
+are those of dialect.py. Owner: the store's one thread.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from hms_cache_proxy.store.sql.postgres_pieces import PostgresPieces
 
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
 _OPTIONS = (
-    "SET LOCAL jit = off;"  # compiling costs more than our statements
+    "SET LOCAL jit = off;"  # it costs more than our statements
     "SET LOCAL max_parallel_workers_per_gather = 0;"  # leave the server's other cores to the metastore
 )
 _COLLATION = """
 SELECT d.datcollate::text, to_jsonb(d)->>'datlocprovider' FROM pg_database d WHERE d.datname = current_database()"""
-_BYTEWISE = (b"C", b"POSIX", b"C.UTF-8", b"C.utf8")  # the last two: by code point, which is the same in UTF-8
-_BUILTIN, _ICU = b"b", b"i"  # providers: PostgreSQL's own, all whose locales compare bytes, and ICU
+_BYTEWISE = (b"C", b"POSIX", b"C.UTF-8", b"C.utf8")  # the last two order by code point, which is the same in UTF-8
+_BUILTIN, _ICU = b"b", b"i"  # providers: PostgreSQL's own, whose locales all compare bytes; ICU
 _SERVER = """
 SELECT current_setting('server_version'), current_user::text, current_database()::text, current_schema()::text,
   pg_is_in_recovery()"""
@@ -51,7 +51,7 @@ class Postgres(CommonDatabase, PostgresPieces):
 
     def __init__(self, url: URL, *, statement_timeout_s: float, answered: Callable[[], None]) -> None:
         super().__init__(server_place(url, 5432), statement_timeout_s, answered)
-        self._arguments: dict[str, Any] = {  # whatever libpq takes
+        self._arguments: dict[str, Any] = {  # all parameters of libpq
             **{key: value for key, value in url.query.items() if isinstance(value, str)},
             **{
                 key: value
@@ -77,7 +77,7 @@ class Postgres(CommonDatabase, PostgresPieces):
         return psycopg2.connect(**self._arguments)
 
     def _prepare(self, connection: Any) -> None:
-        connection.autocommit = True  # we say BEGIN ourselves, in one round trip with the first statement
+        connection.autocommit = True  # BEGIN is sent by _begin, in one round trip with the first statement
         psycopg2.extensions.register_type(psycopg2.extensions.BYTES, connection)
         with connection.cursor() as cursor:
             cursor.execute(f"SET statement_timeout = {int(self._statement_timeout_s * 1000)}")
@@ -113,7 +113,8 @@ class Postgres(CommonDatabase, PostgresPieces):
         return self.is_binary
 
     def replica(self) -> Column:
-        """A standby comes out of recovery, and never goes back into it without a restart."""
+        """Whether the server is in recovery. A standby can leave recovery, but never enters it again without a
+        restart."""
         return cast(func.pg_is_in_recovery(), Integer)
 
     def under_way(self) -> tuple[int, int] | None:

@@ -1,6 +1,6 @@
-"""Pieces of PostgreSQL statements: conditions on lists, wire bytes made by the server.
+"""Parts of statements for PostgreSQL: conditions on lists, wire bytes made by the server.
 
-Job: what SQLAlchemy has no word for. Must not know: connections, the metastore's tables.
+Job: what SQLAlchemy does not have. Must not know: connections, the metastore's tables.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class PostgresPieces(CommonPieces):
         return of if self.is_binary else collate(of, "C")
 
     def mark(self, of: Table, most: int) -> Column:
-        """Where a row lies and which transaction wrote it is never the same twice. VACUUM FULL moves rows, too."""
+        """A hash of where each row is and which transaction wrote it; both together never repeat. (VACUUM FULL changes
+        it, too.)"""
         place: Column = literal_column("ctid")
         writer: Column = literal_column("xmin")
         rows = select(place, writer).select_from(of).limit(literal_column(str(most + 1))).subquery()
@@ -88,7 +89,7 @@ class PostgresPieces(CommonPieces):
         return func.int4send(cast(func.count(present), Integer)).op("||")(joined)
 
     def maps_by_ids(self, owner: Column, key: Column, value: Column) -> ByIds:
-        """The pairs are sorted before they are grouped, which costs half of sorting each group."""
+        """The pairs are sorted before they are grouped, which costs half as much as sorting each group."""
 
         def build(among: Callable[[Column], Condition]) -> ClauseElement:
             rows = select(owner.label("owner"), key.label("key"), value.label("value")).where(among(owner))

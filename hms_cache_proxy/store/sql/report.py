@@ -1,7 +1,7 @@
-"""What `doctor` says about the database that store_url names.
+"""What `doctor` reports about the database in store_url.
 
-Job: find everything at once that keeps a store from being opened or trusted, without stopping at the first thing.
-Must not know: how it is printed.
+Job: find everything that prevents a store from being opened or trusted, without stopping at the first problem. Must not
+know: how it is printed.
 
 Owner: the caller; the connection lives for one call.
 """
@@ -19,7 +19,7 @@ from hms_cache_proxy.store.sql.store import SqlStore, open_database, schema_vers
 
 @dataclass(frozen=True, slots=True)
 class LogRetention:
-    """How far the notification log goes back. A follower that is away for longer has to reload everything."""
+    """How far the notification log goes back. A follower that is stopped for longer must reload everything."""
 
     oldest_event_id: int | None
     newest_event_id: int
@@ -30,13 +30,13 @@ class LogRetention:
 class PrivilegesReport:
     """Facts about a metastore's database and the account.
 
-    `identity` and `retention` are None where `failure` says why the store cannot be opened. `grant_script`: what the
-    database's owner runs so that the account can read what is read, and nothing else.
+    `identity` and `retention` are None if the store cannot be opened; `failure` says why. `grant_script`: statements
+    for the database's owner that let the account read the tables that the proxy reads, and nothing else.
     """
 
     server: DatabaseServer
     isolation: str
-    tables: tuple[str, ...]  # all that are read
+    tables: tuple[str, ...]  # all tables that are read
     missing: tuple[str, ...]
     unreadable: tuple[str, ...]
     writable: tuple[str, ...]
@@ -47,7 +47,7 @@ class PrivilegesReport:
 
 
 def privileges_report(url: str) -> PrivilegesReport:
-    """Look at the database of a metastore. Raises StoreError only if it cannot be reached."""
+    """Examines the database of a metastore. Raises StoreError only if it cannot be reached."""
     database = open_database(url)
     try:
         return _report(database)
@@ -83,7 +83,7 @@ def _report(database: Dialect) -> PrivilegesReport:
 
 
 def _tables(database: Dialect) -> tuple[str, ...]:
-    """What is read of this database; of the newest Hive's where its version cannot be read."""
+    """The tables that are read from this database; those of the newest Hive if its version cannot be read."""
     try:
         return Schema.of(hive_line(schema_version(database)), folds=database.folds_names).names
     except StoreError:

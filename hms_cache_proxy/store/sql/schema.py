@@ -1,12 +1,11 @@
-"""The metastore's relational schema, stated once: the tables and columns that are read, and since which Hive.
+"""The metastore's relational schema: the tables and columns that are read, and from which version of Hive on.
 
-Job: SQLAlchemy Core tables for one line of Hive; which line a VERSION row means. Must not know: connections,
-dialects, wire bytes. A foreign database is never created or altered: there are no keys, lengths or defaults here,
-only what a SELECT needs.
+Job: SQLAlchemy Core tables for one line of Hive; the line for a VERSION row. Must not know: connections, dialects, wire
+bytes. A metastore's database is never created or altered, so there are no keys, lengths or defaults here, only what a
+SELECT needs.
 
-Invariants: every column carries the first line of Hive that has it; `Schema.of(line)` holds only columns which
-exist there.
-Source: the published schema scripts of 2.3, 3.1 and 4.0, and what 4.2's server reads.
+Invariants: every column has the first line of Hive in which it exists, unless all have it; `Schema.of(line)` has only
+columns that exist in that line. Source: the published schema scripts of 2.3, 3.1 and 4.0, and what 4.2's server reads.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from hms_cache_proxy.store.protocol import HiveLine
 
 LINES: tuple[HiveLine, ...] = get_args(HiveLine)
 READABLE_LINES: tuple[HiveLine, ...] = ("2.3", "3.1", "4.0", "4.1", "4.2")
-"""Lines whose objects were compared with what their metastore answers."""
+"""Lines whose objects were compared with the answers of their metastore."""
 
 _TYPES = {"n": BigInteger, "i": Integer, "b": Boolean, "t": Text, "d": Double}
 _STATISTICS = (
@@ -30,7 +29,7 @@ _STATISTICS = (
     " BIG_DECIMAL_HIGH_VALUE:t>=4.0 NUM_NULLS:n>=4.0 NUM_DISTINCTS:n>=4.0 AVG_COL_LEN:d>=4.0 MAX_COL_LEN:n>=4.0"
     " NUM_TRUES:n>=4.0 NUM_FALSES:n>=4.0"
 )
-"""3.1 has them too, but logs no change of them."""
+"""Hive 3.1 has these tables, too, but logs no changes of statistics."""
 
 # table: columns as NAME:type[>=first line][<first line without it]
 _TABLES = {
@@ -81,12 +80,14 @@ _TABLES = {
 }
 
 _UNQUOTED = frozenset(("TXNS", "NEXT_TXN_ID", "NEXT_WRITE_ID", "TXN_TO_WRITE_ID"))
-"""Tables whose script did not quote names before 4.0: a database that folds those has them in lower case."""
+"""Tables whose names the scripts before 4.0 do not quote. In a database that folds such names, they are in lower
+case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The tables of one line of Hive. `schema["TBLS"].c["TBL_ID"]` is a column, whatever the database calls it."""
+    """The tables of one line of Hive. `schema["TBLS"].c["TBL_ID"]` is a column, whether its name in the database is in
+    upper or lower case."""
 
     line: HiveLine
     tables: dict[str, Table]
@@ -96,12 +97,12 @@ class Schema:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tables that are read, as the database calls them: what the account needs SELECT on."""
+        """The names in the database of the tables that are read: the account needs SELECT on these."""
         return tuple(table.name for table in self.tables.values())
 
     @classmethod
     def of(cls, line: HiveLine, *, folds: bool = True) -> Schema:
-        """The schema of a line. `folds`: the database puts names that are not quoted into lower case."""
+        """The schema of a line. `folds`: the database stores names that are not quoted in lower case."""
         metadata = MetaData()
         tables = {}
         for name, text in _TABLES.items():
@@ -129,13 +130,13 @@ def _index(line: str) -> int:
 
 
 READ_TABLES = Schema.of(LINES[-1]).names
-"""Every table that is read of the newest Hive."""
+"""Every table that is read for the newest Hive."""
 
 
 def hive_line(version: str) -> HiveLine:
-    """The line that a VERSION row means: by its first two numbers, so that vendors' 3.1.3000 is 3.1.
+    """The line for a VERSION row, by its first two numbers; so a vendor's 3.1.3000 is 3.1.
 
-    Raises StoreError for a version that is not known, or whose objects are not yet rebuilt.
+    Raises StoreError for a version that is not supported.
     """
     prefix = ".".join(version.strip().split("-")[0].split(".")[:2])
     for line in READABLE_LINES:

@@ -1,13 +1,13 @@
-"""SQLite: the database of an embedded metastore, read from its file while the metastore writes to it.
+"""SQLite: the database of an embedded metastore, which is read from its file while the metastore writes to it.
 
-Job: with sqlite_pieces all that is SQLite's own. Must not know: the metastore's tables.
+Job: with sqlite_pieces, everything that is special to SQLite. Must not know: the metastore's tables.
 
-Invariants, beside those of dialect.py:
-- The file is opened read-only (mode=ro), and only with a write-ahead log: there a read transaction sees one state and
-  holds up no writer, and no writer holds it up. The log cannot start over while a transaction lasts; ours are as long
-  as a step, and between two of them it can.
-- A snapshot is of the file that is there now. Was it replaced since it was opened, or its log taken away, the next
-  snapshot is a StoreError, and opening the store again tells whose database it is.
+Invariants, in addition to those of dialect.py:
+- The file is opened read-only (mode=ro), and only with a write-ahead log. Then a read transaction sees one state, and
+  readers and writers do not block each other. The log cannot be reset during a transaction; ours take as long as a
+  step, so it can be reset between steps.
+- A snapshot reads the current file. If the file was replaced since it was opened, or its log was removed, the next
+  snapshot raises StoreError; when the store is opened again, its identity shows which database it is.
 
 Owner: the store's one thread.
 """
@@ -31,7 +31,7 @@ from hms_cache_proxy.store.sql.marked import MARKS
 from hms_cache_proxy.store.sql.sqlite_pieces import AGGREGATES, FUNCTIONS, SQLitePieces
 
 _BUSY_S: Final = 10.0
-"""A reader waits only for who recovers or closes the log after a crash: milliseconds."""
+"""A reader waits only for a process that recovers or closes the log: milliseconds."""
 
 _INSTRUCTIONS: Final = 100_000  # between two looks at the clock: about 5 ms
 _STREAMED: Final = 50_000
@@ -45,14 +45,14 @@ class SQLite(CommonDatabase, SQLitePieces):
     """A connection by sqlite3."""
 
     errors = sqlite3.Error
-    isolation = "SELECT 'repeatable read'"  # with a write-ahead log, which _check() insists on
+    isolation = "SELECT 'repeatable read'"  # with a write-ahead log, which _check() requires
 
     def __init__(self, url: URL, *, statement_timeout_s: float, answered: Callable[[], None]) -> None:
         assert url.database, "store_url_problem lets no other URL pass"
         self._path = Path(url.database).absolute()
         super().__init__(str(self._path), statement_timeout_s, answered)
         self._opened: _File = (0, 0)
-        self._files: tuple[_File, _File] | None = None  # the database and its log, as they were opened
+        self._files: tuple[_File, _File] | None = None  # the database and its log when they were opened
         self._deadline_s = 0.0
 
     # -- life of a connection and a snapshot
@@ -105,10 +105,10 @@ class SQLite(CommonDatabase, SQLitePieces):
             connection.create_aggregate(name, count, kind)
         connection.set_progress_handler(self._late, _INSTRUCTIONS)
         self._check(connection)
-        self._files = (self._opened, _file(self._log))  # the log is there once something was read
+        self._files = (self._opened, _file(self._log))  # the log exists after the first read
 
     def _check(self, connection: Any) -> None:
-        """Can snapshots be taken of it?"""
+        """Checks whether snapshots of it are possible."""
         told = {pragma: connection.execute(f"PRAGMA {pragma}").fetchone()[0] for pragma in ("journal_mode", "encoding")}
         if not connection.execute(_TABLES).fetchall():
             raise StoreError(f"{self._place}: has no tables; the metastore makes them at its first start")
@@ -148,11 +148,11 @@ class SQLite(CommonDatabase, SQLitePieces):
         return self.is_binary
 
     def server(self) -> DatabaseServer:
-        """The library, and the file."""
+        """The version of the library, and the file."""
         return DatabaseServer(sqlite3.sqlite_version, "", str(self._path), "", False, "SQLite")
 
     def privileges(self, tables: Sequence[str]) -> list[TablePrivileges]:
-        """Who may open the file may read all tables; opened read-only, it cannot be written."""
+        """An account that can open the file can read all tables. It is opened read-only, so nothing can be written."""
         found = {name.decode() for (name,) in self.rows(_TABLES)}
         return [TablePrivileges(name, name in found, name in found, False) for name in tables]
 
@@ -163,7 +163,7 @@ def _file(path: Path) -> _File:
 
 
 def _bound(parameters: dict[str, object]) -> dict[str, Any]:
-    """Parameters as the driver takes them: lists in JSON."""
+    """Parameters in the driver's form: lists are JSON."""
     return {
         name: json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
         for name, value in parameters.items()

@@ -1,12 +1,11 @@
-"""Pieces of SQLite statements: conditions on lists, wire bytes made by functions of this process.
+"""Parts of statements for SQLite: conditions on lists, wire bytes made by functions of this process.
 
-Job: what SQLAlchemy has no word for; lists are parameters in JSON. Must not know: connections, the metastore's
-tables. Functions and aggregates get and give bytes: FUNCTIONS and AGGREGATES, which the
-connection has to know by these names.
+Job: what SQLAlchemy does not have. Lists are parameters in JSON. FUNCTIONS and AGGREGATES take and return bytes; the
+connection registers them by these names. Must not know: connections, the metastore's tables.
 
-Marks. Nothing in a row of SQLite tells that it was written. So the metastore that makes such a database keeps the marks
-itself: triggers on the tables that change without an event put another random value into a row of MARKS, in the
-transaction of the change (embedded/marks.py).
+Marks. Nothing in a row of SQLite shows that it was written. So the embedded metastore keeps marks itself: triggers on
+the tables that change without an event write a new random value into a row of MARKS, in the transaction of the change
+(embedded/marks.py).
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from hms_cache_proxy.store.sql.marked import MARKS
 
 class _Compiler(SQLiteCompiler):
     def limit_clause(self, select: Any, **options: Any) -> str:
-        """Without SQLAlchemy's OFFSET, a parameter of its own."""
+        """Leaves out SQLAlchemy's OFFSET, which would be another parameter."""
         return "\n LIMIT " + self.process(select._limit_clause, **options)
 
 
@@ -61,7 +60,7 @@ def _struct(*fields: Any) -> bytes:
 
 
 class _Counted:
-    """The number of rows where the second argument is not NULL, then the first ones in order of the third."""
+    """The number of rows where the second argument is not NULL, then the first arguments in the order of the third."""
 
     __slots__ = ("_count", "_items")
 
@@ -80,7 +79,7 @@ class _Counted:
 
 
 class _Map:
-    """The items of a map<string,string> in order of their keys; pairs with NULL are left out."""
+    """The items of a map<string,string> in the order of their keys. Pairs with NULL are left out."""
 
     __slots__ = ("_pairs",)
 
@@ -101,7 +100,7 @@ FUNCTIONS: Final[dict[str, tuple[int, Callable[..., bytes | None]]]] = {
     "wire_string": (1, _string),
     "wire_struct": (-1, _struct),
 }
-"""By name: number of arguments (-1: any), function."""
+"""By name: the number of arguments (-1: any), and the function."""
 
 AGGREGATES: Final[dict[str, tuple[int, type]]] = {"wire_counted": (3, _Counted), "wire_map": (2, _Map)}
 
@@ -135,11 +134,11 @@ class SQLitePieces(CommonPieces):
         return of
 
     def digest(self, of: Column) -> Column:
-        """The text itself: it does not travel."""
+        """The text itself, because it is not sent over a network."""
         return of
 
     def mark(self, of: Table, most: int) -> Column:
-        """However many rows the table has; NULL where the database keeps no marks."""
+        """The mark, however many rows the table has; NULL if the database keeps no marks."""
         if not self.marked:
             return null()
         name: Column = literal_column(f"'{of.name}'")

@@ -1,14 +1,14 @@
 """Column statistics from the database.
 
-Job: rows of TAB_COL_STATS and PART_COL_STATS to `ColumnStatistics`. What the metastore does with a row (found by asking
-Hive 4.0.0 and 4.2.0): the column's type alone says which field of the union is set, in any case of letters; bounds that
-are NULL are left out; any other NULL, a decimal that is no number, and a type that is not in `_KINDS` give no answer at
-all, so such a row has no data. Bit vectors and histograms are read only where `metastore.stats.fetch.bitvector` or
-`.kll` is set, which they are not by default: they are not read here (upstream/checks.py).
+Job: turn rows of TAB_COL_STATS and PART_COL_STATS into `ColumnStatistics`. What the metastore does with a row (tested
+with Hive 4.0.0 and 4.2.0): only the column's type, in upper or lower case, decides which field of the union is set;
+bounds that are NULL are left out; with any other NULL, a decimal that is not a number, or a type that is not in
+`_KINDS`, there is no answer, so such a row has no data. A metastore returns bit vectors and histograms only with
+`metastore.stats.fetch.bitvector` or `.kll`, which are off by default; they are not read here (upstream/checks.py).
 
-Up to 4.0 rows carry the names of their table and partition, and are found by these: a row whose names are not those of
-the object whose id it has makes statistics unknown. So does, in a database that compares engines without regard to
-case, one whose name is not in small letters.
+Up to 4.0, rows have the names of their table and partition, and the metastore finds them by these names. If the names
+in a row are not those of the object with its id, the object's statistics are unknown. They are also unknown if the
+database compares without case, and the name of an engine is not in lower case.
 
 Owner: a snapshot.
 """
@@ -51,7 +51,7 @@ _I16_SPAN: Final = 1 << 16
 
 
 class StatisticsStatements:
-    """The statements, compiled once per store; None where changes of statistics are not logged (3.1)."""
+    """The statements, compiled once per store; None if changes of statistics are not logged (before Hive 4)."""
 
     tables: ByIds | None = None
     partitions: ByIds | None = None
@@ -80,7 +80,7 @@ class StatisticsReader:
         self._heads: dict[tuple[bytes, bytes, bytes], tuple[StatisticsHead, _Encode]] = {}
 
     def of_tables(self, tables: Sequence[TableName]) -> dict[int, Statistics | None]:
-        """By table id; None where they are not known."""
+        """Statistics by table id; None if they are not known."""
         statement = self._statements.tables
         if statement is None:
             return dict.fromkeys((table.table_id for table in tables), None)
@@ -89,8 +89,8 @@ class StatisticsReader:
         return {table.table_id: found.get(table.table_id, ()) for table in tables}
 
     def of_partitions(self, names: Mapping[int, tuple[bytes, ...]]) -> dict[int, Statistics | None]:
-        """By partition id; `names`: catalog, database, table and own name of each. Those without statistics are left
-        out."""
+        """Statistics by partition id. `names`: catalog, database, table and own name of each. Partitions without
+        statistics are left out."""
         statement = self._statements.partitions
         if statement is None:
             return {}
@@ -127,7 +127,7 @@ class StatisticsReader:
 
 
 _Encode = Callable[[Row], bytes]
-"""From a row to what follows the head; empty where the metastore has no answer."""
+"""Encodes what follows the head from a row; empty if the metastore has no answer."""
 
 _LOW, _HIGH, _D_LOW, _D_HIGH, _DEC_LOW, _DEC_HIGH, _NULLS, _DISTINCT, _AVG, _MAX, _TRUES, _FALSES = range(
     1 + len(_HEAD), 1 + len(_HEAD) + len(_VALUES)
@@ -194,7 +194,8 @@ def _decimal(row: Row) -> bytes:
 
 
 def decimal_struct(text: bytes) -> bytes | None:
-    """A `Decimal`: the unscaled number as Java's BigInteger gives its bytes, and the scale; None for what is none."""
+    """A `Decimal`: the unscaled number in the form of Java's BigInteger.toByteArray, and the scale; None if the text is
+    not a number."""
     number = _NUMBER.fullmatch(text)
     if number is None:
         return None
@@ -233,7 +234,7 @@ _BEGINNINGS: Final[tuple[tuple[tuple[bytes, ...], tuple[int, _Encode]], ...]] = 
 
 
 def _kind(type_: bytes) -> tuple[int, _Encode]:
-    """The union's field for a column's type, and what encodes it."""
+    """The union's field for a column's type, and its encoder."""
     lower = type_.lower()
     found = _KINDS.get(lower)
     if found is not None:

@@ -1,17 +1,17 @@
 """RawStore over the metastore's own database.
 
-Job: open the database, find out what schema and identity it has, and give snapshots of it. Must not know: the
-cache, Thrift connections.
+Job: open the database, find out its schema and identity, and take snapshots of it. Must not know: the cache, Thrift
+connections.
 
 Invariants:
-- VERSION is read first; nothing else is touched before its line is known.
-- A snapshot is one REPEATABLE READ, READ ONLY transaction. Its first statement reads the last event id, with that
-  event's fingerprint, and whether the server is a replica. So the state seen is exactly the state of that event id: the
-  metastore raises the id in the transaction of the change itself, under a lock held until its commit. In 2.3 without a
-  lock: there the log is what the snapshot shows of it, whatever the ids (follower/trailing.py).
-- An idle look (`log_end`) is that first statement alone, and one round trip. An idle snapshot (event_id, its
-  fingerprint, marks) is it between BEGIN, sent with it, and COMMIT.
-- Only SELECTs; after an error the connection is dropped and the next snapshot makes a new one.
+- VERSION is read first. No other table is read before the line of Hive is known.
+- A snapshot is one REPEATABLE READ, READ ONLY transaction. Its first statement reads the last event id, the fingerprint
+  of that event, the marks, and whether the server is a replica. The snapshot is exactly the state of that event id,
+  because the metastore raises the id in the transaction of the change itself, under a lock that is held until its
+  commit. Hive 2.3 has no such lock: there the log is whatever rows the snapshot has (follower/trailing.py).
+- An idle look (`log_end`) is only this first statement, in one round trip. An idle snapshot is BEGIN, sent together
+  with this statement, and COMMIT.
+- Only SELECTs are sent. After an error the connection is dropped, and the next snapshot opens a new one.
 
 Owner: one thread of the follower's process.
 """
@@ -58,16 +58,15 @@ from hms_cache_proxy.store.sql.tables import Tables, TableStatements
 from hms_cache_proxy.store.sql.write_ids import SqlWriteIds, WriteIdStatements
 
 _VERSION = 'SELECT "SCHEMA_VERSION" FROM "VERSION"'
-_UUID = "guid"  # key of METASTORE_DB_PROPERTIES
+_UUID = "guid"  # the key in METASTORE_DB_PROPERTIES
 
 
 def open_sql_store(url: str, *, statement_timeout_s: float = 300, answered: Callable[[], None] = unwatched) -> SqlStore:
-    """Connect to the database of a metastore; it must be reachable.
+    """Connects to the database of a metastore, which must be reachable.
 
-    `url`: SQLAlchemy's form, postgresql://user:password@host:port/database, libpq's parameters after a `?`; or
-    mysql+pymysql://user:password@host:port/database, for MariaDB too; or sqlite:////directory/file, of an embedded
-    metastore. `answered` is called after each statement.
-    Raises StoreError.
+    `url`: in SQLAlchemy's form, postgresql://user:password@host:port/database, with libpq's parameters after a `?`; or
+    mysql+pymysql://user:password@host:port/database, also for MariaDB; or sqlite:////directory/file, for an embedded
+    metastore. `answered` is called after each statement. Raises StoreError.
     """
     database = open_database(url, statement_timeout_s=statement_timeout_s, answered=answered)
     try:
@@ -78,7 +77,7 @@ def open_sql_store(url: str, *, statement_timeout_s: float = 300, answered: Call
 
 
 def open_database(url: str, *, statement_timeout_s: float = 300, answered: Callable[[], None] = unwatched) -> Dialect:
-    """The connection that a URL means; it connects at its first use."""
+    """The connection for a URL. It is opened at its first use."""
     problem = store_url_problem(url)
     if problem:
         raise StoreError(f"store_url {problem}")
@@ -89,7 +88,7 @@ def open_database(url: str, *, statement_timeout_s: float = 300, answered: Calla
             "store_url is no database URL; postgresql://user:password@host:5432/metastore is one"
         ) from error
     if parsed.drivername in POSTGRES_URLS:
-        from hms_cache_proxy.store.sql.postgres import Postgres  # a driver is loaded only where it is used
+        from hms_cache_proxy.store.sql.postgres import Postgres  # a driver is loaded only if it is used
 
         return Postgres(parsed, statement_timeout_s=statement_timeout_s, answered=answered)
     if parsed.drivername in SQLITE_URLS:
@@ -113,7 +112,7 @@ def schema_version(database: Dialect) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Transactional:
-    """Of write ids, which came with 3.1."""
+    """The statements for write ids, which exist from 3.1 on."""
 
     tables: ByIds
     write_ids: WriteIdStatements
@@ -130,7 +129,7 @@ def _transactional(schema: Schema, database: Dialect) -> _Transactional | None:
 
 @dataclass(frozen=True, slots=True)
 class _Statements:
-    """Everything compiled, once per store."""
+    """All statements, compiled once per store."""
 
     first: str
     first_without_marks: str
@@ -199,7 +198,7 @@ class SqlStore:
 
     @property
     def identity(self) -> StoreIdentity:
-        """As found when the store was opened; the uuid is asked for again while the metastore has made none."""
+        """As found when the store was opened. The uuid is read again while the metastore has not made one."""
         if not self._identity.database_uuid:
             self._identity = replace(self._identity, database_uuid=self._database_uuid())
         return self._identity
@@ -212,7 +211,7 @@ class SqlStore:
             yield SqlSnapshot(self.database, self._statements, self._end(first, rows), self._walks)
 
     def log_end(self) -> LogEnd:
-        """By the first statement of a snapshot alone: no transaction is begun or ended."""
+        """By the first statement of a snapshot only; without BEGIN and COMMIT."""
         first = self._first()
         return self._end(first, self.database.look(first))
 
@@ -221,7 +220,7 @@ class SqlStore:
         return self._statements.first if marked else self._statements.first_without_marks
 
     def _end(self, first: str, rows: Sequence[Row]) -> LogEnd:
-        """What the first statement says."""
+        """The result of the first statement."""
         marks = None
         if first is self._statements.first:
             marks = marks_of(rows[0][-COLUMNS:])
@@ -263,26 +262,26 @@ class SqlSnapshot:
 
     @property
     def event_id(self) -> int:
-        """The last event id used."""
+        """The last event id."""
         return self._event_id
 
     @property
     def is_replica(self) -> bool:
-        """As the server says."""
+        """As the server reports."""
         return self._is_replica
 
     def fingerprint(self, event_id: int) -> bytes | None:
-        """Hash of that log row; of the newest one without another statement."""
+        """The hash of this row of the log. That of the newest row takes no further statement."""
         if event_id == self._event_id:
             return self._newest
         return _fingerprint(self._database.rows(self._statements.event, event_id=event_id))
 
     def events(self, after: int, limit: int) -> list[EventRow]:
-        """Rows with ids over `after`, ascending."""
+        """Rows with ids above `after`, ascending."""
         return self._rows(self._statements.events, after, limit)
 
     def transaction_events(self, after: int, limit: int) -> list[EventRow]:
-        """Those of them that tell what transactions write."""
+        """The same for the types in OF_TRANSACTIONS."""
         return self._rows(self._statements.transaction_events, after, limit)
 
     def _rows(self, statement: str, after: int, limit: int) -> list[EventRow]:
@@ -293,11 +292,11 @@ class SqlSnapshot:
         ]
 
     def event_keys(self, after: int) -> list[tuple[int, int]]:
-        """(event id, NL_ID) of the rows with ids over `after`."""
+        """(event id, NL_ID) of the rows with ids above `after`."""
         return [(event_id, nl_id) for event_id, nl_id in self._database.rows(self._statements.event_keys, after=after)]
 
     def under_way(self) -> tuple[int, int] | None:
-        """As the database tells."""
+        """As the database reports."""
         return self._database.under_way()
 
     def overtaken(self) -> list[EventRow]:
@@ -305,7 +304,7 @@ class SqlSnapshot:
         return []
 
     def oldest_event_id(self) -> int | None:
-        """The smallest id still in the log."""
+        """The smallest id that is still in the log."""
         oldest = self._database.rows(self._statements.oldest_event)[0][0]
         return None if oldest is None else int(oldest)
 
@@ -322,7 +321,7 @@ class SqlSnapshot:
         return {} if self._write_ids is None else self._write_ids.named(tables)
 
     def marks(self) -> Marks | None:
-        """Of functions and catalogs."""
+        """The marks, from the first statement."""
         return self._marks
 
     def database_names(self) -> list[DatabaseKey]:
@@ -371,7 +370,7 @@ def _fingerprint(rows: Sequence[Row]) -> bytes | None:
     if not rows:
         return None
     digest = hashlib.sha256()
-    for nl_id, time_s, message in rows:  # several only in 2.3, which can give an id twice
+    for nl_id, time_s, message in rows:  # several rows only in Hive 2.3, where an id can occur twice
         digest.update(b"%d %d %s\n" % (nl_id, time_s, message or b""))
     return digest.digest()
 

@@ -1,17 +1,17 @@
 """Tables from the database.
 
-Job: TableRecords by name or id, and the list of a database's tables. Must not know: how descriptors are built.
+Job: TableRecords by name, and the list of a database's tables. Must not know: how descriptors are built.
 
-What the metastore does with its rows (found by asking Hive 3.1.3, 4.0.0 and 4.2.0; get_table_req and
-get_table_objects_by_name_req answer alike):
-- owner type: USER for NULL or empty; the two view texts only where TBL_TYPE says it is a view or a materialized view;
-- TBL_TYPE NULL: a view if there is a view text, else external if EXTERNAL=TRUE is among the parameters, else managed;
-- rewriteEnabled, catalog, owner type, write id and id are always set; privileges, temporary and isStatsCompliant
-  never;
-- a materialized view carries its creation metadata, its sources as whole tables as they are now;
-- Hive 2.3 has no catalogs, owner types and creation metadata, and as 3.1:
-- Hive 3.1 has neither write ids nor ids of tables, nor whole sources, and shows the view texts of every table. The list
-  of transactions of a materialized view's metadata is the number of a large object there.
+What the metastore does with its rows (tested with Hive 3.1.3, 4.0.0 and 4.2.0; get_table_req and
+get_table_objects_by_name_req return the same):
+- owner type: USER for NULL or empty; the two view texts only if TBL_TYPE is a view or a materialized view;
+- TBL_TYPE NULL: a view if there is a view text, else external if a parameter is EXTERNAL=TRUE, else managed;
+- rewriteEnabled, catalog, owner type, write id and id are always set; privileges, temporary and isStatsCompliant never
+  are;
+- a materialized view has its creation metadata, with its sources as whole tables in their current state;
+- Hive 2.3 has no catalogs, owner types and creation metadata; in addition, as in 3.1:
+- Hive 3.1 has no write ids and ids of tables, and no whole sources, and returns the view texts of every table. The list
+  of transactions in a materialized view's metadata is the number of a large object.
 
 Owner: a snapshot.
 """
@@ -40,7 +40,7 @@ _TABLE_COLUMNS = 15  # of the statement's columns; the rest are the descriptor's
 
 
 def catalog_column(schema: Schema) -> Column:
-    """DBS.CTLG_NAME, or 'hive' where there are no catalogs."""
+    """DBS.CTLG_NAME, or 'hive' if there are no catalogs."""
     columns = schema["DBS"].c
     return columns.CTLG_NAME if "CTLG_NAME" in columns else _HIVE
 
@@ -80,7 +80,7 @@ class TableStatements:
             )
         )
         partitions = schema["PARTITIONS"].c
-        self.partition_counts = database.compile(  # of no other: one with ids in between can have a million
+        self.partition_counts = database.compile(  # no range: a table in between can be huge
             select(partitions.TBL_ID, func.count())
             .where(database.among_ids(partitions.TBL_ID, "tables"))
             .group_by(partitions.TBL_ID)
@@ -133,7 +133,7 @@ class Tables:
         return sorted((name, _type(kind, viewed, external), id_) for name, kind, id_, viewed, external in rows)
 
     def counts(self, table_ids: Sequence[int]) -> dict[int, int]:
-        """Partitions by table id."""
+        """The number of partitions, by table id."""
         if not table_ids:
             return {}
         ids = self._database.id_list(table_ids)
@@ -196,7 +196,7 @@ class Tables:
         )
 
     def _creation(self, catalog: bytes, database: bytes, name: bytes) -> bytes:
-        """Field 16: what a materialized view was made from."""
+        """Field 16: the creation metadata of a materialized view."""
         place = self._database.texts(catalog=catalog, database=database, table=name)
         if place is None or self._statements.creation is None:
             return b""
@@ -220,7 +220,7 @@ class Tables:
 
 
 class _Table:
-    """A row with its parameters (map items) and partition keys (name, type, comment), and what they make of it."""
+    """A row with its parameters (map items) and partition keys (name, type, comment), and what follows from them."""
 
     __slots__ = ("full_acid", "keys", "kind", "parameters", "row", "transactional")
 
@@ -293,7 +293,7 @@ def _type(stored: bytes | None, has_view_text: bool, external: bool) -> bytes:
 
 
 def _external(schema: Schema) -> Column:
-    """Is EXTERNAL=TRUE among the table's parameters? Looked up only where TBL_TYPE is NULL."""
+    """Is EXTERNAL=TRUE among the table's parameters? Looked up only if TBL_TYPE is NULL."""
     table, parameters = schema["TBLS"].c, schema["TABLE_PARAMS"].c
     mine = (parameters.TBL_ID == table.TBL_ID, parameters.PARAM_KEY == literal_column("'EXTERNAL'"))
     return table.TBL_TYPE.is_(None) & (
@@ -302,7 +302,8 @@ def _external(schema: Schema) -> Column:
 
 
 def _creation(schema: Schema, database: Dialect) -> tuple[str, str] | None:
-    """What a materialized view was made from, and its sources; None in 2.3, which does not store it."""
+    """Statements for the creation metadata of a materialized view, and its sources; None for Hive 2.3, which does not
+    store them."""
     if "MV_CREATION_METADATA" not in schema.tables:
         return None
     creation, used = schema["MV_CREATION_METADATA"].c, schema["MV_TABLES_USED"].c

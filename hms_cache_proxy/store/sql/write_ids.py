@@ -1,19 +1,20 @@
 """Lists of valid write ids from the database.
 
 Job: TableWrites of any number of tables in two statements, by the rules of GetValidWriteIdsForTableFunction (Hive
-4.2.0) for a request that brings no ValidTxnList, or of TxnHandler (Hive 3.1.3). Must not know: what is in the tables.
+4.2.0) for a request without a ValidTxnList, or of TxnHandler (Hive 3.1.3). Must not know: what is in the tables.
 
-The rules. A transaction is seen if its id is up to the largest of TXNS and it is not open or aborted there; read-only
-ones do not count. The high watermark is the largest write id of a transaction up to there, or, without any, the last
-one that was given out. Rows of unseen transactions up to it are invalid. If none of the table's rows is of a seen
-transaction, all but the first invalid id are left out and the high watermark is that id: over it nothing is valid.
+The rules. A transaction is seen if its id is at most the largest in TXNS, and it is not open or aborted there;
+read-only transactions count as seen. The high watermark is the largest write id of a transaction up to that id; without
+any, it is the last write id that was allocated. Write ids of unseen transactions up to the high watermark are invalid.
+If no row of the table belongs to a seen transaction, only the first invalid id is listed, and it becomes the high
+watermark: nothing above it is valid.
 
-A metastore also takes ids that are missing from TXNS before one that is younger than a second for open, as a row with
-a smaller id may become visible later. Within one snapshot such a transaction has no write ids yet, so that changes no
+A metastore also treats ids as open that are missing from TXNS before an id that is younger than a second, because a row
+with a smaller id may become visible later. In one snapshot such a transaction has no write ids yet, so this changes no
 list.
 
-In Hive 3.1 the largest transaction is the one before NEXT_TXN_ID, committed ones are not in TXNS, every type counts,
-and no invalid id is left out.
+In Hive 3.1 the largest transaction is the one before NEXT_TXN_ID, committed transactions are not in TXNS, read-only
+transactions are like others, and no invalid id is left out.
 
 Owner: a snapshot.
 """
@@ -37,9 +38,9 @@ _READ_ONLY: Final[Column] = literal_column("2")  # TxnType
 class WriteIdStatements:
     """The statements, compiled once per store.
 
-    A table can have many thousand rows of ended transactions, which stay as long as an older one is open or aborted:
-    its largest write id and one row that is seen are looked up, and unseen transactions are begun with. `hides`: what
-    follows the first invalid id of a table without any seen write is left out.
+    A table can have many thousands of rows of ended transactions, which stay while an older one is open or aborted. So
+    the statements look up only its largest write id and one seen row, and search for unseen rows from TXNS. `hides`: if
+    a table has no seen write, invalid ids after the first are left out.
     """
 
     def __init__(self, schema: Schema, database: Dialect) -> None:
@@ -86,7 +87,7 @@ class SqlWriteIds:
         self._statements = statements
 
     def named(self, tables: Sequence[WritesKey]) -> dict[WritesKey, TableWrites]:
-        """The writes to those of the tables of which a list can speak."""
+        """The writes to these tables, except names that no list can have."""
         names = {key: name for key in dict.fromkeys(tables) if (name := full_name(*key)) is not None}
         if not names:
             return {}

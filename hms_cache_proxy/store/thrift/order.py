@@ -1,15 +1,15 @@
-"""Does a metastore's database compare text bytewise? Asked over Thrift, where nobody can look.
+"""Finds out over Thrift whether a metastore's database compares text bytewise.
 
-Job: one bool. A metastore orders lists by its database's collation; a cache that orders bytewise may give such lists
-only if that is the same. There is no call that tells, so it is tried, on a partition that exists, by filters over its
-first key, which the database itself compares. With the value `us-east`:
+Job: one bool. A metastore orders lists by its database's collation, so the cache, which orders bytewise, may return
+such lists only if that is the same order. No call returns the collation. So this module filters an existing partition
+by its first key, which the database itself compares. For the value `us-east`:
 
-- `~` stands behind letters, digits and everything else of ASCII bytewise, before them in every linguistic collation
-  (they put punctuation first): is `us-east` below `us-eas~`?
-- upper case stands before lower case bytewise, behind it or equal to it elsewhere: is `us-east` above `Us-east`?
+- bytewise, `~` sorts after all other printable ASCII characters; in every linguistic collation, which puts punctuation
+  first, before letters and digits: is `us-east` less than `us-eas~`?
+- bytewise, upper case sorts before lower case; elsewhere after it, or equal: is `us-east` greater than `Us-east`?
 
-Must not know: the cache. Invariant: without such a partition, or on any doubt, the answer is no: those lists are then
-asked of the metastore. Owner: the follower, when the store is opened.
+Must not know: the cache. Invariant: if there is no such partition, or any doubt, the answer is no, and such lists are
+relayed. Owner: the follower, when the store is opened.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hms_cache_proxy.store.thrift.service import Metastore
 MOST_DATABASES: Final = 50
 TABLES_AT_ONCE: Final = 50
 MOST_TABLES: Final = 300
-"""How many are looked at for a partition to try: each costs the metastore some milliseconds, once per start."""
+"""How many tables are searched for a partition. Each costs the metastore a few milliseconds, once for each start."""
 _VALUES_PER_TABLE: Final = 100
 
 _PLAIN: Final = re.compile(rb"[A-Za-z0-9_.-]*[A-Za-z0-9]")
@@ -34,7 +34,7 @@ _LETTER: Final = re.compile(rb"[A-Za-z]")
 
 
 def orders_bytewise(metastore: Metastore, snapshot: Snapshot) -> bool:
-    """Whether it was seen to; no, if nothing can be tried."""
+    """Whether the database was seen to compare bytewise; False if there was nothing to try."""
     seen = False
     for table in islice(_tables(snapshot), MOST_TABLES):
         if not table.partition_keys or table.partition_keys[0][1] != b"string" or table.transactional:
@@ -47,7 +47,7 @@ def orders_bytewise(metastore: Metastore, snapshot: Snapshot) -> bool:
                 if not _bytewise(metastore, table, value):
                     return False
             except StoreError:
-                break  # this metastore does not filter here: another table may do
+                break  # this metastore cannot filter here; try another table
             if letter is not None:
                 return True
             seen = True
@@ -63,7 +63,7 @@ def _tables(snapshot: Snapshot) -> Iterator[TableRecord]:
 
 
 def _values(metastore: Metastore, table: TableRecord) -> list[bytes]:
-    """Values of the first key that need no escapes, those with letters first."""
+    """Up to three values of the first key that need no escapes; those with letters come first."""
     names: list[bytes] = metastore.call(
         "get_partition_names",
         db_name=metastore.database(table.catalog, table.database),

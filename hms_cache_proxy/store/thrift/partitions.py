@@ -1,15 +1,15 @@
-"""Partitions of a table over Thrift: their names first, then the partitions by name, so many at a time.
+"""Partitions of a table over Thrift: first their names, then the partitions by name, in batches.
 
 Job: PartitionRecords in the bytewise order of their names. Must not know: events, the cache.
 
-There is no way to ask a metastore for "the partitions after this one", so a table that is read in chunks keeps the list
-of its names between the chunks, which lie in different snapshots. That is right because a reader of chunks applies
-every event after the first chunk's snapshot to the table, and asks here by name for the partitions that the events
-name; those come into the list, or leave it. A name of the list without a partition is left out of the answer: an event
-tells of it.
+No call returns "the partitions after this one". So while a table is read in chunks, the list of its names is kept
+between the chunks, which are in different snapshots. This is correct because the reader of chunks applies every later
+event to the table, and asks here by name for the partitions that the events name; their names are then added to the
+list, or removed. If a name in the list has no partition any more, it is left out of the answer: there is an event about
+it.
 
-A partition says its values, not its name. The name is made as Hive makes it; if it is none of those that were asked
-for (values that this Hive writes otherwise), the partitions are asked for one by one.
+A partition has its values, not its name. The name is made as Hive makes it. If it is not one of those that were asked
+for (this Hive writes such values differently), the partitions are asked for one by one.
 
 Owner: the follower, in one thread.
 """
@@ -28,16 +28,17 @@ from hms_cache_proxy.store.thrift.service import NO_SUCH_OBJECT, Metastore, aska
 from hms_cache_proxy.wire.spans import list_spans
 
 BATCH: Final = 1000
-"""Partitions asked for at once: some 3 MB of reply."""
+"""Partitions in one call: about 3 MB of reply."""
 MOST_LISTINGS: Final = 32
-"""Tables that may be in the middle of being read in chunks; more begin again where they are asked to go on."""
+"""Tables that are being read in chunks and whose names are kept. The names of further tables are read again for each
+chunk."""
 
 _GONE: Final = frozenset({"NoSuchObjectException", "InvalidObjectException"})
 _LIMIT_SETTING: Final = "hive.metastore.limit.partition.request"
 
 
 class ThriftPartitions:
-    """Partitions of one metastore's tables. `exists` asks whether the table is (still) there."""
+    """Partitions of one metastore's tables. `exists` asks whether the table still exists."""
 
     def __init__(self, metastore: Metastore, exists: Callable[[TableRecord], bool]) -> None:
         self._metastore = metastore
@@ -46,7 +47,7 @@ class ThriftPartitions:
         self._listings: dict[int, list[bytes]] = {}
 
     def count(self, table: TableRecord) -> int:
-        """How many the table has."""
+        """The number of partitions of the table."""
         answer = self._metastore.call(
             "get_num_partitions_by_filter",
             absent=_GONE,
@@ -57,7 +58,7 @@ class ThriftPartitions:
         return 0 if answer is NO_SUCH_OBJECT else int(answer)
 
     def named(self, table: TableRecord, names: Sequence[bytes], limit: int | None) -> list[PartitionRecord]:
-        """Those of these names that exist."""
+        """The named partitions that exist."""
         wanted = sorted({name for name in names if askable(name)})
         found = self._fetch(table, wanted)
         listing = self._listings.get(table.table_id)
@@ -66,7 +67,7 @@ class ThriftPartitions:
         return found[:limit]
 
     def after(self, table: TableRecord, after: bytes | None, limit: int | None) -> list[PartitionRecord]:
-        """Those whose names come after `after`, at most `limit`; fewer only at the end."""
+        """The partitions whose names come after `after`, at most `limit`; fewer only at the end."""
         names = self._listing(table, begin=after is None)
         at = 0 if after is None else bisect_right(names, after)
         found: list[PartitionRecord] = []
@@ -93,7 +94,7 @@ class ThriftPartitions:
             names: list[bytes] = self._metastore.call(
                 "get_partition_names", db_name=database, tbl_name=table.name, max_parts=-1
             )
-        except StoreError:  # 2.3 says "Internal error" of a table that is gone
+        except StoreError:  # Hive 2.3 returns "Internal error" if the table is gone
             if self._exists(table):
                 raise
             return []
@@ -136,7 +137,7 @@ class ThriftPartitions:
 
 
 def _update(listing: list[bytes], wanted: Sequence[bytes], found: set[bytes]) -> None:
-    """Put names that exist into an ordered list, take those out that do not."""
+    """Adds names that exist to an ordered list, and removes those that do not."""
     for name in wanted:
         at = bisect_left(listing, name)
         listed = at < len(listing) and listing[at] == name
@@ -147,7 +148,7 @@ def _update(listing: list[bytes], wanted: Sequence[bytes], found: set[bytes]) ->
 
 
 def _batch(limit: str | None) -> int:
-    """Partitions per request, where the metastore limits them."""
+    """Partitions in one call; the metastore may limit them."""
     try:
         most = int(limit or "-1")
     except ValueError:

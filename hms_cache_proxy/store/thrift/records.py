@@ -1,11 +1,11 @@
-"""Records cut out of a metastore's replies: the bytes are the metastore's own, nothing is encoded again.
+"""Cuts records out of a metastore's replies. The bytes are the metastore's own; nothing is encoded again.
 
-Job: a `Database`, `Table` or `Partition` as it lies in a reply -> a record. Must not know: connections, snapshots.
+Job: turn a `Database`, `Table` or `Partition` in a reply into a record. Must not know: connections, snapshots.
 
-A PartitionRecord holds a Partition's fields in runs, so the order of fields and fields that nobody knows do not
-matter: 1 is `values`, 4 and 5 `times`, 7 `parameters`, 6 the descriptor, and everything else goes into `tail`, while 2,
-3 and 9 must be the names of its table, as they are left out. A Partition for which that is not so, or which has a
-field twice, cannot be held without loss: Unfit.
+A PartitionRecord has the fields of a Partition in runs, so the order of fields does not matter, nor do unknown fields:
+1 is `values`, 4 and 5 `times`, 7 `parameters`, 6 the descriptor. Fields 2, 3 and 9 are left out; they must be the names
+of its table. All others go into `tail`. A Partition with other names, or with a field twice, cannot be stored without
+loss: Unfit.
 
 Owner: the follower; no state.
 """
@@ -32,13 +32,13 @@ _LENGTH: Final = 4  # bytes of a string's length
 
 
 def database_record(catalog: bytes, reply: bytes, start: int) -> DatabaseRecord:
-    """The Database that begins at start."""
+    """The Database at `start`."""
     row, end = spec.decode(_DATABASE, reply, start)
     return DatabaseRecord(catalog, row.name, reply[start:end], row.type == _REMOTE, row.locationUri)
 
 
 def table_record(catalog: bytes, reply: bytes, start: int) -> TableRecord:
-    """The Table that begins at start. Where tables have no id (2.3) one is made of name and time of creation."""
+    """The Table at `start`. If tables have no id (Hive 2.3), one is made from name and creation time."""
     row, end = spec.decode(_TABLE, reply, start)
     parameters: dict[bytes, bytes] = row.parameters or {}
     transactional = parameters.get(b"transactional", b"").lower() == b"true"
@@ -60,7 +60,8 @@ def table_record(catalog: bytes, reply: bytes, start: int) -> TableRecord:
 
 
 def _made_id(catalog: bytes, row: Any) -> int:
-    """Differs from that of a table that had the name before, unless both are of one second: see the log for those."""
+    """An id that differs from that of an earlier table with the same name, unless both were created in the same second.
+    In that case the log shows the change."""
     named = b"%b\0%b\0%b\0%d" % (catalog, row.dbName, row.tableName, row.createTime or 0)
     return int.from_bytes(hashlib.blake2b(named, digest_size=8).digest(), "big") >> (64 - _ID_BITS) or 1
 
@@ -68,7 +69,7 @@ def _made_id(catalog: bytes, row: Any) -> int:
 def partition_record(
     table: TableRecord, reply: bytes, start: int, shared: dict[bytes, bytes], *, line: HiveLine
 ) -> PartitionRecord:
-    """The Partition that begins at start. `shared` makes equal runs one object. Raises Unfit."""
+    """The Partition at `start`. `shared` makes equal runs one object. Raises Unfit."""
     spans = fields_of(reply, start, _PARTITION)
     runs = {number: reply[at - _HEADER : end] for number, _, at, end in spans}
     places = {number: (at, end) for number, _, at, end in spans}
@@ -122,7 +123,7 @@ def _name(table: TableRecord, reply: bytes, places: dict[int, tuple[int, int]]) 
 
 
 def _descriptor(reply: bytes, spans: list[FieldSpan]) -> tuple[bytes, bytes | None, bytes]:
-    """(header of field 6 and columns, location, rest with its stop byte); empty where field 6 is unset."""
+    """(header of field 6 and columns, location, rest with its stop byte); empty if field 6 is unset."""
     place = next((at for number, _, at, _ in spans if number == 6), None)
     if place is None:
         return b"", None, b""

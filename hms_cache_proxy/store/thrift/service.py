@@ -1,13 +1,13 @@
-"""The metastore that a store over Thrift reads: one connection, what it is, and its refusals as values or StoreError.
+"""The metastore that a store over Thrift reads: one connection, its version, and its refusals as values or StoreError.
 
-Job: put a service connection's failures into StoreError, once; tell which line of Hive answers; spell names for it.
+Job: turn failures of a service connection into StoreError, in one place; find out the line of Hive; spell names for it.
 Must not know: records, snapshots, the cache.
 
 Invariants:
-- Nothing is asked in anybody's name (no set_ugi): the metastore answers as for its own user.
-- One connection to one metastore for the life of the store. When it fails the store is closed by its owner and opened
-  again, and only then may it be another metastore: a snapshot is never read from two.
-- A metastore whose answers nobody has compared is refused.
+- There is no set_ugi, so the metastore answers as for its own user.
+- A store has one connection to one metastore. When it fails, the owner closes the store and opens it again; only then
+  may another metastore be used. So a snapshot is never read from two.
+- A metastore of a version that was not tested is refused.
 
 Owner: one thread of the follower's process.
 """
@@ -23,13 +23,13 @@ from hms_cache_proxy.store.protocol import HiveLine, unwatched
 from hms_cache_proxy.upstream.service import Declared, ServiceConnection, UnknownMethod
 
 _LINES: dict[str, HiveLine] = {"3.0": "3.1", "3.1": "3.1", "4.0": "4.0", "4.1": "4.1", "4.2": "4.2"}
-_PROTOCOL_VERSION = "3.0"  # what 2.3 and 3.1 say, whichever they are
+_PROTOCOL_VERSION = "3.0"  # what both 2.3 and 3.1 return
 DEFAULT_CATALOG = b"hive"
 NOTHING: frozenset[str] = frozenset()
 
 
 class NoSuchObject(enum.Enum):
-    """The metastore says that what was asked for does not exist."""
+    """The metastore's answer that the object does not exist."""
 
     NO_SUCH_OBJECT = 0
 
@@ -38,7 +38,7 @@ NO_SUCH_OBJECT = NoSuchObject.NO_SUCH_OBJECT
 
 
 def askable(*names: bytes) -> bool:
-    """Can there be anything of these names? A metastore reads what is not UTF-8 as something else, and refuses NUL."""
+    """Can an object have these names? A metastore reads bytes that are not UTF-8 as other text, and refuses NUL."""
     try:
         return not any("\0" in name.decode("utf-8") for name in names)
     except UnicodeDecodeError:
@@ -46,7 +46,7 @@ def askable(*names: bytes) -> bool:
 
 
 class Metastore:
-    """One metastore, as the store asks it."""
+    """One metastore, as the store uses it."""
 
     def __init__(self, host: str, port: int, timeout_s: float, answered: Callable[[], None] = unwatched) -> None:
         self._answered = answered
@@ -57,7 +57,8 @@ class Metastore:
         self.line: HiveLine = "4.2"
 
     def examine(self) -> None:
-        """Find out what it is; StoreError if it cannot be reached or is of a line that is not read, LogClosed."""
+        """Finds out version and uuid. Raises StoreError if it cannot be reached or its line is not supported, LogClosed
+        if its log may not be read."""
         self.version = bytes(self.call("getVersion")).decode("utf-8", "replace")
         uuid = self.optional("get_metastore_db_uuid")
         self.database_uuid = "" if uuid is None else bytes(uuid).decode("utf-8", "replace")
@@ -94,11 +95,11 @@ class Metastore:
         return self.line != "2.3"
 
     def database(self, catalog: bytes, name: bytes) -> bytes:
-        """The database argument of methods that have no field for the catalog."""
+        """The database argument for methods that have no field for the catalog."""
         return b"@%b#%b" % (catalog, name) if self.has_catalogs else name
 
     def call(self, method: str, *, absent: Collection[str] = NOTHING, **arguments: Any) -> Any:
-        """What the method returns; NO_SUCH_OBJECT for a declared exception of one of these types."""
+        """The method's result; NO_SUCH_OBJECT for a declared exception of a type in `absent`."""
         try:
             value = self._connection.call(method, **arguments)
         except Declared as declared:
@@ -111,7 +112,7 @@ class Metastore:
     def reply(
         self, method: str, *, absent: Collection[str] = NOTHING, **arguments: Any
     ) -> tuple[bytes, int] | NoSuchObject:
-        """The same undecoded: the reply message and the offset of the returned value in it."""
+        """The same, not decoded: the reply message, and the offset of the result in it."""
         try:
             reply = self._connection.reply(method, **arguments)
         except Declared as declared:
@@ -122,7 +123,7 @@ class Metastore:
         return reply
 
     def optional(self, method: str, **arguments: Any) -> Any:
-        """What a method returns that not every metastore has; None without it."""
+        """The result of a method that not every metastore has; None if it does not have it."""
         try:
             return self._connection.call(method, **arguments)
         except UnknownMethod:
@@ -131,7 +132,7 @@ class Metastore:
             raise StoreError(str(error)) from error
 
     def setting(self, name: str) -> str | None:
-        """A setting of its configuration; None if it does not tell."""
+        """A setting of its configuration; None if it does not return it."""
         value = self.call(
             "get_config_value", name=name.encode(), defaultValue=b"", absent={"ConfigValSecurityException"}
         )

@@ -1,26 +1,27 @@
-"""RawStore over Thrift: what the metastore itself answers, where its database cannot be read.
+"""RawStore over Thrift: the metastore's own replies, for when its database cannot be read.
 
-Job: snapshots made of the metastore's own replies, cut and never encoded again. Must not know: the cache, sockets.
+Job: snapshots of the metastore's own replies, which are cut and never encoded again. Must not know: the cache, sockets.
 
-**Which state a snapshot is.** A metastore has no "as of". A snapshot notes the current event id E first; whatever is
-read later shows every change up to E (a metastore raises the id in the transaction of the change itself), and may show
-changes after E, one part of it and not another: a list of names before a drop, an object after it. So the last thing
-that is asked of a snapshot is `overtaken`: the log rows after E. A change that was committed while the snapshot was
-read is among them, for the id of its event is larger than E and was visible with the change. Hence
+**The state of a snapshot.** A metastore has no "as of". A snapshot first notes the current event id E. Everything that
+is read later has all changes up to E (a metastore raises the id in the transaction of the change itself). It may also
+have later changes, and these only in part: a list of names from before a drop, an object from after it. So the last
+call of a snapshot is `overtaken`: the rows of the log after E. Every change that was committed while the snapshot was
+read is among them, because the id of its event is greater than E, and became visible together with the change. So
 
-- what none of these rows names is exactly as of E (and as of every moment of the snapshot), however many calls it took;
-- what one of them names is not to be shown to anybody before a later snapshot, whose E includes the row, has read it
-  again without being overtaken. The follower holds it back (`Changes.held`) and takes that step at once.
+- what none of these rows names is exactly as of E (and of every moment of the snapshot), however many calls it took;
+- what one of them names must not be served before a later snapshot, whose E includes the row, has read it again without
+  being overtaken. The follower holds such targets (`Changes.held`), and takes the next step at once.
 
-Changes that log nothing, and logs that are written only after the change is committed, are outside of this, as they
-are with a store over SQL: a reload request covers those that come through the proxy.
+This does not cover changes that log nothing, and logs that are written after the commit of the change; nor does a store
+over SQL. For changes through the proxy, a ticket covers them.
 
-**2.3** gives event ids without a lock: an id may come twice, and a smaller one after a larger. There `event_id` is only
-where to begin, `events` gives whatever the log has after an id, late rows too, and `overtaken` nothing: the follower
-reads a trailing window of the log before and after (follower/trailing.py).
+**Hive 2.3** assigns event ids without a lock: an id may occur twice, and a smaller one may come after a larger. There
+`event_id` is only where to begin, `events` returns whatever the log has after an id, also late rows, and `overtaken`
+returns nothing: the follower reads a trailing window of the log before and after (follower/trailing.py).
 
-**What is not known over Thrift**: what calls for one partition say where lists say less (StoreIdentity), tables of
-transactions (`transaction_tables` gives none), ids of tables in a listing, the collation (thrift_order.py tries it).
+**What is not known over Thrift**: the form of a partition in calls for one partition, if it is not that in lists
+(StoreIdentity); the tables of transactions (`transaction_tables` returns none); ids of tables in a listing; the
+collation (order.py finds it out by filters).
 
 Owner: one thread of the follower's process.
 """
@@ -59,10 +60,11 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.spans import fields_of, list_spans
 
 TABLES_AT_ONCE: Final = 100
-"""Tables asked for in one call: a metastore takes some milliseconds for each."""
+"""Tables in one call. A metastore takes a few milliseconds for each."""
 EVENTS_AT_ONCE: Final = 1000
 VERIFIED_S: Final = 10.0
-"""How long an unchanged last row of the log is not read again: it can be megabytes, and is asked for in every step."""
+"""How long the last row of the log is not read again if its id is unchanged. It can have megabytes, and every step
+needs its fingerprint."""
 
 _REQUEST = spec.struct("NotificationEventRequest")
 _TABLES_REQUEST = spec.struct("GetTablesRequest")
@@ -77,7 +79,8 @@ def open_thrift_store(
 ) -> ThriftStore:
     """Connect to the first of these metastores that answers and lets its log be read.
 
-    `answered` is called after each answer. Raises StoreError; LogClosed if those that answer do not let it be read.
+    `answered` is called after each answer. Raises StoreError; LogClosed if metastores answer but do not let their log
+    be read.
     """
     problems: list[StoreError] = []
     for host, port in addresses:
@@ -120,11 +123,11 @@ class ThriftStore:
 
     @contextmanager
     def snapshot(self) -> Iterator[ThriftSnapshot]:
-        """The state of the current event id, but for what `overtaken` tells."""
+        """The state of the current event id, with the exceptions from `overtaken`."""
         yield self._open()
 
     def log_end(self) -> LogEnd:
-        """By one call; the last row is not read again."""
+        """Takes one call; the last row is not read again."""
         event_id = self._open().event_id
         return LogEnd(event_id, self._newest.get(event_id), None, is_replica=False)
 
@@ -157,7 +160,7 @@ class Newest:
         return self._digest if fresh and event_id == self._event_id else None
 
     def note(self, row: EventRow) -> bytes:
-        """This row was read now."""
+        """Notes that this row was read now; returns its fingerprint."""
         self._event_id, self._digest, self._read_s = row.event_id, _fingerprint(row), time.monotonic()
         return self._digest
 
@@ -180,16 +183,16 @@ class ThriftSnapshot:
 
     @property
     def event_id(self) -> int:
-        """The last event id used when the snapshot began."""
+        """The last event id when the snapshot began."""
         return self._event_id
 
     @property
     def is_replica(self) -> bool:
-        """Not for a client to know: a metastore writes to its database."""
+        """False: a metastore writes to its database."""
         return False
 
     def fingerprint(self, event_id: int) -> bytes | None:
-        """Hash of that log row. What comes after it is kept for `events`: the follower asks for that next."""
+        """The hash of this row of the log. The rows after it are kept for `events`, which the follower calls next."""
         if event_id <= 0:
             return None
         known = self._last.get(event_id) if event_id == self._event_id else None
@@ -202,7 +205,7 @@ class ThriftSnapshot:
         return self._last.note(rows[0]) if event_id == self._event_id else _fingerprint(rows[0])
 
     def events(self, after: int, limit: int) -> list[EventRow]:
-        """Rows with ids over `after`, ascending; with an ordered log, those up to `event_id`."""
+        """Rows with ids above `after`, ascending; with an ordered log, only up to `event_id`."""
         if self._ahead is not None and self._ahead[0] == after:
             rows = self._ahead[1]
         else:
@@ -216,19 +219,19 @@ class ThriftSnapshot:
         return mine[:limit]
 
     def transaction_events(self, after: int, limit: int) -> list[EventRow]:
-        """The same: not every metastore can be asked for some kinds only."""
+        """The same: not every metastore can select types of events."""
         return self.events(after, limit)
 
     def event_keys(self, after: int) -> list[tuple[int, int]] | None:
-        """Nothing: a row comes as a whole."""
+        """None: a metastore returns only whole rows."""
         return None
 
     def under_way(self) -> tuple[int, int] | None:
-        """Nothing: a metastore does not tell."""
+        """None: a metastore does not return this."""
         return None
 
     def overtaken(self) -> list[EventRow]:
-        """Rows over `event_id`, as many as there are by now."""
+        """All rows above `event_id` that exist by now."""
         if not self._ordered:
             return []
         found: list[EventRow] = []
@@ -246,15 +249,15 @@ class ThriftSnapshot:
         return rows[0].event_id if rows else None
 
     def transaction_tables(self, transaction_ids: Sequence[int]) -> list[tuple[int, bytes, bytes]]:
-        """Nothing: no call tells it."""
+        """Nothing: no call returns this."""
         return []
 
     def write_ids(self, tables: Sequence[WritesKey]) -> dict[WritesKey, TableWrites]:
-        """The writes to these tables, as of the first time that a table or a partition was read."""
+        """The writes to these tables, as of the first read of a table or a partition in this snapshot."""
         return self._write_ids.named(tables)
 
     def marks(self) -> None:
-        """Nothing: no call tells whether a function was altered."""
+        """None: no call shows whether a function was altered."""
         return None
 
     def _rows(self, after: int, limit: int) -> list[EventRow]:
@@ -280,8 +283,8 @@ class ThriftSnapshot:
         )
 
     def databases(self, names: Sequence[DatabaseKey]) -> dict[DatabaseKey, DatabaseRecord]:
-        """The named databases that exist. Only a list that does not have it says that one does not: Hive 4 also gives
-        NoSuchObjectException while its own database is away."""
+        """The named databases that exist. A database counts as absent only if a list does not have it: Hive 4 also
+        returns NoSuchObjectException while its backing database is down."""
         found: dict[DatabaseKey, DatabaseRecord] = {}
         known = frozenset(self.database_names())
         for catalog, name in names:
@@ -296,18 +299,18 @@ class ThriftSnapshot:
         return found
 
     def _gone(self, database: DatabaseKey) -> None:
-        """A database is said not to exist; StoreError unless it is not listed any more either."""
+        """The metastore has answered that a database does not exist. Raises StoreError if it still lists it."""
         self._databases = None
         if database in self.database_names():
             raise StoreError(f"{self._metastore.uri} lists database {database[1]!r} and says that there is none")
 
     def table_names(self, catalog: bytes, database: bytes) -> list[tuple[bytes, bytes, int]]:
-        """(name, type, UNKNOWN_ID) of the tables of a database; the type is empty where it cannot be told."""
+        """(name, type, UNKNOWN_ID) of the tables of a database; the type is empty if it is not known."""
         if not askable(database):
             return []
         spelt = self._metastore.database(catalog, database)
         rows = self._metastore.call("get_table_meta", absent=_META, db_patterns=spelt, tbl_patterns=b"*", tbl_types=[])
-        if rows is NO_SUCH_OBJECT:  # one table without a type in the database is enough for that
+        if rows is NO_SUCH_OBJECT:  # a single table without a type causes this
             return sorted((name, b"", UNKNOWN_ID) for name in self._metastore.call("get_all_tables", db_name=spelt))
         return sorted((row.tableName, row.tableType or b"", UNKNOWN_ID) for row in rows if row.dbName == database)
 
@@ -337,12 +340,12 @@ class ThriftSnapshot:
         return [table_record(catalog, reply, at) for at, _ in list_spans(reply, tables)]
 
     def constraints(self, tables: Sequence[TableName]) -> dict[int, Constraints]:
-        """None: they would be a call for each table (a metastore takes up to six statements for it), where a hundred
-        tables themselves are one."""
+        """None: they would take a call for each table (and a metastore up to six statements for it), while a hundred
+        tables take one call."""
         return {}
 
     def partition_counts(self, table_ids: Sequence[int]) -> dict[int, int]:
-        """Number of partitions of tables that this snapshot has read; 0 of the others."""
+        """The number of partitions of tables that this snapshot has read; 0 for others."""
         return {table_id: self._count(self._tables.get(table_id)) for table_id in table_ids}
 
     def _count(self, table: TableRecord | None) -> int:
@@ -356,14 +359,14 @@ class ThriftSnapshot:
         after: bytes | None = None,
         limit: int | None = None,
     ) -> list[PartitionRecord]:
-        """The named partitions, or those after `after`, in order of their names. Raises Unfit."""
+        """The named partitions, or those after `after`, in the order of their names. Raises Unfit."""
         self._write_ids.begin()
         if names is not None:
             return self._partitions.named(table, names, limit)
         return self._partitions.after(table, after, limit)
 
     def partitions_of(self, wanted: Sequence[SomePartitions]) -> list[list[PartitionRecord] | Unfit]:
-        """One table after the other: there is no call for several."""
+        """One table after the other, because no call takes several."""
         found: list[list[PartitionRecord] | Unfit] = []
         for table, names in wanted:
             try:

@@ -1,11 +1,11 @@
-"""Lists of valid write ids as a metastore gives them.
+"""Lists of valid write ids from a metastore.
 
-Job: TableWrites of any number of tables, all by one ValidTxnList, which is taken before the snapshot reads any object:
-so a list is never newer than what it comes with. Must not know: the cache, events.
+Job: TableWrites of any number of tables, all with one ValidTxnList, which is taken before the snapshot reads any
+object. So a list is never newer than the objects of its snapshot. Must not know: the cache, events.
 
-Which transaction an open write id belongs to, no call tells. But a reader may bring any ValidTxnList: what becomes
-valid when one open transaction is left out of it, is that transaction's. With more open transactions than OWNERS_ASKED
-it stays UNKNOWN_ID.
+No call returns the transaction of an open write id. But a request may have any ValidTxnList: if one open transaction is
+left out of it, the write ids that become valid belong to that transaction. With more than OWNERS_ASKED open
+transactions, it stays UNKNOWN_ID.
 
 Owner: a snapshot.
 """
@@ -24,9 +24,9 @@ from hms_cache_proxy.store.write_ids import ValidWriteIdList, full_name
 from hms_cache_proxy.wire import spec
 
 TABLES_AT_ONCE: Final = 500
-"""Tables asked for in one call: a metastore makes two to three statements for each."""
+"""Tables in one call. A metastore executes two or three statements for each."""
 OWNERS_ASKED: Final = 64
-"""Open transactions that are asked for one by one."""
+"""The most open transactions that are asked for one by one."""
 
 _OPEN_REQUEST = spec.struct("GetOpenTxnsRequest")
 _REQUEST = spec.struct("GetValidWriteIdsRequest")
@@ -39,11 +39,11 @@ class ThriftWriteIds:
     def __init__(self, metastore: Metastore) -> None:
         self._metastore = metastore
         self._plain = metastore.line == "3.1"
-        """3.1 knows no types of transactions, and reads no ranges."""
+        """Hive 3.1 has no types of transactions, and does not read ranges."""
         self._transactions: ValidTxnList | None = None
 
     def begin(self) -> None:
-        """To be called before an object is read; one call to the metastore, once."""
+        """Takes the ValidTxnList, if that is not done. Must be called before an object is read."""
         if self._transactions is None and self._metastore.has_write_ids:
             self._transactions = _transactions(self._open_transactions())
 
@@ -54,7 +54,7 @@ class ThriftWriteIds:
         return self._metastore.call("get_open_txns_req", getOpenTxnsRequest=request)
 
     def named(self, tables: Sequence[WritesKey]) -> dict[WritesKey, TableWrites]:
-        """The writes to those of the tables of which a list can speak."""
+        """The writes to these tables, except names that no list can have."""
         self.begin()
         transactions = self._transactions
         names = {name: key for key in dict.fromkeys(tables) if (name := full_name(*key)) is not None}
@@ -79,10 +79,11 @@ class ThriftWriteIds:
                     raise StoreError(f"{self._metastore.uri}: get_valid_write_ids: {error}") from error
 
     def _open(self, lists: dict[bytes, ValidWriteIdList], transactions: ValidTxnList) -> dict[bytes, list[int]]:
-        """Open write ids of the tables that have any.
+        """The open write ids of the tables that have any.
 
-        A list that is nothing but one invalid id, the high watermark, may hide more. With all open transactions taken
-        for committed it shows up to which one, and the aborted ones among them; ids whose rows were cleaned count in.
+        A list whose only invalid id is its high watermark may hide further ones. Asked again as if all open
+        transactions were committed, the metastore returns the last of these ids, and which of them are aborted. Ids
+        whose rows were cleaned count as open.
         """
         found = {name: list(one.open) for name, one in lists.items()}
         hiding = [name for name, one in lists.items() if one.invalid == (one.high_watermark,)]
@@ -93,7 +94,7 @@ class ThriftWriteIds:
         return {name: ids for name, ids in found.items() if ids}
 
     def _owners(self, opened: dict[bytes, list[int]], transactions: ValidTxnList) -> dict[bytes, dict[int, int]]:
-        """Open write id to transaction, by table."""
+        """The transaction of each open write id, by table."""
         owners = {name: dict.fromkeys(ids, UNKNOWN_ID) for name, ids in opened.items()}
         asked = transactions.open if opened and len(transactions.open) <= OWNERS_ASKED else ()
         for transaction in asked:
@@ -121,6 +122,6 @@ def _valid(name: bytes, answer: Any) -> ValidWriteIdList:
 
 
 def _marked(ids: Sequence[int], bits: bytes | None) -> list[int]:
-    """Those ids whose bit is set; a BitSet's bytes begin with the lowest bits, and end with the last that is set."""
+    """The ids whose bit is set. The bytes of a BitSet begin with the lowest bits, and end with the last that is set."""
     present = bits or b""
     return [id_ for at, id_ in enumerate(ids) if at >> 3 < len(present) and present[at >> 3] >> (at & 7) & 1]
