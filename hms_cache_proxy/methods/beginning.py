@@ -1,6 +1,6 @@
-"""The beginning of a message that is too large to be looked at whole: the fields that can be read so far.
+"""The beginning of a message that is too large to be read whole: the fields that can be read so far.
 
-Job: decode, into a projected class, the fields of a struct up to where the bytes end, and of a list its first element.
+Job: decode the fields of a struct into a projected class, up to where the bytes end; of a list, the first element.
 Must not know: methods. Owner: any process; no state.
 """
 
@@ -18,11 +18,11 @@ _FIELD = Packer("!Bh")
 _LENGTH = Packer("!i")
 _LIST = Packer("!Bi")
 MOST_ELEMENTS = 1000
-"""A list of more is not walked to its end (1 us each): the beginning ends there."""
+"""A longer list is not walked to its end (1 us for each element): the beginning ends there."""
 
 
 def decode_beginning(cls: type[Struct], buf: bytes, offset: int = 0) -> Struct:
-    """An object of cls with the fields that are there; cut and malformed bytes end it."""
+    """An object of cls with the fields that are there; decoding ends at cut or malformed bytes."""
     found = cls()
     known = {row[0]: row for row in cls.thrift_spec if row is not None}
     at = offset
@@ -44,7 +44,7 @@ def decode_beginning(cls: type[Struct], buf: bytes, offset: int = 0) -> Struct:
 
 
 def _value(buf: bytes, at: int, row: tuple[Any, ...]) -> tuple[Any, bool]:
-    """The value and whether all of it is there. Only what names are made of is read: strings, structs, lists."""
+    """The value, and whether it is complete. Reads only the types that contain names: strings, structs, lists."""
     _, ttype, _, inner, _ = row
     if ttype == TType.STRING:
         end = at + 4 + _LENGTH.unpack_from(buf, at)[0]
@@ -60,7 +60,7 @@ def _value(buf: bytes, at: int, row: tuple[Any, ...]) -> tuple[Any, bool]:
 
 def _is_long(buf: bytes, at: int, ttype: int) -> bool:
     if ttype == TType.MAP:
-        at += 1  # a map has the types of its keys and of its values
+        at += 1  # a map begins with two types, of its keys and of its values
     elif ttype not in (TType.LIST, TType.SET):
         return False
     return bool(_LIST.unpack_from(buf, at)[1] > MOST_ELEMENTS)

@@ -1,14 +1,14 @@
 """The version bridge: `get_table` and `get_table_objects_by_name` on metastores that lack them (Hive 4.0.1 and later).
 
-Job: turn such a request into its `_req` twin, and the twin's reply back, by splicing: the Table structs are the
-metastore's own bytes, field for field. Must not know: sockets, which upstream lacks what.
+Job: turn such a request into a request of its `_req` twin, and the twin's reply back, by splicing: the Table structs
+are the metastore's own bytes. Must not know: sockets, which upstream lacks what.
 
-What the old methods were, by Hive 4.0.0 and 3.1.3 on the same tables:
-- The database's name may carry a catalog (`@cat#db`); the twins take it apart, in a field of its own.
-- No client capabilities: an insert-only table is refused, by the twin in the same words.
+How the old methods behave, seen on Hive 4.0.0 and 3.1.3 with the same tables:
+- The database's name may carry a catalog (`@cat#db`); the twins have a separate field for the catalog.
+- They have no client capabilities: an insert-only table is refused, and the twin refuses it in the same words.
 - get_table declares the same exceptions as its twin, under the same ids.
-- get_table_objects_by_name declares none: each refusal is a TApplicationException, the connection stays up.
-- A null name is refused by a NullPointerException in words; the twin's fields are required, so it is refused here.
+- get_table_objects_by_name declares none: each refusal is a TApplicationException, and the connection stays open.
+- A null name is refused with the text of a NullPointerException. The twin's fields are required, so it is refused here.
 
 Owner: any process; no state.
 """
@@ -36,7 +36,7 @@ _STOP = b"\x00"
 
 
 def twin_request(header: Header, message: bytes) -> bytes | None:
-    """The request to send in place of this one, with its seqid; None if there is none (see `refusal`)."""
+    """The request to send instead of this one, with the same seqid; None if there is none (see `refusal`)."""
     if header.name == b"get_table":
         return _get_table(header, message)
     if header.name == b"get_table_objects_by_name":
@@ -45,7 +45,7 @@ def twin_request(header: Header, message: bytes) -> bytes | None:
 
 
 def refusal(header: Header, message: bytes) -> bytes | None:
-    """The reply to a bridged request that has no twin: what the old method said to such arguments."""
+    """The reply to a bridged request that has no twin: what the old method replied to such arguments."""
     if header.name == b"get_table":
         row, _ = spec.decode(spec.args("get_table"), message, header.body)
         text = _NULL_NAME
@@ -58,7 +58,7 @@ def refusal(header: Header, message: bytes) -> bytes | None:
 
 
 def splice(header: Header, reply: bytes) -> bytes:
-    """The reply to the old request out of its twin's whole reply."""
+    """The reply to the old request, made of its twin's whole reply."""
     answer = parse_header(reply)
     if not isinstance(answer, Header):
         raise AssertionError("the reply is whole")
@@ -91,7 +91,7 @@ def _get_tables(header: Header, message: bytes) -> bytes | None:
 
 
 def _call(header: Header, request: str, **fields: object) -> bytes:
-    """The twin's call with a request struct of these fields."""
+    """The call of the twin, with a request struct of these fields."""
     twin = TWINS[header.name]
     arguments = spec.args(twin.decode())(req=spec.struct(request)(**fields))
     return message_header(twin, MessageType.CALL, header.seqid) + spec.encode(arguments)
@@ -106,7 +106,7 @@ def _unwrapped(reply: bytes, start: int) -> bytes:
 
 
 def _renamed(header: Header, answer: Header, reply: bytes) -> bytes:
-    """A TApplicationException that speaks of the method that was asked for."""
+    """The TApplicationException, with the name of the method that the client called."""
     error = parse_exception(reply, answer.body)
     text = (error.message or b"").replace(answer.name, header.name)
     body = spec.encode(type(error)(message=text, type=error.type))

@@ -1,13 +1,13 @@
 """What a dispatcher decides about one request, and what the server reports back to it.
 
-Job: the vocabulary between methods/ and server/: `ClientSession` (what a client connection is), `Serve`, `Wait`, `Work`
-and `Forward` (what to do with a request), `Pending` (who is told what becomes of a Forward) and the protocol `Decider`,
-which all dispatchers implement.
+Job: the types that methods/ and server/ share: `ClientSession` (a client connection), `Serve`, `Wait`, `Work` and
+`Forward` (what to do with a request), `Pending` (is told what happens to a Forward) and the protocol `Decider`, which
+all dispatchers implement.
 Must not know: sockets, the loop, the cache.
-Order of calls for one request: the decider's `hot` or `decide`; for a Forward then, of its `pending`, `sending` (before
-the first byte leaves; may come twice if the request is sent again; before each question that is asked in its place,
-whose reply goes to `answered`), `reply_began` (before any byte of the reply is passed on), `reply_done`; or `failed` in
-place of the rest. Owner: the worker's event loop; nothing here may wait.
+Order of calls for one request: the decider's `hot` or `decide`. After a Forward, the server calls its `pending`:
+`sending` before the first byte leaves (again if the request is sent again, and before each question that is asked
+instead of it, whose reply goes to `answered`); `reply_began` before any byte of the reply is passed on; `reply_done`;
+or `failed` instead of the rest. Owner: the worker's event loop; nothing here may wait.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class ClientSession:
     """One client connection. The server creates it; the dispatcher owns its fields."""
 
     peer: str = ""
-    identity: bytes | None = None  # who the session calls say the client is
+    identity: bytes | None = None  # the user that the session calls name
     relay_for_good: bool = False  # the client called setMetaConf or the like
-    floors: Floors | None = None  # what its relayed reads have shown; None: nothing yet
-    locked: Floors | None = None  # what its shared locks are on, in TTL mode; None: nothing yet
+    floors: Floors | None = None  # for what its relayed reads have shown; None: nothing yet
+    locked: Floors | None = None  # for what it holds shared locks on, in TTL mode; None: nothing yet
 
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """Answer from here: the whole reply message with the request's seqid, a large one as its beginning and its result,
-    which are not copied together; or its slices in order."""
+    """Answer from here. The reply is the whole message with the request's seqid; a large one is (its beginning, its
+    result), which saves a copy, or an iterator of its slices."""
 
     chunks: bytes | tuple[bytes, bytes] | Iterator[bytes]
     label: str  # method label of the metrics
@@ -45,9 +45,9 @@ class Serve:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask the metastore this in place of the client's request; its reply is for `Pending.answered`, not for the client.
+    """Ask the metastore this instead of the client's request. The reply goes to `Pending.answered`, not to the client.
 
-    A reply over `hold_bytes` is given up: `answered` then gets None.
+    A reply longer than `hold_bytes` is discarded: `answered` then gets None.
     """
 
     header: Header
@@ -56,30 +56,30 @@ class Ask:
 
 
 class Pending:
-    """What a forwarded call still has to do at each stage. This base class does nothing."""
+    """What has to be done at each stage of a forwarded call. This base class does nothing."""
 
     __slots__ = ()
 
     def sending(self) -> None:
-        """The request, or a question in its place, is about to be sent."""
+        """The request, or a question instead of it, is about to be sent."""
 
     def reply_began(self, session: ClientSession, now_ns: int) -> None:
-        """The first bytes of the reply are here and none has been passed on."""
+        """The first bytes of the reply have arrived, and none has been passed on."""
 
     def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
-        """The reply is here: whole if it was held, and then none of it has been passed on; else None."""
+        """The reply has arrived. `reply` is the whole of it if it was held (no byte has been passed on), else None."""
 
     def failed(self, sent: bool) -> None:
         """There will be no reply; the outcome is unknown if `sent`."""
 
     def answered(self, reply: bytes | None) -> Ask | bytes | None:
-        """The reply to an Ask, None if it was too long. What to do next: another question, the reply for the client, or
-        None: send the client's own request after all."""
+        """The reply to an Ask has arrived; None if it was too long. Returns what to do next: another question, the
+        reply for the client, or None: send the client's own request after all."""
         return None
 
 
 NOTHING: Final = Pending()
-"""The Pending of calls that nothing follows from."""
+"""The Pending of calls without effects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +92,17 @@ class Forward:
     hold_bytes: int = 0  # reply_done needs the whole reply if it is no longer than this; 0: never
     retry: bool = False  # a read: may be sent again if the upstream died before the first byte of its reply
     replay: bool = False  # a session call: repeat it on each new upstream connection once it has succeeded
-    offline: bytes | None = None  # a session call: what to answer while no metastore is well; it is made later
-    pending: Pending = NOTHING  # is told what becomes of it
-    ask: Ask | None = None  # the first question that is asked in place of the request
+    offline: bytes | None = None  # a session call: the reply while no metastore answers; the call is made later
+    pending: Pending = NOTHING  # is told what happens to the call
+    ask: Ask | None = None  # the first question, asked instead of the request
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Not yet: the cache can answer once the follower has finished its next step, in milliseconds.
+    """Not yet: the cache can answer after the follower's next step, or after another read's reply; in milliseconds.
 
-    Ask again with the same arrival time when `Decider.moved` gives another value than `seen`, at the latest at
-    `until_ns`, and then without patience.
+    Ask again with the same arrival time when `Decider.moved` differs from `seen`, at the latest at `until_ns`, and then
+    without patience.
     """
 
     seen: int
@@ -111,8 +111,8 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Being looked for: call `step` with each turn of the loop until it gives what to do. A client that is gone needs
-    nothing more: dropping this frees what it holds."""
+    """The answer takes several turns of the loop: call `step` in each turn until it returns a decision. If the client
+    is gone, drop this object, which frees what it holds."""
 
     step: Callable[[], Decision | None]
 
@@ -125,7 +125,7 @@ class Decider(Protocol):
     """Decides what each request means. One per worker."""
 
     def moved(self) -> int:
-        """A number that changes when the follower has finished a step: reads that wait may then be decided."""
+        """A number that changes when reads that wait may be decided again: after a step of the follower, or a reply."""
 
     def hot(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
         """The whole reply if `data` is exactly one request whose kept reply is still valid; otherwise None."""
@@ -140,12 +140,12 @@ class Decider(Protocol):
         complete: bool = True,
         patient: bool = False,
     ) -> Decision:
-        """What to do with a request that arrived at now_ns. `complete` False: it is too large to look at, `message` is
-        its beginning. `patient`: Wait may be the answer."""
+        """What to do with a request that arrived at now_ns. `complete` False: it is too large to read, and `message` is
+        only its beginning. `patient`: may return Wait."""
 
 
 class BaseDecider:
-    """Base of Deciders: it has no hot path, and lets no request wait."""
+    """Base class of Deciders that have no hot path and let no request wait."""
 
     def moved(self) -> int:
         return 0

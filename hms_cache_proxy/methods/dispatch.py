@@ -1,14 +1,14 @@
 """The dispatcher: what to do with each request, in a worker that has a cache.
 
-Job: decide between an answer from here and the metastore, and say what a forwarded call does to fences, floors and kept
+Job: decide whether the cache or the metastore answers, and choose what a forwarded call does to fences, floors and kept
 replies (effects.py). Must not know: sockets, the follower's work.
 
-`hot` is the short way for a request whose very bytes were answered before (hot.py).
+`hot` is the hot path (hot.py); `decide` is the full path.
 
-A reply is learned from the metastore only for a read that the gate let through and whose tables are loaded and keep no
-privileges per partition (and, where they are transactional, are proved by the request: proof.py); it is used once a
-step of the follower that began after it arrived has left the versions of its dependencies as they were before its
-request left (cache/replies.py).
+The metastore's reply to a read is learned only if the gate let the read through, its tables are loaded and have no
+privileges per partition, and the request proves what transactional tables need (proof.py). It is used after a step of
+the follower that began later than the reply arrived, if the versions of its dependencies are still what they were
+before the request left (cache/replies.py).
 
 Owner: one per worker, on its loop.
 """
@@ -53,27 +53,27 @@ from .readers.key_index import KeyIndexes
 from .table import OTHER_LABEL, MethodKind
 
 HELD_EVENTS_BYTES = 8 << 20
-"""HELD_WRITE_BYTES for lists of events; over it, everything is fenced until the cache has caught up."""
+"""HELD_WRITE_BYTES for lists of events; after a longer one, everything is fenced until the cache has caught up."""
 
 PATIENCE_NS = 25_000_000
-"""How long a read may wait for the follower's next step (some milliseconds) rather than cost the metastore a call.
-And a connection that reads without pause would never get out of being relayed: each relayed reply sets a new floor."""
+"""How long a read may wait for the follower's next step (some milliseconds). Waiting saves the metastore a call. And a
+connection that reads without pause would never get a hit again, because each relayed reply sets a new floor."""
 
 LOOK_AGAIN_S = 10.0
-"""A transactional table is read again so often, at most, because a request's list was not the cache's."""
+"""A transactional table is reloaded at most this often because the write id list of a request was not the cache's."""
 LOOKS_REMEMBERED = 10_000
 
 _WAITS_FOR_FOLLOWER = frozenset({Reason.FENCE, Reason.FLOOR, Reason.UNCONFIRMED, Reason.BOUNDED})
 SHARED = "shared"
-"""The reason of a hit that is the answer to somebody else's miss."""
+"""The reason of a hit that shares the answer to another read's miss."""
 _SEQID = 4
 
 
 class _Call(NamedTuple):
-    """A read, the key of its reply, and what it brings for transactional tables.
+    """A read, the key of its reply, and its proof for transactional tables.
 
     `complete` False: `message` is only its beginning. `patient`: it may wait for a step of the follower. `declined`:
-    why its reader has given up on it already.
+    why its reader has already declined it.
     """
 
     session: ClientSession
@@ -86,15 +86,15 @@ class _Call(NamedTuple):
     complete: bool
     patient: bool
     declined: Reason | None = None
-    stale: bool = False  # nobody has confirmed the cache for too long, and there is nobody to ask
+    stale: bool = False  # answered under `serve_stale`: the cache is unconfirmed, and no metastore answers
 
     def head(self, label: HitLabel) -> bytes:
-        """The beginning of its reply."""
+        """The header of its reply."""
         body = self.header.body
         return label.head + self.message[body - _SEQID : body]
 
     def proved(self) -> Proof:
-        """The proof, read from the request if nobody has done so yet."""
+        """The proof; reads it from the request if that has not been done yet."""
         if not self.proof.shown and self.plan.bearer.bears:
             try:
                 args = self.plan.arguments(self.message, self.header.body)
@@ -106,8 +106,8 @@ class _Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SharedState:
-    """What a worker shares with the other processes of the proxy: what it answers from, and what holds answers back.
-    `suspension`: this worker's; None: it is the only one."""
+    """What a worker shares with the other processes of the proxy: the cache, and what holds answers back.
+    `suspension`: this worker's; None: it is the only worker."""
 
     page: StatePage
     reader: CacheReader
@@ -119,7 +119,7 @@ class Dispatcher:
     """Decides what each request means."""
 
     def __init__(self, config: Config, state: SharedState, metrics: WorkerMetrics, wake: Callable[[], None]) -> None:
-        """`wake` tells the follower to look now; it must not block."""
+        """`wake` makes the follower begin a step now; it must not block."""
         page, reader, fences = state.page, state.reader, state.fences
         self._reader = reader
         self._page = page
@@ -145,39 +145,39 @@ class Dispatcher:
         self.hot = self._hot.answer
         self._labels: dict[tuple[bytes, str], HitLabel] = {}
         self._looked_s: dict[tuple[bytes, ...], float] = {}
-        self._slow_since_ns = -1  # BEGAN_NS at which a read waited in vain: no read waits again until it moves
+        self._slow_since_ns = -1  # BEGAN_NS when a read waited in vain: no read waits until it changes
         barrier = effects.FenceBarrier(fences, config.upstream_options.request_timeout_ns)
         self._guards = Guards(barrier, state.suspension or Suspension(page), "fences")
         self._shared = effects.EffectsContext(page, fences, self._guards, self._replies, wake, config.cache_absent)
 
     def authorize(self, authorization: Authorization) -> None:
-        """What the settings and the checks of the upstream allow from now on."""
+        """Set what the settings and the checks of the upstream allow from now on."""
         if authorization != self._gate.authorization:
             self._replies.clear()
             self._gate.authorization = authorization
             self._hot.forget()
 
     def serve_in_outages(self, outage: Callable[[], bool]) -> None:
-        """Answer reads without confirmation, as `serve_stale` allows, while `outage` says that no metastore is well."""
+        """Answer reads without confirmation, as `serve_stale` allows, while `outage` says that no metastore answers."""
         self._outage = outage
 
     def settle(self) -> None:
-        """What could not be recorded is, once there is room; what nobody waits for any more is forgotten."""
+        """Record what could not be recorded for want of room, and forget answers that no read waits for any more."""
         self._guards.settle()
         self._shared.flights.forget(time.monotonic_ns())
 
     def bound_floors(self, memory: Budget) -> None:
-        """What connections remember to have been shown takes memory of this."""
+        """Take the memory for the connections' floors from this budget."""
         self._shared.memory = memory
 
     def tell_hits(self, told: Told) -> None:
-        """Have what the short way answers told."""
+        """Report each answer of the hot path to `told`."""
         self._hot.tell(told)
 
-    # The long way
+    # The full path
 
     def moved(self) -> int:
-        """Changes with each step of the follower, and with each answer that others wait for."""
+        """Changes with each step of the follower, and with each answer that other reads wait for."""
         return self._page[Slot.BEGAN_NS] + self._shared.flights.landed
 
     def decide(
@@ -190,8 +190,8 @@ class Dispatcher:
         complete: bool = True,
         patient: bool = False,
     ) -> Decision:
-        """What to do with a request that arrived at now_ns. `complete` False: it is too large to look at, `message` is
-        its beginning. `patient`: Wait may be the answer."""
+        """What to do with a request that arrived at now_ns. `complete` False: it is too large to read, and `message` is
+        only its beginning. `patient`: may return Wait."""
         decide = partial(self._decide, session, header, message, now_ns, complete=complete, patient=patient)
         return decided(decide, header, message, complete=complete)
 
@@ -259,7 +259,7 @@ class Dispatcher:
             reason = gate.held_back(depends, session.floors)
         if reason is None and (not complete or header.type is not MessageType.CALL):
             reason = Reason.ARGUMENTS
-        # What is only ever learned may be learned under a floor: it is used after a later step anyway.
+        # A learned reply may be learned below a floor: it is used only after a later step.
         to_learn = reason is Reason.FLOOR and found.reader is None and kept is None and complete
         if reason is None or to_learn:
             try:
@@ -284,7 +284,7 @@ class Dispatcher:
 
     @staticmethod
     def _looked_at(call: _Call) -> tuple[tuple[bytes, ...], Struct | None]:
-        """What a read depends on; and its arguments, if a reader is to have them."""
+        """What a read depends on, and its arguments if it has a reader."""
         found, message, body = call.plan, call.message, call.header.body
         args = None
         if call.complete and found.reader is not None:
@@ -294,7 +294,7 @@ class Dispatcher:
         return named or EVERYTHING, args
 
     def _may_be_stale(self, call: _Call, reason: Reason) -> bool:
-        """Is this a read for `serve_stale`? Not one that brings a list of write ids: it asks for a proof."""
+        """Does `serve_stale` apply to this read? Not if it brings a write id list, which asks for a proof."""
         if not self._gate.stale_enough(reason, call.arrived_ns) or not self._outage():
             return False
         return call.complete and call.proved().text is None
@@ -302,7 +302,7 @@ class Dispatcher:
     def _from_cache(
         self, call: _Call, args: Struct | None, depends: tuple[bytes, ...], snapshot: CacheSnapshot, began_ns: int
     ) -> Decision:
-        """The gate is open: answer from objects or with a kept reply, else ask the metastore and keep what it says.
+        """The gate is open: answer from objects or with a kept reply, else ask the metastore and keep its reply.
         `args`: None if they have not been decoded yet."""
         reason = call.declined or Reason.NO_READER
         if call.plan.reader is not None and call.declined is None:
@@ -320,8 +320,8 @@ class Dispatcher:
     def _learn(
         self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot, reason: Reason
     ) -> Serve | Forward | Wait:
-        """Ask the metastore, and keep the answer if every change of it will be noticed; or have the answer to who has
-        asked the same already."""
+        """Ask the metastore, and keep the reply if every change of it will be noticed; or share the answer to an equal
+        read."""
         method = call.plan.method
         learnable = method.learn and (reason in LEARNABLE or reason is Reason.FLOOR)
         if learnable and unlogged(snapshot, method.name):
@@ -352,8 +352,8 @@ class Dispatcher:
     def _share(
         self, call: _Call, depends: tuple[bytes, ...], versions: tuple[int, ...]
     ) -> Serve | Wait | Flight | None:
-        """The answer that an equal read has been given, or a pause until it has been; else the flight that this read
-        begins, None if it goes alone."""
+        """The answer to an equal read, or a Wait for it; else the flight that this read begins; None if its answer is
+        not shared."""
         flights, session, now_ns = self._shared.flights, call.session, time.monotonic_ns()
         flight = flights.of(call.key, depends, versions, session.floors)
         if flight is not None and not flight.landed_ns and now_ns - flight.left_ns < LONGEST_NS:
@@ -395,7 +395,7 @@ class Dispatcher:
         depends: tuple[bytes, ...],
         seq: int,
     ) -> Serve | Forward | None:
-        """A slice more of an answer, which is as of the snapshot that it was begun with."""
+        """The next slice of an answer, which is as of the snapshot that it began with."""
         try:
             with resumed():
                 next(unfinished.work)
@@ -419,7 +419,7 @@ class Dispatcher:
         return Serve(_whole(head, body), label.method, reason=reason)
 
     def _reject(self, call: _Call, rejected: Rejected, snapshot: CacheSnapshot) -> Serve | Forward:
-        """What `transactional_reads = "reject"` says, in an exception that the method declares."""
+        """Refuse the read (`transactional_reads = "reject"`) with an exception that the method declares."""
         label, header = call.plan.method.name, call.header
         context = Context(snapshot, DEFAULT_CATALOG, label, self._by_name, call.proof)
         try:
@@ -430,7 +430,7 @@ class Dispatcher:
         return Serve(head + body, label, "error", Reason.NO_WRITE_ID.value)
 
     def _label(self, call: _Call, reason: str) -> HitLabel:
-        """How hits of a method are served: one for each reason."""
+        """The header and the counters of a method's hits, for each reason."""
         name = call.header.name
         label = self._labels.get((name, reason))
         if label is None:
@@ -451,8 +451,8 @@ class Dispatcher:
         return Forward(method.name, "miss" if cached else "relay", reason.value, retry=True, pending=pending)
 
     def _looks_again(self, depends: tuple[bytes, ...]) -> bool:
-        """Is it worth a look whether the list is still what the cache has? Lists can change without an event: aborted
-        ids leave them once they are cleaned up. Now and then, as readers with old lists come all the time."""
+        """Should the table be reloaded because its write id list may have changed? A list can change without an event:
+        aborted ids leave it when they are cleaned up. Not each time, because readers with old lists are common."""
         now_s = time.monotonic()
         if now_s - self._looked_s.get(depends, 0.0) < LOOK_AGAIN_S:
             return False

@@ -1,11 +1,11 @@
 """What a forwarded call does to fences, floors, locks and kept replies at each stage.
 
-Job: one small class per kind of call. Its object is the Forward's `pending` and is told what becomes of the call
+Job: one small class for each kind of call. Its object is the Forward's `pending` and is told what happens to the call
 (decision.py). Must not know: sockets, how a decision was made.
 
-Invariants: a fence stands before its write leaves and is made finite before a byte of the reply is passed on; a floor
-is up before a byte of the reply that it belongs to is passed on; nothing is ever learned from a refusal that is not
-about existence. Owner: the worker's loop.
+Invariants: a fence is raised before its write leaves, and is made finite before a byte of the reply is passed on; a
+floor is set before a byte of its reply is passed on; of refusals only those are learned that say that something does
+not exist. Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from .reply_contents import LOCK_WAITING, Said, agreement, event_id_of, kept_par
 
 SHARED_READ = 1  # LockType
 HELD_WRITE_BYTES = 1 << 20
-"""Replies of writes, locks and session calls are held back up to this size, to see how the calls ended."""
+"""Replies to writes, locks and session calls are held back up to this size, to see how the calls ended."""
 
 
 @dataclass(slots=True)
 class EffectsContext:
-    """What the effects of one worker change."""
+    """What the calls of one worker change."""
 
     page: StatePage
     fences: FenceStore
     guards: Guards
     replies: ReplyCache
     wake: Callable[[], None]
-    """Tells the follower to look now."""
+    """Makes the follower begin a step now."""
 
     answers_absent: bool = True
-    """Whether a refusal that says that something does not exist may be kept."""
+    """May a reply be kept that says that something does not exist?"""
 
     flights: Flights = field(default_factory=Flights)
     routes: ExpressionRoutes = field(default_factory=ExpressionRoutes)
@@ -59,7 +59,7 @@ class EffectsContext:
     """For floors."""
 
     def fence_now(self, targets: tuple[bytes, ...] = (target.ALL,)) -> None:
-        """No client gets a hit on these before the cache has what any metastore has said of them up to now."""
+        """Give no client a hit on these until the cache has everything that was true of them before now."""
         try:
             self.fences.fence_now(targets)
         except CacheError:
@@ -67,13 +67,13 @@ class EffectsContext:
         self.wake()
 
     def shown(self, session: ClientSession, targets: tuple[bytes, ...], now_ns: int) -> None:
-        """The connection must not be shown anything of these that is older than now."""
+        """From now on, show this connection nothing of these that is older than now_ns."""
         if session.floors is None:
             session.floors = Floors(self.memory)
         session.floors.lift(targets, now_ns)
 
     def reload(self, targets: tuple[bytes, ...]) -> None:
-        """The cache must reload these."""
+        """Request a reload of these."""
         try:
             self.fences.ticket(targets)
         except CacheError:
@@ -83,7 +83,7 @@ class EffectsContext:
 
 @dataclass(frozen=True, slots=True)
 class FenceBarrier:
-    """Fences as a Barrier for guards."""
+    """Fences, as the Barrier of consistency/guards.py."""
 
     fences: FenceStore
     request_time_ns: int
@@ -105,19 +105,19 @@ class FenceBarrier:
 
 @dataclass(frozen=True, slots=True)
 class RelayedRead(Pending):
-    """A relayed read: floors for what it showed, and if `key` is given, a reply to keep."""
+    """A relayed read. It sets floors for what it showed; its reply is kept if `key` is given."""
 
     shared: EffectsContext
     depends: tuple[bytes, ...]
     ticket: tuple[bytes, ...] = ()
-    """What the cache has to refetch, as the reply may show what no event tells."""
+    """What to reload: the reply may show a change that wrote no event."""
 
     key: bytes = b""
     versions: tuple[int, ...] = ()
     method: str = ""
     label: HitLabel | None = None
     flight: Flight | None = None
-    """For others who wait for the reply."""
+    """Other reads wait for this reply."""
 
     reason: Reason | None = None
     """Why it was not answered from the cache."""
@@ -138,7 +138,7 @@ class RelayedRead(Pending):
             return
         waiting = self.shared.replies.peek(self.key)
         if waiting is not None and waiting.versions == self.versions and waiting.depends == self.depends:
-            return  # an equal answer that came earlier can be used earlier
+            return  # an earlier equal reply can be used sooner
         entry = ReplyEntry(body, self.depends, self.versions, learned_ns=now_ns, label=self.label)
         self.shared.replies.put(self.key, entry)
 
@@ -154,12 +154,12 @@ class RelayedRead(Pending):
 
 @dataclass(slots=True)
 class FencedWrite(Pending):
-    """A write: fenced from before it is sent until what it touched has been reloaded."""
+    """A write: its targets are fenced from before it is sent until they have been reloaded."""
 
     shared: EffectsContext
     targets: tuple[bytes, ...]
     logs: bool = False
-    """It logs an event if it succeeds: the log must then move on."""
+    """It logs an event if it succeeds: the log must then grow."""
 
     guard: Guard | None = None
     upstream_event: int = 0
@@ -184,7 +184,7 @@ class FencedWrite(Pending):
             self._end(WriteEnding.UNKNOWN if sent else WriteEnding.CANCELLED)
 
     def _expect(self) -> None:
-        """The log has moved on, unless it has gone back meanwhile: then the id belongs to another history."""
+        """Expect the log to reach the next id, unless it has gone back: then the id belongs to another history."""
         page, expected = self.shared.page, self.upstream_event + 1
         if page[Slot.EXPECTED_EVENT] < expected and page[Slot.UPSTREAM_EVENT] >= self.upstream_event:
             page[Slot.EXPECTED_EVENT] = expected
@@ -197,8 +197,8 @@ class FencedWrite(Pending):
 
 @dataclass(frozen=True, slots=True)
 class Lock(Pending):
-    """`lock`: once it is granted, every reader of what it locks must see what was true by then; if others may hold it
-    too (`reads`), only the connection that asked for it."""
+    """`lock`. Once it is granted, every read of what it locks must see what was true at that moment; for a lock that
+    others may hold too (`reads`), only reads on the connection that asked for it."""
 
     shared: EffectsContext
     targets: tuple[bytes, ...]
@@ -211,12 +211,12 @@ class Lock(Pending):
         elif state != LOCK_WAITING:
             self.shared.fence_now(self.targets)
         elif lock_id is not None:
-            with suppress(CacheError):  # one that is not known locks anything
+            with suppress(CacheError):  # a lock that is not remembered counts as a lock on everything
                 self.shared.fences.remember_lock(lock_id, self.targets)
 
 
 def only_reads(arguments: Callable[[bytes, int], Any], message: bytes, offset: int) -> bool:
-    """Whether `lock` asks for nothing but what Hive's readers take: locks of type SHARED_READ. `arguments` decodes."""
+    """Does `lock` ask only for SHARED_READ, as Hive's readers do? `arguments` decodes the request."""
     try:
         args = arguments(message, offset)
     except WireError:
@@ -227,7 +227,7 @@ def only_reads(arguments: Callable[[bytes, int], Any], message: bytes, offset: i
 
 @dataclass(frozen=True, slots=True)
 class CheckLock(Pending):
-    """`check_lock`: the same, for a lock that was waited for; one that is not known here locks anything."""
+    """`check_lock`: the same for a lock that had to wait. An unknown lock counts as a lock on everything."""
 
     shared: EffectsContext
     lock_id: int | None
@@ -250,20 +250,20 @@ def lock_id_of(args: type[spec.Struct], message: bytes, offset: int) -> int | No
 
 @dataclass(frozen=True, slots=True)
 class Unlock(Pending):
-    """`unlock`: the lock's targets need not be remembered any longer."""
+    """`unlock`: the lock's targets can be forgotten."""
 
     shared: EffectsContext
     lock_id: int | None
 
     def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
         if self.lock_id is not None and self.shared.fences.lock_targets(self.lock_id) is not None:
-            with suppress(CacheError):  # then it is forgotten in a day
+            with suppress(CacheError):  # then it is forgotten after a day
                 self.shared.fences.forget_lock(self.lock_id)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionCall(Pending):
-    """A call that says who the client is: it is that user only once the metastore has agreed."""
+    """A call that names the client's user. The name counts once the metastore has accepted it."""
 
     identity: bytes | None
 
@@ -271,20 +271,20 @@ class SessionCall(Pending):
         outcome = said(reply)
         if self.identity is not None and outcome is Said.SUCCESS:
             session.identity = self.identity
-        elif outcome is Said.UNREAD:  # nobody has looked at who the client is now
+        elif outcome is Said.UNREAD:  # too long to read: the user is unknown
             session.relay_for_good = True
 
 
 def session_call(session: ClientSession, label: str, header: Header, message: bytes) -> Forward:
-    """How a call about the session is passed on. set_ugi only tells who the client is: it can be answered before a
-    metastore hears of it, so that a client whose reads are hits outlives an outage."""
+    """How a session call is forwarded. set_ugi only names the user, so it can be answered before a metastore receives
+    it: a client whose reads are hits can then connect during an outage."""
     identity: bytes | None = None
     offline: bytes | None = None
     if label == "setMetaConf":
         session.relay_for_good = True
     else:
         identity = message[header.body :]
-        with suppress(WireError):  # what is no set_ugi is for the metastore to refuse
+        with suppress(WireError):  # the metastore refuses what is not a set_ugi
             offline = agreement(label, header, message)
     pending = SessionCall(identity)
     return Forward(label, "relay", "session", HELD_WRITE_BYTES, replay=True, offline=offline, pending=pending)
@@ -292,10 +292,9 @@ def session_call(session: ClientSession, label: str, header: Header, message: by
 
 @dataclass(frozen=True, slots=True)
 class EventIds(Pending):
-    """A call whose reply hands out event ids: the cache must have reached them before anybody's next hit.
+    """A call whose reply has event ids: the cache must have reached them before any client's next hit.
 
-    A cursor that is beyond an id proves that only while the log is the same: `Cycle.step` provides for a log that has
-    gone back.
+    A cursor beyond an id proves this only while the log is the same. `Cycle.step` handles a log that has gone back.
     """
 
     shared: EffectsContext

@@ -1,8 +1,9 @@
-"""Which ways of reading an expression the metastore has been seen to go.
+"""In which ways the metastore has been seen to evaluate expressions.
 
-Job: remember that a relayed expression was answered. Hive's settings name the class that reads expressions, but not
-whether it could be loaded, nor what it needs: a metastore without that refuses every expression, or those that it has
-to evaluate over names. Must not know: expressions, replies. Owner: one per worker, on its loop.
+Job: remember that a relayed expression was answered. Hive's settings name the class that reads expressions, but do not
+tell whether that class and the classes that it needs could be loaded. Without them a metastore refuses every
+expression, or those that it has to evaluate over names. Must not know: expressions, replies. Owner: one per worker, on
+its loop.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Final
 from hms_cache_proxy.consistency.gate import Reason
 
 ROUTES: Final = frozenset((Reason.EXPRESSION_PUSHED, Reason.EXPRESSION_NAMES))
-"""Each is the reason of misses while it has not been seen."""
+"""Each is also the reason of the misses while that way has not been seen."""
 HOLDS_NS: Final = 600 * 10**9
-"""Then it has to be seen again: another metastore may have taken the place of the one that answered."""
+"""After this time a way has to be seen again: the metastore may have been replaced by another."""
 
 
 class ExpressionRoutes:
-    """When each was seen last."""
+    """When each way was last seen."""
 
     __slots__ = ("_seen_ns",)
 
@@ -31,6 +32,6 @@ class ExpressionRoutes:
         self._seen_ns[route] = now_ns
 
     def open(self, route: Reason) -> bool:
-        """May expressions be answered here that a metastore reads this way?"""
+        """May expressions be answered here that a metastore evaluates in this way?"""
         seen_ns = self._seen_ns.get(route)
         return seen_ns is not None and time.monotonic_ns() - seen_ns < HOLDS_NS

@@ -1,16 +1,16 @@
-"""Reads that are on their way to the metastore, and who may share their answers.
+"""Reads that are on their way to the metastore, and which reads may share their answers.
 
-Job: of equal reads that miss at the same time one goes upstream, and the others wait for its answer. Must not know: the
-cache, sockets, how replies are kept.
+Job: of equal reads that miss at the same time, one goes upstream and the others wait for its answer (request
+coalescing). Must not know: the cache, sockets, how replies are kept.
 
-A read may have the answer to another one that left before it came where nothing has happened in between that it must
-see. So, at the moment at which it is decided about (with the gate open, thus nothing that it depends on fenced):
-- it depends on the same, in the same versions: no change has been loaded since the other one left, and a write through
-  any proxy of this data directory that has been answered is either loaded or fenced;
-- its connection has not been shown anything of that by the metastore since then (floors);
-- the rules ask for no more than that: not for what is true at the moment of the call (`strict`, `bounded`);
-- it came before the answer did, and one answer is right for both: the key says who asks where that matters.
-Who has waited in vain (for a refusal, a failure, an answer that is too long) asks by itself.
+A read may share the answer to an equal read that left before it arrived, if nothing has happened in between that it
+must see. When it is decided, the gate is open, so nothing that it depends on is fenced. In addition:
+- It depends on the same targets in the same versions: no change has been loaded since the other read left, and every
+  answered write through a proxy of this data directory is loaded or fenced.
+- The metastore has not shown its connection any of these targets since then (floors).
+- The mode does not ask for what is true at the moment of the call (`strict` and `bounded` do).
+- It arrived before the answer, and one answer is right for both: where the user matters, the key contains it.
+A read that has waited in vain (for a refusal, a failure, an answer that is too long) is sent by itself.
 Owner: one per worker, on its loop.
 """
 
@@ -22,14 +22,14 @@ from typing import Final
 from hms_cache_proxy.consistency.floors import Floors
 
 LONGEST_NS: Final = 10_000_000_000
-"""How long an answer is waited for, and how long after it has left a read is joined."""
+"""How long a read waits for an answer, and how long after a read has left others join it."""
 KEPT_NS: Final = 1_000_000_000
-"""How long an answer stays for those who have waited for it."""
+"""How long an answer is kept for the reads that waited for it."""
 
 
 @dataclass(slots=True)
 class Flight:
-    """One read upstream. `body`: its answer, if that may be shared."""
+    """One read that went upstream. `body`: its answer, if that may be shared."""
 
     depends: tuple[bytes, ...]
     versions: tuple[int, ...]
@@ -39,21 +39,21 @@ class Flight:
 
 
 class Flights:
-    """Those of a worker, by the key of the reply."""
+    """The flights of a worker, by the key of the reply."""
 
     __slots__ = ("_by_key", "landed")
 
     def __init__(self) -> None:
         self._by_key: dict[bytes, Flight] = {}
-        self.landed = 0  # how many have
+        self.landed = 0  # how many have landed
 
     def begin(self, key: bytes, depends: tuple[bytes, ...], versions: tuple[int, ...], now_ns: int) -> Flight:
-        """A read is about to leave; the next ones join it."""
+        """A read is about to leave; the next equal reads join it."""
         flight = self._by_key[key] = Flight(depends, versions, now_ns)
         return flight
 
     def land(self, flight: Flight, body: bytes | None, now_ns: int) -> None:
-        """Its answer, None if it has none that may be shared."""
+        """The flight's answer has arrived; None if it may not be shared."""
         if not flight.landed_ns:
             flight.body, flight.landed_ns = body, now_ns
             self.landed += 1
@@ -61,7 +61,7 @@ class Flights:
     def of(
         self, key: bytes, depends: tuple[bytes, ...], versions: tuple[int, ...], floors: Floors | None
     ) -> Flight | None:
-        """The latest one whose answer may be shared by a read of a connection with these floors."""
+        """The latest flight whose answer may be shared by a read on a connection with these floors."""
         flight = self._by_key.get(key)
         if flight is None or flight.depends != depends or flight.versions != versions:
             return None
@@ -70,7 +70,7 @@ class Flights:
         return flight
 
     def forget(self, now_ns: int) -> None:
-        """Those that nobody waits for any more."""
+        """Forget flights that no read waits for any more."""
         over = [key for key, flight in self._by_key.items() if flight.landed_ns and now_ns - flight.landed_ns > KEPT_NS]
         for key in over:
             del self._by_key[key]

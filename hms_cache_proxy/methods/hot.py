@@ -1,24 +1,24 @@
-"""The short way: a request whose very bytes were answered before, in about a microsecond.
+"""The hot path: answers a request whose very bytes were answered before, in about a microsecond.
 
 Job: give a kept reply again while everything that allowed it is unchanged. Must not know: sockets, what a request
-means. It never gives what the long way (dispatch.py) would not give at that moment.
+means. It never gives a reply that the full path (dispatch.py) would not give at that moment.
 
-How it is quick: all that can change the gate's answer or a reply's validity, except time, is published on the state
-page (commits, tickets done, fences and writes that have none, serve or relay), or is a newer
-snapshot that this worker has opened itself (`reader.seen_seq`). So the page's words are copied in one go and compared
-with those for which the gate was found open (`_state`). If they are equal, only the age of the confirmation and the
-connection's floors are left.
+Why it is quick: everything except time that can change the gate's answer or a reply's validity is published on the
+state page (commits, tickets done, fences, writes without a fence, serve or relay), or is a newer snapshot that this
+worker has opened itself (`reader.seen_seq`). So the page's words are copied in one go and compared with those for which
+the gate was open (`_state`). If they are equal, only the age of the confirmation and the connection's floors remain to
+be checked.
 
-- A reply passes as it is while `approved` is the present stamp: then it has been looked at in this very state.
-- After a step of the follower that committed nothing the words differ, but a reply whose `valid` is the present
-  stamp is still valid and unfenced: versions, fences and tickets are the same. Only its place in the LRU order is
-  renewed.
-- Else the gate, the fences and the versions are asked, between two equal copies of the words.
+- A reply whose `approved` is the current stamp was checked in this very state, and is given at once.
+- A step of the follower that commits nothing changes the words. A reply whose `valid` is the current stamp is still
+  valid and unfenced, because versions, fences and tickets are the same. Only its place in the LRU order is renewed.
+- Otherwise the gate, the fences and the versions are checked, between two equal copies of the words.
 
-Why comparing is enough, though words are written one by one while they are copied: each word compared equal, so it had
-its approved value when it was read; and no word ever returns to a value that it had before (counters grow, FENCE_SEQ
-is never stored twice, BEGAN_NS is a time). So at the moment when the first word was read, all of them had their
-approved values, unless one that is read later had not been stored yet then; but approval needed all of them stored.
+Why comparing is enough, although words are written one by one while they are copied: each word compared equal, so it
+had its approved value when it was read; and no word ever returns to an earlier value (counters grow, FENCE_SEQ is never
+stored twice, BEGAN_NS is a time). So all words had their approved values at the moment when the first one was read. The
+only other case is a word that was stored between that moment and its own reading; but approval needed all of them
+stored.
 
 Owner: one per worker, on its loop.
 """
@@ -47,13 +47,13 @@ _WORDS: Final = Struct(f"={_LAST - _FIRST + 1}Q")
 _PASSING: Final = (Slot.BEGAN_NS - _FIRST, Slot.UPSTREAM_EVENT - _FIRST)  # change with steps that change nothing else
 _SEQID = 4
 MARKED_NS: Final = 10_000_000_000
-"""How often an entry is looked at again though nothing has changed: its tables are marked as used."""
+"""How often an entry is checked again although nothing has changed: this marks its tables as used."""
 _QUICK_NS: Final = int(BOUNDS[0] * 1e9)
 
 
 Told = Callable[[int, int, int, ClientSession, bytes, HitLabel], None]
-"""Called for each answer: when its request arrived and how long it took (ns), bytes of the reply, who asked, the
-request, what it is."""
+"""Called for each answer: when its request arrived, how long the answer took (ns), the reply's bytes, the session, the
+request, the label."""
 
 
 class HotPath:
@@ -89,11 +89,11 @@ class HotPath:
         self.forget()
 
     def tell(self, told: Told) -> None:
-        """Have every answer told, from now on."""
+        """Report every answer to `told` from now on."""
         self._tell = told
 
     def forget(self) -> None:
-        """What was approved must be looked at again: the rules have changed."""
+        """Check everything again that was approved: the rules have changed."""
         self._per_user = self._gate.authorization == "per_user"
         self._state = b""
         self._unchanging: tuple[int, ...] = ()
@@ -110,7 +110,7 @@ class HotPath:
         return key
 
     def answer(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
-        """The whole reply if `data` is exactly one request that is known to be valid still; else None."""
+        """The whole reply if `data` is exactly one request whose kept reply is still valid; else None."""
         try:
             seqid = 8 + data[7]  # version and type, the name's length (names are shorter than 256 bytes), the name
         except IndexError:
@@ -149,7 +149,7 @@ class HotPath:
         return bool(floors.highest_ns) and not self._gate.eventual and floors.block(entry.depends, self._began_ns)
 
     def _approve(self, key: bytes, entry: ReplyEntry, now_ns: int) -> bool:
-        """Look at the gate, and at the entry, in one state of the page."""
+        """Check the gate and the entry in one state of the page."""
         state = self._raw[_WINDOW]
         if (state != self._state or now_ns > self._until_ns or self._reader.seen_seq > self._seen_seq) and (
             not self._renew(state, now_ns)
@@ -163,7 +163,7 @@ class HotPath:
         return True
 
     def _renew(self, state: bytes, now_ns: int) -> bool:
-        """Is the gate open in this state? Then it is the present one."""
+        """Is the gate open in this state? If so, this state becomes the current one."""
         gate = self._gate
         if gate.standing(False, now_ns) is not None:
             return False
@@ -171,7 +171,7 @@ class HotPath:
         unchanging = tuple(word for number, word in enumerate(words) if number not in _PASSING)
         seen_seq = max(words[Slot.CACHE_SEQ - _FIRST], self._reader.seen_seq)
         if self._raw[_WINDOW] != state:
-            return False  # a step is being published; the long way knows the order
+            return False  # a step is being published; the full path reads in the right order
         if unchanging != self._unchanging or seen_seq != self._seen_seq or now_ns > self._mark_ns:
             self._valid = Stamp()
             self._mark_ns = now_ns + MARKED_NS
@@ -188,7 +188,7 @@ class HotPath:
         if self._replies.get(key) is None and not self._revalidated(key):
             return False
         if self._raw[_WINDOW] != state or self._reader.seen_seq > self._seen_seq:
-            return False  # it may be of another state
+            return False  # the entry may belong to another state
         entry.valid = self._valid
         self._reader.uses.mark(entry.depends)
         return True
@@ -198,4 +198,4 @@ class HotPath:
             with self._reader.snapshot() as snapshot:
                 return self._replies.revalidate(key, snapshot, self._began_ns) is not None
         except CacheError:
-            return False  # counted by the long way, which meets it too
+            return False  # the full path fails too, and counts it

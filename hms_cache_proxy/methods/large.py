@@ -1,8 +1,7 @@
-"""Requests whose arguments take longer to read than a turn of the loop may: they are read in slices, then decided.
+"""Requests whose arguments take longer to read than one turn of the loop may last: read in slices, then decided.
 
-Job: `decided` stands around a dispatcher's `decide`. It reads what the decision will ask of the arguments, a slice of
-SLICE_NS with each turn, and has the plan keep it for the decision, which follows at once. Must not know: dispatchers,
-the cache.
+Job: `decided` wraps a dispatcher's `decide`. It reads what the decision needs of the arguments, a slice of SLICE_NS in
+each turn. The plan keeps this for the decision, which follows at once. Must not know: dispatchers, the cache.
 Bounds: plan.py's; a write that is beyond them touches everything, a read is the metastore's. Owner: the worker's loop.
 """
 
@@ -19,12 +18,12 @@ from .decision import Decision, Work
 from .plan import Understood, plan
 
 WHOLE_BYTES: Final = 4 << 10
-"""Shorter requests have so few elements that they are read in one go."""
+"""Shorter requests have few elements and are read in one go."""
 SLICE_NS: Final = 1_000_000
 
 
 def decided(decide: Callable[[], Decision], header: Header, message: bytes, *, complete: bool) -> Decision:
-    """What `decide` says of a request; of a large one that is `complete`, once its arguments have been read."""
+    """What `decide` returns for a request; for a large one that is `complete`, after its arguments have been read."""
     found = plan(header.name) if complete and len(message) > WHOLE_BYTES else None
     if found is None or found.has_understood(message):
         return decide()
@@ -41,7 +40,7 @@ def decided(decide: Callable[[], Decision], header: Header, message: bytes, *, c
 
 
 def _run_slice(work: Generator[None, None, Understood]) -> Understood | None:
-    """Go on for a slice; what it gives if it has come to its end."""
+    """Run the work for one slice; its result if it has ended."""
     until_ns = perf_counter_ns() + SLICE_NS
     try:
         while True:

@@ -1,8 +1,8 @@
 """Which of the metastore's own replies may be kept.
 
-Job: say for a read whose answer is not built here whether its dependencies are such that the cache notices every
-change of it, and whether its request proves what it has to (transactional tables: proof.py). Must not know: replies,
-sessions. Owner: the worker's loop; no state.
+Job: for a read whose answer is not built here, decide whether the cache notices every change of what it depends on, and
+whether its request proves what transactional tables need (proof.py). Must not know: replies, sessions. Owner: the
+worker's loop; no state.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LEARNABLE = frozenset(
         Reason.VARIANT,
     }
 )
-"""Reasons that say that an answer is not reproduced here, not that the cache may be behind it."""
+"""Reasons that mean that the answer is not reproduced here. The others mean that the cache may be older than it."""
 
 _STATISTICS = frozenset(
     "get_table_column_statistics get_table_statistics_req get_partition_column_statistics"
@@ -51,22 +51,22 @@ MAX_MEMBERS = 2_000
 """Tables whose versions are compared for one kept reply (0.5 us each)."""
 
 _NAMES_PARENTS = ("get_all_table_constraints", "get_foreign_keys")
-"""They name the tables that a table refers to, of whose renaming nothing is noticed at the table."""
+"""They name the tables that a table refers to. When such a table is renamed, nothing changes at the table itself."""
 
 _COLUMNS = ("get_fields", "get_schema")
-"""They answer for the part of a table's name that is before a dot, and ask unusual serdes, which may read files."""
+"""They use only the part of a table's name before a dot, and ask unusual serdes, which may read files."""
 
 
 def may_learn(snapshot: CacheSnapshot, method: str, depends: tuple[bytes, ...]) -> bool:
-    """Whether every change of what the read depends on raises one of these targets' versions."""
+    """Does every change of what the read depends on raise the version of one of these targets?"""
     if method == "get_table_meta" and not snapshot.identity.hive_line.startswith("4."):
-        return False  # a name is a pattern of databases: `_` in it was not asked of earlier ones
+        return False  # the database is a pattern; how earlier releases read `_` in it was not tested
     return all(_followed(snapshot, method, dependency) for dependency in depends)
 
 
 def unlogged(snapshot: CacheSnapshot, method: str) -> bool:
-    """Whether this metastore changes what the method answers without an event: column statistics before Hive 4,
-    constraints in 2.3."""
+    """Does this metastore change what the method answers without an event? Column statistics before Hive 4, constraints
+    in 2.3."""
     line = snapshot.identity.hive_line
     if line.startswith("4."):
         return False
@@ -74,8 +74,8 @@ def unlogged(snapshot: CacheSnapshot, method: str) -> bool:
 
 
 def members(snapshot: CacheSnapshot, depends: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
-    """Every table or database of the listings among these targets: altered, it may appear in what was listed, or leave
-    it. None if they are too many, or not all followed.
+    """All tables and databases in the listings among these targets: if one is altered, the method may list it or no
+    longer list it. None if there are too many, or some are not followed.
     """
     found: list[bytes] = []
     for catalog in (target[1:] for target in depends if target[:1] == b"D"):
@@ -106,8 +106,8 @@ def _followed(snapshot: CacheSnapshot, method: str, dependency: bytes) -> bool:
 
 
 def dropped_elsewhere(snapshot: CacheSnapshot, method: str, depends: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """What an answer also depends on where the cache does not know a table's constraints: a metastore drops them along
-    with others of the same name, and logs only those."""
+    """What an answer also depends on where the cache does not know a table's constraints. Hive drops constraints by
+    name: with one it drops others of the same name, and logs only the one."""
     if not method.endswith(("_constraints", "_primary_keys")):
         return ()
     for catalog, database, name in _tables(depends):
@@ -118,8 +118,8 @@ def dropped_elsewhere(snapshot: CacheSnapshot, method: str, depends: tuple[bytes
 
 
 def parents(snapshot: CacheSnapshot, method: str, depends: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
-    """The tables that an answer names because these have foreign keys that refer to them, and where a foreign key may
-    go along with a constraint of its name; None if a table is not known."""
+    """The tables to which foreign keys of these tables refer, as the answer names them; and the target of constraints,
+    because a foreign key may be dropped with a constraint of the same name. None if a table is not known."""
     found: list[bytes] = []
     for catalog, database, name in _tables(depends) if method in _NAMES_PARENTS else ():
         entry = snapshot.table(catalog, database, name)
@@ -137,8 +137,9 @@ def _tables(depends: tuple[bytes, ...]) -> Iterator[list[bytes]]:
 
 
 def lacking(snapshot: CacheSnapshot, depends: tuple[bytes, ...], proof: Callable[[], Proof]) -> Reason | None:
-    """Why a read may not be answered as of this snapshot for these targets: transactional tables, those that the reader
-    knows by another id, and what changes unnoticed. None if it may. `proof` reads the request. Raises Rejected."""
+    """Why a read may not be answered as of this snapshot for these targets; None if it may. The reasons: transactional
+    tables, tables that the client knows under another id, changes without events. `proof` reads the request. Raises
+    Rejected."""
     for dependency in depends:
         if dependency in targets.MARKED and not snapshot.complete(dependency):
             return Reason.UNLOGGED

@@ -1,6 +1,6 @@
 """A row of the method table made ready for use: arguments in, targets out.
 
-Job: decode of a request just what the row's rules look at, and evaluate them. Must not know: the cache, sessions.
+Job: decode the part of a request that the row's rules read, and evaluate the rules. Must not know: the cache, sessions.
 Invariants: arguments that cannot be decoded name everything. A write that names nothing (null names, empty lists)
 touches nothing: a metastore refuses it.
 Owner: any process; one Plan per method, made on first use.
@@ -26,9 +26,9 @@ from .table import METHODS, Method, MethodKind
 
 EVERYTHING = (target.ALL,)
 MOST_ELEMENTS: Final = 100_000
-"""Elements of one list that are looked at: a request of the largest size that is looked at has fewer partitions."""
+"""Elements of one list that are read. The largest request that is read whole has fewer partitions."""
 MOST_TARGETS: Final = 10_000
-"""Objects that a large request may name; one that names more is taken for one that names everything."""
+"""Objects that a large request may name. If it names more, it counts as naming everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Understood:
     message: bytes
     targets: tuple[bytes, ...]
     silent: tuple[bytes, ...]
-    args: spec.Struct | None  # None: they cannot be decoded, or are not asked for
+    args: spec.Struct | None  # None: they cannot be decoded, or are not needed
 
 
 class Plan:
@@ -57,7 +57,7 @@ class Plan:
         self._understood: Understood | None = None
 
     def named(self, message: bytes, offset: int, default_catalog: bytes, *, complete: bool) -> tuple[bytes, ...]:
-        """The targets of a request, of which only the beginning may be there."""
+        """The targets of a request. `complete` False: only its beginning is there."""
         name = self.targets if complete else self.targets_of_beginning
         return name(message, offset, default_catalog)
 
@@ -86,8 +86,8 @@ class Plan:
         return self._named(args, default_catalog), args
 
     def silent(self, message: bytes, offset: int, default_catalog: bytes, *, complete: bool) -> tuple[bytes, ...]:
-        """The partitions that a write changes where it is not logged; all of its tables' if only its beginning is
-        there."""
+        """The partitions that a write changes without an event. If only its beginning is there: all partitions of its
+        tables."""
         if not self.method.silent_before_4:
             return ()
         if not complete:
@@ -112,12 +112,12 @@ class Plan:
         return understood.args
 
     def understand(self, message: bytes, offset: int, default_catalog: bytes) -> Generator[None, None, Understood]:
-        """What `targets`, `silent` and `arguments` give, found in short steps."""
+        """The results of `targets`, `silent` and `arguments`, found in short steps."""
         named: tuple[bytes, ...] = EVERYTHING
         silent: tuple[bytes, ...] = EVERYTHING
         args = row = None
         if self.method.kind is MethodKind.READ or self.method.kind is MethodKind.LOCK:
-            with suppress(WireError):  # what the rules look at may be sound all the same
+            with suppress(WireError):  # the part that the rules read may be sound
                 row = args = yield from stepwise.decode(self.args, message, offset, MOST_ELEMENTS)
         try:
             if row is None:
@@ -125,7 +125,7 @@ class Plan:
             named = yield from self._named_stepwise(row, default_catalog, self.method.rules)
             silent = yield from self._named_stepwise(row, default_catalog, self.method.silent_before_4)
         except WireError:
-            pass  # they name everything, and the metastore says what is wrong with them
+            pass  # such arguments name everything, and the metastore says what is wrong with them
         return Understood(message, named if self.method.rules else (), silent, args)
 
     @staticmethod
@@ -143,7 +143,7 @@ class Plan:
 
     @contextmanager
     def having(self, understood: Understood) -> Iterator[None]:
-        """For a decision that follows at once: what has been understood is not read again."""
+        """Within this context the message is not read again. For the decision that follows at once."""
         self._understood = understood
         try:
             yield
@@ -151,7 +151,7 @@ class Plan:
             self._understood = None
 
     def has_understood(self, message: bytes) -> bool:
-        """Is this within `having` of the message?"""
+        """Is this within `having` for this message?"""
         return self._understood_of(message) is not None
 
     def _understood_of(self, message: bytes) -> Understood | None:
@@ -159,10 +159,10 @@ class Plan:
         return understood if understood is not None and understood.message is message else None
 
     def targets_of_beginning(self, message: bytes, offset: int, default_catalog: bytes) -> tuple[bytes, ...]:
-        """The same for arguments of which only the beginning is there.
+        """The targets of arguments of which only the beginning is there.
 
-        Of a list the first element counts (a metastore takes partitions of one table only). What does not name
-        anything so far may name anything later.
+        Of a list the first element counts, because a metastore takes partitions of one table only. A rule that names
+        nothing so far may name anything in the rest, so the result is then everything.
         """
         if not self.method.rules:
             return ()
@@ -185,18 +185,18 @@ _PLANS: dict[bytes, Plan] = {}
 
 
 def may_write(name: bytes, reads: Container[bytes]) -> bool:
-    """Whether a method that the table does not have has to be taken for a write: any but the declared `reads`, and
-    names that are not ASCII, which no Thrift service has."""
+    """Must a method that is not in the table be treated as a write? Yes, except for the declared `reads`, and for names
+    that are not ASCII, which no Thrift service has."""
     return name.isascii() and name not in reads
 
 
 def declared_reads(config: Config) -> frozenset[bytes]:
-    """Methods that the table does not have and that an operator knows to change nothing."""
+    """Methods that are not in the table and that change nothing, according to the operator."""
     return frozenset(name.encode() for name in config.read_methods)
 
 
 def plan(name: bytes) -> Plan | None:
-    """The plan of a method; None if the table does not have it."""
+    """The plan of a method; None if it is not in the table."""
     found = _PLANS.get(name)
     if found is None:
         method = METHODS.get(name.decode("ascii", "replace"))

@@ -1,19 +1,19 @@
-"""What a request brings to be answered from a transactional table: a ValidWriteIdList and a table id.
+"""The evidence in a request for transactional tables: a ValidWriteIdList and a table id.
 
-Job: find both in a request of any method, and say of a table's entry whether they prove it fresh: "no transaction was
-committed on it between the two". Must not know: how lists are read, sessions, replies.
+Job: find both in a request of any method, and decide whether they prove that a table's entry is fresh: no transaction
+on the table was committed between the two. Must not know: how lists are read, sessions, replies.
 
 Rules, in this order (Hive's "Synchronized Metastore Cache"):
-- Write ids have no catalog: tables of another than `hive` are the metastore's.
+- Write ids have no catalog: reads of tables in other catalogs than `hive` are relayed.
 - A request with a list and the table's id is answered if the lists are equivalent and no open write has changed the
-  table: that proves it. Another id means another table of the same name.
-- A list without an id proves nothing, as a table that was dropped and made again can have the same list; nor does no
-  list. Such a request goes upstream, unless the cache is known to be as new as the request (`exact`: consistency =
-  strict), or the settings say otherwise (`transactional_reads`).
+  table: this is the proof. Another id means another table of the same name.
+- A list without an id proves nothing, because a table that was dropped and created again can have the same list; no
+  list proves nothing either. Such a request goes upstream, unless the cache is known to be as new as the request
+  (`exact`: consistency = strict), or the setting `transactional_reads` allows it.
 
-Of other tables the metastore ignores lists, so reads of them take notice of the id only. Whatever the table: a request
-that names another id than the cached table's, or that brings an id or a list where the cache has no table, knows of a
-table that was created, renamed or made again, and goes upstream.
+For other tables the metastore ignores lists, so only the id counts. For every table: a request goes upstream if its id
+is not the cached table's, or if it has an id or a list and the cache has no such table. Its client then knows a table
+that was created, renamed or created again.
 Owner: the worker's loop.
 """
 
@@ -33,14 +33,14 @@ _NO_ID: Final = (None, -1, 0)
 
 
 Unproved = Literal["passthrough", "eventual", "reject"]
-"""What is done with a read of a transactional table that brings no list: the setting `transactional_reads`."""
+"""What happens to a read of a transactional table without a list: the setting `transactional_reads`."""
 
 
 UNPROVED: Final = frozenset({Reason.TRANSACTIONAL, Reason.NO_WRITE_ID, Reason.TABLE_ID, Reason.WRITE_ID})
 
 
 class Rejected(Exception):
-    """The settings refuse reads of transactional tables without a list; `message` is for the client."""
+    """`transactional_reads = "reject"` refuses a read without a list; `message` is for the client."""
 
     def __init__(self, entry: TableEntry) -> None:
         name = b"%b.%b.%b" % (entry.catalog, entry.database, entry.name)
@@ -52,7 +52,7 @@ class Rejected(Exception):
 
 
 class Bearer:
-    """Where a method's requests have their list and their table id, if they can have a list."""
+    """Where the requests of a method carry their list and their table id, if they can carry a list."""
 
     __slots__ = ("_argument", "_id")
 
@@ -66,11 +66,11 @@ class Bearer:
 
     @property
     def bears(self) -> bool:
-        """Can a request of this method have a list at all?"""
+        """Can a request of this method carry a list?"""
         return bool(self._argument)
 
     def show(self, args: spec.Struct, proof: Proof) -> None:
-        """Give the proof what the request has."""
+        """Read the list and the id of the request into the proof."""
         proof.shown = True
         request = getattr(args, self._argument) if self._argument else None
         if request is not None:
@@ -79,7 +79,7 @@ class Bearer:
 
 
 class Proof:
-    """One request's. `text` and `table_id` are there once it is `shown`; `used`: an answer was given for their sake."""
+    """The evidence of one request. `text` and `table_id` are set once `shown` is; `used`: an answer relied on them."""
 
     __slots__ = ("_exact", "_unproved", "shown", "table_id", "text", "used")
 
@@ -91,8 +91,8 @@ class Proof:
         self.shown = self.used = False
 
     def names_another(self, entry: TableEntry | Absent) -> bool:
-        """Does the request know a table which the cache does not have under that name? Who brings an id or a list knows
-        one; another id is another table."""
+        """Does the client know a table that the cache does not have under this name? If it sends an id or a list, it
+        knows a table; another id means another table."""
         if self._exact:
             return False
         if isinstance(entry, Absent):

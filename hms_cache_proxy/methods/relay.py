@@ -1,7 +1,7 @@
 """The dispatcher of a proxy that has no cache: every call is relayed.
 
-Job: what it means to relay a call: its label, whether it may be sent again, whether it is a session call. It runs when
-there is neither a store nor anything else to follow. Must not know the cache or the gate. Owner: the worker's loop.
+Job: for each relayed call: its label, whether it may be sent again, whether it is a session call. Used when there is no
+store and nothing else to follow. Must not know: the cache, the gate. Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hms_cache_proxy.wire.spec import METHODS
 
 from . import effects
 
-OTHER = "other"  # label of methods that no known Hive has: a peer's bytes must not become labels
+OTHER = "other"  # label of methods that no known Hive has: clients must not be able to make labels
 SESSION_CALLS = frozenset({b"set_ugi", b"setMetaConf"})
 # Named like reads, but they change something.
 _NOT_READS = frozenset(

@@ -1,6 +1,6 @@
-"""What a reply that was held back says: success or refusal, a lock's state, event ids, the part that may be kept.
+"""What a held reply says: success or refusal, a lock's state, event ids, the part that may be kept.
 
-Job: read whole reply messages of the few methods whose replies matter to consistency. Must not know: fences, sessions.
+Job: read whole replies of the few methods whose replies matter to consistency. Must not know: fences, sessions.
 Owner: the worker's loop; no state.
 """
 
@@ -39,7 +39,7 @@ class Said(Enum):
 
 
 def agreement(method: str, header: Header, message: bytes) -> bytes:
-    """The reply to a session call that has succeeded: set_ugi gives the groups that it was told. Raises WireError."""
+    """The reply to a session call that has succeeded: set_ugi returns the groups of its request. Raises WireError."""
     result = spec.result(method)()
     if method == "set_ugi":
         result.success = spec.decode(spec.args(method), message, header.body)[0].group_names or []
@@ -58,8 +58,8 @@ def said(reply: bytes | None) -> Said:
 
 
 def kept_part(method: str, reply: bytes, *, not_found: bool = True) -> bytes | None:
-    """The result struct of a reply that may be kept; None for failures and other refusals than NOT_FOUND, and for these
-    too without `not_found`."""
+    """The result struct of a reply that may be kept. None for failures, and for refusals; those in NOT_FOUND may be
+    kept if `not_found`."""
     header = reply_header(reply)
     if header.type is not MessageType.REPLY or header.name != method.encode():
         return None
@@ -74,8 +74,8 @@ def kept_part(method: str, reply: bytes, *, not_found: bool = True) -> bytes | N
 
 
 def returned_at(reply: bytes, *, wrapped: bool = False) -> tuple[int, int] | None:
-    """Where in a reply the value lies that the call returns, or, `wrapped`, field 1 of the response struct that it
-    returns; None for a refusal, and for a response that says more than that field."""
+    """The span of the value that the call returns, or, if `wrapped`, of field 1 of the response struct that it returns.
+    None for a refusal, and for a response that has other fields too."""
     header = reply_header(reply)
     if header.type is not MessageType.REPLY:
         return None
@@ -86,13 +86,13 @@ def returned_at(reply: bytes, *, wrapped: bool = False) -> tuple[int, int] | Non
 
 
 def lock_of(method: str, reply: bytes | None) -> tuple[int | None, int | None]:
-    """(lock id, state) of a lock's reply; both None if it says neither."""
+    """(lock id, state) in a lock's reply; both None if it has neither."""
     response = _returned(spec.result(method), reply)
     return (None, None) if response is None else (response.lockid, response.state)
 
 
 def event_id_of(method: str, reply: bytes) -> int | None:
-    """The largest event id in a reply; 0 if it has none; None if it cannot be told."""
+    """The largest event id in a reply; 0 if it has none; None if that is unknown."""
     if said(reply) is not Said.SUCCESS:
         return 0
     if method == "get_current_notificationEventId":

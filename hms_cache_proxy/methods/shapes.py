@@ -1,13 +1,12 @@
-"""How the targets of a call come out of its arguments: small declarative rules, evaluated on a projection.
+"""Rules that find the targets of a call in its arguments.
 
-Job: rules such as "the table that db_name and tbl_name name", "for each partition of the list: its table",
-and one class per method that decodes only the fields that its rules look at (1,000 partitions of an
-add_partitions cost the skipping, not the building). Must not know: which method has which rule (table.py),
-the cache, sessions.
+Job: declarative rules such as "the table that db_name and tbl_name name", "for each partition of the list: its table";
+and for each method one class that decodes only the fields that its rules read (of 1,000 partitions of an add_partitions
+the other fields are skipped, not built). Must not know: which method has which rule (table.py), the cache, sessions.
 
 Invariants:
-- Names are folded the wide way (names.write_name): a rule may name too much, never too little.
-- A name that is absent yields nothing; a call whose rules yield nothing at all is the caller's to widen.
+- Names are folded generously (names.write_name): a rule may name too much, never too little.
+- An absent name yields nothing. If all rules of a call yield nothing, the caller decides what that means.
 - Paths are dotted field names of the newest IDL that has them; a step into a list means each of its elements.
 
 Owner: any process; the projected classes are cached, building them is idempotent.
@@ -29,9 +28,9 @@ from hms_cache_proxy.wire import spec
 Path = str
 DEFAULT_DATABASE = b"default"
 MOST_CALLED = 1000
-"""Partitions that one write asks to be reloaded by their names; each is a row of the fences."""
+"""Partitions that one write reloads by name; each takes a row in the fences. If it names more, all are reloaded."""
 PART = 256
-"""Elements whose names are taken at once (0.3 ms)."""
+"""Elements whose names are read in one part (0.3 ms)."""
 _PLAIN_PATTERN = re.compile(rb"\w+", re.ASCII).fullmatch
 
 
@@ -39,7 +38,7 @@ class Rule(Protocol):
     """One rule of a method."""
 
     def paths(self) -> Sequence[Path]:
-        """The argument fields that it looks at."""
+        """The argument fields that it reads."""
         ...
 
     def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
@@ -48,7 +47,7 @@ class Rule(Protocol):
 
 
 def get(row: Any, path: Path | None) -> Any:
-    """The value at a path that crosses no list; None where a step is absent."""
+    """The value at a path without lists; None where a step is absent."""
     if path is None:
         return None
     for step in _steps(path):
@@ -90,10 +89,10 @@ class _Table:
     table: Path
     catalog: Path | None
     listing: bool
-    """The call creates or drops it: the database's list of tables changes too."""
+    """The call creates or drops the table, so the database's list of tables changes too."""
 
     with_database: bool
-    """A read: what happens to the whole database happens to the table."""
+    """A read: it also depends on the database."""
 
     def paths(self) -> Sequence[Path]:
         return [path for path in (self.database, self.table, self.catalog) if path]
@@ -115,8 +114,8 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class _Partitions:
-    """Partitions that may change without an event, and so have to be reloaded: those that are named (one, or a list),
-    or all of the table where too many are, or where none is and that means all."""
+    """Partitions that may change without an event, and so have to be reloaded: those that the call names (one, or a
+    list). All of the table if it names too many, or if it names none and that means all."""
 
     database: Path
     table: Path
@@ -143,7 +142,7 @@ class _Partitions:
 
 @dataclass(frozen=True, slots=True)
 class _Rename:
-    """A table that may get another name, database or catalog: both sides, and both lists if they differ."""
+    """A table that may get another name, database or catalog: both names, and both lists if they differ."""
 
     old: tuple[Path, Path, Path | None]
     new: tuple[Path, Path, Path | None]
@@ -172,7 +171,7 @@ class _Rename:
 
 @dataclass(frozen=True, slots=True)
 class _Catalog:
-    """A catalog comes or goes: its list of databases, and its `default` database."""
+    """A catalog that is created or dropped: its list of databases, and its `default` database."""
 
     catalog: Path
 
@@ -189,7 +188,7 @@ class _Catalog:
 
 @dataclass(frozen=True, slots=True)
 class _Databases:
-    """A list of databases, of the catalog that a pattern may carry."""
+    """The list of databases of the catalog that a pattern may name."""
 
     pattern: Path | None
 
@@ -205,7 +204,7 @@ class _Databases:
 
 @dataclass(frozen=True, slots=True)
 class _Matching:
-    """Tables of the database that a pattern of databases means; nothing for one that may mean several."""
+    """The list of tables of the one database that a pattern matches; nothing if it may match several."""
 
     pattern: Path
 
@@ -222,7 +221,7 @@ class _Matching:
 
 @dataclass(frozen=True, slots=True)
 class _DatabasesOf:
-    """Databases of a catalog that has a field of its own; nothing if the pattern may name one, too."""
+    """The list of databases of the catalog in a separate field; nothing if the pattern may name a catalog too."""
 
     catalog: Path
     pattern: Path
@@ -253,7 +252,7 @@ class _Each:
 
 
 def in_parts(rule: Rule, row: Any, default_catalog: bytes) -> Iterator[list[bytes]]:
-    """What the rule names, in parts that take a moment each."""
+    """What the rule names, in parts of at most PART elements."""
     if isinstance(rule, _Each):
         elements = get(row, rule.many) or ()
         for at in range(0, len(elements), PART):
@@ -267,7 +266,7 @@ def in_parts(rule: Rule, row: Any, default_catalog: bytes) -> Iterator[list[byte
 
 @dataclass(frozen=True, slots=True)
 class _Everything:
-    """A target without names: if one of the given fields is set, or always if none is given."""
+    """A target without names: if one of the given fields is set, or always if no fields are given."""
 
     made: bytes
     if_set: tuple[Path, ...]
@@ -286,7 +285,7 @@ def database(db: Path, catalog: Path | None = None) -> Rule:
 
 
 def whole_database(db: Path, catalog: Path | None = None) -> Rule:
-    """A database that is created or dropped: itself, its list, and the list of databases."""
+    """A database that is created or dropped: the database, its list of tables, and the list of databases."""
     return _Database(db, catalog, (target.database, target.tables), listing=True)
 
 
@@ -296,7 +295,7 @@ def table_names(db: Path, catalog: Path | None = None) -> Rule:
 
 
 def matching(databases: Path) -> Rule:
-    """The lists of tables of the databases that a pattern means."""
+    """The list of tables of the database that a pattern matches."""
     return _Matching(databases)
 
 
@@ -306,27 +305,27 @@ def databases_of(catalog: Path, pattern: Path) -> Rule:
 
 
 def functions() -> Rule:
-    """Functions, of whatever database."""
+    """The functions of all databases."""
     return _Everything(target.FUNCTIONS, ())
 
 
 def roles() -> Rule:
-    """Roles, grants and privileges of anybody."""
+    """All roles, grants and privileges."""
     return _Everything(target.ROLES, ())
 
 
 def catalogs() -> Rule:
-    """Catalogs, whichever."""
+    """All catalogs."""
     return _Everything(target.CATALOGS, ())
 
 
 def table(db: Path, tbl: Path, catalog: Path | None = None) -> Rule:
-    """A table and what is below it, changed in place."""
+    """A table and everything below it, changed in place."""
     return _Table(db, tbl, catalog, listing=False, with_database=False)
 
 
 def partitions(db: Path, tbl: Path, named: Path, catalog: Path | None = None, *, none_is_all: bool = False) -> Rule:
-    """Partitions of a table that change without an event. `none_is_all`: where none is named, all of them."""
+    """Partitions of a table that change without an event. `none_is_all`: if none is named, all of them."""
     return _Partitions(db, tbl, catalog, named, none_is_all)
 
 
@@ -383,7 +382,7 @@ def each(many: Path, rule: Rule) -> Rule:
 
 @dataclass(frozen=True, slots=True)
 class _EverythingUnless:
-    """Everything, if one of the given fields is not set."""
+    """Everything, unless all of the given fields are set."""
 
     needed: tuple[Path, ...]
 
@@ -396,7 +395,7 @@ class _EverythingUnless:
 
 
 def everything_unless(*needed: Path) -> Rule:
-    """A read that is about nothing in particular unless all of these fields are set."""
+    """A read that depends on everything unless all of these fields are set."""
     return _EverythingUnless(needed)
 
 
@@ -406,7 +405,7 @@ def everything() -> Rule:
 
 
 def anything(*if_set: Path) -> Rule:
-    """If one of these fields is set: it is unknown what changes, but events will tell."""
+    """If one of these fields is set: anything may change, and events say what."""
     return _Everything(target.UNKNOWN, if_set)
 
 

@@ -1,18 +1,19 @@
 """The method table: what the cache does with every method of every known metastore.
 
-Job: one literal row per method: its kind, what it touches (a write) or depends on (a read), whether a reader
+Job: one literal row for each method: its kind, what it touches (a write) or depends on (a read), whether a reader
 answers it from objects, and whether the metastore's own reply may be kept. Docs and tests iterate over it.
 Must not know: sockets, the cache's content, sessions.
 
 Kinds:
-- `read`: answered from the cache if that is proved to be equal, or else relayed. Without rules its dependencies are
-  unknown: it is relayed, and afterwards everything that this connection reads must be newer than its reply.
-- `write`: its rules are fenced while it is in flight and reloaded afterwards. Without rules it changes
-  nothing that is ever answered from the cache (roles, resource plans, tokens).
-- `lock`: like a read, and a granted lock fences what it locks.
-- `transaction`: changes only transactional tables, which are not served from the cache.
+- `read`: answered from the cache if that is proved to be equal, else relayed. Without rules its dependencies are
+  unknown: it is relayed, and everything that its connection reads afterwards must be newer than its reply.
+- `write`: the targets of its rules are fenced while it is in flight, and reloaded afterwards. Without rules it changes
+  nothing that is answered from the cache (resource plans, schemas, stored procedures).
+- `lock`: relayed; a granted lock fences what it locks.
+- `transaction`: changes only transactional tables, whose readers bring a write id list. It is relayed; with rules, and
+  if these name something, it is also a write.
 - `session`: changes the state of its connection.
-- `events`: returns event ids, which become a floor for all connections.
+- `events`: returns event ids; the cache must have reached them before the next hit of any connection.
 - `neutral`: none of these; relayed without any effect.
 
 A method that is not in the table is relayed, and treated as a write to everything.
@@ -29,7 +30,7 @@ from . import shapes as s
 
 
 class MethodKind(Enum):
-    """What a call of a method does, as far as a cache is concerned."""
+    """What a call of a method means for the cache."""
 
     READ = "read"
     WRITE = "write"
@@ -44,8 +45,8 @@ class MethodKind(Enum):
 class Method:
     """One row.
 
-    `reads`: READERS (readers/every.py) has it. `learn`: the metastore's reply may be kept. `logs`: a write
-    that always logs an event when it succeeds, so that a log which stands still after it is not being written.
+    `reads`: READERS (readers/every.py) has it. `learn`: the metastore's reply may be kept. `logs`: a write that always
+    logs an event when it succeeds; if the log does not grow after it, the metastore does not write a log.
     """
 
     name: str
@@ -55,10 +56,9 @@ class Method:
     learn: bool = False
     logs: bool = False
     members: bool = False
-    """A kept reply also depends on every table, or database, in the listing that it depends on."""
+    """A kept reply also depends on every table, or database, in the listings that it depends on."""
     silent_before_4: tuple[s.Rule, ...] = ()
-    """Of a write of which no Hive before 4 logs anything: the partitions that it changes (statistics of a table change
-    none)."""
+    """The partitions that a write changes which no Hive before 4 logs (statistics of a table change none)."""
 
 
 def _read(name: str, *rules: s.Rule) -> Method:
@@ -342,8 +342,8 @@ _ROWS: list[Method] = [
         s.table("new_idx.dbName", "new_idx.origTableName"),
         s.table("new_idx.dbName", "new_idx.indexTableName"),
     ),
-    _write("drop_index_by_name", s.everything()),  # its index table has a name of its own, which is not said
-    # Functions: alter_function logs nothing; where their rows can be looked at in every step, that does not matter
+    _write("drop_index_by_name", s.everything()),  # its index table has another name, which the request does not tell
+    # Functions: alter_function logs nothing, which does not matter where every step can look at their rows
     _learn("get_function", s.functions(), s.database("dbName")),
     _learn("get_functions", s.functions(), s.database("dbName")),
     _learn("get_functions_req", s.functions(), s.database("request.dbName", "request.catalogName")),
@@ -354,7 +354,7 @@ _ROWS: list[Method] = [
     # Locks
     Method("lock", MethodKind.LOCK, (s.each("rqst.component", s.locked("dbname", "tablename")),)),
     *_some(MethodKind.LOCK, "check_lock unlock"),
-    # Transactions: they change transactional tables, which go upstream; a commit can carry more
+    # Transactions: their readers bring write id lists; a commit can change more than transactional tables
     Method("commit_txn", MethodKind.TRANSACTION, _COMMIT),
     *_some(MethodKind.TRANSACTION, "open_txns abort_txn abort_txns get_open_txns get_open_txns_req"),
     *_some(MethodKind.TRANSACTION, "get_open_txns_info get_valid_write_ids allocate_table_write_ids"),
@@ -376,7 +376,7 @@ _ROWS: list[Method] = [
     # Sessions
     *_some(MethodKind.SESSION, "set_ugi setMetaConf"),
     *_some(MethodKind.NEUTRAL, "getMetaConf get_config_value flushCache get_metastore_db_uuid"),
-    # Roles and privileges: never part of what is served, but where answers are a user's own they depend on them
+    # Roles and privileges: never served from the cache, but answers that are kept per user depend on them
     _write("create_role", s.roles()),
     _write("drop_role", s.roles()),
     _write("grant_role", s.roles()),
@@ -429,4 +429,4 @@ METHODS: Mapping[str, Method] = {row.name: row for row in _ROWS}
 assert len(METHODS) == len(_ROWS), "a method has two rows"
 
 OTHER_LABEL = "other"
-"""Metric label of every method that the table does not have: clients must not be able to make labels."""
+"""Metric label of all methods that are not in the table: clients must not be able to make labels."""
