@@ -1,4 +1,4 @@
-"""Readers: answers of read methods, built from the cache's objects; every.py has them all.
+"""Readers build the answers of read methods from the cache's objects; every.py lists them.
 
-Nothing is imported here: the supervisor and the embedded metastore use single modules of these, and not the rest.
+Nothing is imported here, because the supervisor and the embedded metastore use only some of these modules.
 """

@@ -1,12 +1,12 @@
-"""Reader of aggregate statistics: what column statistics of named partitions come to.
+"""Reader of aggregate statistics: the column statistics of the named partitions, combined.
 
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined, statistics.py for how a metastore
-finds statistics, aggregation.py for how it adds them up. Columns come in order of their names: the metastore gives them
-in the order of its database's plan, and a reader finds a column by its name. Must not know: sessions, fences.
+finds statistics, aggregation.py for how it combines them. Columns are in order of their names: the metastore's order is
+that of its database's plan, and clients find a column by its name. Must not know: sessions, fences.
 
-Work is cut into slices of about 3 ms, each of a snapshot of its own: the table must be the same in all of them. Not
-answered here: transactional tables and requests with a ValidWriteIdList, as what counts then depends on parameters of
-the partitions. Owner: the worker's loop.
+Work is cut into slices of about 3 ms, each with a new snapshot; the table must be the same in all of them. Not answered
+here: transactional tables and requests with a ValidWriteIdList, because the answer then depends on parameters of the
+partitions. Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from .extremes import Unsettled
 from .statistics import columns_of, comparable, engine_of, requested, tells_partitions
 
 FEW: Final = 15_000
-"""Statistics and rows of one request, 30 ms; of more, columns are held in memory (column_arrays.py)."""
+"""Statistics and rows of one request, 30 ms. For more, columns are held in memory (column_arrays.py)."""
 MOST: Final = 100_000
-"""The same, 0.2 s; of more than that, and not from memory, the metastore's own answer is kept. Adding them up here
-saves the metastore its work, but takes as long as it does where all columns of wide rows are asked for."""
+"""The same, 0.2 s. For more, unless they are in memory, the metastore's own answer is kept: adding them up here saves
+the metastore work, but takes as long as there if a request names all columns of wide tables."""
 RUN: Final = 2_500
-"""Partitions of one held column that are added up in one turn of the loop, 0.6 us each."""
+"""Partitions of one held column that are combined in one turn of the loop, 0.6 us each."""
 
 _NOTHING: Final = Packer(">bhbibhqb").pack(15, 1, 12, 0, 10, 2, 0, 0)
 
 
 def get_aggr_stats_for(context: Context, args: Struct) -> Body | Unfinished:
-    """Of columns of partitions."""
+    """Aggregate statistics of columns over partitions."""
     return started(_aggregated(context, args.request))
 
 
@@ -71,8 +71,7 @@ def _aggregated(context: Context, request: Struct) -> Generator[None, None, Body
 def _from_memory(
     context: Context, entry: TableEntry, request: Struct, columns: frozenset[bytes], engine: bytes, memory: Memory
 ) -> Generator[None, None, Body | None]:
-    """The result out of columns that are held; None where they are not, before anything has been looked at, or cannot
-    be."""
+    """The result from held columns; None if they are not held and cannot be. None comes before anything is read."""
     names = _places(request)
     place = (entry.catalog, entry.database, entry.name, engine)
     rows = memory.rows(place, context.snapshot.state(entry), len(names), len(columns))
@@ -131,7 +130,7 @@ def _added_up(
 
 
 def _places(request: Struct) -> dict[bytes, int]:
-    """Where in the request each partition is; of one that is named twice, the last one."""
+    """The place of each partition in the request; the last place if it is named twice."""
     return {name: place for place, name in enumerate(request.partNames)}
 
 
@@ -141,7 +140,7 @@ def _total(context: Context) -> Total:
 
 @dataclass(frozen=True, slots=True)
 class _AskedColumns:
-    """Which statistics are asked for; a partition is complete if it has `most` of them."""
+    """The statistics that a request names. A partition is complete if it has `most` of them."""
 
     names: frozenset[bytes]
     engine: bytes
@@ -156,7 +155,7 @@ def _added(
     asked: _AskedColumns,
     total: Total,
 ) -> int:
-    """How many of these partitions are complete."""
+    """Add these partitions to the total; how many of them are complete."""
     if not context.partitions_by_exact_name and not snapshot.has_partitions(entry, (name for _, name in some)):
         raise Decline(Reason.ARGUMENTS)
     found, complete = snapshot.gather_statistics(entry, some, asked.names, asked.engine, asked.most)

@@ -1,19 +1,19 @@
-"""Statistics of several partitions added up as the metastore adds them up.
+"""Combines the statistics of several partitions as the metastore does.
 
-Job: column statistics of the named partitions to an `AggrStats`, as Hive 4.0.0 and 4.2.0 give it with their default
-settings: by SQL of their database (MetaStoreDirectSql.aggrStatsUseDB), which takes minima, maxima and sums, in
-integers and in doubles that are only compared; the number of distinct values is the largest one of a partition, but
-never more than the range of an integer column has. Must not know: the cache, requests, settings.
+Job: column statistics of the named partitions to an `AggrStats`, as Hive 4.0.0 and 4.2.0 return it with their default
+settings. These use SQL (MetaStoreDirectSql.aggrStatsUseDB): minima, maxima and sums, in integers and in doubles that
+are only compared. The number of distinct values is the largest one of a partition, and at most the range of an integer
+column. Must not know: the cache, requests, settings.
 
-If not all columns of all partitions have statistics, columns that have them for at least two of the partitions, but not
-all, are extrapolated (LinearExtrapolatePartStatus): a line through the smallest and the largest value, by the place of
-their partitions in the request; sums are scaled up. Where several partitions have the smallest value or the largest,
-which one is taken is the database's choice. Other columns are added up as if nothing were missing, which from 4.1 on
-fails for want of a column.
+If some columns of some partitions lack statistics, the columns that have them for at least two partitions, but not for
+all, are extrapolated (LinearExtrapolatePartStatus): along a line through the smallest and the largest value, by the
+places of their partitions in the request; sums are scaled up. If several partitions have the smallest or the largest
+value, the database chooses one of them. Other columns are combined as if nothing were missing; from 4.1 on that fails,
+because the query lacks a column.
 
-`Unsettled` where the metastore refuses or where its answer is not a function of the statistics alone: the database
-computes densities of values that nobody asks for, and fails where it divides by 0 or a number is too large.
-Owner: any process; `Total` belongs to who made it.
+`Unsettled` where the metastore refuses, or where its answer depends on more than the statistics. The database also
+computes densities, which no result shows, and fails where it divides by 0 or a number is too large.
+Owner: any process; a `Total` belongs to its creator.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from .statistics_data import DECIMALS, DOUBLES, Value
 
 _MIN_LONG, _MAX_LONG = -(1 << 63), (1 << 63) - 1
 _LARGE: Final = 1e140
-"""Doubles beyond it may overflow in the sums of squares that PostgreSQL's avg() keeps."""
+"""Larger doubles may overflow in the sums of squares that PostgreSQL's avg() keeps."""
 _TINY: Final = 1e-290
-"""Differences below it may underflow when they are divided by a number of distinct values."""
+"""Smaller differences may underflow when they are divided by a number of distinct values."""
 _INTEGERS: Final = frozenset((2, 7, 8))
 _ESTIMATED: Final = frozenset((2, 3, 6, 7, 8))
 _SUMS: Final = frozenset(("nulls", "trues", "falses"))
@@ -54,9 +54,10 @@ class _Column:
 
 
 class Total:
-    """What the partitions of a request come to; they may be added some at a time.
+    """The combined statistics of the partitions of a request; they may be added some at a time.
 
-    `decimals`: the database takes decimals as such, not as integers of ten digits (MySQL). `complete_fails`: see above.
+    `decimals`: the database casts to decimals with fractions, not to integers of ten digits as MySQL does.
+    `complete_fails`: the metastore fails where the query lacks a column, see above.
     """
 
     def __init__(self, *, decimals: bool, complete_fails: bool) -> None:
@@ -65,7 +66,7 @@ class Total:
         self._columns: dict[bytes, _Column] = {}
 
     def add(self, found: Gathered) -> None:
-        """Some more partitions, by their places in the request. Raises Unsettled."""
+        """Add partitions, by their places in the request. Raises Unsettled."""
         for head, (places, rows) in found.items():
             column = self._column(head)
             values = data.read(column.number, rows)
@@ -74,7 +75,7 @@ class Total:
             self._add(column, places, values)
 
     def add_values(self, head: StatisticsHead, places: Sequence[int], values: Mapping[str, Sequence[Value]]) -> None:
-        """Some more partitions of one column, as `statistics_data.read` gives their values. Raises Unsettled."""
+        """Add partitions for one column, with values as `statistics_data.read` returns them. Raises Unsettled."""
         self._add(self._column(head), places, values)
 
     def _column(self, head: StatisticsHead) -> _Column:
@@ -119,7 +120,7 @@ class Total:
 
 
 def _refused(number: int, values: Mapping[str, Sequence[Value]]) -> None:
-    """Raises Unsettled where a density cannot be computed, or a double is compared in another way than here."""
+    """Raises Unsettled where a density cannot be computed, or the database may compare a double differently."""
     if "average" in values and not isfinite(sum(values["average"])):
         raise Unsettled("average")
     if "low" not in values:
@@ -157,7 +158,7 @@ def _added_up(column: _Column) -> dict[str, Value]:
 
 
 def _estimated(number: int, values: Mapping[str, Value]) -> int:
-    """The number of distinct values goes through a double, and is not more than an integer column's range."""
+    """The number of distinct values: converted to a double and back, and at most the range of an integer column."""
     distinct = min(int(float(values["distinct"])), _MAX_LONG)
     if number in _INTEGERS and values["low"] is not None and values["high"] is not None:
         return min(distinct, _long(values["high"] - values["low"] + 1))
@@ -165,7 +166,7 @@ def _estimated(number: int, values: Mapping[str, Value]) -> int:
 
 
 def _extrapolated(column: _Column, named: int, border: int) -> dict[str, Value]:
-    """`border`: the last place of the request."""
+    """The values of a column that not all partitions have. `border`: the last place of the request."""
     values: dict[str, Value] = {
         name: _long(_quotient(_long(total), column.count) * named) for name, total in column.sums.items()
     }
@@ -173,14 +174,14 @@ def _extrapolated(column: _Column, named: int, border: int) -> dict[str, Value]:
         if extremes.missing:
             values[name] = None
         elif column.number == DECIMALS and name in data.OPTIONAL:
-            raise Unsettled(name)  # goes through the text of a double
+            raise Unsettled(name)  # the database converts it to the text of a double
         else:
             values[name] = _at_border(name, extremes, border)
     return values
 
 
 def _at_border(name: str, extremes: Extremes, border: int) -> Value:
-    """What the value would be where the line through the smallest and the largest one leaves the request."""
+    """The value at the end of the request, on the line through the smallest and the largest value."""
     smallest, largest = extremes.smallest.value, extremes.largest.value
     is_double = isinstance(smallest, float)
     if extremes.negative_zero:
@@ -201,10 +202,10 @@ def _at_border(name: str, extremes: Extremes, border: int) -> Value:
 
 
 def _long(value: int) -> int:
-    """As Java's 64 bits have it."""
+    """The value wrapped to 64 bits, as in Java."""
     return (value - _MIN_LONG) % (1 << 64) + _MIN_LONG
 
 
 def _quotient(value: int, divisor: int) -> int:
-    """Towards 0."""
+    """The quotient, rounded towards 0."""
     return value // divisor if value >= 0 else -(-value // divisor)

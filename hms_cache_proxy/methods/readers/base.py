@@ -1,10 +1,10 @@
 """What all readers share: names resolved against a snapshot, refusals, and the bytes of result structs.
 
-Job: turn raw names of a request into entries of the cache, or say by `Decline` why the metastore has to be asked;
-build results by joining bytes. Must not know: sessions, fences, message headers.
+Job: turn raw names of a request into entries of the cache, or raise `Decline` with the reason why the metastore has to
+be asked; build results by joining bytes. Must not know: sessions, fences, message headers.
 
-A reader answers only what a metastore of Hive 4, 3.1 or 2.3 was seen to answer in the same bytes; its exceptions keep
-the words, with the names as the client spelt them. Everything else declines.
+A reader gives only answers that a metastore of Hive 4, 3.1 or 2.3 was seen to give in the same bytes. Its exceptions
+have the metastore's text, with names as the client spelled them. Everything else is declined.
 Owner: the worker's loop.
 """
 
@@ -34,7 +34,7 @@ _COUNT = Packer("!i")
 STOP = b"\x00"
 _SUCCESS_I32 = b"\x08\x00\x00"
 _INEXACT = re.compile(rb"[^ -~]| (?:/|\Z)")
-"""Where MySQL's comparison of text is not that of its bytes: beyond ASCII, control characters, blanks at an end."""
+"""Text that MySQL does not compare bytewise: with characters beyond ASCII, control characters, blanks at an end."""
 _SUCCESS_STRUCT = b"\x0c\x00\x00"
 _SUCCESS_STRINGS = b"\x0f\x00\x00\x0b"
 _SUCCESS_STRUCTS = b"\x0f\x00\x00\x0c"
@@ -46,7 +46,7 @@ HIVESERVER2 = frozenset(
     b"EXTWRITE EXTREAD HIVEBUCKET2 HIVEFULLACIDREAD HIVEFULLACIDWRITE HIVECACHEINVALIDATE HIVEMANAGESTATS"
     b" HIVEMANAGEDINSERTWRITE HIVEMANAGEDINSERTREAD HIVESQL HIVEMQT HIVEONLYMQTWRITE".split()
 )
-"""The capabilities of a client that can do everything, and is therefore shown everything unchanged."""
+"""The capabilities of a client that can do everything: the metastore shows it everything unchanged."""
 _REQUIRED_CAPABILITIES = b"OBJCAPABILITIES"  # a parameter
 _OF_CONNECTORS = frozenset((b"CONNECTORREAD", b"CONNECTORWRITE"))  # nothing here asks for them
 
@@ -74,14 +74,14 @@ Body = bytes | Slices
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A result that takes more than one turn of the loop to find. `work` yields between slices, gives the result, and
-    raises what readers raise; it holds its state of the cache until then, or until it is closed."""
+    """A result that takes more than one turn of the loop to find. `work` yields between slices, returns the result, and
+    raises what readers raise. It holds its state of the cache until it ends or is closed."""
 
     work: Generator[None, None, Body]
 
 
 def started(work: Generator[None, None, Body]) -> Body | Unfinished:
-    """The result, if it is found in the first slice."""
+    """The result if the first slice finds it, else the unfinished work."""
     try:
         next(work)
     except StopIteration as done:
@@ -91,7 +91,7 @@ def started(work: Generator[None, None, Body]) -> Body | Unfinished:
 
 
 def around(before: bytes, slices: Iterable[bytes], after: bytes) -> Iterator[bytes]:
-    """A result in slices."""
+    """A result in slices, between two pieces of bytes."""
     yield before
     yield from slices
     yield after
@@ -113,28 +113,28 @@ class Context(NamedTuple):
     default_catalog: bytes
     method: str
     by_name: bool
-    """Lists without an order of their own are given in order of names; else they are the metastore's to order."""
+    """Answer lists for which Hive states no order in order of names. False: only the metastore knows their order."""
     proof: Proof
-    """With which transactional tables may be used."""
+    """The evidence for transactional tables."""
     answers_absent: bool = True
-    """What is known not to exist is answered here."""
+    """May the cache answer that something does not exist?"""
     differs: int = 0
-    """Where the metastore's settings make answers differ from what is stored (Differs)."""
+    """What the metastore's settings make differ from what is stored (Differs)."""
     statistics: Memory | None = None
-    """Where columns of statistics are held between requests."""
+    """Columns of statistics that are held between requests."""
     indexes: KeyIndexes | None = None
-    """Where the values of partition keys are held between requests."""
+    """Values of partition keys that are held between requests."""
     routes: ExpressionRoutes | None = None
-    """Which ways of reading expressions the metastore has been seen to go."""
+    """The ways in which the metastore has been seen to evaluate expressions."""
 
     def as_usual(self, what: Differs) -> None:
-        """Declines what the metastore's settings make differ from what the store says."""
+        """Declines if the metastore's settings make this differ from what is stored."""
         if self.differs & what:
             raise Decline(Reason.SETTINGS)
 
     def capable(self, request: spec.Struct, database: DatabaseName) -> bool:
-        """Whether the client says what it can do, and can do everything. Declines if it says less, or in other words:
-        the metastore then shapes the answer for it (MetastoreDefaultTransformer of Hive 4; in catalog `hive` alone)."""
+        """True if the client declares all capabilities, False if it declares none. Declines for any other declaration:
+        the metastore then transforms the answer (Hive 4's MetastoreDefaultTransformer; only in catalog `hive`)."""
         words = request.processorCapabilities
         if words is None and request.processorIdentifier is None:
             return False
@@ -146,7 +146,7 @@ class Context(NamedTuple):
         return True
 
     def split(self, raw: bytes | None) -> DatabaseName:
-        """The database of a method that takes `@catalog#database`."""
+        """The database named by an argument of the form `@catalog#database`."""
         parts = names.split_database(raw, self.default_catalog)
         if parts is None or (parts[1] is not raw and self.hive2):
             raise Decline(Reason.NAME)
@@ -154,7 +154,7 @@ class Context(NamedTuple):
 
     @property
     def line(self) -> HiveLine:
-        """Of which Hive the metastore is."""
+        """The metastore's line of Hive releases."""
         return self.snapshot.identity.hive_line
 
     @property
@@ -169,28 +169,28 @@ class Context(NamedTuple):
 
     @property
     def partitions_by_exact_name(self) -> bool:
-        """Whether statistics of partitions are found by the partition's name as it is, and by nothing else."""
+        """Does the metastore find statistics only by the exact partition name?"""
         return self.line == "4.2"
 
     @property
     def aggregates_fail(self) -> bool:
-        """Whether aggregates over partitions without statistics fail, but for what is extrapolated."""
+        """Do aggregates over partitions without statistics fail, unless they are extrapolated?"""
         if self.line not in ("4.0", "4.2"):
             raise Decline(Reason.RELEASE)
         return self.line != "4.0"
 
     def only_hive4(self) -> None:
-        """Declines where an earlier metastore answers otherwise."""
+        """Declines unless the metastore is Hive 4, because earlier ones answer differently."""
         if not self.line.startswith("4."):
             raise Decline(Reason.RELEASE)
 
     def not_hive2(self) -> None:
-        """Declines where only Hive 2.3 answers otherwise."""
+        """Declines for Hive 2.3, which answers differently."""
         if self.hive2:
             raise Decline(Reason.RELEASE)
 
     def plain(self, raw_catalog: bytes | None, raw: bytes | None) -> DatabaseName:
-        """The database of a request struct: the catalog has a field of its own."""
+        """The database of a request struct, which has a separate field for the catalog."""
         if raw is not None and raw.startswith(b"@"):
             raise Decline(Reason.NAME)
         return self._database(self.default_catalog if raw_catalog is None else raw_catalog, raw)
@@ -215,7 +215,7 @@ class Context(NamedTuple):
         return True
 
     def table(self, database: DatabaseName, raw: bytes | None) -> TableEntry | None:
-        """A table that may be answered for; None if there is none."""
+        """A table of which the cache may answer; None if it does not exist."""
         name = names.read_name(raw)
         if not name:
             raise Decline(Reason.NAME)
@@ -225,7 +225,7 @@ class Context(NamedTuple):
         return self.loaded(self.snapshot.table(database.catalog, database.name, name))
 
     def loaded(self, entry: TableEntry | Absent | None) -> TableEntry | None:
-        """The entry, if it may be answered for; None if it is known to be absent."""
+        """The entry, if the cache may answer from it; None if the table is known not to exist."""
         if entry is None:
             raise Decline(Reason.NOT_LOADED)
         if self.proof.names_another(entry):
@@ -244,34 +244,34 @@ class Context(NamedTuple):
         return entry
 
     def known_absent(self) -> None:
-        """Declines where the metastore is to say itself that something does not exist (`cache_absent`)."""
+        """Declines if the metastore itself must say that something does not exist (`cache_absent`)."""
         if not self.answers_absent:
             raise Decline(Reason.ABSENT)
 
     def partitioned(self, database: DatabaseName, raw: bytes | None) -> TableEntry | None:
-        """A table whose partitions, if it has partition keys, are all loaded; None if there is none."""
+        """A table, with all partitions loaded if it has partition keys; None if it does not exist."""
         entry = self.table(database, raw)
         if entry is not None and entry.partition_keys and not entry.partitions_loaded:
             raise Decline(_NOT_LOADED.get(entry.reason_not_loaded, Reason.NOT_LOADED))
         return entry
 
     def ordered(self) -> None:
-        """The answer has the order of the database: decline unless that is bytewise."""
+        """Declines unless the metastore's database orders bytewise: the answer has its order."""
         if not self.snapshot.identity.binary_collation:
             raise Decline(Reason.COLLATION)
 
     def comparable(self, *values: bytes) -> None:
-        """Declines names and values that the database may take for equal to others, or refuse to compare."""
+        """Declines names and values that the database may treat as equal to others, or refuse to compare."""
         if not self.snapshot.identity.exact_text and any(map(_INEXACT.search, values)):
             raise Decline(Reason.COLLATION)
 
     def unordered(self, count: int) -> None:
-        """The metastore asks its database for this list without an order: decline if it could have more than one."""
+        """Declines a list of more than one element, for which the metastore states no order to its database."""
         if count > 1 and not self.by_name:
             raise Decline(Reason.ORDER)
 
     def stored(self, database: DatabaseName, raw: bytes | None) -> bytes:
-        """The full name as some methods spell it: as it is stored."""
+        """The full name, spelled as it is stored."""
         return b"%b.%b.%b" % (database.catalog, database.name, names.read_name(raw) or b"")
 
     def no_table(
@@ -281,13 +281,13 @@ class Context(NamedTuple):
         kind: str = "NoSuchObjectException",
         message: bytes | None = None,
     ) -> bytes:
-        """The result that says that there is no such table. Before Hive 4 the words are the same in every method."""
+        """The result that says that there is no such table. Before Hive 4 the text is the same in every method."""
         if self.before_4 or message is None:
             message = self.absent(database, raw)
         return self.error("NoSuchObjectException" if self.before_4 else kind, message)
 
     def absent(self, database: DatabaseName, raw: bytes | None) -> bytes:
-        """What most methods say of a table that does not exist."""
+        """The text of most methods for a table that does not exist."""
         catalog = b"" if self.hive2 else database.raw_catalog + b"."
         return b"%b%b.%b table not found" % (catalog, database.raw, raw or b"")
 
@@ -304,7 +304,7 @@ def _exception_header(method: str, kind: str) -> bytes:
 
 
 def utf8(*values: bytes) -> None:
-    """Decline unless the metastore reads these bytes as they are (it replaces what is not UTF-8, refuses NUL)."""
+    """Decline unless the metastore reads these bytes unchanged (it replaces what is not UTF-8, and refuses NUL)."""
     together = b"".join(values)
     if together.isascii() and b"\0" not in together:
         return
@@ -319,19 +319,19 @@ def utf8(*values: bytes) -> None:
 
 
 def unless(*set_fields: object) -> None:
-    """Decline if any of these is set: what it asks for is not reproduced here."""
+    """Decline if any of these fields is set: what it asks for is not reproduced here."""
     if any(set_fields):
         raise Decline(Reason.ARGUMENTS)
 
 
 def no_capabilities(capabilities: object, identifier: object) -> None:
-    """Decline if the client says what it can do: the metastore then shapes the answer for it."""
+    """Decline if the client declares capabilities: the metastore then transforms the answer."""
     if capabilities is not None or identifier is not None:
         raise Decline(Reason.CAPABILITIES)
 
 
 def as_stored(*bodies: bytes) -> None:
-    """Decline tables that ask for capabilities of their own."""
+    """Decline tables that require capabilities."""
     if any(_REQUIRED_CAPABILITIES in body for body in bodies):
         raise Decline(Reason.CAPABILITIES)
 

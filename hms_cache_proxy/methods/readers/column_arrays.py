@@ -1,12 +1,12 @@
-"""Numbers of column statistics as arrays: what adding up many partitions again and again needs of a table.
+"""Numbers of column statistics as arrays, for tables whose partitions are aggregated again and again.
 
-Job: hold, for tables that are asked about, the values of columns of partitions (`statistics_data.read`), column by
-column: adding them up then takes a tenth of what reading rows takes. Must not know: requests, how values are added up.
+Job: hold the values of partitions' column statistics (`statistics_data.read`), column by column: combining them then
+takes a tenth of the time of reading rows. Must not know: requests, how values are combined.
 
-Held are columns that all partitions with statistics have, with all their fields: of the others a row has to be looked
-at. `Memory.rows` gives a table's `Rows` from the second time on that it is asked for in one state of the table: a table
-that changes between two questions is not worth it. All that a worker holds is bounded; the table that was not asked for
-longest goes first. Owner: one per worker, on its loop; filled in slices, by one request at a time.
+Only columns are held that every partition with statistics has, with all their fields; for other columns the rows are
+read. `Memory.rows` returns a table's `Rows` from the second request in one state of the table on: holding a table that
+changes between two requests is not worth it. The memory of a worker is bounded; the least recently used table is
+evicted first. Owner: one per worker, on its loop; filled in slices, by one request at a time.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from . import statistics_data as data
 from .statistics_data import Value
 
 SLICE: Final = 1500
-"""Statistics that are read in one turn of the loop, 2 us each."""
+"""Column statistics that are read in one turn of the loop, 2 us each."""
 ROW: Final = 5
-"""As many statistics cost what a partition's row does before any of it is read: 10 us."""
+"""Opening a partition's row costs as much as reading this many column statistics: 10 us."""
 NONE: Final = -1
 """The row of a partition without statistics."""
-_NAME_BYTES: Final = 150  # of a name in a dictionary
+_NAME_BYTES: Final = 150  # for a name in a dictionary
 _DECIMAL_BYTES: Final = 110
-_COLUMN_BYTES: Final = 32  # of a partition, in the kinds that are common
-_ASKED: Final = 1000  # tables of which it is remembered that they were asked for
+_COLUMN_BYTES: Final = 32  # for a partition, in the common kinds
+_ASKED: Final = 1000  # tables of which it is remembered that a request named them
 
 EngineTable = tuple[bytes, bytes, bytes, bytes]
 """Catalog, database, table, engine."""
 
 
 class TableChanged(Exception):
-    """The table has changed since the snapshot, or a name is no partition's."""
+    """The table has changed since the snapshot, or no partition has one of the names."""
 
 
 class ColumnArrays:
-    """What its partitions have in common, and each field's values by row."""
+    """One column: what the statistics of all partitions have in common, and the values of each field by row."""
 
     __slots__ = ("_values", "head")
 
@@ -58,7 +58,7 @@ class ColumnArrays:
         return sum(8 if isinstance(values, array) else _DECIMAL_BYTES for values in self._values.values())
 
     def extend(self, head: StatisticsHead, rows: Sequence[bytes]) -> bool:
-        """Some more rows; False if they cannot be held beside the others."""
+        """Add rows; False if they have another form than the others."""
         if self.head not in (None, head) or head.prefix[-1] not in data.KINDS:
             return False
         read = data.read(head.prefix[-1], rows)
@@ -73,7 +73,7 @@ class ColumnArrays:
         return True
 
     def of(self, rows: Sequence[int]) -> dict[str, Sequence[Value]]:
-        """The values of these rows, which ascend."""
+        """The values of these rows, given in ascending order."""
         begin, end = rows[0], rows[-1] + 1
         if end - begin == len(rows):
             return {name: values[begin:end] for name, values in self._values.items()}
@@ -88,10 +88,10 @@ def _holder(value: Value) -> array[int] | array[float] | list[Value]:
 
 
 class Rows:
-    """What is held of one table and engine, as of one state of the table.
+    """The held columns of one table and engine, as of one state of the table.
 
-    `index`: the row of each partition that was looked at, NONE for those without statistics of the columns that were
-    looked at. `count`: of rows.
+    `index`: the row of each partition that was read, NONE for those without statistics of the columns that were read.
+    `count`: the number of rows.
     `columns`: None for a column that cannot be held.
     """
 
@@ -111,19 +111,19 @@ class Rows:
         return len(self.index) * _NAME_BYTES + self.count * row
 
     def add_columns(self, found: Gathered, begin: int, wanted: Iterable[bytes], places: Sequence[int]) -> None:
-        """These columns, of partitions that are known already: of `places` just those have statistics. `begin` is the
-        first of their rows."""
+        """Add columns, for partitions that have rows already, the first of them `begin`. Exactly the partitions at
+        `places` have statistics."""
         for name in wanted:
             column = self.columns.get(name) if begin else ColumnArrays()
             self.columns[name] = column if column is not None and _add(column, name, found, places) else None
 
     def look_again(self, found: Gathered, names: Sequence[bytes]) -> None:
-        """These had no statistics of the columns that were looked at: forget those that have some of others."""
+        """These partitions had no statistics of the columns that were read. Forget those that have some of others."""
         for place in {place for places, _ in found.values() for place in places}:
             del self.index[names[place]]
 
     def add_partitions(self, found: Gathered, names: Sequence[bytes]) -> None:
-        """All columns that are held, of partitions that are not known yet (places in `names`)."""
+        """Add partitions that have no row yet, with all held columns (places in `names`)."""
         some = sorted({place for places, _ in found.values() for place in places})
         for name, column in self.columns.items():
             if column is not None and not _add(column, name, found, some):
@@ -134,7 +134,7 @@ class Rows:
 
 
 def _add(column: ColumnArrays, name: bytes, found: Gathered, places: Sequence[int]) -> bool:
-    """Extend the column by what was found of it; False if not just these places have it, in one form."""
+    """Extend the column by what was found; False unless exactly these places have it, all in one form."""
     parts = [(head, *part) for head, part in found.items() if head.column == name]
     if not parts:
         return not places
@@ -143,7 +143,7 @@ def _add(column: ColumnArrays, name: bytes, found: Gathered, places: Sequence[in
 
 
 class Memory:
-    """The tables whose columns are held, in about this many bytes."""
+    """The tables whose columns are held, in about `most_bytes`."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -151,11 +151,11 @@ class Memory:
         self._asked: dict[EngineTable, TableState] = {}
 
     def rows(self, place: EngineTable, state: TableState, partitions: int, columns: int) -> Rows | None:
-        """To be filled and read; None the first time, while another request fills it, and where so much cannot be
-        held."""
+        """The rows of a table, to be filled and read. None the first time, while another request fills them, and if
+        they are too large."""
         known = self._tables.pop(place, None)
         if known is not None and known.state == state:
-            self._tables[place] = known  # it goes last
+            self._tables[place] = known  # it is evicted last
             return None if known.busy else known
         if self._asked.pop(place, None) != state:
             if len(self._asked) >= _ASKED:
@@ -168,19 +168,19 @@ class Memory:
         return rows
 
     def forget(self, place: EngineTable, rows: Rows) -> None:
-        """What was being filled is discarded."""
+        """Discard rows that were being filled."""
         if self._tables.get(place) is rows:
             del self._tables[place]
 
     def make_room(self) -> None:
-        """Something was filled."""
+        """Evict tables if too much memory is used."""
         size = sum(rows.size_bytes for rows in self._tables.values())
         while size > self._most_bytes:
             size -= self._tables.pop(next(iter(self._tables))).size_bytes
 
 
 class ColumnGathering:
-    """Looks at rows of the cache, in slices."""
+    """Reads rows of the cache, in slices."""
 
     def __init__(self, entry: TableEntry, engine: bytes, opened: Callable[[], CacheSnapshot | None]) -> None:
         """`opened`: CacheSnapshot.again."""
@@ -191,8 +191,8 @@ class ColumnGathering:
     def fill(
         self, rows: Rows, names: Iterable[bytes], columns: Iterable[bytes], *, exact: bool
     ) -> Generator[None, None, None]:
-        """Look at these columns of these partitions as far as they are not known. `exact` False: names must be those of
-        partitions. Yields between slices. Raises Unsure; what was filled is of no use then."""
+        """Read these columns of these partitions unless they are held. `exact` False: every name must be a partition's.
+        Yields between slices. Raises TableChanged; the rows are then useless."""
         new = frozenset(columns).difference(rows.columns)
         if new:
             if not rows.count:

@@ -2,8 +2,8 @@
 
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
 
-Of tables whose serde is not among the usual ones the metastore asks the serde's class (upstream/serdes.py), which may
-read files: those are its own to answer for. It takes a table's name only up to a dot. Owner: the worker's loop.
+If a table has an unusual serde, the metastore asks the serde's class (upstream/serdes.py), which may read files: such
+tables are relayed. It uses a table's name only up to a dot. Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def get_fields(context: Context, args: Struct) -> Body:
 
 
 def get_fields_with_environment_context(context: Context, args: Struct) -> Body:
-    """The same; what an environment can say are jars of serdes."""
+    """The same; an environment context can name jars of serdes."""
     unless(args.environment_context is not None and args.environment_context.properties)
     return get_fields(context, args)
 
@@ -49,7 +49,7 @@ def get_schema(context: Context, args: Struct) -> Body:
 
 
 def get_schema_with_environment_context(context: Context, args: Struct) -> Body:
-    """The same; what an environment can say are jars of serdes."""
+    """The same; an environment context can name jars of serdes."""
     unless(args.environment_context is not None and args.environment_context.properties)
     return get_schema(context, args)
 
@@ -82,7 +82,7 @@ def _columns(
 
 
 def _stored(body: bytes, serdes: frozenset[bytes], *, keys: bool) -> tuple[int, list[bytes]]:
-    """How many columns, and their elements as they lie in a Table."""
+    """The number of columns, and their elements as encoded in a Table."""
     table = _fields(body, 0, "Table")
     if _SD not in table:
         raise Decline(Reason.ARGUMENTS)

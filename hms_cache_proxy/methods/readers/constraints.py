@@ -2,10 +2,10 @@
 
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
 
-Of a table or database that does not exist a metastore says that it has no constraints. Its lists come in no order (no
-ORDER BY). A foreign key shows the names of the table that it refers to, which may be renamed without a trace at the
-table that has the key: where these would be shown, the metastore's own answer is kept, for as long as nothing happens
-to those tables either (learnable.py).
+For a table or database that does not exist, a metastore answers that it has no constraints. Its lists have no order (no
+ORDER BY). A foreign key shows the names of the table that it refers to; renaming that table changes nothing at the
+table with the key. So an answer with foreign keys is the metastore's own, kept until one of those tables changes
+(learnable.py).
 Owner: the worker's loop.
 """
 
@@ -28,7 +28,7 @@ _ALL_FIELDS: Final = (1, 2, 3, 4, 5, 6)
 
 
 def get_primary_keys(context: Context, args: Struct) -> Body:
-    """The only one of the five that need not name a catalog."""
+    """By request; the only one of the five that need not name a catalog."""
     return _of_kind(context, args.request, ConstraintKind.PRIMARY_KEY, named=False)
 
 
@@ -55,7 +55,7 @@ def get_check_constraints(context: Context, args: Struct) -> Body:
 
 
 def get_foreign_keys(context: Context, args: Struct) -> Body:
-    """Of the table that has the keys; which table they may refer to does not matter where there are none."""
+    """Of the table that has the keys; if it has none, the parent table in the request does not matter."""
     request = args.request
     if request is None:
         raise Decline(Reason.ARGUMENTS)
@@ -90,7 +90,7 @@ def _of_kind(context: Context, request: Struct | None, kind: ConstraintKind, *, 
 
 
 def _logged(context: Context) -> None:
-    """Hive 3.1 logs that these are dropped, not that they are added. 2.3 logs nothing of constraints."""
+    """Declines before Hive 4: 3.1 logs that these are dropped, not that they are added; 2.3 logs neither."""
     if context.before_4:
         raise Decline(Reason.UNLOGGED)
 

@@ -2,7 +2,7 @@
 
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
 
-Order: databases come ordered by name; tables in whatever order the metastore's database finds them in (no ORDER BY).
+Order: the metastore orders databases by name, and tables not at all (no ORDER BY).
 Owner: the worker's loop.
 """
 
@@ -18,7 +18,7 @@ from .base import Body, Context, DatabaseName, Decline, no_capabilities, success
 from .patterns import Pattern, read_pattern
 
 MAX_MATCHED = 2_000
-"""Names that are matched against a pattern (0.3 us each) where more than one match has to come from the metastore."""
+"""Names that are matched against a pattern (0.3 us each) where only the metastore can answer if several match."""
 
 
 def get_all_databases(context: Context, args: Struct) -> Body:
@@ -27,8 +27,8 @@ def get_all_databases(context: Context, args: Struct) -> Body:
 
 
 def get_databases(context: Context, args: Struct) -> Body:
-    """Names that match a pattern. `@catalog#` is all of a catalog (getAllDatabases of clients since 3.0 sends it); a
-    missing pattern means different things to releases."""
+    """Names that match a pattern. `@catalog#` means all of a catalog (getAllDatabases of clients since 3.0 sends it).
+    Without a pattern it is declined, because releases differ."""
     parts = names.split_database(args.pattern, context.default_catalog)
     catalog = names.read_name(parts[0]) if parts else None
     if parts is None or args.pattern is None or not catalog:
@@ -44,12 +44,12 @@ def get_databases(context: Context, args: Struct) -> Body:
 
 
 def get_database(context: Context, args: Struct) -> Body:
-    """A database by its name, the catalog in front if any."""
+    """A database by its name, which may begin with a catalog."""
     return _database(context, context.split(args.name))
 
 
 def get_database_req(context: Context, args: Struct) -> Body:
-    """A database by request; one without a catalog is refused in words that are not reproduced here."""
+    """A database by request. A request without a catalog is declined: the text of its refusal is not reproduced."""
     request = args.request
     if request is None or request.catalogName is None:
         raise Decline(Reason.ARGUMENTS)
@@ -58,7 +58,7 @@ def get_database_req(context: Context, args: Struct) -> Body:
 
 
 def get_all_tables(context: Context, args: Struct) -> Body:
-    """Names of a database's tables and views; none of an absent database."""
+    """Names of a database's tables and views; none if the database does not exist."""
     return _listed(context, context.split(args.db_name))
 
 
@@ -74,7 +74,7 @@ def get_tables(context: Context, args: Struct) -> Body:
 
 
 def _listed(context: Context, database: DatabaseName, pattern: Pattern | None = None) -> Body:
-    """Declines as soon as the order is certainly, or most probably, one that only the metastore knows."""
+    """Names of tables. Declines as soon as only the metastore knows the order, or most probably only it does."""
     if not context.exists(database):
         return success_strings([])
     limit = None if context.by_name else MAX_MATCHED if pattern else 2
@@ -99,7 +99,7 @@ def _databases(context: Context, catalog: bytes) -> list[bytes]:
 
 def _database(context: Context, database: DatabaseName) -> Body:
     if database.raw_catalog != database.raw_catalog.strip(names.BLANKS):
-        raise Decline(Reason.NAME)  # here the metastore folds the catalog's case, but does not trim it
+        raise Decline(Reason.NAME)  # the metastore folds this catalog's case, but does not trim it
     entry = context.snapshot.database(database.catalog, database.name)
     if entry is None:
         raise Decline(Reason.NOT_LOADED)

@@ -1,4 +1,4 @@
-"""Every reader, by its method: READERS."""
+"""READERS: every reader, by method."""
 
 from __future__ import annotations
 

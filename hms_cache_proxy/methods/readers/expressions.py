@@ -1,12 +1,12 @@
-"""Readers of partitions by expression, as Hive's planner asks for them.
+"""Readers of partitions by expression, as Hive's planner requests them.
 
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences,
 how expressions are written.
 
-A metastore pushes an expression down as a filter, or evaluates it over the names of all partitions. Which it is decides
-the answer, and how partitions look in it: pushed ones as filters show them, others as lists do. Answered is what is
-certain (hms_cache_proxy/expressions), and only while the metastore has been seen to go that way. Source: Hive 4.2's
-ObjectStore.getPartitionsByExpr, asked of a running 4.2.0. Owner: the worker's loop.
+A metastore pushes an expression down as a filter, or evaluates it over the names of all partitions. The two ways differ
+in what they select and in how partitions look: pushed down, as in answers to filters; otherwise as in lists. Only what
+is certain is answered (hms_cache_proxy/expressions), and only while the metastore has been seen to use that way.
+Source: Hive 4.2's ObjectStore.getPartitionsByExpr, compared with a running 4.2.0. Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ from .part_names import DEFAULT_PARTITION
 from .shared_specs import shared_specs
 
 _LINE: Final = "4.2"
-"""The metastore that was asked."""
+"""The Hive with which the answers were compared."""
 ALL_KNOWN: Final = b"\x02\x00\x02\x00" + STOP
-"""The end of a result: `hasUnknownPartitions` is false."""
+"""The end of a result, with `hasUnknownPartitions` false."""
 
 Made = Callable[["_Asked", list[bytes]], Generator[None, None, Body]]
-"""A result of these names."""
+"""Makes the result for these names."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a request wants: the partitions of a filter, or those that are selected by their names."""
+    """What a request selects: the partitions of a filter, or those selected by their names."""
 
     context: Context
     entry: TableEntry
@@ -93,7 +93,7 @@ class _ByName:
         """Whether the partition of this name is selected. Raises Unsure."""
         values = values_in(name, self._begins)
         if DEFAULT_PARTITION in name and self._stored(name) != values:
-            raise Unsure  # an empty value has the name of the default partition
+            raise Unsure  # an empty value has the same name as the default partition
         try:
             return self._selection.selects(values)
         except Odd:
@@ -126,7 +126,7 @@ def _answered(context: Context, request: Struct | None, made: Made) -> Body | Un
 
 
 def _found(asked: _Asked, made: Made, search: Search) -> Generator[None, None, Body]:
-    with closing(asked.context.snapshot.walk(asked.entry)) as walk:  # which keeps the snapshot's state
+    with closing(asked.context.snapshot.walk(asked.entry)) as walk:  # keeps the snapshot's state
         names = yield from asked.names(walk, search)
         return (yield from made(asked, names))
 
@@ -145,7 +145,7 @@ def _asked(context: Context, request: Struct, expression: Expression) -> _Asked:
         raise Decline(Reason.ORDER)
     if context.line != _LINE:
         raise Decline(Reason.RELEASE)
-    unless(request.maxParts is not None and request.maxParts >= 0)  # the two ways read limits differently
+    unless(request.maxParts is not None and request.maxParts >= 0)  # the two ways treat limits differently
     unless(request.defaultPartitionName != DEFAULT_PARTITION)
     database = context.plain(request.catName, request.dbName)
     entry = context.partitioned(database, request.tblName)
@@ -158,7 +158,7 @@ def _asked(context: Context, request: Struct, expression: Expression) -> _Asked:
     except NotUnderstood:
         raise Decline(Reason.FILTER) from None
     if node is None and not context.snapshot.identity.exact_text:
-        raise Decline(Reason.COLLATION)  # partitions are then read by the names that were selected
+        raise Decline(Reason.COLLATION)  # the metastore then reads partitions by the selected names
     context.ordered()
     route = Reason.EXPRESSION_PUSHED if node is not None else Reason.EXPRESSION_NAMES
     if context.routes is None or not context.routes.open(route):

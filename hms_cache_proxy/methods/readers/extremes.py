@@ -1,7 +1,7 @@
-"""The smallest and the largest of many values, and of which partitions they are.
+"""The smallest and the largest of many values, and the partitions that have them.
 
-Job: fold values in, some at a time; say what is not certain: which of equal values a database would take. Must not
-know: what the values are of. Owner: who made it.
+Job: take values, some at a time; raise Unsettled where it is not certain which of equal values a database would choose.
+Must not know: what the values mean. Owner: its creator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Unsettled(Exception):
 
 
 class Extreme:
-    """The smallest value, or the largest; None as long as there is none."""
+    """The smallest value, or the largest; None until there is one."""
 
     __slots__ = ("_count", "_forms", "_place", "value")
 
@@ -28,7 +28,7 @@ class Extreme:
         self._forms: set[int] = set()
 
     def meet(self, value: Any, better: bool, places: Sequence[int], values: Sequence[Any]) -> None:
-        """`value` is the extreme one of `values`, and `better` than what was there."""
+        """`value` is the extreme of `values`; `better`: it beats the extreme so far."""
         if better:
             self.value, self._count, self._forms = value, 0, set()
         elif value != self.value:
@@ -38,20 +38,20 @@ class Extreme:
         self._forms |= _forms(value, values)
 
     def only(self) -> Any:
-        """The value; Unsettled if equal ones look different: 0.0 and -0.0, 1.0 and 1.00."""
+        """The value. Raises Unsettled if equal values look different: 0.0 and -0.0, 1.0 and 1.00."""
         if len(self._forms) > 1:
             raise Unsettled(self.value)
         return self.value
 
     def place(self) -> int:
-        """Where in the request its partition is; Unsettled if there are several."""
+        """The place of its partition in the request. Raises Unsettled if there are several."""
         if self._count > 1:
             raise Unsettled(self.value)
         return self._place
 
 
 class Extremes:
-    """Both. `missing`: some value was None. `negative_zero`: some was -0.0."""
+    """Both extremes. `missing`: some value was None. `negative_zero`: some value was -0.0."""
 
     __slots__ = ("largest", "missing", "negative_zero", "smallest")
 
@@ -61,7 +61,7 @@ class Extremes:
         self.missing = self.negative_zero = False
 
     def add(self, places: Sequence[int], values: Sequence[Any]) -> None:
-        """Values, and the places of their partitions."""
+        """Add values, with the places of their partitions."""
         if None in values:
             self.missing = True
             present = [at for at, value in enumerate(values) if value is not None]
@@ -76,7 +76,7 @@ class Extremes:
 
 
 def _forms(value: Any, values: Sequence[Any]) -> set[int]:
-    """What tells apart those of the values that are equal to this one."""
+    """What distinguishes the values that are equal to this one."""
     if isinstance(value, float):
         return {int(copysign(1, one)) for one in values if one == 0} if value == 0 else set()
     if isinstance(value, Decimal):

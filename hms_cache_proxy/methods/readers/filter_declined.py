@@ -1,21 +1,21 @@
-"""Which filters are evaluated here, and which the metastore is asked about.
+"""Which filters are evaluated here, and which are relayed for every table.
 
 Job: the tree of a filter (filters/text.py), or None for one that is declined. Must not know: partitions, the cache.
 Owner: any process; no state.
 
-Declined is what Hive refuses, and whatever releases and databases read in different ways, or might:
+Declined are filters that Hive refuses, and filters that releases or databases read differently, or may:
 
-- longer filters than MAX_FILTER_BYTES, deeper ones than MAX_DEPTH; bytes that are not UTF-8
-- text behind the filter, which Hive ignores
+- filters longer than MAX_FILTER_BYTES or deeper than MAX_DEPTH; bytes that are not UTF-8
+- text after the filter, which Hive ignores
 - the words IN, STRUCT, CONST, IS, TRUE, FALSE, DATE, TIMESTAMP, and timestamps
 - backslashes; quotes of either kind within strings; strings side by side, which Hive joins
-- integers with leading zeros, with more than 19 digits, with a blank behind their sign; -0
-- dates with a word right behind them
+- integers with leading zeros, with more than 19 digits, with a blank after their sign; -0
+- dates directly followed by a word
 - keys that do not begin with a letter, unless in back-quotes; back-quotes around other than letters, digits and `_`;
   the key `values`, a keyword of Hive before 4.2
-- LIKE, which raises LikeFilter where it is a key's, as its meaning differs between releases and databases
+- LIKE, whose meaning differs between releases and databases; on a key it raises LikeFilter
 
-What is read differently by type of key is not known here: filter_match.py declines more.
+filter_match.py declines more, by the types of the keys.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hms_cache_proxy.filters.tree import Node, comparisons
 from hms_cache_proxy.filters.words import END, KEYWORDS, NAMES, Word, words
 
 MAX_FILTER_BYTES = 8192
-"""Longer filters go upstream: reading takes about 5 us per comparison, on the worker's loop."""
+"""Longer filters go upstream: parsing takes about 5 us for each comparison, on the worker's loop."""
 MAX_DEPTH = 50
 """Nested parentheses."""
 
@@ -45,11 +45,11 @@ _SPELLED = {
 
 
 class LikeFilter(Exception):
-    """The filter has a LIKE in it."""
+    """The filter contains LIKE."""
 
 
 def tree_of(text: bytes) -> Node | None:
-    """The tree; None for what is declined. Raises LikeFilter."""
+    """The tree of a filter; None if it is declined. Raises LikeFilter."""
     if len(text) > MAX_FILTER_BYTES or text.count(b"(") > MAX_DEPTH or b"\\" in text:
         return None
     try:

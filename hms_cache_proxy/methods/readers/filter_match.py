@@ -1,19 +1,19 @@
 """Which partitions a filter selects: a tree and a table's partition keys to a predicate over partition names.
 
-Job: the meaning of comparisons as Hive 4 lets its database evaluate them. Must not know: requests, results, the cache.
+Job: the meaning of comparisons as Hive 4 has its database evaluate them. Must not know: requests, results, the cache.
 
 What a metastore does (4.0.0 and 4.2.0 over PostgreSQL agree):
 - string, varchar, char keys: bytes are compared; the default partition is a string like any other.
-- `!=` in names of several keys: 4.2.0 also leaves out the names that are LIKE `key=literal`, in which `_` and `%` (of
-  escapes, too) stand for others: `s != 'a_b'` leaves out `axb`. `Unsure` here.
-- integer keys: `=` compares with the literal's decimal form, so `hr = 3` misses the partition 03; all else compares
-  numbers, and leaves the default partition out.
-- date keys: dates are compared, and the default partition left out.
+- `!=` in tables with several keys: 4.2.0 also leaves out names that are LIKE `key=literal`, where `_` and `%` (even
+  those of escapes) are wildcards: `s != 'a_b'` leaves out `axb`. `Unsure` here.
+- integer keys: `=` compares with the literal's decimal form, so `hr = 3` misses the partition 03. Other operators
+  compare numbers, and leave out the default partition.
+- date keys: dates are compared, and the default partition is left out.
 - the default partition's name as a literal selects it, or with `!=` the others, whatever the key's type.
-- Any value that its type cannot be made of breaks the whole call there: `Unsure` here.
+- A value that cannot be cast to its key's type makes the whole call fail: `Unsure` here.
 
-3.1.3 compares string keys in the same way. It refuses keys of other types but integers, and casts the values of those
-without a guard: whether its call fails over a value of another table is its database's plan to decide. So it is asked.
+3.1.3 compares string keys in the same way. Of other types it accepts only integers, and casts their values without a
+guard: its database's plan decides whether a value of another table makes the call fail. So these are relayed.
 
 Owner: any process; no state.
 """
@@ -38,9 +38,9 @@ Index = dict[bytes, tuple[int, bytes]]
 
 STRINGS = re.compile(rb"string|varchar\(\d+\)|char\(\d+\)")
 _COMPARED = re.compile(rb"tinyint|smallint|int|bigint|date|timestamp")
-"""Other types whose keys may be in a filter: any filter on the others is refused."""
+"""The other types of keys that a filter may name: Hive refuses filters on any further type."""
 MOST_ENDS = 8
-"""Last components that are looked for under each beginning."""
+"""Last components that are looked up under each parent."""
 _RESERVED = frozenset((b"date", b"timestamp"))
 
 
@@ -49,14 +49,14 @@ class Unsure(Exception):
 
 
 class KeyLevel(NamedTuple):
-    """What a filter says of one key, given the values of those before it."""
+    """What a filter says of one key, given the values of the keys before it."""
 
     begin: bytes
     """`key=`"""
     places: ScanRanges | None
     holds: Predicate | None
-    """Whether partitions with these values up to this key can be selected; None: it says no more than the one before.
-    That of the last level says whether they are."""
+    """Can partitions with these values, up to this key, be selected? For the last level: are they? None: this level
+    says no more than the one before."""
 
 
 class Match:
@@ -73,8 +73,8 @@ class Match:
         *,
         before_4: bool = False,
     ) -> None:
-        """`typed_keys`: cache/typed.py; `stored` gives the values of a partition by its name. Raises Unsure for what is
-        not evaluated here."""
+        """`typed_keys`: see cache/typed.py. `stored` returns the values of a partition by its name. Raises Unsure for
+        filters that are not evaluated here."""
         self._stored = stored
         self._before_4 = before_4
         self._typed = typed_keys
@@ -87,11 +87,11 @@ class Match:
 
     @property
     def checked(self) -> bool:
-        """Whether a value that is not of its key's type may be anywhere in the table, and break the call."""
+        """May some value in the table not be of its key's type, and make the call fail?"""
         return bool(self._checks)
 
     def levels(self) -> list[KeyLevel]:
-        """What the filter says of each key, up to the last one that it names. Not if values must be `checked`."""
+        """What the filter says of each key, up to the last one that it names. Not for a filter that is `checked`."""
         named = [at for at, _ in (self._index[key] for key in keys_of(self._node))]
         found: list[KeyLevel] = []
         for at in range(max(named) + 1):
@@ -110,8 +110,8 @@ class Match:
         return found
 
     def accepts(self) -> list[Accepted | None]:
-        """Which components of each key can be part of an answer, whatever the others are; None: any. Not if values must
-        be `checked`."""
+        """The components of each key that a selected name can have, whatever the other keys are; None: any. Not for a
+        filter that is `checked`."""
         named = keys_of(self._node)
         found: list[Accepted | None] = []
         for at, begin in enumerate(self._keys):
@@ -133,15 +133,15 @@ class Match:
             if not component.startswith(begin):
                 raise Unsure
             value = component[len(begin) :]
-            if DEFAULT_PARTITION in value:  # or an empty value: they have one name
+            if DEFAULT_PARTITION in value:  # or an empty value, which has the same name
                 return True
             return holds([*before, unescaped(value) if b"%" in value else value])
 
         return accepts
 
     def last_components(self) -> list[bytes] | None:
-        """The last components of all names that are selected, in order, if the filter is only about the last of
-        several keys and says which values it has; None else. Not if values must be `checked`."""
+        """The last components of all selected names, in order, if the filter names only the last of several keys and
+        lists its values; else None. Not for a filter that is `checked`."""
         at = len(self._keys) - 1
         key = self._table_keys[at][0].lower()
         if not at or keys_of(self._node) != {key} or self._index[key][0] != at:
@@ -153,7 +153,7 @@ class Match:
         return sorted(self._keys[at] + escape(value) for value in holding)
 
     def selects(self, name: bytes) -> bool:
-        """Whether the partition of this name is selected. Raises Unsure for a value that breaks the call."""
+        """Does the filter select the partition of this name? Raises Unsure for a value that makes the call fail."""
         # An empty value has the same name as the default partition.
         values = self._stored(name) if DEFAULT_PARTITION in name else values_in(name, self._keys)
         for at, check in self._checks.items():
@@ -162,7 +162,7 @@ class Match:
         return self.matches(values)
 
     def _compile(self, node: Node, index: Index, unknown: Container[bytes] = ()) -> Predicate:
-        """A predicate over the values of the keys in `index`; what is said of `unknown` ones may be true."""
+        """A predicate over the values of the keys in `index`. Comparisons of `unknown` keys count as true."""
 
         def leaf(node: Compare) -> Predicate:
             key = node.folded
@@ -204,7 +204,7 @@ class Match:
 
 
 def values_in(name: bytes, begins: list[bytes]) -> list[bytes]:
-    """The values of a name, whose components have these beginnings. Raises Unsure for another name."""
+    """The values in a name whose components begin with `begins`. Raises Unsure for any other name."""
     parts = name.split(b"/")
     if len(parts) != len(begins):
         raise Unsure
@@ -218,17 +218,17 @@ def values_in(name: bytes, begins: list[bytes]) -> list[bytes]:
 
 
 def begins_of(keys: PartitionKeys) -> list[bytes]:
-    """`key=` of each key, as names have them."""
+    """`key=` for each key, as in names."""
     return [escape(key.lower()) + b"=" for key, _ in keys]
 
 
 def _is_pattern(text: bytes) -> bool:
-    """Whether `!=` may leave out other values, too. The default partition's name is so long that none is like it."""
+    """May `!=` leave out other values too? Nothing else matches the default partition's name, which is long."""
     return text != DEFAULT_PARTITION and re.search(rb"[_%]", escape(text)) is not None
 
 
 def unescaped(value: bytes) -> bytes:
-    """A component's value. Raises Unsure if it is not written as the metastore does."""
+    """A component's value. Raises Unsure if it is not escaped as the metastore escapes it."""
 
     def character(found: re.Match[bytes]) -> bytes:
         return bytes((int(found.group(1), 16),))

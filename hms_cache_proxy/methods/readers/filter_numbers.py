@@ -1,7 +1,7 @@
-"""The next number in bytewise order of decimals: 1, 10, 100, 101, 11, 2.
+"""The next number in the bytewise order of decimals: 1, 10, 100, 101, 11, 2.
 
-Job: for a key of integers, from where names are to where the next one can be that a filter selects. Must not know:
-names, filters. Owner: any process; no state.
+Job: for an integer key, find where the next value can be that a filter selects. Must not know: names, filters. Owner:
+any process; no state.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import re
 from collections.abc import Iterable, Iterator
 
 _DECIMAL = re.compile(rb"-?[0-9]*")
-_MOST_DIGITS = 20  # of a value that a metastore's database can cast
+_MOST_DIGITS = 20  # in a value that a metastore's database can cast
 
 NumberBounds = tuple[int | None, int | None]
-"""From the first to the second, both included; None: no bound."""
+"""Lowest and highest number, both included; None: no bound."""
 
 
 def first_number(value: bytes, intervals: Iterable[NumberBounds]) -> bytes | None:
-    """The first decimal of a number in one of the intervals that is not less than `value`, bytewise; None if there is
-    none. A value that does not begin like a decimal is returned."""
+    """The first decimal, in bytewise order from `value` on, of a number in one of the intervals; None if there is none.
+    A value that does not begin like a decimal is returned unchanged."""
     if _DECIMAL.fullmatch(value) is None:
         return value if value[:1] <= b"9" else None
     return min((found for interval in intervals for found in _firsts(value, *interval)), default=None)
@@ -38,7 +38,7 @@ def _firsts(value: bytes, low: int | None, high: int | None) -> Iterator[bytes]:
 
 
 def _first_decimal(value: bytes, low: int, high: int | None) -> bytes | None:
-    """The first decimal of low to high, both not negative, that is not less than these digits."""
+    """The first decimal of a number from low to high, both not negative, that is bytewise not less than `value`."""
     candidates: list[bytes] = []
     for digits in range(len(str(low)), _MOST_DIGITS + 1 if high is None else len(str(high)) + 1):
         head = value[:digits]

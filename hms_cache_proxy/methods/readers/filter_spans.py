@@ -1,14 +1,14 @@
-"""Where among a table's names, which are in bytewise order, a filter's partitions can be: what it says of one key.
+"""Where the partitions of a filter can be among a table's names, which are in bytewise order: for one key.
 
-Job: a tree to places: spans of names, or numbers. A place may hold more than the filter selects, never less: what is
-there is matched afterwards. None means: anywhere. Must not know: the cache, what comparisons mean beyond that strings
-and dates compare bytewise, and integers as numbers. Owner: any process; no state.
+Job: from the tree of a filter to ranges: spans of names, or numbers. A range may contain more than the filter selects,
+never less; what is found there is matched afterwards. None means anywhere. Must not know: the cache, what comparisons
+mean, except that strings and dates compare bytewise and integers as numbers. Owner: any process; no state.
 
-Names are escaped, so their order is not that of the values: a character that is escaped sorts as `%`. Bounds with such
-characters, or with ones below `%`, are not used; for the others, values that differ from the low bound in an escaped
-character are looked for apart.
+Names are escaped, so their order is not that of the values: an escaped character sorts as `%`. Bounds with such
+characters, or with characters below `%`, are not used. For other bounds there is a further span, for values that differ
+from the low bound in an escaped character.
 
-What stands before a key in a name (its other components) is left out here: a span is one of the rests of names.
+The components before a key are left out here: a span is one of the rests of names, which begin at the key.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from .filter_numbers import first_number
 from .part_names import DEFAULT_PARTITION, escape
 
 NameSpan = tuple[bytes, bytes]
-"""From the first name on, up to the second and without it."""
+"""From the first name, included, to the second, excluded."""
 Bound = TypeVar("Bound", bytes, int)
 Interval = tuple[Bound | None, Bound | None]
-"""Values from the first to the second, both included; None: no bound."""
+"""Lowest and highest value, both included; None: no bound."""
 
 MOST_INTERVALS = 100
 _LOWEST = ord("%")
 
 
 class ScanRanges(Protocol):
-    """Where rests of names can be that a filter selects."""
+    """Where the rests of names can be that a filter selects."""
 
     def first(self, rest: bytes) -> bytes | None:
-        """The first one that is not less: `rest` itself, or where to look on; None if there is none behind it."""
+        """The first place that is not less than `rest`: `rest` itself, or where to go on; None if there is none."""
 
 
 class Spans:
-    """Spans in order, none within another."""
+    """Spans in order, without overlaps."""
 
     __slots__ = ("_highs", "_lows")
 
@@ -50,7 +50,7 @@ class Spans:
         self._highs = [high for _, high in merged]
 
     def first(self, rest: bytes) -> bytes | None:
-        """As Places has it."""
+        """See ScanRanges."""
         at = bisect_right(self._lows, rest)
         if at and rest < self._highs[at - 1]:
             return rest
@@ -58,7 +58,7 @@ class Spans:
 
 
 class NumberSpans:
-    """Integers of intervals, as decimals without leading zeros; odd ones (`007`, `-0`) are looked for apart."""
+    """Integers in intervals, as decimals without leading zeros; odd spellings (`007`, `-0`) have spans too."""
 
     __slots__ = ("_begin", "_intervals", "_others")
 
@@ -68,7 +68,7 @@ class NumberSpans:
         self._others = Spans([_after_prefix(begin + odd) for odd in (DEFAULT_PARTITION, b"0", b"-0")])
 
     def first(self, rest: bytes) -> bytes | None:
-        """As Places has it."""
+        """See ScanRanges."""
         begin = self._begin
         value = rest[len(begin) :].partition(b"/")[0] if rest.startswith(begin) else b""
         found = [] if rest > begin and not rest.startswith(begin) else [first_number(value, self._intervals)]
@@ -80,8 +80,8 @@ class NumberSpans:
 
 
 def places(node: Node, key: bytes, *, last: bool, bytewise: bool, integer: bool) -> ScanRanges | None:
-    """Where values of a key (folded) can be. `last`: nothing follows it in a name. `bytewise`, `integer`: how it is
-    compared; an `integer` key has no values but integers."""
+    """Where the values of a key (in lower case) can be. `last`: it is the last key. `bytewise`, `integer`: how it is
+    compared; all values of an `integer` key are integers."""
     values = exact(node, key)
     if values is not None:
         begin = escape(key) + b"="
@@ -96,7 +96,7 @@ def places(node: Node, key: bytes, *, last: bool, bytewise: bool, integer: bool)
 
 
 def exact(node: Node, key: bytes) -> list[bytes] | None:
-    """Every value that a key can have where the filter holds; None if it does not say."""
+    """Every value that a key can have where the filter is true; None if the filter does not list them."""
     if isinstance(node, Compare):
         return [node.value.encoded] if node.op == "=" and node.folded == key else None
     found = [exact(term, key) for term in node.terms]
@@ -108,20 +108,20 @@ def exact(node: Node, key: bytes) -> list[bytes] | None:
 
 
 def under(components: Iterable[bytes], *, last: bool) -> list[NameSpan]:
-    """The names that begin with one of these components; `last`: none comes behind it."""
+    """The names that begin with one of these components; `last`: it is the last one."""
     return _merged((component if last else component + b"/", _through(component, last)) for component in components)
 
 
 def between(node: Node, key: bytes, *, last: bool) -> list[NameSpan] | None:
-    """The names by a key that is compared bytewise; `last`: it has none behind it."""
+    """The spans for a key that is compared bytewise; `last`: it is the last key."""
     found = _intervals(node, key, _text)
     if found is None or any(_unusable(bound) for interval in found for bound in interval if bound is not None):
         return None
     begin = escape(key) + b"="
-    spans = [_after_prefix(begin + DEFAULT_PARTITION)]  # an empty value has this name
+    spans = [_after_prefix(begin + DEFAULT_PARTITION)]  # an empty value has this name too
     for low, high in found:
         spans.append((begin + (low or b""), _after_prefix(begin)[1] if high is None else _through(begin + high, last)))
-        if high is not None and not last:  # a value's end sorts as the slash
+        if high is not None and not last:  # the end of a value sorts as the slash
             spans += [(begin + high[:at] + b"/", begin + high[:at] + b"0") for at in range(1, len(high))]
         if low is not None:
             spans += [_after_prefix(begin + low[:at] + b"%") for at in range(len(low))]
@@ -174,7 +174,7 @@ def _after_prefix(prefix: bytes) -> NameSpan:
 
 
 def _merged(spans: Iterable[NameSpan]) -> list[NameSpan]:
-    """In order, none within another."""
+    """The spans in order, without overlaps."""
     found: list[NameSpan] = []
     for low, high in sorted(spans):
         if found and low <= found[-1][1]:

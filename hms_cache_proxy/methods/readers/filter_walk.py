@@ -1,8 +1,8 @@
-"""The names that a filter selects, found by jumps over those that it does not.
+"""Finds the names that a filter selects by jumping over those that it does not.
 
-Job: walk a table's names in order. Each key has a level: where its values can be (places) and whether those seen so far
-can be part of an answer. What a level excludes is jumped over at once, however many names lie there: a search costs
-the values that it looks at, not the table's partitions. Must not know: the cache's rows, requests.
+Job: walk a table's names in order. Each key has a level: where its values can be, and whether the values up to it can
+be part of an answer. One look-up jumps over everything that a level excludes: the cost of a search depends on the
+values that it reads, not on the number of partitions. Must not know: the cache's rows, requests.
 
 Work is cut into slices of SLICE_NS: the generators here yield between them. Owner: the worker's loop.
 """
@@ -20,34 +20,34 @@ from .key_index import BLOCK, Chosen, KeyIndex
 from .part_names import DEFAULT_PARTITION
 
 Names = Generator[None, None, list[bytes]]
-"""Yields between slices; gives names in order."""
+"""Yields between slices; returns names in order."""
 
 SLICE_NS = 1_000_000
-"""A turn of the loop."""
+"""Work in one turn of the loop."""
 MOVES = 100_000
 """Moves of one search (about 2 us each); one that needs more goes upstream."""
 RUN = 1000
-"""Names that are taken at once (0.3 us each; two count as a move), after shorter runs that all belonged."""
+"""Names that are read at once (0.3 us each; two count as a move) after shorter runs of names that all match."""
 _SHORT_RUN = 16
 MOVES_FIRST = 1000
-"""Moves of a search that is then made by the table's index."""
+"""Moves before a search uses the table's index."""
 LISTED = 1000
-"""The same where each name is matched (1.5 us each)."""
+"""Names that are read at once where each is matched (1.5 us each)."""
 PARENTS = 100
 """Look-ups of `by_last_key` at once (0.7 us each; three count as a move)."""
 _PER_LOOK = 64
-"""Moves between two looks at the clock."""
+"""Moves between two readings of the clock."""
 
 
 class NameMatcher(Protocol):
-    """What is asked of each name."""
+    """Decides about each name."""
 
     def selects(self, name: bytes) -> bool:
-        """Whether the partition of this name is selected. Raises Unsure."""
+        """Is the partition of this name selected? Raises Unsure."""
 
 
 def by_looking_at_all(walk: NameWalk, match: NameMatcher, limit: int | None) -> Names:
-    """Every name is matched: one whose value breaks the call may be anywhere, limit or not."""
+    """Match every name, whatever the limit: a value that makes the call fail may be anywhere."""
     found: list[bytes] = []
     after: bytes | None = None
     looked_at = 0
@@ -68,7 +68,7 @@ class TooFar(Exception):
 
 
 class Search:
-    """How far a search has had to look: `moves` that found nothing, of `most`."""
+    """The cost of a search: `moves` that found nothing, of `most`."""
 
     __slots__ = ("most", "moves")
 
@@ -77,14 +77,14 @@ class Search:
         self.most = MOVES
 
     def went(self, moves: int, found: int) -> None:
-        """So many moves in all. Raises TooFar."""
+        """The search has made so many moves in all. Raises TooFar."""
         self.moves = moves - found
         if moves > self.most:
             raise TooFar
 
 
 def by_blocks(walk: NameWalk, match: Match, index: KeyIndex, chosen: Chosen, limit: int | None) -> Names:
-    """The names of these blocks are matched; the index is of the walk's state."""
+    """Match the names in these blocks. The index is of the walk's state."""
     found: list[bytes] = []
     at, components = chosen.at, chosen.components
     until_ns = perf_counter_ns() + SLICE_NS
@@ -101,11 +101,11 @@ def by_blocks(walk: NameWalk, match: Match, index: KeyIndex, chosen: Chosen, lim
 
 
 def by_jumping(walk: NameWalk, match: Match, keys: int, limit: int | None, search: Search) -> Names:
-    """Names that can be selected are looked at, others jumped over; of a table with so many keys and no long names."""
+    """Read the names that can be selected and jump over the others, in a table with so many keys and no long names."""
     levels = match.levels()
     deepest = len(levels) - 1
     found: list[bytes] = []
-    begins: list[bytes] = []  # of the name before: up to and with each slash, as far as its levels hold
+    begins: list[bytes] = []  # of the previous name: up to and with each slash, while the levels hold
     values: list[bytes] = []
     name = walk.at(b"")
     moves, look, run = 0, _PER_LOOK, _SHORT_RUN
@@ -124,14 +124,14 @@ def by_jumping(walk: NameWalk, match: Match, keys: int, limit: int | None, searc
         there, jump = _judged(name, levels, begins, values, keys)
         if there is None:
             name = None if jump is None else walk.at(jump)
-        elif DEFAULT_PARTITION in there:  # or an empty value: they have one name
+        elif DEFAULT_PARTITION in there:  # or an empty value, which has the same name
             if match.selects(name):
                 found.append(name)
             name = walk.next()
         elif deepest == keys - 1:
             found.append(name)
             name = walk.next()
-        else:  # all that begins so
+        else:  # all names that begin so
             names = walk.run(run if limit is None else min(run, limit - len(found)))
             inside = [each for each in names if each.startswith(there)]
             found += inside
@@ -144,8 +144,8 @@ def by_jumping(walk: NameWalk, match: Match, keys: int, limit: int | None, searc
 
 
 def by_last_key(walk: NameWalk, ends: list[bytes], limit: int | None, search: Search) -> Names:
-    """Names that end with one of these last components, whatever they begin with, for a table with several keys: where
-    the filter is about its last key only. As by_jumping, in half of the time."""
+    """Find the names that end with one of these last components, in a table with several keys, for a filter that names
+    only the last key. Takes half of the time of by_jumping."""
     found: list[bytes] = []
     at_once = max(1, PARENTS // (1 + len(ends)))
     more = walk.at(b"") is not None
@@ -165,7 +165,7 @@ def by_last_key(walk: NameWalk, ends: list[bytes], limit: int | None, search: Se
 def _judged(
     name: bytes, levels: list[KeyLevel], begins: list[bytes], values: list[bytes], keys: int
 ) -> tuple[bytes | None, bytes | None]:
-    """(the beginning on which all levels hold, None), else (None, where to go on; None if nowhere)."""
+    """(the beginning for which all levels hold, None), or (None, where to go on; None if nowhere)."""
     for at in range(len(begins), len(levels)):
         level = levels[at]
         start = len(begins[at - 1]) if at else 0

@@ -1,8 +1,8 @@
 """Readers of partitions by filter.
 
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
-Of a large table only the names are looked at that the filter's conditions leave (filter_walk.py), in slices. What
-stands around the partitions (a list, a PartitionSpec: part_specs.py) is the caller's. Owner: the worker's loop.
+For a large table, only the names are read that the filter can select (filter_walk.py), in slices. The caller determines
+what is around the partitions (a list, or a PartitionSpec: part_specs.py). Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ from .filter_walk import (
 from .partition import values_of
 
 SMALL = 1000
-"""Partitions of a table that is looked at whole."""
+"""A table with no more partitions is searched completely."""
 JOINED_AT_ONCE = 1000
 """Partitions that are joined in one go (about 1 ms)."""
 JOINED_IN_TURN = 200
 """The same, in the turn of the loop in which the last of them was found."""
 _LATER = (b"`", b"==")
-"""Words that are not known before Hive 4."""
+"""Words that Hive before 4 does not know."""
 
 _parsed = lru_cache(maxsize=512)(tree_of)
 
 ResultFrame = Callable[[TableEntry, int], tuple[bytes, bytes]]
-"""What stands before and after so many partitions of a table in a result."""
+"""Bytes of a result before and after the given number of partitions of a table."""
 
 
 def _plain(entry: TableEntry, count: int) -> tuple[bytes, bytes]:
@@ -119,7 +119,7 @@ def by_filter(
 def searched(
     context: Context, entry: TableEntry, work: Callable[[Search], Generator[None, None, Body]]
 ) -> Generator[None, None, Body]:
-    """The result of a search, which then pays for the table's index if it had to look far."""
+    """The result of a search. If the search had many moves, it then adds names to the table's index."""
     indexes = context.indexes
     if indexes is None or entry.partition_count <= SMALL or len(entry.partition_keys) < 2:
         return (yield from work(Search()))
@@ -142,7 +142,7 @@ def _counted(context: Context, entry: TableEntry, node: Node, search: Search) ->
 def _joined(
     context: Context, entry: TableEntry, node: Node, limit: int | None, frame: ResultFrame, search: Search
 ) -> Generator[None, None, Body]:
-    with closing(context.snapshot.walk(entry)) as walk:  # which keeps the snapshot's state until all is read
+    with closing(context.snapshot.walk(entry)) as walk:  # keeps the snapshot's state until all is read
         names = yield from chosen(context, entry, walk, node, limit, search)
         return (yield from framed(context, entry, names, frame, Variant.FILTER))
 
@@ -150,7 +150,7 @@ def _joined(
 def framed(
     context: Context, entry: TableEntry, names: list[bytes], frame: ResultFrame, variant: Variant
 ) -> Generator[None, None, Body]:
-    """The partitions of these names, while a walk keeps their state."""
+    """The result with the partitions of these names, while a walk keeps their state."""
     before, after = frame(entry, len(names))
     if len(names) > JOINED_AT_ONCE:
         return Slices(around(before, context.snapshot.iter_chosen(entry, names, variant), after))
@@ -164,7 +164,7 @@ def framed(
 def _asked(
     context: Context, database: DatabaseName, table: bytes | None, text: bytes | None
 ) -> tuple[TableEntry | None, Node | None]:
-    """The table, None if there is none, and the filter, None if it is empty."""
+    """The table (None if it does not exist), and the filter (None if it is empty)."""
     context.as_usual(Differs.LISTS)
     entry = context.partitioned(database, table)
     if context.before_4 and text and any(word in text for word in _LATER):
@@ -223,7 +223,7 @@ def _understood(text: bytes) -> Node:
 
 
 def _all(context: Context, entry: TableEntry, limit: int | None, frame: ResultFrame) -> Body:
-    """An empty filter selects everything."""
+    """All partitions, for an empty filter."""
     count = entry.partition_count if entry.partition_keys else 0
     count = count if limit is None else min(count, limit)
     before, after = frame(entry, count)
@@ -237,7 +237,7 @@ def _all(context: Context, entry: TableEntry, limit: int | None, frame: ResultFr
 
 
 def stored_values(context: Context, entry: TableEntry, name: bytes) -> list[bytes]:
-    """The values of a partition, of which its name may not tell."""
+    """The values of a partition, if its name does not tell them."""
     struct = context.snapshot.partition(entry, name, Variant.FILTER)
     assert struct is not None, "a name of this very snapshot"
     return values_of(struct)

@@ -1,14 +1,14 @@
-"""Where in a large table the values of its partition keys are: for filters that name no key before them.
+"""An index of the values of partition keys in large tables, for filters that do not name the first keys.
 
-Job: for each key of a table, its values, and in which blocks of names (BLOCK of them, in order) each value occurs.
-Names of the blocks that a filter leaves are then matched one by one. Must not know: requests, replies.
+Job: for each key of a table, its values, and the blocks of names (BLOCK names in order) in which each value occurs. The
+names in the blocks that a filter can select are then matched one by one. Must not know: requests, replies.
 
-A name's place is found by walking only along the keys from the first one on (filter_walk.py): a search by a later key
-looks under every value of the keys before it. Searches that had to look far and found little pay for the index: each
-has some more names put into it when it has its answer, NAMES_PER_MOVE for each of its moves, the second one in the same
-state twice as many, and so on: a table that changes with every search costs about as much again. The index is used once
-all names are in it, and is of one state of the table: whatever changes in the table ends it. All that a worker holds is
-bounded; the table that was not asked for longest goes first. Owner: one `KeyIndexes` per worker, on its loop.
+A walk (filter_walk.py) finds names only by their first keys: a search by a later key looks under every value of the
+keys before it. Searches that walk far and find little build the index: after its answer, each adds NAMES_PER_MOVE names
+for each of its moves, the second search in the same state twice as many, and so on. So the searches of a table that
+changes with every search take about twice as long. The index is used when all names are in it. It belongs to one state
+of the table: any change of the table ends it. The memory of a worker is bounded; the least recently used table is
+evicted first. Owner: one `KeyIndexes` per worker, on its loop.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.store.protocol import TableKey
 
 BLOCK: Final = 32
-"""Names, 0.3 us each to look at. A block costs 4 bytes for each of its values, and its first name."""
+"""Names in a block, 0.3 us each to match. A block takes 4 bytes for each of its values, and its first name."""
 AT_ONCE: Final = 32 * BLOCK
 """Names that are read in one turn of the loop (1 us each)."""
 WORTH_MOVES: Final = 2000
@@ -31,21 +31,21 @@ NAMES_PER_MOVE: Final = 4
 MOST_PAID: Final = 100 * AT_ONCE
 """Names that one search adds (100 ms)."""
 MOST_VALUES: Final = 20_000
-"""Of a key with more different values nothing is known."""
+"""A key with more distinct values is left out."""
 TRIED_AT_ONCE: Final = 1000
-"""Values that a filter is asked about in one turn of the loop (0.5 us each)."""
+"""Values that are checked against a filter in one turn of the loop (0.5 us each)."""
 USEFUL: Final = 50
-"""One of so many blocks, at most, is worth looking at: a walk costs about as much from there on."""
+"""The index is used if a filter leaves at most one in so many blocks: beyond that a walk costs about as much."""
 
 _VALUE_BYTES: Final = 220  # in a dictionary, with an array of its own
 _NAME_BYTES: Final = 150
 
 Accepted = frozenset[bytes] | Callable[[bytes], bool]
-"""Components of names that may be part of an answer; or whether one of them may (raises filter_match.Unsure)."""
+"""Components that a selected name can have; or a function that says whether it can (raises filter_match.Unsure)."""
 
 
 class Chosen(NamedTuple):
-    """Blocks, in order; and of the key number `at` the components that names in an answer have."""
+    """Blocks in order, and the components of key number `at` that selected names can have."""
 
     at: int
     components: set[bytes]
@@ -53,7 +53,7 @@ class Chosen(NamedTuple):
 
 
 def most_bytes(keys: int, partitions: int) -> int:
-    """About what an index takes at most."""
+    """About the largest size of an index."""
     return keys * (4 * partitions + _VALUE_BYTES * MOST_VALUES) + _NAME_BYTES * (partitions // BLOCK + 1)
 
 
@@ -77,7 +77,7 @@ class KeyIndex:
         return sum(self.weights) + _NAME_BYTES * len(self.firsts)
 
     def add(self, names: Sequence[bytes]) -> None:
-        """The next names of the table, AT_ONCE of them unless they are the last."""
+        """Add the next names of the table: AT_ONCE of them, or fewer if they are the last."""
         for begin in range(0, len(names), BLOCK):
             some = names[begin : begin + BLOCK]
             block = len(self.firsts)
@@ -101,8 +101,8 @@ class KeyIndex:
         self.complete = len(names) < AT_ONCE
 
     def chosen(self, accepts: Sequence[Accepted | None]) -> Generator[None, None, Chosen | None]:
-        """Where what is selected can be; None if that is more than is worth it. `accepts`: which components of each key
-        can be part of an answer, None if the filter says nothing of it. Yields between slices."""
+        """The blocks where selected names can be; None if there are too many to be useful. `accepts`: the components of
+        each key that a selected name can have, None if the filter does not restrict it. Yields between slices."""
         best: Chosen | None = None
         blocks: set[int] | None = None
         most = len(self.firsts) // USEFUL
@@ -128,7 +128,7 @@ class KeyIndex:
 
 
 class KeyIndexes:
-    """The indexes of a worker, in about this many bytes."""
+    """The indexes of a worker, in about `most_bytes`."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -140,15 +140,14 @@ class KeyIndexes:
         index = self._tables.get(place)
         if index is None or index.state != state or not index.complete:
             return None
-        self._tables[place] = self._tables.pop(place)  # it goes last
+        self._tables[place] = self._tables.pop(place)  # it is evicted last
         return index
 
     def pay(
         self, entry: TableEntry, state: TableState, moves: int, opened: Callable[[], CacheSnapshot | None]
     ) -> Generator[None, None, None]:
-        """Put more names into a table's index, after a search that would have needed it. Yields between slices.
-
-        `opened`: CacheSnapshot.again of the state."""
+        """Add names to a table's index after a search that it would have helped. Yields between slices. `opened`:
+        CacheSnapshot.again of the state."""
         place = entry.catalog, entry.database, entry.name
         index = self._tables.get(place)
         if moves < WORTH_MOVES or most_bytes(len(entry.partition_keys), entry.partition_count) > self._most_bytes:

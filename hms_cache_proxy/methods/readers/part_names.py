@@ -1,7 +1,7 @@
-"""Partition names: `key=value/key=value` with the characters that a path cannot hold as %XX.
+"""Partition names: `key=value/key=value`, in which %XX stands for characters that a path cannot have.
 
-Job: values to a name and back, as Hive's Warehouse and FileUtils do it. Must not know: tables, the cache.
-Checked against metastores with every ASCII character. Owner: any process; no state.
+Job: values to a name and back, as Hive's Warehouse and FileUtils do. Must not know: tables, the cache.
+Compared with metastores for every ASCII character. Owner: any process; no state.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _COMPONENT = re.compile(rb"([^/=:\\]+)=([^/=:\\]+)")
 
 
 def escape(value: bytes) -> bytes:
-    """One key or value as it stands in a name."""
+    """A key or value, as written in a name."""
     if _NEEDS_ESCAPE.search(value) is None:
         return value
     return _NEEDS_ESCAPE.sub(lambda found: b"%%%02X" % found.group()[0], value)
 
 
 def make_name(keys: Sequence[tuple[bytes, bytes]], values: Sequence[bytes]) -> bytes:
-    """The name of a partition; keys are (name, type), as many as values, and no value is empty."""
+    """The name of a partition. Keys are (name, type), as many as there are values; no value is empty."""
     return b"/".join([escape(key[0].lower()) + b"=" + escape(value) for key, value in zip(keys, values, strict=True)])
 
 
 def split_name(name: bytes) -> dict[bytes, bytes] | None:
-    """Keys and values of a name; None for one that Hive reads in a way that is not reproduced here."""
+    """Keys and values of a name; None for a name that Hive reads in a way that is not reproduced here."""
     found: dict[bytes, bytes] = {}
     for component in name.split(b"/"):
         parts = _COMPONENT.fullmatch(component)

@@ -1,9 +1,10 @@
-"""Readers of partitions as a PartitionSpec, as Flink's Hive catalog asks for those that a filter selects.
+"""Readers of partitions by filter as a PartitionSpec, which Flink's Hive catalog requests.
 
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
 
-A metastore gives all partitions as one list beside the table's location, unless a parameter of the table asks for
-groups by descriptor: those are declined. Source: HMSHandler.get_part_specs_by_filter, asked of 3.1.3, 4.0.0 and 4.2.0.
+A metastore returns all partitions as one list with the table's location, unless a parameter of the table asks for
+groups by descriptor, which are declined. Source: HMSHandler.get_part_specs_by_filter, compared with 3.1.3, 4.0.0 and
+4.2.0.
 Owner: the worker's loop.
 """
 
@@ -27,7 +28,7 @@ _DATABASE, _TABLE, _ROOT, _CATALOG = 1, 2, 3, 6  # of a PartitionSpec
 
 
 def get_part_specs_by_filter(context: Context, args: Struct) -> Body | Unfinished:
-    """Partitions that a filter selects, in one PartitionSpec; of the limit the lowest 16 bits count."""
+    """Partitions that a filter selects, in one PartitionSpec. Only the lowest 16 bits of the limit count."""
     context.not_hive2()
     database = context.split(args.db_name)
     if context.table(database, args.tbl_name) is None:  # before the filter is read
@@ -38,7 +39,7 @@ def get_part_specs_by_filter(context: Context, args: Struct) -> Body | Unfinishe
 
 
 def _around(database: DatabaseName, raw: bytes, entry: TableEntry, count: int) -> tuple[bytes, bytes]:
-    """All but the partitions; names are spelled as the request spells them."""
+    """The result without the partitions; names are spelled as in the request."""
     if entry.body is None or _GROUPED in entry.body:
         raise Decline(Reason.ARGUMENTS)
     before, after = around_structs(1, wrapped=False)

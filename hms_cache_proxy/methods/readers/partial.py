@@ -1,11 +1,11 @@
-"""Partitions by some of their values (get_partitions_ps and its kin): which names match.
+"""Partitions by some of their values (get_partitions_ps and similar methods): which names match.
 
 Job: values, some of them empty or left out, to names. Must not know: results, requests.
 
-How the metastore does it: it writes the name of the partition with `.*` for each empty value and behind a list that is
-too short (so the last value is then a prefix), and lets its database compare names with that. Some releases take `.`
-for any character, some `_`, so a value with such characters is tried both ways, as itself and as a pattern: where both
-find the same names, that is the answer; else the metastore is asked. Owner: the worker's loop.
+What the metastore does: it writes a partition name with `.*` for each empty value and after a list that is too short
+(so the last value becomes a prefix), and has its database match names against this pattern. In some releases `.` means
+any character, in others `_`. So a value with such characters is tried literally and as a pattern: if both find the same
+names, that is the answer; else the metastore is asked. Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ _MAY_MATCH_MORE = re.compile(rb"[._%]")
 _ONE_WILDCARD = re.compile(rb"([._%])")
 _WILD = {b".": b".", b"_": b".", b"%": _ANY}
 MAX_PERCENTS = 4
-"""Runs of any characters in one pattern: more would cost too much on names that nearly match."""
+"""Wildcards for any run of characters in one pattern; more would cost too much on names that nearly match."""
 CHUNK = 2000
-"""Names looked at per look into the cache."""
+"""Names that one look-up reads from the cache."""
 
 
 def matching(snapshot: CacheSnapshot, entry: TableEntry, values: list[bytes], limit: int | None) -> list[bytes]:
-    """The names that match, in order, at most `limit`. At most as many values as keys. Declines what is ambiguous."""
+    """The names that match, in order, at most `limit`. There are at most as many values as keys. Declines patterns that
+    releases read differently."""
     if limit == 0:
         return []
     if len(values) == len(entry.partition_keys) and all(values):
@@ -43,7 +44,7 @@ def matching(snapshot: CacheSnapshot, entry: TableEntry, values: list[bytes], li
 
 
 def _fixed(entry: TableEntry, values: list[bytes]) -> bytes:
-    """What every matching name begins with, whichever way the values are read."""
+    """The beginning of every matching name, in all readings of the values."""
     fixed = b""
     for (key, _), value in zip(entry.partition_keys, values, strict=False):
         fixed += (b"/" if fixed else b"") + escape(key.lower()) + b"="
@@ -56,7 +57,7 @@ def _fixed(entry: TableEntry, values: list[bytes]) -> bytes:
 
 
 def _patterns(entry: TableEntry, values: list[bytes]) -> tuple[re.Pattern[bytes], re.Pattern[bytes] | None]:
-    """The names that match if values are themselves, and those that match in any reading; None if that is the same."""
+    """A pattern for the literal reading of the values, and one for all readings; None if they are the same."""
     exact: list[bytes] = []
     loose: list[bytes] = []
     for (key, _), value in zip(entry.partition_keys, values, strict=False):
@@ -70,7 +71,7 @@ def _patterns(entry: TableEntry, values: list[bytes]) -> tuple[re.Pattern[bytes]
 
 
 def _loosened(written: bytes) -> bytes:
-    """Every reading of what may be a wildcard, at once."""
+    """The pattern in which everything that may be a wildcard is one."""
     if written.count(b"%") > MAX_PERCENTS:
         raise Decline(Reason.PATTERN)
     parts = _ONE_WILDCARD.split(written)
@@ -106,5 +107,5 @@ def _scan(
 
 
 def _before(prefix: bytes) -> bytes | None:
-    """A name that no name with this prefix comes before, to begin behind."""
+    """A name after which all names with this prefix come."""
     return prefix[:-1] + bytes((prefix[-1] - 1,)) + b"\xff" if prefix and prefix[-1] else None

@@ -2,7 +2,7 @@
 
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
 
-An empty value is declined: which partition it means differs between the methods. Owner: the worker's loop.
+An empty value is declined: the methods differ in which partition it means. Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def get_partition_req(context: Context, args: Struct) -> Body:
 
 
 def get_partition_with_auth(context: Context, args: Struct) -> Body:
-    """A partition with its privileges, which there are none of unless the table keeps them per partition."""
+    """A partition with its privileges: none, unless the table has privileges per partition, which is declined."""
     database = context.split(args.db_name)
     entry = context.partitioned(database, args.tbl_name)
     values = checked(args.part_vals)
@@ -49,7 +49,7 @@ def get_partition_with_auth(context: Context, args: Struct) -> Body:
 
 
 def get_partition_by_name(context: Context, args: Struct) -> Body:
-    """A partition by its name; the order of the keys in it does not matter."""
+    """A partition by its name, with the keys in any order."""
     database = context.split(args.db_name)
     entry = context.partitioned(database, args.tbl_name)
     unless(not args.part_name)
@@ -75,7 +75,7 @@ def listed(values: list[bytes]) -> bytes:
 
 
 def checked(values: list[bytes] | None) -> list[bytes]:
-    """Values of a whole partition; declines absent and empty ones."""
+    """The values of one partition; declines absent and empty values."""
     if values is None or not all(values):
         raise Decline(Reason.ARGUMENTS)
     utf8(*values)
@@ -83,13 +83,13 @@ def checked(values: list[bytes] | None) -> list[bytes]:
 
 
 def without_privileges(entry: TableEntry) -> None:
-    """Declines a table whose partitions have privileges of their own."""
+    """Declines a table with privileges per partition."""
     if entry.body is not None and PRIVILEGES_PER_PARTITION in entry.body:
         raise Decline(Reason.PRIVILEGES)
 
 
 def values_of(struct: bytes) -> list[bytes]:
-    """The values in a `Partition` struct; its name does not tell an empty one from the default partition."""
+    """The values in a `Partition` struct. Its name does not distinguish an empty value from the default partition."""
     values: list[bytes] = spec.decode(spec.struct("Partition"), struct)[0].values
     return values
 
@@ -117,8 +117,8 @@ def _found(context: Context, entry: TableEntry, values: list[bytes], result: Res
         if not context.snapshot.identity.single_partitions:
             raise Decline(Reason.VARIANT)
         if DEFAULT_PARTITION in values and values_of(struct) != values:
-            raise Decline(Reason.ARGUMENTS)  # stored with an empty value: some methods then answer with what was asked
+            raise Decline(Reason.ARGUMENTS)  # stored with an empty value, which methods show differently
         return result(struct)
     context.known_absent()
-    context.ordered()  # another collation may take a value for equal that is not
+    context.ordered()  # another collation may treat different values as equal
     return context.error("NoSuchObjectException", b"partition values=" + listed(values))

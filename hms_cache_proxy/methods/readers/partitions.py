@@ -2,8 +2,8 @@
 
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
 
-Lists come in the order of partition names, save for the names that some values select (no ORDER BY). A limit below
-0 is none; 0 gives nothing. Owner: the worker's loop.
+Lists are in order of partition names, except names by some of their values (no ORDER BY). A limit below 0 means no
+limit; 0 gives nothing. Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from .partition import without_privileges
 JOINED_AT_ONCE = 1000
 """Partitions that are joined in one go (about 1 ms); more are built while they are sent."""
 JOINED_IN_SLICES = 4000
-"""More partitions by names are built while they are sent; up to so many are joined, and kept."""
+"""Partitions by names that are joined, and kept; a longer answer is built while it is sent."""
 NAMED_AT_ONCE = 10_000
 """The same for names (about 2 ms, and then kept)."""
 _NO_EXPRESSION = b"\xff"
@@ -55,7 +55,7 @@ _NO_VALUES = b"Invalid partition key & values; keys [], values []"
 
 
 def get_partitions(context: Context, args: Struct) -> Body:
-    """Partitions of a table; none of an absent one, which is refused before Hive 4."""
+    """Partitions of a table. If it does not exist: none; before Hive 4 an error."""
     database = context.split(args.db_name)
     entry = context.partitioned(database, args.tbl_name)
     if entry is None and context.before_4:
@@ -73,11 +73,11 @@ def get_partitions_req(context: Context, args: Struct) -> Body:
 
 
 def get_partition_names(context: Context, args: Struct) -> Body:
-    """Names of a table's partitions; none of an absent one, which is refused before Hive 4."""
+    """Names of a table's partitions. If it does not exist: none; before Hive 4 an error."""
     database = context.split(args.db_name)
     entry = context.partitioned(database, args.tbl_name)
     if entry is None and context.before_4:
-        context.not_hive2()  # which has no message for it
+        context.not_hive2()  # whose error has no message
         return context.no_table(database, args.tbl_name)
     return _names(context, entry, args.max_parts)
 
@@ -91,12 +91,12 @@ def fetch_partition_names_req(context: Context, args: Struct) -> Body:
 
 
 def get_partitions_by_names(context: Context, args: Struct) -> Body | Unfinished:
-    """Partitions by their exact names; the unknown are left out."""
+    """Partitions by their exact names; unknown names are left out."""
     return _by_names(context, context.split(args.db_name), args.tbl_name, args.names, wrapped=False)
 
 
 def get_partitions_by_names_req(context: Context, args: Struct) -> Body | Unfinished:
-    """Partitions by their exact names, by request (whose database's name carries the catalog)."""
+    """Partitions by their exact names, by request (the database's name in it may carry the catalog)."""
     request = args.req
     unless(request is None)
     database = context.split(request.db_name)
@@ -107,8 +107,8 @@ def get_partitions_by_names_req(context: Context, args: Struct) -> Body | Unfini
 
 
 def get_partition_names_req(context: Context, args: Struct) -> Body | Unfinished:
-    """Names of a table's partitions, as SHOW PARTITIONS of Hive 4 asks for them: by an expression, or with this byte in
-    its place. An order of its own (by values, NULL at an end, ties as they come) is left to the metastore."""
+    """Names of a table's partitions, as SHOW PARTITIONS of Hive 4 requests them: by an expression, or with the byte
+    that means no expression. A request with an order (by values) is declined."""
     request = args.req
     unless(request is None or request.expr is None)
     context.as_usual(Differs.LISTS)
@@ -164,13 +164,13 @@ def get_partitions_ps_with_auth_req(context: Context, args: Struct) -> Body:
 
 
 def _limit(max_parts: int | None) -> int | None:
-    """None: no limit. An absent field is the client's default, -1."""
+    """The limit; None for no limit. An absent field has the client's default, -1."""
     return None if max_parts is None or max_parts < 0 else max_parts
 
 
 def _names(context: Context, entry: TableEntry | None, max_parts: int | None) -> Body:
     limit = _limit(max_parts)
-    if limit == 0:  # Hive 2.3 takes 0 for no limit
+    if limit == 0:  # for Hive 2.3, 0 means no limit
         context.not_hive2()
     if entry is None or not entry.partition_keys or limit == 0:
         return success_strings([])
@@ -220,16 +220,16 @@ def _by_names(
         return started(_of_many_names(context, entry, names, wrapped=wrapped))
     utf8(*names)
     context.comparable(*names)
-    in_order = sorted(dict.fromkeys(names))  # which keeps what is in order already: then there is little to sort
+    in_order = sorted(dict.fromkeys(names))  # names that are in order already sort quickly
     return _joined(context, entry, in_order, Variant.LIST, wrapped=wrapped)
 
 
 def _of_many_names(
     context: Context, entry: TableEntry, names: list[bytes], *, wrapped: bool
 ) -> Generator[None, None, Body]:
-    """The same in slices; what is long is built while it is sent."""
+    """The same in slices; a long answer is built while it is sent."""
     snapshot = context.snapshot
-    with closing(snapshot.walk(entry)):  # which keeps the snapshot's state
+    with closing(snapshot.walk(entry)):  # keeps the snapshot's state
         ordered = yield from _in_order(context, names)
         found: list[bytes] = []
         if entry.partition_keys:
@@ -267,7 +267,7 @@ def _in_order(context: Context, names: list[bytes]) -> Generator[None, None, lis
 
 
 def _batches(names: list[bytes], size: int) -> Iterator[list[bytes]]:
-    """Some at a time."""
+    """The names in batches of at most `size`."""
     return (names[at : at + size] for at in range(0, len(names), size))
 
 
@@ -280,7 +280,7 @@ def _joined(context: Context, entry: TableEntry, names: list[bytes], variant: Va
 
 
 class _SomeValues(NamedTuple):
-    """Which partitions a call wants: those with these values of the first keys, where an empty one stands for any."""
+    """The partitions that a call selects: those with these values of the first keys. An empty value matches any."""
 
     database: DatabaseName
     table: bytes | None
@@ -289,7 +289,7 @@ class _SomeValues(NamedTuple):
 
 
 def _names_of_some(context: Context, wanted: _SomeValues) -> list[bytes] | bytes:
-    """The names, or the result that refuses."""
+    """The names, or the result with a refusal."""
     database, table, values, max_parts = wanted
     entry = context.partitioned(database, table)
     if values is None:
@@ -319,16 +319,16 @@ def _some(context: Context, wanted: _SomeValues, *, wrapped: bool, auth: bool = 
         if not values:
             return context.error("MetaException", _NO_VALUES)
         if not any(values):
-            max_parts = -1  # it takes no limit then
+            max_parts = -1  # it then ignores the limit
     if not values:
         return _all(context, entry, max_parts, wrapped=wrapped)
     if len(values) > len(entry.partition_keys) and not any(values):
-        raise Decline(Reason.ARGUMENTS)  # 4.2 gives all partitions, others refuse
+        raise Decline(Reason.ARGUMENTS)  # 4.2 returns all partitions, others refuse
     single = context.before_4 and any(values)
     found = _matching(context, entry, values, None if single else max_parts)
     if isinstance(found, bytes):
         return found
-    if single:  # its list is not always in order, and says what the calls for one partition say
+    if single:  # the list is not always in order, and shows the partition as the calls for one partition do
         context.unordered(len(found))
         found = found[: _limit(max_parts)]
         if found and not context.snapshot.identity.single_partitions:

@@ -1,9 +1,9 @@
 """The patterns of get_databases and get_tables, as Hive 4 turns them into SQL.
 
-Job: a pattern to a predicate over stored names, and how these names begin; None where releases or databases read it
-differently. In a pattern `|` separates alternatives, `*` is any run of characters, `.` any one; everything else, `_`
-and `%` too, is itself. The pattern as a whole is trimmed and folded. Must not know: the cache. Owner: any process; no
-state.
+Job: a pattern to a predicate over stored names, and the prefix of these names; None where releases or databases read
+the pattern differently. In a pattern `|` separates alternatives, `*` is any run of characters, `.` any one character;
+everything else is literal, `_` and `%` too. The pattern as a whole is trimmed and changed to lower case. Must not know:
+the cache. Owner: any process; no state.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from hms_cache_proxy.consistency.names import read_name
 
 _WILDCARDS = {"*": ".*", ".": "."}
 MAX_PATTERN_BYTES = 1024
-"""Longer ones go upstream: what follows is matched against every name, on the worker's loop."""
+"""Longer patterns go upstream: a pattern is matched against every name, on the worker's loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """`matches` is true of stored names that match; all of them begin with `prefix`."""
+    """`matches` is true for stored names that match; all of these begin with `prefix`."""
 
     matches: Callable[[bytes], object]
     prefix: bytes = b""
@@ -39,7 +39,7 @@ def read_pattern(raw: bytes) -> Pattern | None:
     if not all(alternatives):
         return None
     if max(alternative.count("*") for alternative in alternatives) > 8:
-        return None  # backtracking
+        return None  # matching would backtrack
     parts = ("".join(_WILDCARDS.get(char) or re.escape(char) for char in each) for each in alternatives)
     matches = re.compile("|".join(parts).encode("ascii"), re.DOTALL).fullmatch
     begin = commonprefix([re.split(r"[*.]", each, maxsplit=1)[0] for each in alternatives])

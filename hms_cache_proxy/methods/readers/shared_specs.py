@@ -1,8 +1,8 @@
 """Partitions as one PartitionSpec with the storage descriptor that they share.
 
-Job: names to the struct. A metastore groups partitions by what their descriptors have in common, in an order of groups
-that is Java's; so only partitions are answered for here that are one group: in the table's directory, with descriptors
-that are equal in everything but the location. Must not know: requests. Source: MetaStoreServerUtils.
+Job: names to the struct. A metastore groups partitions by what their descriptors have in common; the order of the
+groups is that of a Java hash map. So only partitions of one group are answered here: all in the table's directory, with
+descriptors that differ only in the location. Must not know: requests. Source: MetaStoreServerUtils.
 getPartitionspecsGroupedByStorageDescriptor of Hive 4. Owner: the worker's loop.
 """
 
@@ -37,7 +37,7 @@ _DATABASE, _TABLE, _ROOT, _CATALOG = 1, 2, 3, 6  # of a PartitionSpec
 def shared_specs(
     context: Context, entry: TableEntry, names: list[bytes], variant: Variant
 ) -> Generator[None, None, bytes]:
-    """The element of the list of PartitionSpecs; nothing for no partitions."""
+    """The one element of the list of PartitionSpecs; empty if there are no partitions."""
     if not names:
         return b""
     root = entry.location
@@ -62,7 +62,7 @@ def shared_specs(
 
 
 def _head(descriptor: bytes) -> bytes:
-    """All of a descriptor before its location, which the cache writes last."""
+    """The part of a descriptor before its location, which the cache writes last."""
     spans = fields_of(descriptor) if descriptor else []
     if not spans or spans[-1][0] != _LOCATION:
         raise Decline(Reason.ARGUMENTS)
@@ -73,7 +73,7 @@ def _head(descriptor: bytes) -> bytes:
 
 
 def _relative(descriptor: bytes, head: bytes, root: bytes) -> bytes:
-    """The location of a partition of the group from the table's on."""
+    """The location of a partition of the group, relative to the table's."""
     begin = head + _LOCATION_HEADER
     start = len(begin) + _COUNT.size
     location = descriptor[start : -len(STOP)]

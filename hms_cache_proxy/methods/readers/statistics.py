@@ -2,13 +2,14 @@
 
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
 
-How a metastore of Hive 4 asks (4.0.0 and 4.2.0): columns in lower case, not stripped; engines in their own case; what
-has no statistics is left out, or (the calls for one column) the result has nothing set at all. Its lists come in
-whatever order its database finds them and its maps in the order of a hash: here both are in order of names, as a reader
-finds a column by its name. Until 4.1 it finds a partition by other spellings of its name, too.
+What a metastore of Hive 4 does (4.0.0 and 4.2.0): it changes column names to lower case without trimming them, and
+keeps the case of engines. It leaves out what has no statistics; for one column, it then sets no field in the result.
+Its lists are in the order in which its database finds the rows, and its maps in the order of a hash. Here both are in
+order of names, because clients find a column by its name. Until 4.1 it also finds a partition by other spellings of its
+name.
 
-Not answered here: transactional tables, as whether their statistics count (`isStatsCompliant`) depends on the request's
-list and on parameters; statistics that the metastore itself cannot give (`ColumnStatistics.data`).
+Not answered here: transactional tables, because the validity of their statistics (`isStatsCompliant`) depends on the
+request's list and on parameters; statistics that the metastore itself cannot return (`ColumnStatistics.data`).
 Owner: the worker's loop.
 """
 
@@ -29,11 +30,11 @@ from hms_cache_proxy.wire.spec import Struct
 from .base import STOP, Body, Context, DatabaseName, Decline, Unfinished, started, utf8, wrapped_structs
 
 HIVE: Final = b"hive"
-"""The engine where a request names none."""
+"""The engine if a request names none."""
 MAX_PARTITIONS: Final = 10_000
-"""Partitions of one request: with all of 20 columns a reply of 20 MB. Of more the metastore's own answer is kept."""
+"""Partitions of one request; with 20 columns the reply has 20 MB. For more, the metastore's own answer is kept."""
 SLICE: Final = 50
-"""Partitions that are looked at in one turn of the loop, about a millisecond."""
+"""Partitions that are read in one turn of the loop, about a millisecond."""
 
 _LIST: Final = Packer("!bi")
 _MAP: Final = Packer("!bbi")
@@ -44,7 +45,7 @@ _NO_TABLE: Final = b"Specified catalog.database.table does not exist : "
 
 
 def get_table_column_statistics(context: Context, args: Struct) -> Body:
-    """Of one column."""
+    """Statistics of one column of a table."""
     entry = _table(context, context.split(args.db_name), args.tbl_name)
     if isinstance(entry, bytes):
         return entry
@@ -53,7 +54,7 @@ def get_table_column_statistics(context: Context, args: Struct) -> Body:
 
 
 def get_partition_column_statistics(context: Context, args: Struct) -> Body:
-    """Of one column of one partition."""
+    """Statistics of one column of one partition."""
     entry = _table(context, context.split(args.db_name), args.tbl_name)
     if isinstance(entry, bytes):
         return entry
@@ -63,7 +64,7 @@ def get_partition_column_statistics(context: Context, args: Struct) -> Body:
 
 
 def get_table_statistics_req(context: Context, args: Struct) -> Body:
-    """Of columns."""
+    """Statistics of columns of a table."""
     request = args.request
     entry = requested(context, request)
     if isinstance(entry, bytes):
@@ -73,14 +74,14 @@ def get_table_statistics_req(context: Context, args: Struct) -> Body:
 
 
 def get_partitions_statistics_req(context: Context, args: Struct) -> Body | Unfinished:
-    """Of columns of partitions."""
+    """Statistics of columns of partitions."""
     return started(_of_many(context, args.request))
 
 
 def _of_many(context: Context, request: Struct | None) -> Generator[None, None, Body]:
     entry = requested(context, request)
     assert request is not None
-    if isinstance(entry, bytes):  # a request for nothing gets no error
+    if isinstance(entry, bytes):  # an empty request gets no error
         return entry if request.partNames and request.colNames else b"".join((*_map_of(0), STOP, STOP))
     engine = engine_of(request)
     columns, names = _asked(context, entry, request.partNames, request.colNames, engine)
@@ -109,27 +110,27 @@ def _map_of(count: int) -> tuple[bytes, ...]:
 
 
 def columns_of(names: list[bytes] | None) -> frozenset[bytes]:
-    """Columns as they are stored."""
+    """The names of columns as they are stored."""
     if names is None or not all(name is not None and name.isascii() and b"\0" not in name for name in names):
         raise Decline(Reason.ARGUMENTS)
     return frozenset(name.lower() for name in names)
 
 
 def engine_of(request: Struct) -> bytes:
-    """Whose statistics are asked for."""
+    """The engine whose statistics are requested."""
     engine: bytes | None = request.engine
     return HIVE if engine is None else engine
 
 
 def requested(context: Context, request: Struct | None) -> TableEntry | bytes:
-    """The table of a request, or the result that says that there is none."""
+    """The table of a request, or the result that says that it does not exist."""
     if request is None:
         raise Decline(Reason.ARGUMENTS)
     return _table(context, context.plain(request.catName, request.dbName), request.tblName)
 
 
 def _table(context: Context, database: DatabaseName, raw: bytes | None) -> TableEntry | bytes:
-    """The table, or the result that says that there is none."""
+    """The table, or the result that says that it does not exist."""
     entry = context.table(database, raw)
     context.only_hive4()
     context.as_usual(Differs.STATISTICS)
@@ -152,7 +153,7 @@ def _of_table(context: Context, entry: TableEntry, names: list[bytes] | None, en
 def _asked(
     context: Context, entry: TableEntry, names: list[bytes] | None, columns: list[bytes] | None, engine: bytes
 ) -> tuple[frozenset[bytes], list[bytes]]:
-    """Columns, and partitions, of which there are none where none can have statistics."""
+    """The columns and partitions of a request; no partitions if none can have statistics."""
     stored = columns_of(columns)
     if names is None or len(names) > MAX_PARTITIONS:
         raise Decline(Reason.ARGUMENTS)
@@ -168,7 +169,7 @@ def _found(
     columns: frozenset[bytes],
     engine: bytes,
 ) -> list[tuple[bytes, list[ColumnStatistics]]]:
-    """What these partitions have. Declines what is no partition where it may be another's name, spelt otherwise."""
+    """The statistics of these partitions. Declines a name of no partition if it may be another spelling of one."""
     if not context.partitions_by_exact_name and not snapshot.has_partitions(entry, names):
         raise Decline(Reason.ARGUMENTS)
     found = snapshot.partition_statistics(entry, names, columns, engine)
@@ -178,7 +179,7 @@ def _found(
 
 
 def tells_partitions(context: Context, entry: TableEntry, names: list[bytes]) -> bool:
-    """Whether statistics of such partitions can be there at all. Declines where they are not known."""
+    """Can partitions of the table have statistics? Declines if the cache does not know them."""
     if None in names:
         raise Decline(Reason.ARGUMENTS)
     utf8(*names)
@@ -191,8 +192,8 @@ def tells_partitions(context: Context, entry: TableEntry, names: list[bytes]) ->
 
 
 def comparable(context: Context, columns: Iterable[bytes], engine: bytes) -> None:
-    """Decline what the database may take for something else. One that does not compare bytes may take an engine for
-    another in small letters."""
+    """Decline names that the database may treat as equal to others. If it does not compare bytes, an engine may equal
+    its spelling in lower case."""
     context.comparable(engine, *columns)
     if not context.snapshot.identity.exact_text and engine != engine.lower():
         raise Decline(Reason.COLLATION)
@@ -205,7 +206,7 @@ def _told(found: list[ColumnStatistics]) -> list[ColumnStatistics]:
 
 
 def _one(entry: TableEntry, partition: bytes | None, found: list[ColumnStatistics]) -> bytes:
-    """A result with ColumnStatistics, or with nothing."""
+    """A result with ColumnStatistics, or without any field."""
     if not found:
         return STOP
     return b"".join(

@@ -1,11 +1,11 @@
-"""Numbers in encoded column statistics: out of many of one kind at once, and back into one.
+"""Reads the numbers of many encoded column statistics at once, and writes one.
 
-Job: what follows the head of a `ColumnStatisticsObj` (store/protocol.py: `ColumnStatistics.data`) to lists of values by
-name, and values to such bytes. Must not know: what is done with them. What is laid out in another way than Hive lays it
-out (a bit vector, a histogram, an unknown field) gives None.
+Job: the bytes after the head of a `ColumnStatisticsObj` (store/protocol.py: `ColumnStatistics.data`) to lists of values
+by field name, and values to such bytes. Must not know: what is done with them. Anything that is not laid out as Hive
+does it (a bit vector, a histogram, an unknown field) gives None.
 
-Most statistics of a column have all their fields, so all are as long as each other: these are read together, in a
-third of a microsecond each. Owner: any process; no state.
+Most statistics of a column have all their fields, and so the same length: these are read together, in a third of a
+microsecond each. Owner: any process; no state.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 Value = Any
 """int, float, Decimal, or None where the field is not set."""
 
-_STOPS = b"\0\0\0"  # of the struct in the union, of the union, of ColumnStatisticsObj
+_STOPS = b"\0\0\0"  # ends the struct in the union, the union, and ColumnStatisticsObj
 _I64, _F64, _STRUCT = b"\x0a\0", b"\x04\0", b"\x0c\0"
 _NESTED_HEADER = b"\x0a\0\x01"
 _MOST_BYTES, _MOST_DIGITS = 160, 400  # of a decimal; Hive's have 38 digits
@@ -33,7 +33,7 @@ _LONG, _DOUBLE, _SCALE, _SIZE = Struct(">q"), Struct(">d"), Struct(">h"), Struct
 
 
 class _Form(NamedTuple):
-    """How a field's value lies: its header's first bytes, and for fixed sizes the layout after the header."""
+    """The layout of a field: the first bytes of its header, and for fixed sizes the format after the header."""
 
     header: bytes
     layout: str
@@ -49,13 +49,13 @@ _FORMS: Final = {
 
 
 class UnionMember(NamedTuple):
-    """One member of the union `ColumnStatisticsData`: its fields' names and forms, in order of their ids from 1 on."""
+    """A member of the union `ColumnStatisticsData`: names and forms of its fields, in order of their ids from 1 on."""
 
     fields: tuple[tuple[str, str], ...]
 
     @property
     def names(self) -> frozenset[str]:
-        """The fields."""
+        """The names of the fields."""
         return frozenset(name for name, _ in self.fields)
 
 
@@ -103,7 +103,7 @@ _LAYOUTS: Final = {number: _Layout(kind) for number, kind in KINDS.items() if nu
 
 
 def read(number: int, data: Sequence[bytes]) -> dict[str, Sequence[Value]] | None:
-    """The values of each field, in the order of the data; None if any of them is laid out in another way."""
+    """The values of each field, in the order of `data`; None if any of them has another layout."""
     layout = _LAYOUTS.get(number)
     if layout is not None and data:
         size = layout.struct.size
@@ -127,7 +127,7 @@ def read(number: int, data: Sequence[bytes]) -> dict[str, Sequence[Value]] | Non
 
 
 def _decimals(data: bytes) -> tuple[Decimal, Decimal, int, int] | None:
-    """Low, high, nulls, distinct values of a decimal column that has all of them; in half of the time of `_row`."""
+    """Low, high, nulls, distinct values of a decimal column that has all four. Takes half of the time of `_row`."""
     if not data.startswith(_LOW_DECIMAL):
         return None
     low = 10 + data[9]
@@ -188,7 +188,7 @@ def _decimal(data: bytes, at: int) -> tuple[Decimal | None, int]:
 
 
 def write(number: int, values: Mapping[str, Value]) -> bytes:
-    """The same bytes of one; a field that is None is left out, and a decimal has no scale below 0."""
+    """The bytes of one statistics object. A field that is None is left out; a decimal has no scale below 0."""
     pieces = []
     for at, (name, form) in enumerate(KINDS[number].fields, 1):
         if values[name] is not None:

@@ -2,12 +2,11 @@
 
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
 
-What a client says it can do (`capabilities`) only matters for insert-only tables, which the metastore refuses to a
-client that does not know them; what its processor can do (`processorCapabilities`) changes other fields too, unless it
-can do everything: then only get_table_req says so. A list of tables comes in no order (no ORDER BY). Asked with a
-ValidWriteIdList, get_table_req says of an unpartitioned transactional table whether its basic statistics hold for this
-reader (ObjectStore.getTable of Hive 4.2): always, if they were written without a write id; else only a part of the
-cases is answered here.
+The `capabilities` of a client matter only for insert-only tables, which the metastore refuses to a client that does not
+know them. Its `processorCapabilities` change other fields too. If they are complete, only get_table_req shows that, in
+a field of the table. A list of tables has no order (no ORDER BY). With a ValidWriteIdList, get_table_req says whether
+the basic statistics of an unpartitioned transactional table are valid for this reader (ObjectStore.getTable of Hive
+4.2). They are if they were written without a write id; of the other cases only some are answered here.
 Owner: the worker's loop.
 """
 
@@ -45,7 +44,7 @@ _COMPLIANT: Final = b"\x02\x00\x14"  # field 20, a bool
 
 
 def get_table(context: Context, args: Struct) -> Body:
-    """The method that later metastores lack."""
+    """A table; Hive 4.0.1 and later lack this method."""
     return _table(context, context.split(args.dbname), args.tbl_name, success_struct)
 
 
@@ -61,7 +60,7 @@ def get_table_req(context: Context, args: Struct) -> Body:
 
 
 def get_table_objects_by_name(context: Context, args: Struct) -> Body:
-    """The method that later metastores lack."""
+    """Tables; Hive 4.0.1 and later lack this method."""
     bodies = _tables(context, context.split(args.dbname), args.tbl_names)
     return success_structs(len(bodies), bodies)
 
@@ -101,7 +100,7 @@ def _table(
 
 
 def _with_access(body: bytes, table_type: bytes) -> bytes:
-    """The table with its accessType for a client that can do everything."""
+    """The table with the accessType for a client that can do everything."""
     as_stored(body)
     access = _ACCESS.get(table_type)
     if access is None:
@@ -110,14 +109,14 @@ def _with_access(body: bytes, table_type: bytes) -> bytes:
 
 
 def _capable(body: bytes, capabilities: Struct | None) -> None:
-    """Decline an insert-only table for a client that does not say that it knows them."""
+    """Decline an insert-only table unless the client declares that it knows them."""
     if _INSERT_ONLY in body and _KNOWS_INSERT_ONLY not in ((capabilities and capabilities.values) or ()):
         raise Decline(Reason.CAPABILITIES)
 
 
 def _with_compliance(body: bytes) -> bytes:
-    """The table with its isStatsCompliant. Declines where statistics were written under a write id: whether it is valid
-    for the reader, and what its parameters then say, is not reproduced."""
+    """The table with isStatsCompliant. Declines if it has statistics that were written with a write id: whether they
+    are valid for the reader, and what the parameters then are, is not reproduced."""
     table, _ = decode(_written(), body, 0)
     compliant = table.writeId is None or table.writeId < 1
     if not compliant and _STATISTICS in (table.parameters or {}):
@@ -136,7 +135,7 @@ def _tables(
     if raw_names is None:
         raise Decline(Reason.ARGUMENTS)
     if raw_names and not context.exists(database):
-        raise Decline(Reason.ARGUMENTS)  # refused in words that differ between releases
+        raise Decline(Reason.ARGUMENTS)  # the text of the refusal differs between releases
     bodies: dict[bytes, bytes] = {}
     for raw in raw_names:
         name = names.read_name(raw)
