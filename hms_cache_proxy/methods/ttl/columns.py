@@ -1,7 +1,7 @@
-"""How many columns the partitions of a reply have, whichever call it answers.
+"""How many columns the partitions in a reply have, for the reply of any method.
 
-Job: from a reply that is kept whole to the numbers that `ttl.partition_column_limit` is about. Must not know: settings,
-entries. Owner: any process; the projected classes are cached.
+Job: read from a whole reply the numbers that `ttl.partition_column_limit` limits. Must not know: settings, entries.
+Owner: any process; the projected classes are cached.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _HOLDERS: Final = {"Partition": _OF_PARTITION, "PartitionSpec": _OF_SPEC}
 
 
 def over(method: str, reply: bytes, limit: int) -> int:
-    """How many partitions (of specs: descriptors) of a reply have more columns than this. A reply that cannot be read
-    counts as one."""
+    """How many partitions of a reply (in specs: descriptors) have more than `limit` columns. A reply that cannot be
+    read counts as one."""
     paths = _paths(method)
     try:
         decoded, _ = spec.decode(shapes.result_projection(method, paths), reply, reply_header(reply).body)
@@ -44,7 +44,7 @@ def _counts(value: Any, steps: Sequence[str]) -> Iterator[int]:
 
 @cache
 def _paths(method: str) -> tuple[str, ...]:
-    """Where in a method's result the names of partitions' columns are."""
+    """Paths to the columns' names of partitions in the result of a method."""
     success = _element(next(row.type for row in spec.METHODS[method].result if row.name == "success"))
     if success in _HOLDERS:
         return tuple(f"success.{path}" for path in _HOLDERS[success])

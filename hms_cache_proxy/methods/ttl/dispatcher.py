@@ -1,10 +1,10 @@
 """The dispatcher of TTL mode: what to do with each request where the log cannot be followed.
 
-Job: reads are answered from the loading cache while their entries are young enough, else by the metastore, and what it
-says is kept; writes invalidate what they touch, for everybody, before they leave and before their reply is passed on,
-however they end. Must not know: sockets, how an answer is put together.
+Job: answer reads from the loading cache while their entries are young enough; else ask the metastore and keep the
+reply. A write invalidates what it touches, for all clients, before it leaves and before its reply is passed on, however
+it ends. Must not know: sockets, how an answer is composed.
 
-Reads that bring a ValidWriteIdList want what only the metastore or a followed log can tell: they are relayed.
+Reads with a ValidWriteIdList are relayed: only the metastore or a followed log can answer them.
 Owner: one per worker, on its loop.
 """
 
@@ -43,7 +43,7 @@ from .refreshing import DueEntries
 from .whole import Whole
 
 USED_AT_ONCE = 500
-"""Entries that `used` tells the cache of in one go (about 4 ms)."""
+"""Entries that `touch` marks as used in one go (about 4 ms)."""
 
 OBJECTS: Mapping[str, Maker] = {
     "get_table": tables.one_table,
@@ -63,7 +63,7 @@ OBJECTS: Mapping[str, Maker] = {
 
 @dataclass(frozen=True, slots=True)
 class _ReadCall:
-    """A read. `complete` False: `message` is only its beginning. `patient`: it may wait for another's load."""
+    """A read. `complete` False: `message` is only its beginning. `patient`: it may wait for another read's load."""
 
     session: ClientSession
     plan: Plan
@@ -76,7 +76,7 @@ class _ReadCall:
 
 
 class LoadingDispatcher(BaseDecider):
-    """Decides what each request means. Entries have ages, which only the long way looks at: nothing is hot."""
+    """Decides what each request means. There is no hot path, because the ages of entries have to be checked."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class LoadingDispatcher(BaseDecider):
         self._waited_for = WaitedFor()
 
     def bound_floors(self, memory: Budget) -> None:
-        """What connections remember of their locks takes memory of this."""
+        """Take the memory for what connections remember of their locks from this budget."""
         self._shared.memory = memory
 
     def moved(self) -> int:
@@ -109,20 +109,20 @@ class LoadingDispatcher(BaseDecider):
         return self._cache.moved()
 
     def used(self) -> Iterator[Sequence[bytes]]:
-        """What was used since the last time, in pieces to `touch` the cache with; to be taken every second or so."""
+        """The entries used since the last call, in pieces for `touch`. To be called every second or so."""
         used, self._shared.touched = iter(self._shared.touched), set()
         while piece := tuple(islice(used, USED_AT_ONCE)):
             yield piece
 
     def touch(self, used: Sequence[bytes]) -> None:
-        """Tell the cache what was used."""
+        """Mark entries of the cache as used."""
         try:
             self._cache.touch(used)
         except CacheError as error:
             self._shared.troubled(error)
 
     def tell(self) -> None:
-        """Tell the metrics what the cache has; to be called every second or so."""
+        """Update the metrics of the cache's contents. To be called every second or so."""
         evicted = self._cache.take_evicted()
         sizes = self._cache.sizes()
         for kind, size in sizes.items():
@@ -251,7 +251,7 @@ class LoadingDispatcher(BaseDecider):
 
 
 def _brings_write_ids(args: Any) -> bool:
-    """Whether the request shows a ValidWriteIdList."""
+    """Does the request carry a ValidWriteIdList?"""
     for row in args.thrift_spec:
         request = getattr(args, row[2]) if row is not None else None
         if isinstance(request, spec.Struct) and getattr(request, "validWriteIdList", None):

@@ -1,11 +1,11 @@
-"""get_partitions_by_filter from objects: a filter is cut into exact values of keys, for which the names are cached, and
-a remainder that is evaluated here; the partitions are those of get_partitions_by_names. So a range asks for the names
-once, and another range asks for none.
+"""get_partitions_by_filter from objects. A filter is split into exact values of keys, for which the names are cached,
+and a remainder that is evaluated here; the partitions are those of get_partitions_by_names. So the first range asks for
+the names, and further ranges do not.
 
-Job: the filter to names, names to partitions. Must not know: ages, claims. Only what any metastore evaluates alike:
-string keys, no LIKE, and `<` and its kin only between texts of one shape (digits where there are digits, all else
-equal), as databases order other texts by their collations. Tables whose Table struct is not cached, full-ACID and
-insert-only ones (docs/architecture.md, "store"), and what is limited, are the metastore's. Owner: one per request.
+Job: the filter to names, names to partitions. Must not know: ages, claims. Only filters that every metastore evaluates
+alike: string keys, no LIKE, and order comparisons only between texts of one shape (digits in the same places, all else
+equal), because databases order other texts by their collations. Relayed are tables whose Table struct is not cached,
+full-ACID and insert-only tables (hms_cache_proxy/store/README.md), and requests with a limit. Owner: one per request.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TRANSACTIONAL = b"transactional"
 
 
 class PartitionFilter(NamedTuple):
-    """A table, its partition keys, and what is asked of them."""
+    """A table, its partition keys, and the filter."""
 
     table: TableKey
     keys: list[bytes]
@@ -74,7 +74,7 @@ class ByFilter(Conversation):
         self._given_up = False
 
     def wanted(self) -> tuple[bytes | None, list[bytes]]:
-        """The result, or keys of what is missing next: the names, then partitions."""
+        """The result, or the keys of what to ask for next: the names, then partitions."""
         found = self.look.get(self._names_kind, [self._names_key])[0]
         if found is None:
             return None, [self._names_key]
@@ -90,7 +90,7 @@ class ByFilter(Conversation):
         return self._question_for_names()
 
     def answered(self, reply: bytes | None) -> Ask | bytes | None:
-        """Names, then partitions."""
+        """Take the names, then the partitions."""
         if reply is None:
             self._give_up()
             return None
@@ -111,11 +111,11 @@ class ByFilter(Conversation):
         return self._question_for_partitions()
 
     def learn(self, reply: bytes) -> None:
-        """The metastore answered the request itself: its reply is kept whole."""
+        """The metastore answered the request itself: keep the whole reply."""
         self._whole.learn(reply)
 
     def due(self, header: Header, message: bytes) -> Iterator[DueEntry]:
-        """The names; or, where they are not used, the whole reply."""
+        """The names, or the whole reply if the names are not used."""
         if not self._given_up:
             if self._names_key in self.look.due:
                 yield self._names_key, self._question_for_names(), self._learn_names
@@ -129,7 +129,7 @@ class ByFilter(Conversation):
         return None if self._given_up else self._by_names(self._selected)
 
     def _by_names(self, wanted: list[bytes]) -> PartitionsByNames:
-        """The call that gives partitions of these names."""
+        """The conversation that gets the partitions of these names."""
         header = self._header._replace(name=b"get_partitions_by_names")
         arguments = spec.args("get_partitions_by_names")(db_name=self._args.db_name, tbl_name=self._args.tbl_name)
         return PartitionsByNames(self.look, header, self._entries.table, arguments, wanted)
@@ -160,7 +160,7 @@ class ByFilter(Conversation):
         return self._result(), []
 
     def _is_selected(self, name: bytes) -> bool:
-        """Whether the filter selects it. Raises Unsure where databases may order its values differently."""
+        """Does the filter select it? Raises Unsure where databases may order its values differently."""
         values = split_name(name)
         if values is None or list(values) != self._keys or DEFAULT_PARTITION in name:
             raise Unsure
@@ -187,7 +187,7 @@ class ByFilter(Conversation):
         self.look.publish(self._entries.items(shown, asked))
         there = {asked.get(partition.values): partition.body for partition in shown}
         if set(there) != set(self._missing):
-            return None  # one was dropped meanwhile, or has another name: the metastore says what there is now
+            return None  # one was dropped meanwhile, or has another name: the metastore knows what there is now
         self._known.update((name, body) for name, body in there.items() if name is not None)
         return self._result()
 
@@ -201,7 +201,7 @@ class ByFilter(Conversation):
 
 
 def by_filter(look: RequestView, header: Header, args: Any, arguments: bytes) -> ByFilter | None:
-    """The conversation; None for what is the metastore's to evaluate."""
+    """The conversation; None for a filter that only the metastore can evaluate."""
     table = table_of(args.db_name, args.tbl_name)
     if table is None or not args.filter or (args.max_parts is not None and args.max_parts >= 0):
         return None
@@ -224,7 +224,7 @@ def by_filter(look: RequestView, header: Header, args: Any, arguments: bytes) ->
 
 
 def _string_keys(table: bytes) -> list[bytes] | None:
-    """The partition keys of a Table struct; None where one is no string, or the table is transactional."""
+    """The partition keys of a Table struct; None if one is not a string, or the table is transactional."""
     try:
         decoded = spec.decode(shapes.result_projection("get_table", _KEYS), b"\x0c\x00\x00" + table + b"\0")[0].success
     except WireError:
@@ -237,12 +237,12 @@ def _string_keys(table: bytes) -> list[bytes] | None:
 
 
 def _ordered(node: Node) -> Iterator[tuple[bytes, bytes]]:
-    """Keys that are compared by order, each with the shape of what it is compared with."""
+    """Keys in order comparisons, each with the shape of the text that it is compared with."""
     return ((each.folded, _shape(each.value.encoded)) for each in comparisons(node) if each.op not in ("=", "!="))
 
 
 def _shape(text: bytes) -> bytes:
-    """A text with its digits alike: texts of one shape are in the same order by any collation."""
+    """The text with all digits replaced by one. Texts of one shape have the same order in every collation."""
     return _DIGIT.sub(b"0", text)
 
 

@@ -1,8 +1,8 @@
 """Which kind of entry each read is in TTL mode, and what the calls about roles and privileges touch.
 
-Job: one literal table over the methods of the method table (methods/table.py), whose rules tell what a read depends on
-and what a write touches; and what those leave alone: reads of roles and privileges, and what constraints say of other
-tables. Must not know: entries. Owner: any process; constants.
+Job: a literal table of the kind of each read. The rules of the method table (methods/table.py) say what a read depends
+on and what a write touches. This module adds what they lack: reads of roles and privileges, and other tables that
+constraints name. Must not know: entries. Owner: any process; constants.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hms_cache_proxy.consistency import names
 from hms_cache_proxy.wire import spec
 
 ALTERED: Final[Target] = b"A"
-"""Any table or database was altered: some lists say what they are, and foreign keys what they refer to is called."""
+"""Some table or database was altered: some lists show what they are, and foreign keys show the names of tables."""
 
 _METHODS: Final[Mapping[EntryKind, str]] = {
     EntryKind.DATABASE: "get_database get_database_req get_catalog get_catalogs",
@@ -54,7 +54,7 @@ _SAYS_WHAT_THEY_ARE: Final = frozenset(
     " get_materialized_views_for_rewriting get_databases_req".split()
 )
 _BY_PARAMETERS: Final = frozenset(("get_table_names_by_filter",))
-"""Statistics and truncation change parameters, too: any write counts."""
+"""Statistics and truncation change parameters too, so any write counts."""
 
 _DROPS: Final = ("drop_table", "drop_constraint", "drop_database")
 _WITH_AUTH: Final = ("_with_auth", "_with_auth_req")
@@ -75,14 +75,14 @@ def read_targets(label: str, kind: EntryKind, named: tuple[Target, ...], args: A
 
 
 def write_targets(label: str, named: tuple[Target, ...]) -> tuple[Target, ...]:
-    """What a write invalidates. Hive drops constraints by name: also of other tables (docs/consistency.md)."""
+    """What a write invalidates. Hive drops constraints by name, also those of other tables (docs/consistency.md)."""
     if label.startswith(("alter_table", "alter_database")):
         named += (ALTERED,)
     return (*named, targets.CONSTRAINTS) if label.startswith(_DROPS) else named
 
 
 def _object(ref: Any) -> tuple[Target, ...]:
-    """The object whose privileges are asked for: they go with it. Everything where it cannot be told."""
+    """The object whose privileges the request names, because they are dropped with it. Everything if it is unknown."""
     types = spec.enum("HiveObjectType")
     if ref is None or ref.objectType is None:
         return (ALL,)

@@ -1,12 +1,12 @@
-"""Lists of partitions kept as they came, which also fill the entries of the partitions in them: who lists a table and
-then asks for some of its partitions by name asks the metastore once.
+"""Lists of partitions are kept whole, and also fill the entries of the partitions in them: a client that lists a table
+and then asks for some of its partitions by name costs the metastore one call.
 
 Job: a reply to the entries that it may fill. Must not know: ages, claims.
 
-What a list says of a partition is what calls by names say for get_partitions on every Hive, and for the other lists on
-2.3 (docs/architecture.md, "store"): only these fill entries. Names are made of the values and of the partition keys of
-the table, which has to be in the cache (every engine asks for it first). A list is answered from its own entry, in one
-look, not put together from a thousand. Owner: one per request.
+Only those lists fill entries that show a partition as calls by names do: get_partitions on every Hive, and the other
+lists on 2.3 (hms_cache_proxy/store/README.md). Names are made of the values and of the partition keys of the table,
+which has to be in the cache (every engine asks for it first). A list is answered from its own entry, in one look-up,
+not composed of a thousand entries. Owner: one per request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .tables import partition_keys
 from .whole import Whole
 
 FILLED_AT_ONCE: Final = 1000
-"""A longer list fills nothing: it would cost the loop more than 10 ms, and push out what others use."""
+"""A longer list fills nothing: it would take more than 10 ms of the loop, and evict what others use."""
 
 _SAYS_WHAT_NAMES_SAY: Final = b"get_partitions"
 
@@ -69,13 +69,13 @@ class ListConversation(Conversation):
 
 
 def listed(look: RequestView, header: Header, args: Any, arguments: bytes) -> ListConversation | None:
-    """The conversation; None where the table cannot be told."""
+    """The conversation; None if the request names no table that can be read."""
     table = table_of(args.db_name, args.tbl_name)
     return None if table is None else ListConversation(look, header, table, arguments)
 
 
 def _name(keys: tuple[bytes, ...], values: tuple[bytes, ...]) -> bytes | None:
-    """The name of a partition with these values; None for one that would not be read back as them."""
+    """The name of a partition with these values; None if the name would not be read as these values."""
     if len(keys) != len(values) or not all(values):
         return None
     name = make_name([(key, b"") for key in keys], values)

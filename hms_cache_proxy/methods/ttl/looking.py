@@ -1,7 +1,7 @@
 """What all conversations of TTL mode share: the cache as one user sees it, and how a question is asked.
 
-Job: look entries up by their ages, note those that are due for a refresh, claim and publish loads, count. Must not
-know: methods. Owner: one per request, on the worker's loop.
+Job: look up entries and check their ages, note those that are due for a refresh, claim and publish loads, count. Must
+not know: methods. Owner: one per request, on the worker's loop.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .members import OF_PARTITIONS, Members
 log = structlog.get_logger()
 
 HOLD_BYTES = 64 << 20
-"""Of a reply that is taken apart. A longer one is relayed as it comes, and not kept."""
+"""The longest reply that is split into objects. A longer one is relayed as it arrives, and not kept."""
 
 
 class KnownKeys(NamedTuple):
-    """Names of a table's partition keys, and of which load they are."""
+    """Names of a table's partition keys, and the load that showed them."""
 
     names: tuple[bytes, ...]
     seq: int
@@ -52,32 +52,31 @@ class TtlContext:
     guards: Guards
     touched: set[bytes] = field(default_factory=set)
     keys_of_tables: dict[tuple[bytes, ...], KnownKeys] = field(default_factory=dict)
-    """By (catalog, database, table), as replies have shown them."""
+    """By (catalog, database, table)."""
     memory: Budget | None = None
     """For what connections remember of their locks."""
 
     def ends_ns(self) -> int:
-        """Until when a call that begins now may take."""
+        """The latest time at which a call that begins now can end."""
         return monotonic_ns() + self.request_time_ns
 
     def invalidate(self, targets: Sequence[Target]) -> None:
-        """What was loaded of these before now must not be shown any more."""
+        """From now on, show nothing of these that was loaded earlier."""
         try:
             self.cache.invalidate(targets)
         except CacheError:
             self.guards.missed(targets)
 
     def troubled(self, error: CacheError) -> None:
-        """The cache could not be read or written: readers lose nothing by it but time."""
+        """Log that the cache could not be read or written. Clients lose only time by it."""
         self.metrics.internal_error("ttl")
         log.error("the cache failed; the call goes to the metastore", error=str(error))
 
 
 @dataclass(slots=True)
 class RequestView:
-    """One request's view. `user`: who asks; empty where all users see the same. `after_ns`: what was loaded up to then
-    is too old for this client. `lists`: what entries about partitions depend on besides `depends`, unless they are of
-    one partition."""
+    """The view of one request. `user`: empty where all users see the same. `after_ns`: what was loaded until then is
+    too old for this client. `lists`: what entries about several partitions depend on besides `depends`."""
 
     shared: TtlContext
     user: bytes
@@ -87,11 +86,11 @@ class RequestView:
     table: bytes | None = None
     lists: tuple[Target, ...] = ()
     due: dict[bytes, int] = field(default_factory=dict)
-    """Keys that were found due for a refresh, and when the load of what was found had begun."""
+    """Keys of entries that are due for a refresh, and when the loads of these entries began."""
     load: Load | None = None
 
     def policy(self, kind: EntryKind) -> Policy:
-        """What counts for entries of this kind here."""
+        """The policy for entries of this kind."""
         return self.shared.section.policy(kind.label, self.database, self.table)
 
     def key(self, kind: EntryKind, *parts: bytes) -> bytes:
@@ -99,8 +98,8 @@ class RequestView:
         return key_of(kind, self.user, *parts)
 
     def get(self, kind: EntryKind, keys: Sequence[bytes], members: Members | None = None) -> list[TtlEntry | None]:
-        """Entries that are young enough, in order. Those due for a refresh are noted in `due`. `members`: of which
-        partitions they are, if each is of one."""
+        """Entries that are young enough, in order. Those due for a refresh are noted in `due`. `members`: the
+        partitions of the entries, if each is of one partition."""
         policy = self.policy(kind)
         if not policy.cached:
             return [None] * len(keys)
@@ -123,30 +122,30 @@ class RequestView:
         return found
 
     def peek(self, kind: EntryKind, key: bytes) -> TtlEntry | None:
-        """An entry that is needed to understand the request: it is not this one's to refresh."""
+        """An entry that is needed to understand the request. The request does not refresh it."""
         due = self.due.copy()
         found = self.get(kind, [key])[0]
         self.due = due
         return found
 
     def is_young(self, kind: EntryKind, seq: int, began_ns: int) -> bool:
-        """May what a load has told be used still? For what no entry says."""
+        """May the result of this load still be used? For results that are in no entry."""
         with self.shared.cache.snapshot() as snapshot:
             since = snapshot.invalidated(self.depends)
         return seq >= since and began_ns > max(self.after_ns, monotonic_ns() - self.policy(kind).ttl_s * 1e9)
 
     def again(self) -> RequestView:
-        """The same view, of another load."""
+        """The same view, for another load."""
         return replace(self, due={}, load=None)
 
     def is_still_due(self, key: bytes) -> bool:
-        """Is there still what was found, or has somebody reloaded it?"""
+        """Is the entry that was found still there, or has it been reloaded?"""
         with self.shared.cache.snapshot() as snapshot:
             entry = snapshot.since(key, 0)
         return entry is not None and entry.loaded_ns <= self.due[key]
 
     def claim(self, keys: Sequence[bytes], *, alone: bool) -> bool:
-        """Begin to load these; False if another load has claimed one of them and `alone` says that this one waits."""
+        """Begin to load these. False if another load has claimed one of them and `alone` asks to wait in that case."""
         shared = self.shared
         load = shared.cache.begin(keys, monotonic_ns(), shared.ends_ns(), alone=alone)
         if load.theirs and alone:
@@ -155,7 +154,7 @@ class RequestView:
         return True
 
     def publish(self, items: Sequence[NewEntry]) -> None:
-        """What the load found. If the cache fails, the claims last until their deadline."""
+        """Store what the load found. If the cache fails, the claims last until their deadline."""
         load, self.load = self.load, None
         if load is not None:
             try:
@@ -164,14 +163,14 @@ class RequestView:
                 self.shared.troubled(error)
 
     def refused(self, kind: EntryKind, method: str, reply: bytes, keys: Iterable[bytes]) -> None:
-        """The reply is no value. If it says that there is no such thing, what was known of it goes."""
+        """The reply is a refusal. If it says that the object does not exist, remove its entries."""
         if kept_part(method, reply) is None:
             self.release()
         else:
             self.publish([NewEntry(kind, key, self._depends(kind), None) for key in keys])
 
     def release(self) -> None:
-        """The load has ended without anything to keep."""
+        """End the load without keeping anything."""
         load, self.load = self.load, None
         if load is not None:
             try:
@@ -182,7 +181,7 @@ class RequestView:
     def item(
         self, kind: EntryKind, key: bytes, body: bytes | None, *, absent: bool = False, member: Target | None = None
     ) -> NewEntry:
-        """An entry of this request's object. `member`: the target of the partition that it is of, if it is of one."""
+        """An entry for an object of this request. `member`: the target of its partition, if it is of one partition."""
         depends = self._depends(kind) if member is None else (*self.depends, member)
         return NewEntry(kind, key, depends, body, absent)
 
@@ -192,7 +191,7 @@ class RequestView:
 
 @dataclass(slots=True)
 class Reload:
-    """A load behind an answer that was given: ask this as this user; `learn` or `release` ends it."""
+    """A refresh after an answer was given: ask this as this user; `learn` or `release` ends it."""
 
     kind: EntryKind
     identity: bytes
@@ -202,30 +201,30 @@ class Reload:
 
 
 DueEntry = tuple[bytes, Ask, Callable[[bytes], None]]
-"""An entry that is asked for by itself: its key, the question, what becomes of the reply."""
+"""An entry that is reloaded by itself: its key, the question, the function that takes the reply."""
 
 
 class EntryBatch(Protocol):
-    """Entries of one table, by partition name, that one question can ask for, whichever requests have met them."""
+    """Entries of one table, by partition name, that one question can reload, whichever requests found them due."""
 
     look: RequestView
     kind: EntryKind
 
     @property
     def place(self) -> tuple[bytes, ...]:
-        """What of equal place may be asked for together."""
+        """Batches of the same place may be reloaded together."""
         ...
 
     def due_names(self) -> list[bytes]:
-        """Those that were found due for a refresh."""
+        """The names of entries that are due for a refresh."""
         ...
 
     def find(self) -> None:
-        """See what is there, and what of it is due."""
+        """Look up the entries, and which of them are due."""
         ...
 
     def only(self, wanted: list[bytes]) -> EntryBatch:
-        """Others of the same place, as a load of its own."""
+        """A batch of these names of the same place, as a separate load."""
         ...
 
     def keys(self) -> dict[bytes, bytes]:
@@ -233,17 +232,17 @@ class EntryBatch(Protocol):
         ...
 
     def question(self, wanted: list[bytes]) -> Ask:
-        """Asks for these, which `learn` then expects."""
+        """The question for these names, whose reply `learn` takes."""
         ...
 
     def learn(self, reply: bytes) -> None:
-        """The reply to it."""
+        """Take the reply to the question."""
         ...
 
 
 class Conversation(Protocol):
-    """How one request is answered from objects: first from the cache alone, then by questions, or, where a class says
-    nothing of them, by the client's own request."""
+    """How one request is answered from objects: first from the cache alone, then with questions. A class without
+    questions sends the client's own request."""
 
     look: RequestView
     kind: EntryKind
@@ -253,37 +252,37 @@ class Conversation(Protocol):
         ...
 
     def ask(self) -> Ask | None:
-        """The question for what is missing, None if it is the client's own request. After `wanted`."""
+        """The question for what is missing; None for the client's own request. After `wanted`."""
         return None
 
     def answered(self, reply: bytes | None) -> Ask | bytes | None:
-        """A reply, None if it was too long: the next question, the result struct, or None: it has to be the client's
-        own request after all."""
+        """Take a reply (None if it was too long). Returns the next question, the result struct, or None: send the
+        client's own request after all."""
         raise AssertionError("no question was asked")
 
     def learn(self, reply: bytes) -> None:
-        """The reply to the client's own request: publish what it has."""
+        """Take the reply to the client's own request and publish what it contains."""
         ...
 
     def due(self, header: Header, message: bytes) -> Iterator[DueEntry]:
-        """What is due for a refresh and is asked for by itself: at most one, as it shares this one's view. By default
-        the client's own request again. After `wanted`."""
+        """What is due for a refresh and is reloaded by itself: at most one entry, because it shares this view. By
+        default the client's own request. After `wanted`."""
         for key in tuple(self.look.due)[:1]:
             yield key, Ask(header, message, HOLD_BYTES), self.learn
 
     def batch(self) -> EntryBatch | None:
-        """What is due for a refresh and can be asked for together with what others have met. After `wanted`."""
+        """What is due for a refresh and can be reloaded together with entries of other requests. After `wanted`."""
         return None
 
 
 def says_only(request: Any, *names: str) -> bool:
-    """Whether a request struct says no more than these fields do. (Generated clients send defaults: false, id -1.)"""
+    """Does a request struct set only these fields? (Generated clients also send defaults: false, id -1.)"""
     rows = (row for row in request.thrift_spec if row is not None)
     return all(row[2] in names or getattr(request, row[2]) in (None, False, -1) for row in rows)
 
 
 def question(method: str, header: Header, arguments: Any) -> Ask:
-    """A question in place of the client's request, with its seqid."""
+    """A question instead of the client's request, with the same seqid."""
     name = method.encode()
     asked = header._replace(name=name)
     message = message_header(name, MessageType.CALL, header.seqid) + spec.encode(arguments)
@@ -291,4 +290,4 @@ def question(method: str, header: Header, arguments: Any) -> Ask:
 
 
 Maker = Callable[[RequestView, Header, Any, bytes], Conversation | None]
-"""Makes the conversation of arguments, decoded and as sent; None for those that are not answered from objects."""
+"""Makes the conversation for arguments (decoded, and as sent); None if they are not answered from objects."""

@@ -1,6 +1,6 @@
-"""Partitions as things that can be invalidated one by one.
+"""Targets with which partitions can be invalidated one by one.
 
-Job: the targets of single partitions and of what lists say, and which kinds of entries are about partitions. An entry
+Job: the targets of single partitions and of lists, and which kinds of entries are about partitions. An entry
 of one partition depends on its table and on the partition's own target; every other entry of these kinds (lists, names,
 filters, aggregates) depends on its table and on the target of the table's lists. Flushing a partition invalidates its
 own target and that of the lists. Must not know: entries, requests. Owner: any process; no state.
@@ -24,23 +24,23 @@ OF_PARTITIONS: Final = frozenset(
 
 
 class Members(NamedTuple):
-    """Partitions of a table, by the names that a request has for them."""
+    """Partitions of a table, by their names in a request."""
 
     table: TableKey
     names: Sequence[bytes]
 
     @property
     def prefix(self) -> Target:
-        """What their targets begin with."""
+        """The common beginning of their targets."""
         return targets.partition(*self.table, b"")
 
     def target(self, number: int) -> Target:
-        """Of one of them."""
+        """The target of one of them."""
         return target_of(self.table, self.names[number])
 
 
 def target_of(table: TableKey, name: bytes) -> Target:
-    """The target of a partition: however its name is spelled, it has these values."""
+    """The target of a partition, made of its values: the same for every spelling of its name."""
     parts = split_name(name)
     if parts is None:
         return targets.partition(*table, name)
@@ -48,5 +48,5 @@ def target_of(table: TableKey, name: bytes) -> Target:
 
 
 def flushed(table: TableKey, name: bytes) -> tuple[Target, ...]:
-    """What to invalidate so that nothing is left of what was known of a partition."""
+    """The targets to invalidate to remove everything about a partition."""
     return target_of(table, name), targets.partition_lists(*table)

@@ -1,13 +1,13 @@
-"""Partitions as objects: lists of names ask the metastore only for those that the cache lacks, and single calls and
-lists fill the same entries.
+"""Partitions as objects: for a list of names, the metastore is asked only for the partitions that the cache lacks.
+Calls for one partition and lists fill the same entries.
 
 Job: arguments to names, replies to Partition structs by name, and back. Must not know: ages, claims.
 
-From Hive 3.1 on a metastore shows a partition in more than one way (docs/architecture.md, "store"): lists leave out
-what single calls say. What was shown in a list is an entry of its own there (LIST, SINGLE); a Partition of 2.3, which
-has no catalog name, is the same everywhere (PLAIN). Lists come in order of names, as metastores order them.
+From Hive 3.1 on a metastore shows a partition in more than one way (hms_cache_proxy/store/README.md): lists leave out
+fields that calls for one partition show. There each has a separate entry (LIST, SINGLE). A Partition of 2.3, which has
+no catalog name, is the same everywhere (PLAIN). Lists are in order of names, as in a metastore.
 
-A partition is found in a reply by its values: a name that was asked for tells them. Owner: one per request.
+A partition in a reply is recognized by its values, which are known from the requested names. Owner: one per request.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ PLAIN, LIST, SINGLE = b"p", b"l", b"s"
 _SHOWN = ("values", "catName", "sd.cols.name", "privileges.rolePrivileges")
 _BY_NAMES = ("db_name", "tbl_name", "names", "engine")
 ASKED_AT_ONCE = 20_000
-"""More missing partitions than this are the metastore's to answer as a whole."""
+"""If more partitions are missing, the client's own request is sent."""
 
 
 class Shown:
-    """One partition of a reply: its bytes, its values, which way it was shown, how many columns it has, and whether it
-    says what somebody may do with it."""
+    """One partition of a reply: its bytes, its values, the way in which it is shown, the number of its columns, and
+    whether it has privileges."""
 
     __slots__ = ("body", "columns", "privileged", "shape", "values")
 
@@ -55,7 +55,7 @@ class Shown:
 
 
 def partitions_in(method: str, reply: bytes, *, wrapped: bool) -> list[Shown] | None:
-    """The partitions of a reply that is a list of them; None for anything else."""
+    """The partitions in a reply; None if it is not a list of partitions."""
     span = returned_at(reply, wrapped=wrapped)
     if span is None:
         return None
@@ -69,19 +69,19 @@ def partitions_in(method: str, reply: bytes, *, wrapped: bool) -> list[Shown] | 
 
 
 def partition_in(method: str, reply: bytes) -> Shown | None:
-    """The partition of a reply that is one; None for anything else."""
+    """The partition in a reply; None if it is not a partition."""
     span = returned_at(reply)
     return None if span is None else Shown(reply[slice(*span)], _shown(method, reply, "success."), SINGLE)
 
 
 def _shown(method: str, reply: bytes, prefix: str) -> Any:
-    """What a call returns, decoded as far as Shown looks at it."""
+    """What a call returns, decoded as far as Shown needs it."""
     projection = shapes.result_projection(method, tuple(prefix + path for path in _SHOWN))
     return spec.decode(projection, reply, reply_header(reply).body)[0].success
 
 
 def by_values(wanted: list[bytes]) -> dict[tuple[bytes, ...], bytes]:
-    """The names by the values that they tell."""
+    """The names, by the values in them."""
     split = ((split_name(name), name) for name in wanted)
     return {tuple(parts.values()): name for parts, name in split if parts is not None}
 
@@ -98,7 +98,7 @@ class PartitionEntries:
         return self.look.key(EntryKind.PARTITION, shape, *self.table, name)
 
     def get(self, way: bytes, wanted: list[bytes]) -> list[TtlEntry | None]:
-        """Entries by name, whichever way they were shown where that makes no difference."""
+        """Entries by name; those shown in the other way too, where that makes no difference."""
         plain = self.look.get(
             EntryKind.PARTITION, [self.key(PLAIN, name) for name in wanted], Members(self.table, wanted)
         )
@@ -115,8 +115,8 @@ class PartitionEntries:
     def items(
         self, shown: list[Shown], asked: dict[tuple[bytes, ...], bytes], *, counted: bool = False
     ) -> list[NewEntry]:
-        """Entries for partitions whose names are known; not of those with too many columns, which the metrics count
-        unless they are `counted`."""
+        """Entries for partitions whose names are known, except for those with too many columns. The metrics count
+        these, unless they are `counted` already."""
         limit = self.look.shared.section.partition_column_limit
         items = []
         for partition in shown:
@@ -130,17 +130,17 @@ class PartitionEntries:
         return items
 
     def item(self, shape: bytes, name: bytes, body: bytes | None, *, absent: bool = False) -> NewEntry:
-        """An entry of one of them."""
+        """An entry for one partition."""
         member = target_of(self.table, name)
         return self.look.item(EntryKind.PARTITION, self.key(shape, name), body, absent=absent, member=member)
 
     def is_to_be_compared(self) -> bool:
-        """Whether chance has it that what is here is compared with the metastore's answer."""
+        """Decide at random whether to compare the entries with the metastore's answer."""
         percentage = self.look.shared.section.validation_percentage
         return bool(percentage) and random() * 100 < percentage
 
     def remember_keys(self, name: bytes) -> None:
-        """A name that the load under way has shown tells the table's partition keys."""
+        """Remember the table's partition keys, taken from a name that the current load has shown."""
         parts, load = split_name(name), self.look.load
         known = self.look.shared.keys_of_tables
         if parts is not None and load is not None:
@@ -149,7 +149,7 @@ class PartitionEntries:
             known[self.table] = KnownKeys(tuple(parts), load.seq, load.began_ns)
 
     def keys(self) -> tuple[bytes, ...] | None:
-        """The table's partition keys, if what has told them is as young as a partition has to be."""
+        """The table's partition keys, if the load that showed them is as young as an entry has to be."""
         known = self.look.shared.keys_of_tables.get(self.table)
         if known is not None and self.look.is_young(EntryKind.PARTITION, known.seq, known.began_ns):
             return known.names
@@ -157,7 +157,7 @@ class PartitionEntries:
 
 
 class PartitionsByNames(Conversation):
-    """get_partitions_by_names, and its _req twin without more than names."""
+    """get_partitions_by_names, and its _req twin if it sets nothing but names."""
 
     def __init__(self, look: RequestView, header: Header, table: TableKey, args: Any, wanted: list[bytes]) -> None:
         self.look = look
@@ -186,7 +186,7 @@ class PartitionsByNames(Conversation):
         return self._result(), []
 
     def ask(self) -> Ask | None:
-        """A question for those that are missing; the client's own request where that is all, or too many."""
+        """A question for the missing partitions; the client's own request if all are missing, or too many."""
         if not self._known or len(self._missing) > ASKED_AT_ONCE:
             return None
         return self.question(self._missing)
@@ -203,7 +203,7 @@ class PartitionsByNames(Conversation):
         return (b"partitions", *self.table, self._header.name)
 
     def batch(self) -> PartitionsByNames:
-        """All that is due here."""
+        """Everything that is due here."""
         return self
 
     def due(self, header: Header, message: bytes) -> Iterator[DueEntry]:
@@ -219,16 +219,16 @@ class PartitionsByNames(Conversation):
         return {self.key(LIST, name): name for name in self._names}
 
     def find(self) -> None:
-        """See what is there, and what of it is due."""
+        """Look up the entries, and which of them are due."""
         self._entries.get(LIST, self._names)
 
     def due_names(self) -> list[bytes]:
-        """Those of its names whose entries are due for a refresh."""
+        """The names whose entries are due for a refresh."""
         due = self.look.due
         return [n for n in self._names if self.key(PLAIN, n) in due or self.key(LIST, n) in due]
 
     def answered(self, reply: bytes | None) -> Ask | bytes | None:
-        """The missing ones: the result is all together."""
+        """Take the missing partitions and return the whole result."""
         shown = None if reply is None else partitions_in(self._method, reply, wrapped=self._wrapped)
         if shown is None:
             self.look.release()
@@ -238,7 +238,7 @@ class PartitionsByNames(Conversation):
         return self._result()
 
     def learn(self, reply: bytes) -> None:
-        """The reply to the client's own request."""
+        """Take the reply to the client's own request."""
         shown = partitions_in(self._method, reply, wrapped=self._wrapped)
         if shown is None:
             keys = [self.key(way, name) for name in self._missing for way in (PLAIN, LIST)]
@@ -247,7 +247,7 @@ class PartitionsByNames(Conversation):
             self._publish(shown)
 
     def _publish(self, shown: list[Shown]) -> bool:
-        """Keep what was shown; False if it is not known which name one of them has."""
+        """Keep these partitions; False if the name of one of them is unknown."""
         asked = by_values(self._missing)
         items = self._entries.items(shown, asked)
         there = {asked.get(partition.values): partition.body for partition in shown}
@@ -276,7 +276,7 @@ class PartitionsByNames(Conversation):
 
 
 def by_names(look: RequestView, header: Header, args: Any, arguments: bytes) -> PartitionsByNames | None:
-    """The conversation of get_partitions_by_names; None for a request that says more than names."""
+    """The conversation of get_partitions_by_names; None for a request that sets more than names."""
     if header.name.endswith(b"_req"):
         request = args.req
         if request is None or not says_only(request, *_BY_NAMES):
@@ -289,12 +289,12 @@ def by_names(look: RequestView, header: Header, args: Any, arguments: bytes) -> 
     split = [split_name(name) for name in set(request.names)]
     values = {tuple(parts.values()) for parts in split if parts is not None}
     if len(values) != len(split):
-        return None  # two spellings of one name, of which at most one is a partition's
+        return None  # two spellings of one name, of which at most one is the name of a partition
     return PartitionsByNames(look, header, table, args, request.names)
 
 
 class OnePartition(Conversation):
-    """get_partition_by_name, and get_partition where the names of the table's partition keys are known."""
+    """get_partition_by_name, and get_partition if the table's partition keys are known."""
 
     def __init__(self, look: RequestView, header: Header, table: TableKey, name: bytes) -> None:
         self.look = look
@@ -305,7 +305,7 @@ class OnePartition(Conversation):
         self._compared: bytes | None = None
 
     def wanted(self) -> tuple[bytes | None, list[bytes]]:
-        """The result, or the partition's key. Its absence is told by the metastore, in its own words."""
+        """The result, or the partition's key. If it does not exist, the metastore says so, in its own words."""
         found = self._entries.get(SINGLE, [self._name])[0]
         if found is not None and not found.absent and self._entries.is_to_be_compared():
             self._compared, found = found.body, None
@@ -328,8 +328,8 @@ class OnePartition(Conversation):
             self.look.release()
 
     def _is_its_name(self, values: tuple[bytes, ...]) -> bool:
-        """Whether calls for lists know the partition by this name, too: single calls also take other spellings, another
-        order of the keys, and on Hive 4 other cases."""
+        """Do lists use this name too? Calls for one partition also accept other spellings, another order of the keys,
+        and on Hive 4 keys in upper case."""
         parts = split_name(self._name)
         if parts is None or tuple(parts.values()) != values or any(key != key.lower() for key in parts):
             return False
@@ -338,7 +338,7 @@ class OnePartition(Conversation):
 
 
 def one_partition(look: RequestView, header: Header, args: Any, arguments: bytes) -> OnePartition | None:
-    """The conversation; None where the partition's name cannot be told."""
+    """The conversation; None if the partition's name is unknown."""
     table = table_of(args.db_name, args.tbl_name)
     if table is None:
         return None
@@ -353,7 +353,7 @@ def one_partition(look: RequestView, header: Header, args: Any, arguments: bytes
 
 
 def table_of(database: bytes | None, table: bytes | None) -> TableKey | None:
-    """Catalog, database and table as stored; None where they cannot be told."""
+    """Catalog, database and table as stored; None if the names cannot be read."""
     split = names.split_database(database)
     if split is None:
         return None

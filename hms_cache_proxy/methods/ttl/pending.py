@@ -1,10 +1,10 @@
-"""What a call that went to the metastore does to the loading cache, at each moment of its life.
+"""What a call to the metastore does to the loading cache at each stage.
 
-Job: one small class per kind of call. Its object is the Forward's `pending` and is told what becomes of the call
+Job: one small class for each kind of call. Its object is the Forward's `pending` and is told what happens to the call
 (decision.py). Must not know: sockets, how a decision was made.
 
-Invariants: a write holds what it touches from before it leaves until before its reply is passed on; the hold of a write
-of unknown outcome stays until no metastore can carry it out any more. Owner: the worker's loop.
+Invariants: a write holds its targets from before it leaves until just before its reply is passed on; the hold of a
+write with unknown outcome stays until no metastore can execute the write any more. Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ..reply_contents import LOCK_WAITING, Said, lock_of, said
 from .looking import Conversation, TtlContext
 
 LOCKS = 10_000
-"""Locks that are waited for whose tables are remembered; others lock anything."""
+"""Waiting locks whose tables are remembered; any other counts as a lock on everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loading(Pending):
-    """A read that went to the metastore, with the conversation that puts its answer together."""
+    """A read that went to the metastore, with the conversation that composes its answer."""
 
     shared: TtlContext
     conversation: Conversation
@@ -68,7 +68,7 @@ class Loading(Pending):
 
 @dataclass(frozen=True, slots=True)
 class HoldBarrier:
-    """Holds, as guards know them. That of a write of unknown outcome ends by itself."""
+    """Holds, as the Barrier of guards. The hold of a write with unknown outcome ends by itself."""
 
     cache: TtlCache
     request_time_ns: int
@@ -108,7 +108,7 @@ class Writing(Pending):
 
 @dataclass(slots=True)
 class WaitedFor:
-    """What the locks will lock that this worker has asked for and that have to wait."""
+    """The targets of this worker's locks that have to wait."""
 
     targets: dict[int, tuple[Target, ...]] = field(default_factory=dict)
 
@@ -119,14 +119,14 @@ class WaitedFor:
         self.targets[lock_id] = targets
 
     def take(self, lock_id: int | None) -> tuple[Target, ...]:
-        """It waits no more. One that is not known locks anything: another worker may have asked for it."""
+        """The lock waits no more. An unknown lock counts as a lock on everything: it may be another worker's."""
         return (ALL,) if lock_id is None else self.targets.pop(lock_id, (ALL,))
 
 
 @dataclass(frozen=True, slots=True)
 class Locking(Pending):
-    """`lock`. Who holds a lock reads what was true when he got it (Iceberg's commits). If others may hold it too
-    (`reads`), that is for the connection that asked for it, which is shown what was loaded later."""
+    """`lock`. The holder of a lock must read what was true when it was granted (Iceberg's commits). For a lock that
+    others may hold too (`reads`), only the connection that asked for it must; it is shown what was loaded later."""
 
     shared: TtlContext
     waited_for: WaitedFor
@@ -147,7 +147,7 @@ class Locking(Pending):
 
 @dataclass(frozen=True, slots=True)
 class CheckingLock(Pending):
-    """`check_lock`: the same, for a lock that was waited for."""
+    """`check_lock`: the same, for a lock that had to wait."""
 
     shared: TtlContext
     waited_for: WaitedFor

@@ -1,8 +1,8 @@
-"""What is due for a refresh: collected while answers are given, then asked for in as few calls as possible.
+"""Entries that are due for a refresh: collected while answers are given, then reloaded in as few calls as possible.
 
-Job: one reload for all readers (the cache's claims see to it over all workers), and one call for all partitions of a
-table that came due together, whichever requests have met them. Must not know: sockets, the loop, what entries are;
-`wake` tells the refresher that there are some. Owner: one per worker, on its loop.
+Job: one reload for all readers (across workers, the cache's claims ensure this), and one call for all partitions of a
+table that came due together, whichever requests found them. Must not know: sockets, the loop, what entries are; `wake`
+tells the refresher that there are some. Owner: one per worker, on its loop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .looking import Conversation, DueEntry, EntryBatch, Reload
 NAMES_AT_ONCE = 1000
 """Partitions that one call asks for."""
 WAITING = 10_000
-"""Entries remembered; what comes beyond is still due when it is read again."""
+"""Entries remembered; any other is still due when it is read again."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class DueEntries:
         self._together: dict[tuple[bytes, ...], _Together] = {}
 
     def add(self, identity: bytes, conversation: Conversation, header: Header, message: bytes) -> None:
-        """Something in an answer that was given is due (`conversation.look.due`)."""
+        """Some entries of an answer are due (`conversation.look.due`)."""
         if not self._alone and not self._together:
             self._wake()
         batch = conversation.batch()
@@ -51,7 +51,7 @@ class DueEntries:
                 self._alone.setdefault(one[0], (identity, one, conversation))
 
     def take(self) -> Iterator[Reload]:
-        """The reloads, each claimed; what others have claimed already is left out."""
+        """The reloads, each claimed; entries that another reload has claimed are left out."""
         alone, self._alone = self._alone, {}
         together, self._together = self._together, {}
         for identity, (key, ask, learn), conversation in alone.values():

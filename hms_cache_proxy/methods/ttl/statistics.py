@@ -1,8 +1,8 @@
-"""Column statistics of partitions as objects: get_partitions_statistics_req asks only for partitions that the cache
-lacks.
+"""Column statistics of partitions as objects: for get_partitions_statistics_req, the metastore is asked only for the
+partitions that the cache lacks.
 
-Job: arguments to names, the reply's map to its values and back, by splicing. That a partition has no statistics is an
-answer like any other. Must not know: ages, claims. Owner: one per request.
+Job: arguments to names, the reply's map to its values and back, by splicing. That a partition has no statistics is kept
+too. Must not know: ages, claims. Owner: one per request.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class StatisticsOfPartitions(Conversation):
         return self._result(), []
 
     def ask(self) -> Ask | None:
-        """A question for those that are missing."""
+        """A question for the missing partitions."""
         return self.question(self._missing) if self._known else None
 
     def question(self, wanted: list[bytes]) -> Ask:
@@ -73,7 +73,7 @@ class StatisticsOfPartitions(Conversation):
         return (b"statistics", *self._of)
 
     def batch(self) -> StatisticsOfPartitions:
-        """All that is due here."""
+        """Everything that is due here."""
         return self
 
     def due(self, header: Header, message: bytes) -> Iterator[DueEntry]:
@@ -81,14 +81,14 @@ class StatisticsOfPartitions(Conversation):
         return iter(())
 
     def find(self) -> None:
-        """See what is there, and what of it is due."""
+        """Look up the entries, and which of them are due."""
         self._find()
 
     def _find(self) -> list[TtlEntry | None]:
         return self.look.get(self.kind, [self._key(n) for n in self._names], Members(self._table, self._names))
 
     def due_names(self) -> list[bytes]:
-        """Those of its names whose entries are due for a refresh."""
+        """The names whose entries are due for a refresh."""
         return [name for name in self._names if self._key(name) in self.look.due]
 
     def only(self, wanted: list[bytes]) -> StatisticsOfPartitions:
@@ -101,7 +101,7 @@ class StatisticsOfPartitions(Conversation):
         return {self._key(name): name for name in self._names}
 
     def answered(self, reply: bytes | None) -> Ask | bytes | None:
-        """The missing ones: the result is all together."""
+        """Take the missing partitions and return the whole result."""
         found = None if reply is None else _by_name(reply)
         if found is None:
             self.look.release()
@@ -110,7 +110,7 @@ class StatisticsOfPartitions(Conversation):
         return self._result()
 
     def learn(self, reply: bytes) -> None:
-        """The reply to the client's own request."""
+        """Take the reply to the client's own request."""
         found = _by_name(reply)
         if found is None:
             keys = [self._key(name) for name in self._missing]
@@ -135,7 +135,7 @@ class StatisticsOfPartitions(Conversation):
 
 
 def of_partitions(look: RequestView, header: Header, args: Any, arguments: bytes) -> StatisticsOfPartitions | None:
-    """The conversation; None for a request that says more than names."""
+    """The conversation; None for a request that sets more than names."""
     request = args.request
     if request is None or not says_only(request, *_PLAIN):
         return None
@@ -147,7 +147,7 @@ def of_partitions(look: RequestView, header: Header, args: Any, arguments: bytes
 
 
 def _by_name(reply: bytes) -> dict[bytes, bytes] | None:
-    """The map's values, as they lie in the reply, by partition; None for anything else than such a map alone."""
+    """The encoded values of the map in a reply, by partition; None if the reply is not exactly such a map."""
     span = returned_at(reply, wrapped=True)
     if span is None:
         return None

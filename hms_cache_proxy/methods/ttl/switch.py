@@ -1,7 +1,7 @@
 """Two dispatchers in one: the cache that follows the log, and TTL mode while there is no log to follow.
 
-Job: ask the one whose time it is, and tell both of every write, so that neither has anything from before it when the
-other hands over. Must not know what either of them does. Owner: one per worker, on its loop.
+Job: ask the dispatcher that is in charge, and tell both of every write, so that neither has anything older than the
+write when it takes over. Must not know: what either of them does. Owner: one per worker, on its loop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..large import decided
 
 @dataclass(frozen=True, slots=True)
 class _Both(Pending):
-    """A write or a lock, which both dispatchers observe: nothing is asked in its place."""
+    """A write or a lock, of which both dispatchers are told. No question is asked instead of it."""
 
     followed: Pending
     loading: Pending
@@ -42,7 +42,7 @@ class _Both(Pending):
 
 
 class Switch:
-    """A Decider made of two."""
+    """A Decider that passes each request to one of two."""
 
     def __init__(self, followed: Decider, loading: Decider, page: StatePage) -> None:
         self._followed = followed
@@ -51,12 +51,12 @@ class Switch:
         self.hot = followed.hot  # knows by itself that nothing is served while nothing is followed
 
     def by_time(self) -> bool:
-        """Is it TTL mode's time?"""
+        """Is TTL mode in charge?"""
         page = self._page
         return page[Slot.SERVE_MODE] != MODE_SERVE and ModeReason(page[Slot.MODE_REASON]) in BY_TIME
 
     def moved(self) -> int:
-        """Changes when either has moved."""
+        """Changes when that of either dispatcher changes."""
         return hash((self._followed.moved(), self._loading.moved()))
 
     def decide(

@@ -1,8 +1,8 @@
 """Tables as objects: get_table and get_table_req share entries.
 
-Job: arguments to names, replies to Table structs and back, by splicing. Must not know: ages, claims. A request that
-says what its client can do, or brings a ValidWriteIdList, may be answered differently: it is no object's. Owner: one
-per request.
+Job: arguments to names, replies to Table structs and back, by splicing. Must not know: ages, claims. A request with
+capabilities or a ValidWriteIdList may be answered differently, so it is not answered from objects. Owner: one per
+request.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PLAIN = ("dbName", "tblName", "catName", "engine")
 
 
 class OneTable(Conversation):
-    """get_table, and get_table_req without more than names."""
+    """get_table, and get_table_req if it sets nothing but names."""
 
     def __init__(self, look: RequestView, header: Header, name: tuple[bytes, bytes, bytes], arguments: bytes) -> None:
         self.look = look
@@ -39,7 +39,7 @@ class OneTable(Conversation):
         self._whole = Whole(look, self._method, arguments, EntryKind.TABLE)
 
     def wanted(self) -> tuple[bytes | None, list[bytes]]:
-        """The result, or the table's key. That a table does not exist is kept in each method's own words."""
+        """The result, or the table's key. That a table does not exist is kept for each method, in its own words."""
         found = self.look.get(EntryKind.TABLE, [self._key])[0]
         if found is not None:
             return (wrapped_struct if self._wrapped else success_struct)(found.body), []
@@ -47,7 +47,7 @@ class OneTable(Conversation):
         return missing, [] if missing is not None else [self._key]
 
     def learn(self, reply: bytes) -> None:
-        """Keep the Table struct; what says more than a Table is kept whole."""
+        """Keep the Table struct. A reply with more than a Table is kept whole."""
         span = returned_at(reply, wrapped=self._wrapped)
         if span is None:
             gone = [] if kept_part(self._method, reply) is None else [self.look.item(EntryKind.TABLE, self._key, None)]
@@ -58,7 +58,7 @@ class OneTable(Conversation):
 
 
 def one_table(look: RequestView, header: Header, args: Any, arguments: bytes) -> OneTable | None:
-    """The conversation; None for a request that is no object's."""
+    """The conversation; None for a request that is not answered from objects."""
     if header.name == b"get_table":
         split = names.split_database(args.dbname)
         table = names.read_name(args.tbl_name)

@@ -1,7 +1,7 @@
-"""Replies kept as they came: the answer to a request is given to every equal request.
+"""Whole replies: the answer to a request is given to every equal request.
 
-Job: the conversation of all reads whose replies are not taken apart. Must not know: what a reply means, beyond whether
-it says that something does not exist. Owner: one per request.
+Job: the conversation of all reads whose replies are not split into objects. Must not know: what a reply means, except
+whether it says that something does not exist. Owner: one per request.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .looking import Conversation, RequestView
 
 
 class Whole(Conversation):
-    """One request and its whole reply, by its arguments as they were sent."""
+    """One request and its whole reply. The key is the arguments as they were sent."""
 
     def __init__(self, look: RequestView, method: str, arguments: bytes, kind: EntryKind) -> None:
         self.look = look
@@ -28,7 +28,7 @@ class Whole(Conversation):
         return (None, [self._key]) if found is None else (found.body, [])
 
     def learn(self, reply: bytes) -> None:
-        """Keep it, unless it is a refusal."""
+        """Keep the reply, unless it is a refusal."""
         item = self.item(reply)
         if item is None:
             self.look.refused(self.kind, self._method, reply, [self._key])
@@ -36,7 +36,7 @@ class Whole(Conversation):
             self.look.publish([item])
 
     def item(self, reply: bytes) -> NewEntry | None:
-        """The entry, an empty one for partitions with too many columns; None for a refusal."""
+        """The entry, which is empty if partitions have too many columns; None for a refusal."""
         body = kept_part(self._method, reply)
         absent = body is not None and body[1:3] != b"\0\0"
         if body is None or (absent and not self.look.policy(self.kind).cache_missing):
