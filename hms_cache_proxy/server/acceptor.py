@@ -1,11 +1,12 @@
-"""Takes new connections from the listening socket that all workers of a proxy share.
+"""Accepts new connections on the listening socket that all workers of a proxy share.
 
-Job: accept, and leave a connection to a worker that has fewer. The supervisor owns the socket, so connections wait in
-its queue while workers die and start. Must not know what is spoken on a connection.
+Job: accept a connection, or leave it to a worker that has fewer. The supervisor owns the socket, so connections wait in
+its queue while workers end and start. Must not know: what is sent on a connection.
 
-Every worker is woken for each connection. The one with the fewest accepts it at once. Another waits first, the longer
-the more connections it has in excess of that one, and then accepts what is still there: that worker is busy, or hangs.
-Invariant: a connection waits `LONGEST_S` at most for a worker that has fewer.
+Every worker is woken for each connection. The one with the fewest connections accepts it at once. Another waits, longer
+the more connections it has in excess, and then accepts the connection if it is still there: the first worker is busy,
+or hangs.
+Invariant: a connection waits at most `LONGEST_S` for a worker with fewer connections.
 Owner: the worker's loop.
 """
 
@@ -23,14 +24,14 @@ from hms_cache_proxy.server.crew import Member
 
 BACKLOG: Final = 1024
 LONGEST_S: Final = 0.1
-LONGEST_EXCESS: Final = 0.2  # of its own connections: with a larger share in excess a worker waits no longer
-NO_ROOM_S: Final = 1.0  # until a worker without descriptors or memory tries again
+LONGEST_EXCESS: Final = 0.2  # of its own connections: a larger excess does not prolong the wait
+NO_ROOM_S: Final = 1.0  # pause of a worker without free descriptors or memory
 
 log = structlog.get_logger()
 
 
 class Acceptor:
-    """Accepts from `start` to `close`; each connection begins in a task of `spawn`."""
+    """Accepts from `start` to `close`; each connection begins in a task made by `spawn`."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class Acceptor:
         self._closed = False
 
     def start(self) -> None:
-        """Accept; the first worker that does makes the socket listen."""
+        """Begin to accept; the first worker that does makes the socket listen."""
         self._listener.setblocking(False)
         self._listener.listen(BACKLOG)
         self._watch()
@@ -80,7 +81,7 @@ class Acceptor:
             self._accept()
 
     def _left_over(self) -> None:
-        """The workers with fewer connections have had their time."""
+        """The workers with fewer connections have had time to accept."""
         self._watch()
         self._accept()
 

@@ -1,16 +1,16 @@
-"""One line of the access log: what it says of a call.
+"""One line of the access log.
 
-Job: the call as the hot path left it, into JSON. What it is about is read from the beginning of the request, by the
-rules of the method table. Must not know: files, the loop, replies.
+Job: write a recorded call as JSON. Its object is read from the beginning of the request, by the rules of the method
+table. Must not know: files, the loop, replies.
 
     {"time":"2026-11-22T16:28:18.012Z","method":"get_table","object":"hive.sales.orders","outcome":"hit",
      "reason":"","bytes":2931,"us":14,"client":"10.0.0.7:51022","user":"etl"}
 
-`time` is when the request was complete, `us` how long its reply took from then on, `bytes` the length of the reply
-without a frame. `object` is `catalog.database.table`, `catalog.database` or `catalog`, null where the call is about
-nothing of that kind or it cannot be told; of calls about several tables it is their database, with their number in
-`tables`. `user` is the name that the client gave with set_ugi. `sample` is there where it is not 1: such a line stands
-for 1/sample calls. No argument but these names gets into a line.
+`time` is when the request was complete, `us` the time from then to its reply, `bytes` the length of the reply without a
+frame. `object` is `catalog.database.table`, `catalog.database` or `catalog`; null if the call has no such object or it
+is unknown. For a call about several tables it is their database, and `tables` is their number. `user` is the name that
+the client gave with set_ugi. `sample` is present if it is not 1: the line then stands for 1/sample calls. No other
+arguments appear in a line.
 Owner: the worker's event loop.
 """
 
@@ -28,15 +28,15 @@ from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.methods.plan import plan
 from hms_cache_proxy.wire import spec
 
-HEAD_BYTES = 512  # of a request: the names that its rules look at come first
+HEAD_BYTES = 512  # of a request: the names that its rules read come first
 USER_CHARACTERS = 128
-REMEMBERED = 10_000  # clients whose part of a line is not made again
+REMEMBERED = 10_000  # clients whose part of a line is kept
 _FIXED = 8  # of a message's header, before the name
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoggedCall:
-    """What was counted, and where the arguments begin; `complete`: the request is no longer than HEAD_BYTES."""
+    """A counted call, and where its arguments begin. `complete`: the request is no longer than HEAD_BYTES."""
 
     label: str
     outcome: str
@@ -46,7 +46,7 @@ class LoggedCall:
 
 
 class Waiting(NamedTuple):
-    """A call whose line is still to be made. (A plain tuple of this order is as good, and quicker made.)"""
+    """A call without a line so far. A plain tuple in this order works too, and is faster to make."""
 
     arrived_ns: int
     took_ns: int
@@ -60,7 +60,7 @@ class Waiting(NamedTuple):
 
 
 class LineFormatter:
-    """Makes lines. What many have in common is made once: half a microsecond is left for a hit."""
+    """Makes lines. Parts that many lines share are made once; a line of a hit then takes half a microsecond."""
 
     def __init__(self, sample: float) -> None:
         self._end = "}\n" if sample == 1 else f',"sample":{sample:g}}}\n'
@@ -71,14 +71,14 @@ class LineFormatter:
         self._when = ""
 
     def begin(self) -> None:
-        """Lines of about now follow: look at the clock, forget what may be of no more use."""
+        """Before lines of about the same time: read the clock, forget parts that may not be needed again."""
         self._offset_ns = time_ns() - monotonic_ns()
-        self._whats.clear()  # they keep replies' objects alive
+        self._whats.clear()  # these keep the labels of replies alive
         if len(self._whos) > REMEMBERED:
             self._whos.clear()
 
     def line(self, waiting: Waiting) -> str:
-        """The line, with its end."""
+        """The line, with its line end."""
         arrived_ns, took_ns, size, peer, identity, head, what = waiting
         ms = (arrived_ns + self._offset_ns) // 1_000_000
         if ms != self._ms:
@@ -128,7 +128,7 @@ def user_of(identity: bytes | None) -> str | None:
 
 
 def object_of(method: str, message: bytes, body: int, *, complete: bool) -> tuple[str | None, int]:
-    """What a request is about, and how many tables it names (0: not known, or none)."""
+    """The object of a request, and how many tables it names (0: unknown, or none)."""
     found = plan(method.encode())
     if found is None:
         return None, 0

@@ -1,13 +1,13 @@
-"""The access log of one worker: a line for each call that was counted, written behind the callers' backs.
+"""The access log of one worker: a line for each counted call, written in the background.
 
-Job: keep what the hot path says of a call (well under a microsecond; the line is made later), and once a second make
-lines of it, in slices of the loop's time, and write them in a thread. Must not know what a line says (access_lines.py),
-how files turn (log_file.py).
+Job: record a call (well under a microsecond); once a second, make lines of the recorded calls in slices of the loop's
+time, and write them in a thread. Must not know: what a line contains (access_lines.py), how files are rotated
+(log_file.py).
 
-Invariants: a call is never delayed or failed by it. What waits is bounded: beyond WAITING_CALLS further calls are left
-out; a file that cannot be written costs its lines; both are counted (hms_proxy_access_log_lines_total). A worker that
-is killed loses what came since the last flush.
-Owner: the worker's event loop; only the writing is done in a thread, one at a time.
+Invariants: the log never delays a call or makes it fail. Memory is bounded: beyond WAITING_CALLS, calls are left out.
+If a file cannot be written, its lines are lost. Both are counted (hms_proxy_access_log_lines_total). A worker that is
+killed loses the calls since the last flush.
+Owner: the worker's event loop; only writing is done in a thread, one write at a time.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.log_file import LogFile
 
 WAITING_CALLS = 100_000  # 30 MB with requests of 100 bytes, 75 MB at most; a second of one core's hits
-SLICE_NS = 300_000  # of the loop's time at once
-LINES_PER_LOOK = 16  # between two looks at the clock
+SLICE_NS = 300_000  # of the loop's time in one turn
+LINES_PER_LOOK = 16  # between two readings of the clock
 CHUNK_BYTES = 256 << 10  # of lines that are written at once
 SAY_INTERVAL_S = 60.0
 
@@ -53,7 +53,7 @@ class AccessLog:
     def hit(
         self, arrived_ns: int, took_ns: int, reply_bytes: int, session: ClientSession, message: bytes, label: HitLabel
     ) -> None:
-        """A call that the short way answered."""
+        """A call that the hot path answered."""
         if self._sample < 1.0 and random() >= self._sample:
             return
         if len(self._waiting) >= self._most:
@@ -78,7 +78,7 @@ class AccessLog:
         )
 
     async def flush(self) -> None:
-        """Write what waits now. One flush at a time; the next waits for it."""
+        """Write the recorded calls. One flush at a time; the next waits for it."""
         async with self._writing:
             if self._overflow:
                 left_out, self._overflow = self._overflow, 0
@@ -97,7 +97,7 @@ class AccessLog:
                 await self._write("".join(lines).encode())
 
     def _make(self, lines: list[str], left: int) -> tuple[int, int]:
-        """A slice of the loop's time of lines; how many, and how long they are."""
+        """Make lines for one slice of the loop's time; returns their number and length."""
         until_ns = monotonic_ns() + SLICE_NS
         made = size = 0
         take, make = self._waiting.popleft, self._lines.line

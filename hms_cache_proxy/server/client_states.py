@@ -1,10 +1,10 @@
-"""The states of a client connection: a type for each, with what is known in it and nothing else.
+"""The states of a client connection: a type for each, with exactly what is known in that state.
 
 Job: `connection.py` moves from one to the next:
 
     Listening -> (WaitingForStep | Working ->) Serving | Relaying -> Listening
 
-From each of them the way leads to Over. Must not know: when any of this happens. Owner: one ClientConnection.
+Each state can be followed by Over. Must not know: when any of this happens. Owner: one ClientConnection.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from hms_cache_proxy.server.inbox import Request
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """The next request is waited for."""
+    """The connection waits for the next request."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingForStep:
-    """There is a request that the cache can answer in a moment."""
+    """The cache can answer the request in a moment: after a step of the follower, or another read's reply."""
 
     request: Request
     arrived_ns: int
@@ -32,7 +32,7 @@ class WaitingForStep:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """The answer is being looked for, in slices."""
+    """The answer is being made, in slices."""
 
     request: Request
     arrived_ns: int
@@ -41,7 +41,7 @@ class Working:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A reply is being built from slices."""
+    """A reply is being sent, in slices."""
 
     request: Request
     arrived_ns: int
@@ -51,7 +51,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Relaying:
-    """The request is the exchange's."""
+    """The exchange has the request."""
 
 
 @dataclass(frozen=True, slots=True)

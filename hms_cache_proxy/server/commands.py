@@ -1,7 +1,7 @@
-"""What connection logic asks its driver to do.
+"""The commands of the connection logic to its driver.
 
-Job: effects as data. `ClientConnection` returns lists of these, in order; the driver carries them out and answers with
-events. Must not know how.
+Job: effects as data. `ClientConnection` returns lists of commands; the driver executes them in order and answers with
+events. Must not know: how they are executed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Why(Enum):
     FINISHED = "finished"  # the client closed its side, or the worker drains
     WIRE = "wire"  # its bytes break the protocol
     LIMIT = "limit"  # ... or a limit
-    TRANSPORT = "transport"  # its first bytes are of a transport that is not spoken
+    TRANSPORT = "transport"  # its first bytes belong to an unsupported transport
     IDLE = "idle"
-    UPSTREAM = "upstream"  # a reply that had begun cannot be finished: the metastore's fault
-    CACHE = "cache"  # ... or the cache's
+    UPSTREAM = "upstream"  # a reply that has begun cannot be finished, because of the metastore
+    CACHE = "cache"  # ... or because of the cache
     SESSION = "session"  # its session calls could not be repeated: a call must never run as another user
 
 
@@ -43,26 +43,26 @@ class SendUpstream:
 
 @dataclass(slots=True)
 class OpenUpstream:
-    """Connect; answered by upstream_opened or upstream_refused."""
+    """Connect; answered by upstream_opened, upstream_refused or upstream_busy."""
 
     endpoint: Endpoint
 
 
 @dataclass(slots=True)
 class CloseUpstream:
-    """Close the connection to the metastore, or stop opening it; nothing more is heard of it."""
+    """Close the connection to the metastore, or stop opening it; no event of it follows."""
 
 
 @dataclass(slots=True)
 class SetReading:
-    """Start or stop to read from the client."""
+    """Start or stop reading from the client."""
 
     wanted: bool
 
 
 @dataclass(slots=True)
 class ReadingUpstream:
-    """Start or stop to read from the metastore."""
+    """Start or stop reading from the metastore."""
 
     wanted: bool
 
@@ -74,7 +74,7 @@ class Again:
 
 @dataclass(slots=True)
 class Await:
-    """Call `moved` when the decider has moved away from `seen`, or when it is `until_ns`."""
+    """Call `moved` when the decider's `moved` differs from `seen`, or at `until_ns`."""
 
     seen: int
     until_ns: int
@@ -82,21 +82,21 @@ class Await:
 
 @dataclass(slots=True)
 class Observe:
-    """One call is over: count it."""
+    """One call has ended: count it."""
 
     label: str
     outcome: Outcome
     reason: str
     began_ns: int
     reply_bytes: int
-    """What the client gets, without its frame."""
+    """The length of the reply, without its frame."""
 
     request: Request = field(compare=False)
 
 
 @dataclass(slots=True)
 class UpstreamTrouble:
-    """Log and count: kind is connect, closed, timeout or protocol."""
+    """Log and count a failure; its kind is connect, closed, timeout or protocol."""
 
     kind: UpstreamFailure
     uri: str
@@ -105,7 +105,7 @@ class UpstreamTrouble:
 
 @dataclass(slots=True)
 class Close:
-    """Close the client's connection once what was sent is out; `key` is the limit or the transport."""
+    """Close the client's connection after what was sent has left; `key` is the limit or the transport."""
 
     why: Why
     detail: str = ""

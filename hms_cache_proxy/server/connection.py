@@ -1,8 +1,8 @@
-"""One client connection: decides what to do about each event, and leaves doing it to the driver.
+"""The logic of one client connection: turns events into commands for the driver.
 
 Job: requests one at a time and in order, each answered here or relayed; back-pressure, limits, idle time, drain. Pure:
-methods are events (with the time in ns), each returns the commands for the driver, in order. Must not know sockets,
-the loop or the clock.
+each method is an event (with the time in ns) and returns commands for the driver, in order. Must not know: sockets, the
+loop, the clock.
 
 Invariants
 - A request is examined only when the previous reply has left the outbox. Bytes that arrive meanwhile wait; beyond
@@ -48,10 +48,10 @@ from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.framing import Transport
 from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, exception_message
 
-PIPELINE_BYTES = 1 << 18  # limit of requests that wait while one is answered
+PIPELINE_BYTES = 1 << 18  # of requests that wait while one is answered
 REQUESTS_PER_TURN = 32  # from one packet, before other connections have their turn
-PATIENCE_NS = 10_000_000_000  # with a client that reads nothing of a listing while the worker's files are full
-SUSPICIOUS_NS = 1_000_000_000  # without a byte from the metastore: the metastore is probed, no more
+PATIENCE_NS = 10_000_000_000  # for a client that reads nothing of a listing while the worker's files are full
+SUSPICIOUS_NS = 1_000_000_000  # without a byte from the metastore: then it is probed
 REPLY_LIMITS = MessageLimits(
     message_bytes=2**31 - 1, string_bytes=2**31 - 1
 )  # replies of a metastore are trusted up to this size
@@ -163,7 +163,7 @@ class ClientConnection:
         return self._settle(now_ns)
 
     def upstream_busy(self, detail: str, now_ns: int) -> list[Command]:
-        """There was no place for the connection that OpenUpstream asked for."""
+        """The limit of upstream connections left no place for the connection that OpenUpstream asked for."""
         self._heed(self._exchange.busy(detail), now_ns)
         return self._settle(now_ns)
 
@@ -209,7 +209,7 @@ class ClientConnection:
         return self._settle(now_ns)
 
     def moved(self, now_ns: int) -> list[Command]:
-        """What a request waits for may have happened, as Await asked for."""
+        """A waiting request may be decided again, as Await asked for."""
         state = self._state
         if isinstance(state, WaitingForStep):
             self._state = Listening()
@@ -222,7 +222,7 @@ class ClientConnection:
         return self._settle(now_ns)
 
     def abandon(self) -> None:
-        """An internal error: the connection ends, and the outcome of a call in flight is unknown."""
+        """End the connection after an internal error; the outcome of a call in flight is unknown."""
         self._state = Over()
         self._exchange.abort()
         self._inbox.close()
@@ -230,7 +230,7 @@ class ClientConnection:
         self._commands.clear()
 
     def expire(self, now_ns: int) -> list[Command]:
-        """Close or give up what has waited for too long."""
+        """End whatever has waited for too long."""
         settings, exchange = self._settings, self._exchange
         if settings.upstream_idle_ns and now_ns - exchange.progress_ns > settings.upstream_idle_ns:
             exchange.release()
@@ -251,12 +251,12 @@ class ClientConnection:
 
     @property
     def upstream_idle(self) -> bool:
-        """Whether there is an idle connection to the metastore."""
+        """Is there an idle connection to the metastore?"""
         return isinstance(self._exchange.state, Idle)
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is left to do."""
+        """Is nothing left to do?"""
         return isinstance(self._state, Over)
 
     # requests

@@ -1,13 +1,13 @@
-"""What the workers of a proxy tell one another: how many client connections each has, and that its loop turns.
+"""State that the workers of a proxy share: how many client connections each has, and that its event loop runs.
 
-Job: two words of the state page for each worker, its connections and when it last showed life. By the first, new
-connections are spread and `limits.max_connections` is kept; the second is 0 until a worker accepts, and shows the
-supervisor which worker hangs. Must not know sockets.
+Job: two words of the state page for each worker, its connections and the time of its last heartbeat. The first serves
+to spread new connections and to enforce `limits.max_connections`. The second is 0 until a worker accepts, and shows the
+supervisor which worker hangs. Must not know: sockets.
 
 Invariants
-- A worker writes its own two words only, without a lock (and READ_NS, where the last time that is written is the one
-  that counts); the supervisor clears those of a worker that has died.
-- A worker that has shown no life for `SILENT_NS` holds up nobody: the others spread new connections without it.
+- A worker writes only its own two words, without a lock (and READ_NS, where the last time written counts); the
+  supervisor clears the words of a worker that has ended.
+- A worker without a heartbeat for `SILENT_NS` delays nothing: the others spread new connections without it.
 Owner: the worker's loop; the supervisor's.
 """
 
@@ -33,18 +33,18 @@ class Crew:
         self._connections = slice(FIRST_CONNECTIONS, FIRST_CONNECTIONS + workers)
 
     def beats(self) -> list[int]:
-        """When each worker last showed life (time.monotonic_ns()); 0: it does not accept."""
+        """The time of each worker's last heartbeat (time.monotonic_ns()); 0: it does not accept."""
         return self._page.words[self._beats].tolist()
 
     def beat_of(self, worker: int) -> int:
         return self._page[FIRST_BEAT + worker]
 
     def connections(self) -> list[int]:
-        """How many client connections each worker has."""
+        """The number of client connections of each worker."""
         return self._page.words[self._connections].tolist()
 
     def forget(self, worker: int) -> None:
-        """It has died."""
+        """Clear the words of a worker that has ended."""
         self._page[FIRST_BEAT + worker] = 0
         self._page[FIRST_CONNECTIONS + worker] = 0
 
@@ -58,18 +58,18 @@ class Member:
         self.number = number
         self._page = page
         self._crew = Crew(page, workers)
-        self._crew.forget(number)  # the supervisor may not have come to that
+        self._crew.forget(number)  # the supervisor may not have done it yet
 
     def beat(self) -> None:
-        """The loop turns, and connections are accepted."""
+        """Heartbeat: the loop runs, and connections are accepted."""
         self._page[FIRST_BEAT + self.number] = monotonic_ns()
 
     def has_read(self) -> None:
-        """A read was answered, or relayed that a cache could answer: the follower looks more often for changes."""
+        """A cacheable read was answered or relayed: the follower then polls more often."""
         self._page[Slot.READ_NS] = monotonic_ns()
 
     def count(self, change: int) -> None:
-        """So many more connections are open here."""
+        """Add to the number of connections open here."""
         self._page[FIRST_CONNECTIONS + self.number] += change
 
     def total(self) -> int:
@@ -77,8 +77,8 @@ class Member:
         return sum(self._crew.connections())
 
     def excess(self, beginning: int) -> float:
-        """How many connections more than the worker that has the fewest, of the others that show life, as a share of
-        this worker's own; `beginning` of them are not counted yet. 0 if it has no more."""
+        """How many more connections this worker has than the one with the fewest among the others with a heartbeat, as
+        a share of its own. `beginning` of its own are not counted yet. 0 if it has no more."""
         connections, since_ns = self._crew.connections(), monotonic_ns() - SILENT_NS
         own = connections[self.number] = connections[self.number] + beginning
         told = zip(connections, self._crew.beats(), strict=True)

@@ -1,4 +1,4 @@
-"""The asyncio side of client connections: carries out what connection.py decides.
+"""The asyncio side of client connections: executes the commands of connection.py.
 
 Job: transports, tasks, the clock, log lines and metrics. It decides nothing, except on the hot path: a chunk that the
 dispatcher recognizes is answered without the connection's logic. This is one of the two places that catch Exception: a
@@ -37,7 +37,7 @@ from hms_cache_proxy.upstream.endpoints import Endpoint
 from hms_cache_proxy.upstream.link import NoAnswer, UpstreamLink, connect, keep_alive
 from hms_cache_proxy.wire.framing import frame_header
 
-HIGH_WATER_BYTES = 1 << 18  # of a transport's buffer: the memory that one slow client uses
+HIGH_WATER_BYTES = 1 << 18  # of a transport's buffer: the memory for one slow client
 CLOSED = "closed by the metastore"
 CLOSE_GRACE_S = 10.0  # how long a client has to read the last bytes of a closed connection
 
@@ -53,7 +53,7 @@ class Client(asyncio.Protocol):
         self._peer = ""
         self._upstream: UpstreamLink | None = None
         self._opening: asyncio.Task[None] | None = None
-        self._place: Endpoint | None = None  # where this connection has a place, or waits for one
+        self._place: Endpoint | None = None  # the endpoint where this connection has a place, or waits for one
         self._queued: asyncio.TimerHandle | None = None
         self._turn_due = False
         self._grace: asyncio.TimerHandle | None = None
@@ -64,7 +64,7 @@ class Client(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         hub = self._hub
-        self._transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
+        self._transport = cast(asyncio.Transport, transport)  # uvloop has other classes
         self._write = self._transport.write
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if name else ""
@@ -184,15 +184,15 @@ class Client(asyncio.Protocol):
     # the worker
 
     def expire(self) -> None:
-        """Some time has passed."""
+        """End whatever has waited for too long."""
         self._event(self._core.expire)
 
     def moved(self) -> None:
-        """What this connection's request waits for may have happened."""
+        """The waiting request of this connection may be decided again."""
         self._event(self._core.moved)
 
     def take_too_much(self) -> None:
-        """Close a client that does not read: its replies use memory that others need."""
+        """Close a client that does not read, because its replies use memory that others need."""
         self._hub.metrics.limit_broken("memory_bytes")
         self._hub.say("client closed", "memory_bytes", why="it does not read", limit="memory_bytes", peer=self._peer)
         self._transport.abort()
@@ -258,7 +258,7 @@ class Client(asyncio.Protocol):
                 return
 
     def place_free(self, endpoint: Endpoint) -> None:
-        """There is a place for a connection to the endpoint."""
+        """A place for a connection to the endpoint has become free."""
         if self._queued is not None:
             self._queued.cancel()
             self._queued = None
@@ -340,7 +340,7 @@ class Client(asyncio.Protocol):
         took_ns = monotonic_ns() - command.began_ns
         slot.observe(took_ns / 1e9)
         if self._place is not None and self._hub.places.wanted(self._place):
-            asyncio.get_running_loop().call_soon(self.release_upstream)  # a call each, in turn
+            asyncio.get_running_loop().call_soon(self.release_upstream)  # one call for each client, in turn
         if self._hub.access_log is not None:
             self._hub.access_log.observed(self._session, took_ns, command)
 
@@ -370,7 +370,7 @@ class Client(asyncio.Protocol):
             self._grace = asyncio.get_running_loop().call_later(CLOSE_GRACE_S, self._transport.abort)
 
 
-# Plain integers: the comparison with an enum's member costs more.
+# Plain integers, because comparing enum members costs more.
 _GENERAL = int(HotPathUse.GENERAL)
 _HOT = int(HotPathUse.HOT)
 _HOT_FRAMED = int(HotPathUse.HOT_FRAMED)

@@ -5,13 +5,13 @@ arrives, and decide what a failure means. Pure: events come in, and commands are
 that ends the request returns how it ended. Must not know sockets or the clock.
 
 Invariants
-- `state` (upstream_states.py) has everything that is known about the connection and the request on it.
+- `state` (upstream_states.py) is everything that is known about the connection and the request on it.
 - `sending` is called before the first byte is sent, and `reply_began` before any byte of the reply is passed on. A held
   reply is passed on after `reply_done`.
 - A request is sent again only if it is a read and no byte of a reply has arrived: once, or once to each other
   metastore.
-- While a call waits, its metastore is probed. If the metastore is found to be sick and another is not, a read continues
-  there; a write that was sent waits for its end.
+- While a call waits, its metastore is probed. If the metastore does not answer and another does, a read continues at
+  the other; a write that was sent waits for its end.
 - A reply must have the name and the seqid of its request; otherwise it is the answer to another call.
 - A failure before the first byte of the reply becomes a TApplicationException, and the client's connection stays
   usable. A failure after it closes the client's connection. If a metastore closes its connection instead of answering
@@ -64,12 +64,12 @@ from hms_cache_proxy.upstream.replay import MAX_REPLY_BYTES, SessionCalls, succe
 from hms_cache_proxy.upstream.silence import hangs
 from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, MessageType, exception_message
 
-# Oneway; makes the metastore free what the connection holds. Without a connection it is not needed.
+# A oneway call that makes the metastore free what the connection holds. Without a connection it is not needed.
 GOODBYE = b"shutdown"
 
 
 class Exchange:
-    """The upstream connection of a client and the request that is on it."""
+    """The upstream connection of a client and the request on it."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Exchange:
         self._limits = limits
         self._calls = SessionCalls()
         self.state: UpstreamState = Closed()
-        self.blocked = False  # the upstream transport's buffer is above its high water
+        self.blocked = False  # the upstream transport's buffer is above its high-water mark
         self.progress_ns = 0  # when bytes last moved on the upstream side
 
     @property
@@ -121,7 +121,7 @@ class Exchange:
         return self._open(call)
 
     def opened(self, now_ns: int) -> ReplyEnding | None:
-        """The connection to the endpoint is there."""
+        """The connection to the endpoint is open."""
         state = self.state
         assert isinstance(state, Opening)
         self.progress_ns = now_ns
@@ -136,13 +136,13 @@ class Exchange:
         return self._open_another(state, detail)
 
     def busy(self, detail: str) -> ReplyEnding:
-        """There was no place for a connection to the endpoint."""
+        """The limit of upstream connections left no place for a connection to the endpoint."""
         state = self.state
         assert isinstance(state, Opening)
         return self._fail(state.call, "upstream_busy", detail)
 
     def release(self) -> None:
-        """Close the connection if nothing is on it and the client's session can be begun again on another."""
+        """Close the connection if it is idle and the client's session can begin again on another."""
         if isinstance(self.state, Idle) and self._calls.complete:
             self._close_link()
 
@@ -177,14 +177,14 @@ class Exchange:
         return self._lose("timeout", "the request timed out", now_ns)
 
     def overdue(self, now_ns: int) -> ReplyEnding | None:
-        """Nothing has arrived for a while: probe the metastore, and leave it if a probe has found it sick."""
+        """Nothing has arrived for a while: probe the metastore, and leave it if it does not answer probes."""
         state = self.state
         assert isinstance(state, Replaying | Sent)
         self._endpoints.suspect(state.endpoint)
         offline = state.call.forward.offline if isinstance(state, Asking) else None
         if offline is not None and self._endpoints.all_sick:
             self._trouble("timeout", state.endpoint.problem)
-            return self._answer_offline(state.call, offline)  # what was done of it ends with the connection
+            return self._answer_offline(state.call, offline)  # its effect, if any, ends with the connection
         if not self._better_elsewhere(state.endpoint):
             return self._give_up(state, now_ns)
         if isinstance(state, Replaying):
@@ -195,7 +195,7 @@ class Exchange:
         return self._ask_again(state)
 
     def _give_up(self, state: Replaying | Sent, now_ns: int) -> ReplyEnding | None:
-        """The only metastore hangs: a call that changes nothing, or was not sent, does not wait for it."""
+        """The only metastore hangs. End a call that changes nothing or was not sent."""
         harmless = (state.call.forward.retry and not state.reply.seen) or isinstance(state, Replaying)
         if not harmless or not hangs(state.endpoint, self.progress_ns, now_ns):
             return None
@@ -203,7 +203,7 @@ class Exchange:
         return self._fail(state.call, "upstream_timeout", f"{state.endpoint.uri} hangs: {state.endpoint.problem}")
 
     def pump(self) -> None:
-        """The metastore takes more of a large request."""
+        """The metastore can take more of a large request."""
         state = self.state
         spool = state.call.request.spool if isinstance(state, Sent) else None
         if spool is not None and spool.left and not self.blocked:
@@ -212,7 +212,7 @@ class Exchange:
                 self._commands.append(Again())
 
     def client_gone(self) -> None:
-        """The client is gone. A write continues, so that its outcome is known; other calls end."""
+        """The client is gone. A write continues, because its outcome must be known; other calls end."""
         state = self.state
         if not isinstance(state, Sent) or state.call.forward.retry:
             self.abort()
@@ -222,7 +222,7 @@ class Exchange:
         self._commands.append(ReadingUpstream(True))
 
     def abort(self) -> None:
-        """End at once; a request on its way has an unknown outcome."""
+        """End at once. The outcome of a request that was sent is unknown."""
         state = self.state
         if isinstance(state, Closed):
             return
@@ -236,13 +236,13 @@ class Exchange:
     # opening
 
     def _better_elsewhere(self, endpoint: Endpoint) -> bool:
-        """It is known to be sick, another is not, and this client's session can be begun there."""
+        """Does this endpoint not answer, while another does at which this client's session can begin?"""
         return endpoint.sick and self._calls.complete and self._endpoints.other_than(endpoint)
 
     def _may_ask_again(self, state: Sent) -> bool:
-        """The request changes nothing, nothing of a reply was seen, and there is a metastore left to ask."""
+        """May the request be sent again? It changes nothing, no byte of a reply has arrived, a metastore is left."""
         attempts, forward = max(2, len(self._endpoints.all)), state.call.forward
-        harmless = forward.retry or forward.offline is not None  # what set_ugi does ends with its connection
+        harmless = forward.retry or forward.offline is not None  # the effect of set_ugi ends with its connection
         return harmless and not state.reply.seen and state.call.attempt < attempts
 
     def _ask_again(self, state: Sent) -> ReplyEnding | None:
@@ -271,7 +271,7 @@ class Exchange:
         return None
 
     def _answer_offline(self, call: RelayedCall, reply: bytes) -> ReplyEnding:
-        """No metastore is well: the session call is answered here, and made on the next connection."""
+        """No metastore answers: answer the session call here, and make it on the next connection."""
         if not isinstance(self.state, Closed):
             self._close_link()
         self._calls.remember(call.request.header, call.request.message)
@@ -285,7 +285,7 @@ class Exchange:
         return self._open_next(call, state.others)
 
     def _replay(self, state: Opening | Replaying, position: int) -> ReplyEnding | None:
-        """Repeat the session calls from this one on, then ask."""
+        """Repeat the session calls from this position on, then send the request."""
         if position == len(self._calls.messages):
             return self._ask(state.call, state.endpoint)
         header, message = self._calls.messages[position]
@@ -332,10 +332,10 @@ class Exchange:
 
     def _sent_oneway(self, call: RelayedCall, endpoint: Endpoint) -> ReplyEnding:
         forward = call.forward
-        forward.pending.failed(True)  # its outcome will never be known
+        forward.pending.failed(True)  # its outcome stays unknown
         self.state = Idle(endpoint)
         if not call.request.known:
-            self._close_link()  # a server that does not know it answers all the same
+            self._close_link()  # a server that does not know the method sends a reply
         return self._over(call, forward.outcome, forward.reason)
 
     def _take(self, state: Asking | Replying | Streaming, data: bytes, now_ns: int) -> ReplyEnding | None:
@@ -358,7 +358,7 @@ class Exchange:
         return self._complete(state, refusal, now_ns) if reply.complete else None
 
     def _note_lack(self, state: Asking) -> bool:
-        """The metastore lacks the method that was asked; True if the request, or its twin, can be asked instead."""
+        """The metastore lacks the method. True if the request, or its twin, can be sent instead."""
         request, lacks = state.call.request, state.endpoint.lacks
         if state.twin is not None:
             lacks.discard(request.header.name)
@@ -367,7 +367,7 @@ class Exchange:
         return _choose_twin(request, state.endpoint) is not None
 
     def _take_answer(self, state: Questioning, data: bytes, now_ns: int) -> ReplyEnding | None:
-        """Part of the reply to a question that was asked in place of the request."""
+        """Part of the reply to a question that was asked instead of the request."""
         call, reply = state.call, state.reply
         too_long = bool(reply.take(data))
         if reply.header is None or not (reply.complete or too_long):
@@ -406,7 +406,7 @@ class Exchange:
         return state
 
     def _complete(self, state: Replying | Streaming, refusal: bytes | None, now_ns: int) -> ReplyEnding:
-        """The whole reply is here. `refusal`: what the client gets in its place."""
+        """The whole reply has arrived. `refusal`: what the client gets instead."""
         call, reply, held = state.call, state.reply, state.reply.held
         request, forward = call.request, call.forward
         if held is not None and state.twin is not None:

@@ -1,6 +1,6 @@
 """What the connections of one worker share: counters, tasks, turns, and the list of those that wait for the follower.
 
-Job: keep it, and look after all connections together: sweep, relieve, drain. Must not know: how one connection is
+Job: hold this state, and do what concerns all connections: sweep, relieve, drain. Must not know: how one connection is
 served (driver.py). Owner: the worker's event loop; nothing here is called from another thread.
 """
 
@@ -30,15 +30,15 @@ from hms_cache_proxy.upstream.places import ConnectionPlaces
 if TYPE_CHECKING:
     from hms_cache_proxy.server.driver import Client
 
-WATCH_INTERVAL_S = 0.0005  # how often the state page is looked at while requests wait for it
-SWEEP_AT_ONCE = 200  # connections looked at between two turns of the loop
+WATCH_INTERVAL_S = 0.0005  # how often the state page is read while requests wait for a step
+SWEEP_AT_ONCE = 200  # connections checked in one turn of the loop
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Limits of the connections of one worker: numbers, and how long they may wait."""
+    """Limits on the connections of one worker: numbers, and how long they may wait."""
 
     connections: int  # of all workers together
     connections_per_address: int  # 0: any number
@@ -74,11 +74,11 @@ class Hub:
         self.turns = Turns()
         self.stuck: Stuck[Client] = Stuck(settings.room.budgets.memory)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting: dict[Client, Await] = {}  # whose request waits for the decider to move
+        self._waiting: dict[Client, Await] = {}  # clients whose request waits for the decider
         self.say = SparingLog().say
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Start a task that is named, referenced, and whose failure is seen."""
+        """Start a named task. It is referenced until it ends, and its failure is logged."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -91,7 +91,7 @@ class Hub:
             log.error("a task failed", task=task.get_name(), exc_info=task.exception())
 
     def wait(self, client: Client, what: Await) -> None:
-        """Call the client's `moved` when what it waits for may have happened."""
+        """Call the client's `moved` when its request may be decided again."""
         if not self._waiting:
             self._watch_again()
         self._waiting[client] = what
@@ -120,7 +120,7 @@ class Hub:
             self.relieve()
 
     def relieve(self) -> None:
-        """Close clients that have not read for the longest time, until their replies fit into the memory."""
+        """Close the clients that have not read for the longest time, until the replies fit into memory."""
         for client in self.stuck.too_much(monotonic_ns()):
             client.take_too_much()
 

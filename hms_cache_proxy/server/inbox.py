@@ -1,11 +1,11 @@
-"""From the bytes of one client to its requests.
+"""Cuts the bytes of one client into requests.
 
-Job: tell the transport, cut the stream into messages of any size, keep what came too early. Must not know the loop or
-what a request means.
-Invariants: a request is handed out when it is whole, so that the names in it can be fenced before it leaves; up to
-WINDOW_BYTES as bytes, beyond that, or where the worker's memory is used up, as a Spool (a file) and its first
-HEAD_BYTES. A frame holds exactly one message: more
-or less in it is refused, else a second call could pass unseen. Owner: one ClientConnection.
+Job: detect the transport, cut the stream into messages of any size, keep bytes that arrive early. Must not know: the
+loop, what a request means.
+Invariants: a request is returned when it is complete, because the names in it must be fenced before it leaves. Up to
+WINDOW_BYTES it is returned as bytes. Beyond that, or if the worker's memory is used up, it is a Spool (a file) and its
+first HEAD_BYTES. A frame holds exactly one message; any other frame is refused, because a second call in it would pass
+unseen. Owner: one ClientConnection.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from hms_cache_proxy.wire.scan import MessageScanner, end_of_struct
 from hms_cache_proxy.wire.spec import METHODS
 
 WINDOW_BYTES = 8 << 20  # a call with 1,000 partitions of 50 columns has 3 MB
-HEAD_BYTES = 1 << 16  # of a larger one: header and names, in all known methods
+HEAD_BYTES = 1 << 16  # of a larger request: the header and the names, for all known methods
 _SERVED = (Transport.BINARY, Transport.FRAMED)
 _BAD_FRAME = "a frame does not hold exactly one message"
 
 
 class TransportRefused(WireError):
-    """The first bytes are of a transport that is not spoken here."""
+    """The first bytes belong to an unsupported transport."""
 
     def __init__(self, transport: Transport) -> None:
         super().__init__(
@@ -43,17 +43,16 @@ class Request:
     header: Header
     message: bytes
     spool: Spool | None = None
-    charge: Charge | None = field(default=None, compare=False)  # for the memory of a message that is not small
+    charge: Charge | None = field(default=None, compare=False)  # for the memory of a message, unless it is small
 
     @property
     def known(self) -> bool:
-        """Is it of a method that some Hive has?"""
+        """Does some Hive have this method?"""
         return self.header.name.decode("utf-8", "replace") in METHODS
 
     @property
     def answered(self) -> bool:
-        """Will there be a reply? Servers go by the method, not by the message's type; what no Hive knows is taken at
-        its word."""
+        """Will there be a reply? For known methods, servers decide by the method, not by the message's type."""
         if self.known:
             return not METHODS[self.header.name.decode()].oneway
         return self.header.type is not MessageType.ONEWAY
@@ -67,7 +66,7 @@ class Request:
 
 
 class _Partial:
-    """A message of which only the beginning is here."""
+    """A message of which only the beginning has arrived."""
 
     __slots__ = ("_memory", "scanner", "spool")
 
@@ -77,7 +76,7 @@ class _Partial:
         self.spool = Spool(limit=limits.message_bytes, limit_name="max_message_bytes", room=room, for_write=True)
 
     def take(self, data: bytes) -> int | NeedMore:
-        """Returns how many bytes of data belong to it once it is whole."""
+        """Take more bytes. When the message is complete, returns how many bytes of data belong to it."""
         end = self.scanner.feed(data)
         self.spool.write(data if end is NEED_MORE else data[:end])
         return end
@@ -85,7 +84,7 @@ class _Partial:
     def request(self) -> Request:
         header = self.scanner.header
         assert header is not None
-        charge = Charge(self._memory, for_write=True)  # as it may be one
+        charge = Charge(self._memory, for_write=True)  # it may be a write
         large = self.spool.size > WINDOW_BYTES or not charge.grow(self.spool.size)
         message = self.spool.read(HEAD_BYTES if large else WINDOW_BYTES)
         self.spool.rewind()
@@ -104,19 +103,19 @@ class Inbox:
         self._limits = limits
         self._room = room or SpoolRoom()
         self._buffer = b""
-        self._at = 0  # what comes before it in the buffer was handed out
-        self._frame_left = 0  # of the frame that is being taken: bytes still to come
+        self._at = 0  # the bytes before it in the buffer have been returned
+        self._frame_left = 0  # bytes of the current frame that are still to come
         self._partial: _Partial | None = None
         self.transport: Transport | None = None
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that came and were not looked at yet."""
+        """Bytes that have arrived and have not been read yet."""
         return len(self._buffer) - self._at
 
     @property
     def empty(self) -> bool:
-        """Nothing of a further request is here."""
+        """No byte of a further request has arrived."""
         return self._at == len(self._buffer) and self._partial is None
 
     def add(self, data: bytes) -> None:
@@ -125,7 +124,7 @@ class Inbox:
         self._at = 0
 
     def next(self) -> Request | None:
-        """The next whole request. WireError (LimitError, TransportRefused) if the client breaks the protocol."""
+        """The next complete request. WireError (LimitError, TransportRefused) if the client breaks the protocol."""
         if self._at == len(self._buffer):
             return None
         if self.transport is None and not self._detect():
@@ -184,7 +183,7 @@ class Inbox:
         return request
 
     def _whole(self) -> Request | None:
-        """The message at the current place if it ends within the buffer."""
+        """The message at the current position if it ends within the buffer."""
         buffer, start = self._buffer, self._at
         header = parse_header(buffer, start, self._limits)
         if header is NEED_MORE:
@@ -198,7 +197,7 @@ class Inbox:
         return Request(header._replace(body=header.body - start), buffer[start:end])
 
     def _take(self, data: bytes) -> Request | None:
-        """Feed data, which begins at the current place, to the message whose beginning came before."""
+        """Give data, which begins at the current position, to the message whose beginning has arrived before."""
         assert self._partial is not None
         end = self._partial.take(data)
         self._at += len(data) if end is NEED_MORE else end

@@ -2,8 +2,8 @@
 
 Job: append whole lines; begin a new file when it is full, renaming FILE to FILE.1, FILE.1 to FILE.2 and so on, and
 keeping a number of them; reopen it when another program has moved or removed it. Must not know: the lines' contents.
-Invariants: a line is never mixed with what is left of one that could not be written to its end, nor divided between
-files. Nothing is raised: a full disk is the caller's to count.
+Invariants: a line is never mixed with the rest of one that could not be written completely, nor split between files.
+Nothing is raised: the caller counts the lines that a full disk costs.
 Owner: one process for each path; one call at a time, from any thread.
 """
 
@@ -20,16 +20,16 @@ class LogFile:
     """Lines for one file."""
 
     def __init__(self, path: Path, *, max_bytes: int, files: int) -> None:
-        """`files`: how many are kept, with the one that is written."""
+        """`files`: how many are kept, including the current one."""
         self.path = path
         self._max_bytes = max_bytes
         self._files = files
         self._fd = -1
         self._size = 0
-        self._torn = False  # the file does not end with the end of a line
+        self._torn = False  # the file does not end with a complete line
 
     def write(self, data: bytes) -> tuple[int, OSError | None]:
-        """Append lines, each with its end; returns how many were written, and why not all of them."""
+        """Append lines, each with its line end. Returns how many were written, and the error if not all were."""
         done = 0
         try:
             self._ready(len(data))
@@ -43,7 +43,7 @@ class LogFile:
         return data.count(b"\n"), None
 
     def close(self) -> None:
-        """Until the next line."""
+        """Close the file; the next line opens it again."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -55,7 +55,7 @@ class LogFile:
         return written
 
     def _ready(self, coming: int) -> None:
-        """Have a file open that takes so many bytes."""
+        """Open a file with room for so many bytes."""
         if self._fd >= 0 and self._moved():
             self.close()
         if self._fd < 0:
@@ -82,7 +82,7 @@ class LogFile:
 
     def _rotate(self) -> None:
         number = self._files
-        while self._old(number).exists():  # more were kept before
+        while self._old(number).exists():  # an earlier setting kept more files
             self._old(number).unlink()
             number += 1
         for number in range(self._files - 1, 0, -1):

@@ -1,9 +1,9 @@
-"""The way of reply bytes to one client: framing, and what to do when the client is slow.
+"""Sends replies to one client: frames them, and keeps them while the client is slow.
 
 Job: turn parts of a reply into Send commands or, while they cannot be sent, keep them in a bounded spool. A framed
-reply begins with its length, so one that comes in parts is spooled until it is whole. Must not know where a reply
-comes from. Invariants: bytes leave in order; memory is bounded by the spool's window and the transport's high water.
-While files have no room left (`limits.spool_bytes`), a source that can be paused waits for its client: `waits`.
+reply begins with its length, so a reply in parts is spooled until it is complete. Must not know: where a reply comes
+from. Invariants: bytes leave in order; memory is bounded by the spool's window and the transport's high-water mark.
+While files have no room left (`limits.spool_bytes`), a source that can be paused waits for its client (`waits`).
 Owner: one ClientConnection.
 """
 
@@ -14,9 +14,9 @@ from hms_cache_proxy.server.commands import Again, Command, Send
 from hms_cache_proxy.server.spool import SLICE_BYTES, Spool, SpoolRoom
 from hms_cache_proxy.wire.framing import frame_header
 
-MAX_REPLY_BYTES = 2**31 - 1  # what a frame's length can say; for a spool also a guard of the disk
+MAX_REPLY_BYTES = 2**31 - 1  # the largest length of a frame; for a spool also a limit on disk space
 WHOLE_BYTES = 1 << 20  # a longer reply waits in a file if memory is short
-MARGIN_BYTES = 4 << 20  # of room for files, below which a source waits: a slice has less
+MARGIN_BYTES = 4 << 20  # of room for files, below which a source waits; a slice is smaller
 
 
 class Outbox:
@@ -41,9 +41,9 @@ class Outbox:
         self._spool: Spool | None = None
         self._ended = True
         self.framed = False
-        self.for_write = False  # the reply is a write's
-        self.waits = False  # for the client to take what is in the spool: there is no room for more
-        self.blocked = False  # the transport's buffer is above its high water
+        self.for_write = False  # the reply is to a write
+        self.waits = False  # until the client takes what is in the spool: there is no room for more
+        self.blocked = False  # the transport's buffer is above its high-water mark
         self.passed_on = False  # bytes of the current reply have gone to the client
         self.size = 0  # bytes of the current reply so far
 
@@ -53,7 +53,7 @@ class Outbox:
         return self._spool is not None
 
     def whole(self, reply: bytes, rest: bytes = b"") -> None:
-        """A reply that is complete; `rest`: what follows of a large one."""
+        """A complete reply; `rest`: the second part of a large one."""
         assert self._spool is None
         size = len(reply) + len(rest)
         if size > WHOLE_BYTES and self._belongs_in_file(size) and self._kept_whole(reply + rest):
@@ -64,12 +64,12 @@ class Outbox:
             self._commands.append(Send(rest))
 
     def _belongs_in_file(self, size: int) -> bool:
-        """Is memory short? Where there is no room for files either, it is sent all the same: it is there already."""
+        """Is memory short, and is there room for a file? Without room the reply is sent: it is in memory already."""
         memory, files = self._room.budgets.memory, self._room.budgets.spool
         return not memory.has(size, for_write=self.for_write) and files.has(size, for_write=self.for_write)
 
     def _kept_whole(self, reply: bytes) -> bool:
-        """Is it in a file?"""
+        """Put the reply into a file; False if there is no room."""
         self.begin()
         try:
             for at in range(0, len(reply), SLICE_BYTES):
@@ -82,7 +82,7 @@ class Outbox:
         return True
 
     def make_room(self) -> bool:
-        """Is there room for the next part of a source that can wait? If not, `pump` says when by ending `waits`."""
+        """Is there room for the next part of a source that can wait? If not, it waits until `pump` clears `waits`."""
         if not self.waits and self._spool is not None and not self.framed:
             self.waits = not self._room.budgets.spool.has(MARGIN_BYTES, for_write=self.for_write)
         if self.waits:
@@ -97,7 +97,7 @@ class Outbox:
         self.size = 0
 
     def stream(self, part: bytes) -> None:
-        """The next part of a reply whose source can be paused: it is passed on though the client is slow."""
+        """The next part of a reply whose source can be paused: passed on even if the client is slow."""
         self.size += len(part)
         if self.framed:
             self._keep(part)
@@ -105,7 +105,7 @@ class Outbox:
             self._send(part)
 
     def write(self, part: bytes) -> None:
-        """The next part of a reply whose source must not wait for the client; LimitError if it cannot be kept."""
+        """The next part of a reply whose source must not wait. Raises LimitError if it cannot be kept."""
         self.size += len(part)
         if self._spool is None and not self.framed and not self.blocked:
             self._send(part)
@@ -131,7 +131,7 @@ class Outbox:
         self.pump()
 
     def pump(self) -> None:
-        """Send the next slice of the spool if the client takes it."""
+        """Send the next slice of the spool if the client can take it."""
         if self._spool is None or self.blocked or not (self._ended or self.waits):
             return
         self.passed_on = True
@@ -142,7 +142,7 @@ class Outbox:
             self.drop()
 
     def drop(self) -> None:
-        """Forget what waits."""
+        """Discard what has not been sent."""
         self.waits = False
         if self._spool is not None:
             self._spool.close()

@@ -1,7 +1,7 @@
-"""Carries out the reloads of TTL mode: asks the metastore behind answers that were given.
+"""Executes the refreshes of TTL mode: asks the metastore after answers were given.
 
-Job: connections of its own, one for each user whose reloads come together; each begins with that user's set_ugi. A
-failure leaves the old entries, which are due still. Must not know: what is asked. Owner: a task of the worker.
+Job: separate connections, one for each user whose reloads come due together; each begins with that user's set_ugi. A
+failure leaves the old entries, which are still due. Must not know: what is asked. Owner: a task of the worker.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = structlog.get_logger()
 
 
 class Refresher:
-    """One per worker; `wake` when there is something due."""
+    """One per worker; call `wake` when something is due."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Refresher:
         self._woken.set()
 
     async def run(self, due: DueEntries) -> None:
-        """For ever."""
+        """Reload what is due, forever."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 await self._woken.wait()
@@ -116,7 +116,7 @@ class Refresher:
     def _learn(self, reload: Reload, reply: bytes) -> None:
         well = (
             reply_contents.kept_part(reload.ask.header.name.decode(), reply) is not None
-        )  # that it is gone is an answer, too
+        )  # that it does not exist is an answer too
         if well:
             reload.learn(reply)
         else:
@@ -138,7 +138,7 @@ class Refresher:
 
 
 async def _ask_bridged(endpoint: Endpoint, streams: _Streams, ask: Ask, memory: Budget) -> bytes:
-    """The reply, out of the twin's where the metastore lacks the method (methods/bridge.py)."""
+    """The reply; made of the twin's if the metastore lacks the method (methods/bridge.py)."""
     header = ask.header
     if header.name not in endpoint.lacks:
         reply = await _ask(streams, header, ask.message, memory)
@@ -152,7 +152,7 @@ async def _ask_bridged(endpoint: Endpoint, streams: _Streams, ask: Ask, memory: 
 
 
 async def _ask(streams: _Streams, asked: Header, message: bytes, memory: Budget) -> bytes:
-    """A request and its whole reply, which HOLD_BYTES and the worker's memory bound."""
+    """Send a request and read its whole reply, whose size HOLD_BYTES and the worker's memory limit."""
     reader, writer = streams
     writer.write(message)
     await writer.drain()

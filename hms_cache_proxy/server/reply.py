@@ -1,8 +1,8 @@
 """One reply of a metastore as it arrives.
 
-Job: find its end, check that it belongs to the request, and hold it back while that is wanted and it is short enough.
-Must not know where it goes. Invariants: nothing is released before the header is known and checked; what is held is at
-most `hold_bytes` (exceptions, which are short, at most EXCEPTION_BYTES), and less where the worker's memory is used up.
+Job: find its end, check that it belongs to the request, and hold it back if that is asked for and it is short enough.
+Must not know: where it goes. Invariants: nothing is released before the header has been checked. At most `hold_bytes`
+are held (of exceptions, which are short, EXCEPTION_BYTES), and less if the worker's memory is used up.
 Owner: one Exchange.
 """
 
@@ -15,11 +15,11 @@ from hms_cache_proxy.wire.scan import MessageScanner, end_of_struct
 
 EXCEPTION_BYTES = 1 << 20  # a TApplicationException is a line of text; held to see whether it says UNKNOWN_METHOD
 
-SMALL_BYTES = 64 << 10  # is not counted
+SMALL_BYTES = 64 << 10  # so much is not counted
 
 
 class Reply:
-    """Feed it with `take` until it is `complete`."""
+    """Call `take` until the reply is `complete`."""
 
     __slots__ = (
         "_asked",
@@ -35,7 +35,7 @@ class Reply:
     )
 
     def __init__(self, asked: Header, limits: MessageLimits, hold_bytes: int, charge: Charge) -> None:
-        """`charge`: what is held takes memory of it, beyond the first SMALL_BYTES."""
+        """`charge`: for the memory of what is held, beyond the first SMALL_BYTES."""
         self._charge = charge
         self._asked = asked
         self._limits = limits
@@ -45,11 +45,11 @@ class Reply:
         self._size = 0
         self.header: Header | None = None
         self.complete = False
-        self.extra = b""  # what came after its end: nothing should
+        self.extra = b""  # bytes after its end, which should not be there
 
     @property
     def seen(self) -> bool:
-        """At least one byte has come."""
+        """At least one byte has arrived."""
         return bool(self._size)
 
     @property
@@ -62,9 +62,9 @@ class Reply:
         return self._parts[0]
 
     def take(self, data: bytes) -> list[bytes]:
-        """Bytes from the metastore; returns those that need not be held back any more, in order.
+        """Take bytes from the metastore. Returns bytes that need not be held back any more, in order.
 
-        WireError if they are no reply to the request.
+        Raises WireError if they are not a reply to the request.
         """
         end = self._scan(data)
         if end < len(data):
@@ -88,7 +88,7 @@ class Reply:
         return [data] if data else []
 
     def _scan(self, data: bytes) -> int:
-        """Where the reply ends in data, its length if it goes on."""
+        """The end of the reply in data; the length of data if the reply goes on."""
         if self._scanner is None:
             header = parse_header(data, 0, self._limits)
             if header is not NEED_MORE:
@@ -117,5 +117,5 @@ class Reply:
 
 
 def _echoed(name: bytes) -> bytes:
-    """A method's name as a metastore repeats it: Java reads it as UTF-8, with U+FFFD for what is none."""
+    """A method's name as a metastore repeats it: Java reads it as UTF-8, with U+FFFD for invalid bytes."""
     return name if name.isascii() else name.decode("utf-8", "replace").encode()

@@ -1,11 +1,11 @@
-"""A bounded queue of bytes: in memory while small, then in a temporary file, as far as the disk takes it.
+"""A bounded queue of bytes: in memory while small, then in a temporary file while the disk has room.
 
-Job: hold one message that is not whole yet, or whose receiver is slow. Written first, read afterwards; `rewind` reads
-it again. Must not know messages or sockets.
-Invariants: memory is at most `memory_bytes`, and what a full disk has no room for, and none beyond the worker's budget
-for memory; the file has no name, so nothing is left after a crash; more than `limit` bytes raise LimitError, and so do
-the worker's budget for files, and that for memory where the disk is full. Owner: one connection of the worker's event
-loop (the file's pages are the kernel's page cache, so a write does not wait for a disk in general).
+Job: hold one message that is incomplete, or whose receiver is slow. It is written first and read afterwards; `rewind`
+begins again. Must not know: messages, sockets.
+Invariants: in memory are at most `memory_bytes`, plus what a full disk has no room for, within the worker's budget for
+memory. The file has no name, so nothing is left after a crash. LimitError is raised beyond `limit` bytes, beyond the
+worker's budget for files, and, if the disk is full, beyond its budget for memory. Owner: one connection of the worker's
+event loop (writes go to the kernel's page cache, so they do not normally wait for a disk).
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import IO
 from hms_cache_proxy.budget import Budgets, Charge
 from hms_cache_proxy.errors import LimitError
 
-MEMORY_BYTES = 1 << 20  # of one spool; a message beyond it moves to a file
-SLICE_BYTES = 1 << 18  # what is taken out at a time: a few system calls per megabyte
+MEMORY_BYTES = 1 << 20  # of one spool; a longer message moves to a file
+SLICE_BYTES = 1 << 18  # that are read at a time: a few system calls per megabyte
 
 
 @dataclass(frozen=True, slots=True)
 class SpoolRoom:
     """What the spools of a worker may use."""
 
-    directory: str | None = None  # where files are; None: the system's place for temporary files
+    directory: str | None = None  # of the files; None: the system's directory for temporary files
     budgets: Budgets = field(default_factory=Budgets)
 
 
 class Spool:
-    """Bytes in order. `size` is what was written, `left` what was not read yet."""
+    """Bytes in order. `size` have been written, `left` have not been read yet."""
 
     __slots__ = (
         "_directory",
@@ -53,8 +53,8 @@ class Spool:
     ) -> None:
         self.size = 0
         self._read = 0
-        self._parts: list[bytes] = []  # in memory: what follows the file's bytes
-        self._memory: bytes | None = None  # the parts joined, once reading began
+        self._parts: list[bytes] = []  # in memory: the bytes after those in the file
+        self._memory: bytes | None = None  # the joined parts, once reading has begun
         self._file: IO[bytes] | None = None
         self._stored = 0  # bytes in the file
         self._refused = ""  # why the file takes no more
@@ -70,7 +70,7 @@ class Spool:
         return self.size - self._read
 
     def write(self, data: bytes) -> None:
-        """Append; LimitError if the message gets too long."""
+        """Append. Raises LimitError if the message gets too long."""
         if self.size + len(data) > self._limit:
             raise LimitError(
                 f"a message of more than {self._limit} bytes",
@@ -92,7 +92,7 @@ class Spool:
         self._store(data)
 
     def _store(self, data: bytes) -> None:
-        """Move everything to the file, as far as it takes it."""
+        """Move everything to the file, as far as there is room."""
         left = memoryview(b"".join((*self._parts, data)) if self._parts else data)
         try:
             if self._file is None:
@@ -112,7 +112,7 @@ class Spool:
             self._keep(bytes(left))
 
     def _keep(self, data: bytes) -> None:
-        """What the disk has no room for."""
+        """Keep in memory what the disk has no room for."""
         if not self._in_memory.grow(len(data)):
             why = f"{self._refused}, and limits.memory_bytes is used up"
             raise LimitError(f"no room for a spooled message: {why}", limit="spool_bytes", size=self.size)

@@ -1,8 +1,8 @@
-"""Clients that do not read what was written to them, and what that takes of the worker's memory.
+"""Clients that do not read what is sent to them, and the memory that they occupy.
 
-Job: count the bytes of their transports' buffers, and choose who has to go when all memory is used up: those who have
-not read for the longest time, and at least for PATIENCE_NS, which a client that reads never reaches. Must not know
-sockets or the clock. Owner: the worker's event loop.
+Job: count the bytes in their transports' buffers, and choose which to close when all memory is used up: those that have
+not read for the longest time, and at least for PATIENCE_NS, which a client that reads never reaches. Must not know:
+sockets, the clock. Owner: the worker's event loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Holder = TypeVar("Holder")
 
 
 class Stuck(Generic[Holder]):
-    """By client: what is counted for it, since when it has not read."""
+    """By client: the memory counted for it, and since when it has not read."""
 
     __slots__ = ("_clients", "_memory")
 
@@ -27,19 +27,19 @@ class Stuck(Generic[Holder]):
         self._clients: dict[Holder, tuple[Charge, int]] = {}
 
     def add(self, client: Holder, size: int, now_ns: int) -> None:
-        """It takes no more, and so many bytes wait for it."""
+        """The client takes no more, and so many bytes wait for it."""
         charge = Charge(self._memory, must=True)
         charge.grow(size)
         self._clients[client] = charge, now_ns
 
     def remove(self, client: Holder) -> None:
-        """It reads again, or is gone."""
+        """The client reads again, or is gone."""
         known = self._clients.pop(client, None)
         if known is not None:
             known[0].close()
 
     def too_much(self, now_ns: int) -> Iterator[Holder]:
-        """Who has to go, until there is memory again."""
+        """Clients to close, until there is memory again."""
         for client, (_, since_ns) in list(self._clients.items()):
             if self._memory.has(0, for_write=True) or now_ns - since_ns < PATIENCE_NS:
                 return

@@ -1,9 +1,9 @@
-"""The worker's time for long work: which connection continues next, and for how long in one turn of the loop.
+"""Schedules long work: which connection continues next, and for how long in one turn of the loop.
 
-Job: what takes more than a moment (a listing, a search, a large message) is cut into slices of about a millisecond. All
-of them in one worker have BUDGET_NS between two looks at the sockets, at least one slice; so a short call waits for one
-slice, however many listings are under way. Clients' addresses take turns, and the connections of one address among
-themselves. Must not know: what a slice does. Owner: the worker's event loop.
+Job: long work (a listing, a search, a large message) is cut into slices of about a millisecond. Together the slices of
+a worker have BUDGET_NS, and at least one slice, between two polls of the sockets. So a short call waits for one slice,
+however many listings are under way. The addresses of clients take turns, and so do the connections of one address. Must
+not know: what a slice does. Owner: the worker's event loop.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Slice = Callable[[], None]
 
 
 class Turns:
-    """Slices that wait. One that wants to go on asks again."""
+    """Slices that wait. Work that continues is added again for each slice."""
 
     __slots__ = ("_due", "_waiting")
 
     def __init__(self) -> None:
-        self._waiting: dict[str, deque[Slice]] = {}  # by address; whose turn it is, first
+        self._waiting: dict[str, deque[Slice]] = {}  # by address; the next one comes first
         self._due = False
 
     def add(self, address: str, work: Slice) -> None:
@@ -41,7 +41,7 @@ class Turns:
     def _run(self) -> None:
         self._due = False
         until_ns = monotonic_ns() + BUDGET_NS
-        left = sum(map(len, self._waiting.values()))  # what is added meanwhile waits for the sockets
+        left = sum(map(len, self._waiting.values()))  # slices added meanwhile run after the sockets
         while left:
             left -= 1
             self._next()()

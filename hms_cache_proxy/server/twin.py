@@ -1,9 +1,9 @@
-"""A bridged call on its way: the twin that is asked in its place, and the old reply made of the twin's.
+"""A bridged call under way: the twin that is called instead, and the old reply made of the twin's.
 
-Job: hold what one bridged request needs; methods/bridge.py knows what the calls mean. Must not know sockets.
+Job: the state of one bridged request; methods/bridge.py knows what the calls mean. Must not know: sockets.
 A reply up to HOLD_BYTES is held and spliced exactly. A longer one is spliced as it passes: the old result is the
-response's first field without the struct around it, so its head is rewritten and its last byte, one of two stops, is
-dropped. (A further field of the response, such as isStatsCompliant, then passes as one that old clients skip.)
+response's first field without the struct around it, so the head is rewritten and the last byte, one of two stop bytes,
+is dropped. (Any further field of the response, such as isStatsCompliant, is passed on too; old clients skip it.)
 Owner: one Exchange.
 """
 
@@ -39,16 +39,16 @@ class Twin:
         self.asked = header._replace(name=bridge.TWINS[header.name])
 
     def splice(self, reply: bytes) -> bytes:
-        """The old reply out of the twin's whole one."""
+        """The old reply, made of the twin's whole reply."""
         return bridge.splice(self._header, reply)
 
     def stream(self, parts: list[bytes]) -> list[bytes]:
-        """What may be passed on of a reply that is longer; the first call has at least its first HOLD_BYTES."""
+        """The part of a longer reply that may be passed on. The first call has at least its first HOLD_BYTES."""
         data = b"".join((self._kept, *parts))
         if not self._started:
             self._started = True
             data = self._first(data)
-        self._kept = data[-1:]  # the last byte of all is dropped
+        self._kept = data[-1:]  # the last byte of the reply is dropped
         return [data[:-1]]
 
     def _first(self, data: bytes) -> bytes:
@@ -62,7 +62,7 @@ class Twin:
 
 
 def twin_of(header: Header, message: bytes) -> Twin | None:
-    """The twin to ask; None if the arguments have none."""
+    """The twin to call; None if these arguments have none."""
     try:
         request = bridge.twin_request(header, message)
     except WireError:
@@ -71,7 +71,7 @@ def twin_of(header: Header, message: bytes) -> Twin | None:
 
 
 def refusal(header: Header, message: bytes) -> bytes | None:
-    """What the old method said to arguments that have no twin."""
+    """The old method's reply to arguments that have no twin."""
     try:
         return bridge.refusal(header, message)
     except WireError:

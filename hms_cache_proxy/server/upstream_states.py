@@ -1,11 +1,11 @@
-"""The states of a client's upstream connection, and of the request that is on it.
+"""The states of a client's upstream connection, and of the request on it.
 
-Job: a type for each state, with what is known in it and nothing else; `exchange.py` moves from one to the next:
+Job: a type for each state, with exactly what is known in it; `exchange.py` moves from one to the next:
 
     Closed -> Opening -> (Replaying ->) Questioning | Asking -> Replying (-> Streaming) -> Idle -> Questioning | Asking
 
-From each of them the way leads to Closed when the connection is lost; from Opening, Replaying, Questioning and Asking
-also to Opening, at the next endpoint or once more. Must not know: when any of this happens. Owner: one Exchange.
+Each state is followed by Closed when the connection is lost. Opening, Replaying, Questioning and Asking can also be
+followed by Opening, at the next endpoint or once more. Must not know: when any of this happens. Owner: one Exchange.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from hms_cache_proxy.upstream.endpoints import Endpoint
 
 @dataclass(slots=True)
 class RelayedCall:
-    """A request from `start` to its end, on whichever connections."""
+    """A request from `start` to its end, on one or more connections."""
 
     request: Request
     forward: Forward
     began_ns: int
     question: Ask | None
-    """What is to be asked in its place next; None: the request itself."""
+    """The question to ask next instead of the request; None: the request itself."""
 
     attempt: int = 1
-    """How often it has been sent, with this time."""
+    """How often it has been sent, this time included."""
 
     discarded: bool = False
-    """The client is gone; the outcome of its write is still wanted."""
+    """The client is gone; the outcome of its write is still needed."""
 
     problem: str = ""
     """Why endpoints could not be reached so far."""
@@ -63,7 +63,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Replaying:
-    """A session call is out: the one at `position`."""
+    """The session call at `position` has been sent."""
 
     call: RelayedCall
     endpoint: Endpoint
@@ -74,7 +74,7 @@ class Replaying:
 
 @dataclass(frozen=True, slots=True)
 class Questioning:
-    """A question is out in place of the request; its reply is for the dispatcher."""
+    """A question has been sent instead of the request; its reply is for the dispatcher."""
 
     call: RelayedCall
     endpoint: Endpoint
@@ -83,14 +83,14 @@ class Questioning:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """The request, or its `twin`, is out or leaving; nothing of the reply has been heeded."""
+    """The request, or its `twin`, has been sent or is being sent; no reply has begun."""
 
     call: RelayedCall
     endpoint: Endpoint
     reply: Reply
     twin: Twin | None
     last: bool
-    """Of the request and its twin, the other one has been refused."""
+    """The other one of the request and its twin has been refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Replying:
 
 @dataclass(frozen=True, slots=True)
 class Streaming:
-    """The reply goes out in parts, as it arrives."""
+    """The reply is passed on in parts, as it arrives."""
 
     call: RelayedCall
     endpoint: Endpoint
@@ -114,18 +114,18 @@ class Streaming:
 
 
 Sent = Questioning | Asking | Replying | Streaming
-"""The request, or what is asked in its place, is out or leaving."""
+"""The request, or a question instead of it, has been sent or is being sent."""
 
 UpstreamState = Closed | Idle | Opening | Replaying | Sent
 
 
 def was_sent(call: RelayedCall, state: UpstreamState) -> bool:
-    """May a metastore have begun to carry the call out?"""
+    """May a metastore have begun to execute the call?"""
     return call.attempt > 1 or isinstance(state, Sent)
 
 
 def lacks_method(state: Asking) -> bool:
-    """Does the whole reply say that the metastore lacks the method, for the first time?"""
+    """Does the whole reply say, for the first time, that the metastore lacks the method?"""
     reply = state.reply
     if state.last or not is_bridged(state.call.request.header) or reply.held is None:
         return False
@@ -135,12 +135,12 @@ def lacks_method(state: Asking) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The request is over, the client has been answered as far as it is to be."""
+    """The request has ended; the client has its answer, unless it is gone or expects none."""
 
 
 @dataclass(frozen=True, slots=True)
 class MustClose:
-    """The request is over, and the client has to be closed."""
+    """The request has ended, and the client's connection has to be closed."""
 
     why: Why
     detail: str

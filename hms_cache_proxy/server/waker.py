@@ -1,8 +1,8 @@
-"""The way to wake the follower.
+"""Wakes the follower.
 
-Job: a datagram to its socket that says "look now": a write has just been done, or a reader waits. Must not know why.
-Invariant: it never blocks and never fails: a datagram that is lost (no follower, its queue full) costs one poll
-interval at most. Owner: one worker.
+Job: send a datagram to its socket, which makes it begin a step: a write has ended, or a read waits. Must not know: why.
+Invariant: it never blocks and never fails. A datagram that is lost (no follower, queue full) costs at most one poll
+interval. Owner: one worker.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Waker:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
 
     def wake(self) -> None:
-        """Have the follower look now."""
-        with contextlib.suppress(OSError):  # it is away, or has been woken so often that its queue is full
+        """Make the follower begin a step now."""
+        with contextlib.suppress(OSError):  # there is no follower, or its queue is full of such datagrams
             self._socket.sendto(b"!", self._path)
 
     def close(self) -> None:

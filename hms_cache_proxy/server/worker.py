@@ -1,8 +1,8 @@
 """A worker process: accepts, serves, drains.
 
 Job: `run` builds what the connections share, accepts from the listening socket together with the other workers
-(acceptor.py), and ends in order on SIGTERM: no new connections, running calls finish up to `drain_timeout_s`, the rest
-is aborted. Owner: the process.
+(acceptor.py), and drains on SIGTERM: no new connections; running calls may take up to `drain_timeout_s`; the rest are
+aborted. Owner: the process.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ from hms_cache_proxy.wire.message import MessageLimits
 SPARE_DESCRIPTORS = 200
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 LARGE_BLOCK_BYTES = 4 << 20
-FREE_HEAP_BYTES = 8 << 20  # what the heap keeps of what was freed at its end
-NO_STORE = "no_store"  # why everything is relayed where nothing can be followed
+FREE_HEAP_BYTES = 8 << 20  # of freed memory that the heap keeps at its end
+NO_STORE = "no_store"  # the reason of relayed calls where there is nothing to follow
 TEND_INTERVAL_S = HOLD_NS / 4e9
 SETTLE_INTERVAL_S = 0.5
-SWEEP_INTERVAL_S = 1.0  # time-outs are this exact
+SWEEP_INTERVAL_S = 1.0  # the precision of time-outs
 
 log = structlog.get_logger()
 
@@ -93,7 +93,7 @@ def run(config: Config, index: int, listener: int) -> None:
 
 
 class _Cache:
-    """What a worker with a cache opens."""
+    """What a worker with a followed cache opens."""
 
     def __init__(self, config: Config, metrics: WorkerMetrics, suspension: Suspension, memory: Budget) -> None:
         self.page = StatePage(paths.state(config))
@@ -104,11 +104,11 @@ class _Cache:
         shared = SharedState(self.page, self.reader, self.fences, suspension)
         self.dispatcher = Dispatcher(config, shared, metrics, self.waker.wake)
         self.dispatcher.bound_floors(memory)
-        if config.authorization in ("per_user", "relay"):  # auto: the follower asks, and stops serving if it must
+        if config.authorization in ("per_user", "relay"):  # auto: the follower checks the metastores
             self.dispatcher.authorize(config.authorization)
 
     async def tend(self, turns: Turns) -> None:
-        """End the snapshots of listings that take long; runs until it is cancelled."""
+        """Detach long listings from their snapshots; runs until it is cancelled."""
 
         def some() -> None:
             if self.reader.streams.tend():
@@ -140,7 +140,7 @@ class _Ttl:
             request_timeout_s=options.request_timeout_s,
             memory=memory,
         )
-        self.by_time: Callable[[], bool] = lambda: True  # is it TTL mode's time?
+        self.by_time: Callable[[], bool] = lambda: True  # is TTL mode in charge?
         self.dispatcher = LoadingDispatcher(config, self.cache, metrics, self.refresher.wake, suspension)
         self.dispatcher.bound_floors(memory)
 
@@ -194,14 +194,15 @@ def _allow_descriptors(connections: int) -> None:
 
 
 def _return_large_blocks() -> None:
-    """Make glibc map every large block by itself, so that it goes back to the system as soon as it is freed.
+    """Make glibc map every large block separately, so that it returns to the system as soon as it is freed.
 
-    By default it raises this limit to the largest block that was ever freed (up to 32 MB); later ones then lie in the
-    heap and are touched as a whole, also those that are only counted over (wire/scan.py). A reply of 1,000 partitions
-    (1.5 MB) is below the limit, and the heap keeps room for it: mapping it again costs ten times what sending it costs.
+    By default glibc raises the limit to the largest block that was ever freed (up to 32 MB). Later blocks are then in
+    the heap, and all their pages are touched, even those of bytes that are only skipped (wire/scan.py). A reply of
+    1,000 partitions (1.5 MB) is below the limit, and the heap keeps room for it: mapping it again takes ten times as
+    long as sending it.
     """
     libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):  # musl has none, and needs none
+    if hasattr(libc, "mallopt"):  # musl has no mallopt, and needs none
         libc.mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
         libc.mallopt(M_TRIM_THRESHOLD, FREE_HEAP_BYTES)
 
@@ -271,7 +272,7 @@ async def _serve(
     if access_log is not None and cache is not None:
         cache.dispatcher.tell_hits(access_log.hit)
     gc.collect()
-    gc.freeze()  # what is there now stays: the collector need not look at it again
+    gc.freeze()  # these objects stay: the collector need not visit them again
     acceptor = Acceptor(listener, hub.member, lambda: Client(hub), hub.spawn)
     acceptor.start()
     log.info("worker listens", worker=hub.member.number, listen=str(config.listen))
@@ -322,8 +323,8 @@ async def _settle(settle: Callable[[], None]) -> None:
 
 
 async def _doubt(config: Config, page: StatePage, endpoints: Endpoints) -> None:
-    """Have the metastores probed while the cache is not confirmed: whether there is an outage must be known when the
-    first answer is too old."""
+    """Have the metastores probed when the cache has been unconfirmed for half of `max_unconfirmed_ms`: an outage must
+    be known when the first answer is too old."""
     while True:
         await asyncio.sleep(min(1.0, config.max_unconfirmed_ms / 4e3))
         if monotonic_ns() - page[Slot.BEGAN_NS] > config.max_unconfirmed_ms * 10**6 / 2:
