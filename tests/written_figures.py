@@ -95,9 +95,9 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
     "ttl.md": {"Rates over 1, 5 and 15 minutes": HIVE},
     "cache/README.md": {
         "511 bytes": SETTING,
-        "keeps its transaction for at most 1 s": SETTING,
+        "After 1 s,": SETTING,
         "in stored form (64 MiB at most)": SETTING,
-        "the page, an 8 KiB mmap": SETTING,
+        "an 8 KiB mmap": SETTING,
     },
     "follower/README.md": {"metastore is checked every 30 s": SETTING},
     "methods/README.md": {"beyond 100,000 moves or 1 s": SETTING, "(100 ms at most)": SETTING},
