@@ -1,15 +1,15 @@
-"""Rows of the fences environment: how a fence, a ticket and the counters lie in LMDB, and how a ticket is numbered.
+"""Rows of the fences environment: fences, tickets and counters in LMDB, and how tickets are numbered.
 
     b"m"                 META: last ticket, taken, lifted, next fence id
     b"c"                 u64 number of the last commit that changed a fence
     b"b"                 boot id
     b"f" u64 fence id    FENCE: state, ticket, until_ns, owner's pid and start; then the targets
-    b"t" u64 ticket      targets to refetch
+    b"t" u64 ticket      targets to reload
     b"w" target          u64 the last ticket for this target (absent: done)
     b"l" i64 lock id     u64 monotonic ns when it was granted; then the targets
 
-All numbers big-endian. Functions here work inside a transaction that the caller has begun. Must not know the state
-page. Owner: any process (consistency/fences.py says who may do what).
+All numbers are big-endian. The functions work in a transaction that the caller has begun. Must not know the state page.
+Owner: any process (consistency/fences.py says which may do what).
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """`ticket` counts where the state is FINITE, the owner where it is UNBOUND, `until_ns` where it is not FINITE:
-    then it ends by itself."""
+    """`ticket` is used if the state is FINITE; `pid` and `start`, the owner, if it is UNBOUND (infinite); `until_ns`,
+    when `expire` ends it, if it is not FINITE."""
 
     state: int
     ticket: int
@@ -80,12 +80,12 @@ class Fence:
 
     @property
     def lifted_by(self) -> int:
-        """The `done_ticket` that lifts it."""
+        """The `done_ticket` that lifts the fence."""
         return self.ticket if self.state == FINITE else INFINITE
 
 
 def open_environment(path: Path) -> Any:
-    """Open or create it. Raises CacheError, DamagedFile where the file is to blame."""
+    """Opens or creates it. Raises DamagedFile if the file is damaged, else CacheError."""
     path.mkdir(mode=0o700, exist_ok=True)
     with translated(path):
         env = lmdb.open(str(path), map_size=MAP_BYTES, mode=0o600, sync=False, max_readers=1024, max_spare_txns=4)
@@ -100,7 +100,8 @@ def open_environment(path: Path) -> Any:
 
 
 def trusted(path: Path) -> bool:
-    """Whether the records are those that were last written: same run of the machine, or an orderly stop."""
+    """Whether the records are those that were last written: the machine was not restarted since, or the stop was
+    orderly."""
     vouched = take_clean_mark(path)
     try:
         env = open_environment(path)
@@ -117,7 +118,7 @@ def trusted(path: Path) -> bool:
 
 
 def initialise(txn: Any) -> None:
-    """Numbers begin at the clock: above any that an earlier environment gave."""
+    """Writes the first counters. Tickets begin at the clock, above those of any earlier environment."""
     txn.put(b"m", _META.pack(time.time_ns() // 1000, 0, 0, 1))
     txn.put(b"b", boot_id().encode())
 
@@ -131,12 +132,12 @@ def counters(txn: Any) -> Counters:
 
 
 def put_counters(txn: Any, meta: Counters) -> None:
-    """Write the counters."""
+    """Writes the counters."""
     txn.put(b"m", _META.pack(meta.last_ticket, meta.taken, meta.lifted, meta.next_fence))
 
 
 def next_change(txn: Any) -> int:
-    """The number of this commit among those that change fences: unique, as the row is written with it."""
+    """A unique number for a commit that changes fences. It is written in the commit itself."""
     row = txn.get(b"c")
     number: int = 1 if row is None else NUMBER.unpack(row)[0] + 1
     txn.put(b"c", NUMBER.pack(number))
@@ -168,7 +169,8 @@ def _wish(target: Target) -> bytes:
 
 
 def shared_ticket(txn: Any, meta: Counters, targets: Sequence[Target]) -> int | None:
-    """Rule: a ticket may be shared only while the follower has not taken it. The last one that covers `targets`."""
+    """The last ticket, if all `targets` have tickets that the follower has not taken yet; only such a ticket may be
+    shared."""
     last = 0
     for target in targets:
         row = txn.get(_wish(target))
@@ -179,7 +181,7 @@ def shared_ticket(txn: Any, meta: Counters, targets: Sequence[Target]) -> int | 
 
 
 def take_ticket(txn: Any, targets: Sequence[Target]) -> int:
-    """A ticket for these targets, inside the write transaction that orders it."""
+    """A ticket for these targets. Its number is assigned in the caller's write transaction."""
     meta = counters(txn)
     shared = shared_ticket(txn, meta, targets)
     if shared is not None:
@@ -194,7 +196,7 @@ def take_ticket(txn: Any, targets: Sequence[Target]) -> int:
 
 
 def forget_ticket(txn: Any, key: bytes) -> None:
-    """Delete a ticket that is done."""
+    """Deletes a ticket that is done."""
     row = txn.get(key)
     if row is None:
         return
@@ -205,7 +207,7 @@ def forget_ticket(txn: Any, key: bytes) -> None:
 
 
 def pack_targets(targets: Sequence[Target]) -> bytes:
-    """Targets with their lengths."""
+    """Packs targets, each with its length."""
     return b"".join(_LENGTH.pack(len(target)) + target for target in targets)
 
 

@@ -1,48 +1,47 @@
-"""Fences and tickets: what has been written through this proxy and is not yet known to be in the cache.
+"""Fences and tickets: writes through this proxy that are not yet known to be in the cache.
 
-A **fence** is a record of one write: its targets, its owner, and until when reads of them must go to the metastore.
+A **fence** is a record of one write: its targets, its owner, and how long reads of the targets must go to the
+metastore.
 
-    infinite   from before the write leaves until the first byte of its reply                      begin
-    finite     holds a ticket; lifted once a step of the follower has done the ticket              finish, fence_now
-    unknown    the write may or may not happen, at the latest at `until_ns`; then a ticket is taken   unknown, expire
+    infinite   from before the write is sent until the first byte of its reply                     begin
+    finite     has a ticket; lifted when a step of the follower has done the ticket                finish, fence_now
+    unknown    the write may happen until `until_ns`; then the fence gets a ticket                 unknown, expire
 
-No fence stays forever: an infinite one that nobody has ended in twice the longest request time becomes finite (its
-owner has forgotten it; the metastore has long done, or given up, what it was for). If its owner ends it after all,
-everything is reloaded.
+No fence stays forever. An infinite one that was not ended within twice the longest request time becomes finite: its
+owner has lost it, and the metastore has long executed or given up the write. If the owner ends it after all, everything
+is reloaded.
 
-A **ticket** is a numbered request to refetch targets. The follower takes all tickets *before* the first statement of
-its snapshot (`pending_tickets`), and publishes the last number as `done_ticket` in the commit that holds what it
-refetched; so whatever a reply showed that arrived before `finish` is in the cache once `done_ticket >= ticket`.
-Numbers are given inside LMDB write transactions, which exclude one another in all processes, so a larger number is a
-later request. A request may share the number of an earlier one only if the follower has not taken that one yet
-(`taken`).
+A **ticket** is a numbered request to reload targets. The follower takes all tickets *before* the first statement of its
+snapshot (`pending_tickets`), and publishes the last number as `done_ticket` in the commit of what it has reloaded. So
+when `done_ticket >= ticket`, everything is in the cache that a reply which arrived before `finish` has shown. Numbers
+are assigned in LMDB write transactions, which exclude each other across processes, so a larger number is a later
+request. A request may share the number of an earlier one only if the follower has not taken that one yet (`taken`).
 
-**FENCE_SEQ.** After each commit that changes a fence, and before the call returns, the writer stores on the state
-page that commit's number: from a counter raised inside the transaction, so no other commit has it and it is stored
-exactly once. (Not LMDB's transaction id: a transaction that turns out to change nothing gives its id back.)
-A mirror reads the slot *first*, then a snapshot of the records, and keeps the slot's value as `seen`. Claim: while
-the slot equals `seen`, the mirror has every change whose call has returned. Proof: let a call return before the
-mirror looks. It stored its number either before the mirror read the slot, then its commit precedes the mirror's
-snapshot and is in it; or after, then the slot held another value than `seen` at that moment (its own, unique one),
-and can hold `seen` again only if that is stored a second time, which never happens. It does not matter that two
-writers' stores may come in another order than their commits: the slot may go back to a smaller number, never to one
-that was there before. (Keeping the snapshot's own counter instead of the slot's value would be wrong for that
-reason, and comparing by `>=` too.) A process that dies between commit and store has not let its write leave, nor
-passed its reply on.
+**FENCE_SEQ.** After each commit that changes a fence, and before the call returns, the writer stores the number of that
+commit on the state page. The number comes from a counter that is raised in the transaction, so no other commit has it,
+and it is stored exactly once. (It is not LMDB's transaction id, because a transaction that changes nothing gives its id
+back.) A mirror *first* reads the slot, then a snapshot of the records, and keeps the slot's value as `seen`. Claim:
+while the slot equals `seen`, the mirror has every change whose call has returned. Proof: let a call return before the
+mirror looks. If it stored its number before the mirror read the slot, its commit is in the mirror's snapshot. If it
+stored it later, the slot had a value other than `seen` at that moment (its own, unique one), and can have `seen` again
+only if `seen` is stored a second time, which never happens. Two writers may store in another order than they commit:
+the slot may then go back to a smaller number, but never to one that it had before. (For this reason it would be wrong
+to keep the snapshot's own counter instead of the slot's value, or to compare by `>=`.) A process that dies between
+commit and store has not sent its write, or not passed on its reply.
 
-**Lifting.** A record is deleted only by `done`, after the follower's commit. A reader may hold a cache snapshot from
-before that commit together with a mirror from after the deletion; so the records carry `lifted`, the largest ticket
-of a deleted fence, and a snapshot whose `done_ticket` is below it counts as fenced for everything.
+**Lifting.** A finite record is deleted only by `done`, after the follower's commit. A reader may have a snapshot of the
+cache from before that commit, and a mirror from after the deletion. So the records have `lifted`, the largest ticket of
+a deleted fence; a snapshot whose `done_ticket` is smaller counts as fenced for everything.
 
-**A predecessor that crashed.** Its writes in flight may still be committed by the metastore, later than anything
-that this proxy reads at its start, and some of them write no event. So the first process of a start (`recover`)
-keeps the records: infinite ones become unknown with the longest request time from now, finite ones keep their
-tickets, which the follower finds pending. If the records cannot be trusted (the machine went down, as commits are
-not synced; the file is damaged), any write may be in flight: one unknown fence over everything for the longest
-request time, then one reload of all.
+**A predecessor that crashed.** The metastore may still commit its writes in progress, later than anything that this
+proxy reads at its start, and some of them write no event. So the first process of a start (`recover`) keeps the
+records: infinite ones become unknown, for the longest request time from now on; finite ones keep their tickets, which
+the follower finds pending. If the records cannot be trusted (commits are not synced, and the machine went down; or the
+file is damaged), any write may be in progress. Then one unknown fence covers everything for the longest request time,
+and after that everything is reloaded.
 
-Owner: every process of the proxy writes (a commit costs about 20 us); `pending_tickets`, `done`, `expire` are the
-follower's. Must not know: methods, events, what a target means beyond `ALL`.
+Owner: every process of the proxy writes (a commit costs about 20 us); only the follower calls `pending_tickets`, `done`
+and `expire`. Must not know: methods, events, the meaning of targets other than `ALL` and `UNKNOWN`.
 """
 
 from __future__ import annotations
@@ -89,16 +88,16 @@ from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import FENCE_STATES
 
-HOLD_NS: Final = 600_000_000_000  # the longest time that a metastore may work on a request (Hive's socket time-out)
-OVERDUE: Final = 2  # times that: a request leaves and is answered within it, or its fence is nobody's
-LOCK_KEEP_NS: Final = 24 * 3600 * 1_000_000_000  # a lock without heartbeat lives 5 minutes; asked about no longer
+HOLD_NS: Final = 600_000_000_000  # the longest time that a metastore may work on a request (Hive's socket timeout)
+OVERDUE: Final = 2  # times HOLD_NS: an infinite fence that is older has been lost by its owner
+LOCK_KEEP_NS: Final = 24 * 3600 * 1_000_000_000  # how long locks are remembered; without heartbeats one lives 5 minutes
 
 
 class FenceStore:
-    """The records; one object per process."""
+    """The records. One object per process."""
 
     def __init__(self, path: Path, page: StatePage, *, hold_ns: int = HOLD_NS) -> None:
-        """Open them. `hold_ns`: how long a write of unknown outcome may still be carried out."""
+        """Opens the records. `hold_ns`: how long a write of unknown outcome may still be executed."""
         self._page = page
         self._hold_ns = hold_ns
         self._path = path
@@ -110,8 +109,8 @@ class FenceStore:
 
     @classmethod
     def recover(cls, path: Path, page: StatePage, *, hold_ns: int = HOLD_NS, unfenced: bool = False) -> FenceStore:
-        """Open them in the first process of a start, while no other runs: see "A predecessor that crashed".
-        `unfenced`: the predecessor could not record all of its fences."""
+        """Opens the records in the first process of a start, while no other process runs (see "A predecessor that
+        crashed"). `unfenced`: the predecessor could not record all of its fences."""
         known = path.exists()
         if known and not trusted(path):
             shutil.rmtree(path)
@@ -131,25 +130,26 @@ class FenceStore:
     # Writes of clients
 
     def begin(self, targets: Sequence[Target], owner_pid: int) -> int:
-        """A write is about to be sent: fence its targets until further notice. Returns the fence's id."""
+        """A write is about to be sent: fences its targets until the write is ended. Returns the fence's id."""
         pid, start = self._own if owner_pid == self._own[0] else (owner_pid, started(owner_pid) or 0)
         overdue_ns = time.monotonic_ns() + OVERDUE * self._hold_ns
         with self._change() as txn:
             return self._add(txn, Fence(UNBOUND, 0, overdue_ns, pid, start, tuple(targets)))
 
     def finish(self, fence_id: int) -> int:
-        """The reply of a write begins to arrive: its fence gets a ticket. Call before any byte is passed on."""
+        """The reply of a write begins to arrive: its fence gets a ticket, which is returned. Must be called before any
+        byte is passed on."""
         key = b"f" + NUMBER.pack(fence_id)
         with self._change() as txn:
             row = txn.get(key)
-            # A missing record was ended for this process (it was taken for dead): then it is unknown what to refetch.
+            # The record is missing if this process was taken for dead: then it is unknown what to reload.
             fence = Fence(UNBOUND, 0, 0, 0, 0, (ALL,)) if row is None else Fence.unpack(row)
             ticket = take_ticket(txn, fence.targets)
             txn.put(key, replace(fence, state=FINITE, ticket=ticket).pack())
             return ticket
 
     def unknown(self, fence_id: int, until_ns: int) -> None:
-        """It is unknown whether the write happened, or will: keep its fence until then."""
+        """The outcome of the write is unknown: its fence stays until `until_ns`."""
         key = b"f" + NUMBER.pack(fence_id)
         with self._change() as txn:
             row = txn.get(key)
@@ -157,14 +157,16 @@ class FenceStore:
             txn.put(key, replace(fence, state=UNKNOWN, until_ns=until_ns, pid=0, start=0).pack())
 
     def cancel(self, fence_id: int) -> None:
-        """The write was not carried out (it never left, or the metastore does not know the method): no fence."""
+        """The write was not executed (it was never sent, or the metastore does not have the method): deletes its
+        fence."""
         with self._change() as txn:
             txn.delete(b"f" + NUMBER.pack(fence_id))
 
     def fence_now(self, targets: Sequence[Target]) -> int:
-        """A fence that is born finite (a granted lock): reads must show what was true before now. Gives its ticket.
+        """Adds a fence that is finite at once (for a granted lock): reads must show everything up to now. Returns its
+        ticket.
 
-        The ticket asks for nothing to be refetched: it waits for a step that begins after now.
+        The ticket asks for no reload, only for a step that begins after now.
         """
         with self._change() as txn:
             ticket = take_ticket(txn, ())
@@ -174,7 +176,7 @@ class FenceStore:
     # Reload requests
 
     def ticket(self, targets: Sequence[Target]) -> int:
-        """Ask for a refetch without a fence; shares the number of an equal request that has not been taken yet."""
+        """Requests a reload without a fence. Shares the number of an equal request that is not taken yet."""
         with self._env.begin() as txn:
             shared = shared_ticket(txn, counters(txn), targets)
         if shared is not None:
@@ -183,9 +185,9 @@ class FenceStore:
             return take_ticket(txn, targets)
 
     def pending_tickets(self) -> tuple[int, set[Target]]:
-        """All tickets that are not done, as (the last number given, targets to refetch).
+        """All tickets that are not done, as (the last assigned number, targets to reload).
 
-        The follower calls this before the first statement of its snapshot, and hands the number to its commit.
+        The follower calls this before the first statement of its snapshot, and passes the number to its commit.
         """
         with self._env.begin() as txn:
             meta = counters(txn)
@@ -197,7 +199,7 @@ class FenceStore:
             return meta.last_ticket, wanted(txn)
 
     def done(self, last_ticket: int) -> None:
-        """The commit with this `done_ticket` is out: delete the fences that it lifts, and its tickets."""
+        """The commit with this `done_ticket` is published: deletes the fences that it lifts, and its tickets."""
         with self._env.begin() as txn:
             lifted = [(key, fence.ticket) for key, fence in fences_in(txn) if fence.lifted_by <= last_ticket]
             tickets = [key for key, _ in rows(txn, b"t") if NUMBER.unpack(key[1:])[0] <= last_ticket]
@@ -214,12 +216,12 @@ class FenceStore:
                 put_counters(txn, replace(meta, lifted=max(meta.lifted, *(ticket for _, ticket in lifted))))
 
     def expire(self, now_ns: int, alive: Callable[[int], bool] | None = None) -> int:
-        """End what nobody else will end; gives how many fences changed.
+        """Ends fences that nobody else will end; returns how many fences changed.
 
-        A fence in flight whose owner is dead becomes unknown for the longest request time (`alive` may know of deaths
-        before the kernel tells); an unknown one past its time, and one that its living owner has left in flight for
-        twice that time, gets a ticket. Locks of long ago are forgotten. So are the readers that a killed process was:
-        what they read would never be freed.
+        An infinite fence whose owner is dead becomes unknown for the longest request time (`alive` may know of deaths
+        earlier than the kernel). An unknown fence gets a ticket when its time is over; so does an infinite fence that
+        its living owner did not end within twice that time. Old locks are forgotten. Slots of killed readers are
+        cleared, which would otherwise keep pages from being reused.
         """
         self._env.reader_check()
         with self._env.begin() as txn:
@@ -233,7 +235,7 @@ class FenceStore:
             return sum(self._expire(txn, key, now_ns, alive) for key in due)
 
     def number_after(self, done_ticket: int) -> None:
-        """See to it that tickets given from now on are larger: the cache may remember an older environment's."""
+        """Makes all later tickets larger than this: the cache may have a ticket of an earlier environment."""
         with self._env.begin() as txn:
             if counters(txn).last_ticket >= done_ticket:
                 return
@@ -244,13 +246,13 @@ class FenceStore:
     # What clients have locked
 
     def remember_lock(self, lock_id: int, targets: Sequence[Target]) -> None:
-        """A lock was asked for on these targets; `check_lock` and `unlock` name only its id."""
+        """A lock on these targets was requested. Remembered because `check_lock` and `unlock` only name its id."""
         row = NUMBER.pack(time.monotonic_ns()) + pack_targets(targets)
         with self._change(fences=False) as txn:
             txn.put(b"l" + LOCK_ID.pack(lock_id), row)
 
     def lock_targets(self, lock_id: int) -> tuple[Target, ...] | None:
-        """What a lock locks; None if this proxy does not know it."""
+        """The targets of a lock; None if this proxy does not know the lock."""
         with self._env.begin() as txn:
             row = txn.get(b"l" + LOCK_ID.pack(lock_id))
         return None if row is None else unpack_targets(row[NUMBER.size :])
@@ -261,7 +263,7 @@ class FenceStore:
             txn.delete(b"l" + LOCK_ID.pack(lock_id))
 
     def read(self) -> tuple[int, dict[Target, int]]:
-        """For mirrors: `lifted`, and for each fenced target the `done_ticket` that lifts it."""
+        """For mirrors: `lifted`, and the `done_ticket` that lifts each fenced target."""
         tickets: dict[Target, int] = {}
         try:
             with self._env.begin() as txn:
@@ -282,11 +284,11 @@ class FenceStore:
 
     @property
     def page(self) -> StatePage:
-        """The page whose FENCE_SEQ speaks of these records."""
+        """The page with the FENCE_SEQ of these records."""
         return self._page
 
     def close(self, *, clean: bool = False) -> None:
-        """Close; `clean` (the last process of an orderly stop) syncs and vouches for the records."""
+        """Closes the records. `clean` (the last process of an orderly stop) syncs them and marks them as clean."""
         if clean:
             mark_clean(self._env, self._path)
         self._env.close()
@@ -295,7 +297,7 @@ class FenceStore:
 
     @contextmanager
     def _change(self, *, fences: bool = True) -> Iterator[Any]:
-        """A write transaction; after its commit FENCE_SEQ gets its number, unless mirrors need not know."""
+        """A write transaction. After its commit FENCE_SEQ gets its number, unless no fence has changed."""
         try:
             with self._env.begin(write=True) as txn:
                 yield txn
@@ -312,7 +314,7 @@ class FenceStore:
         return meta.next_fence
 
     def _next(self, fence: Fence, now_ns: int, alive: Callable[[int], bool] | None) -> int | None:
-        """The state that a fence goes to by itself; None if it stays."""
+        """The state that `expire` must give a fence; None if it stays."""
         if fence.state != FINITE and fence.until_ns <= now_ns:
             return FINITE
         if fence.state == UNBOUND:
@@ -337,7 +339,7 @@ class FenceStore:
 
 
 class FenceMirror:
-    """The fences as one process last read them; a question costs 0.2 us while nothing changes."""
+    """The fences as one process last read them. A question costs 0.2 us while nothing changes."""
 
     __slots__ = ("_lifted", "_seen", "_store", "_tickets", "_words")
 
@@ -349,7 +351,7 @@ class FenceMirror:
         self._tickets: dict[Target, int] = {}
 
     def active(self, targets: Iterable[Target], done_ticket: int) -> bool:
-        """Whether a fence covers one of these targets for a cache snapshot (or page) with this `done_ticket`."""
+        """Whether a fence covers one of these targets, for a cache snapshot (or page) with this `done_ticket`."""
         if self._words[Slot.FENCE_SEQ] != self._seen:
             self._refresh()
         if done_ticket < self._lifted:
@@ -365,7 +367,7 @@ class FenceMirror:
         return False
 
     def liftable(self, targets: Iterable[Target]) -> bool:
-        """Whether the fences on these targets wait for tickets only: no write of them is under way."""
+        """Whether the fences on these targets only wait for tickets, and no write to them is in progress."""
         if self._words[Slot.FENCE_SEQ] != self._seen:
             self._refresh()
         tickets = self._tickets
@@ -373,7 +375,7 @@ class FenceMirror:
         return INFINITE not in named
 
     def _refresh(self) -> None:
-        """Rule: the slot before the records (see FENCE_SEQ in the module's docstring)."""
+        """Reads the slot before the records (see FENCE_SEQ in the module's docstring)."""
         seen = self._words[Slot.FENCE_SEQ]
         self._lifted, tickets = self._store.read()
         if UNKNOWN_TARGETS in tickets:

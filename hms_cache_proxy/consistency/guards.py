@@ -1,11 +1,12 @@
-"""Guards: how a worker records writes and locks; this never makes one fail.
+"""Guards: how a worker records writes and locks, without ever making one fail.
 
-Job: keep reads away from what a write touches, by a barrier that lies in a file (fences, or the holds of TTL mode). If
-the file has no room, the write is recorded later, and until then nothing is answered from the cache at all
-(suspension.py): what only speeds reads up never makes a write fail. Must not know how a barrier works, or methods.
+Job: keep reads of a write's targets away from the cache, by a barrier in a file (fences, or the holds of TTL mode). If
+the file cannot be written, the write is recorded later, and until then nothing is answered from the cache
+(suspension.py): what only makes reads faster must never make a write fail. Must not know how a barrier works, or
+methods.
 
-Invariants: before `begin` returns, the barrier stands or all hits are stopped; before `end` returns, the barrier has
-noted the end or all hits are stopped; hits are possible again only when everything is recorded.
+Invariants: before `begin` returns, the barrier has recorded the write, or all hits are stopped; before `end` returns,
+the barrier has recorded the end, or all hits are stopped. Hits are possible again only when everything is recorded.
 Owner: the worker's loop.
 """
 
@@ -23,7 +24,7 @@ from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.errors import CacheError
 
 MOST_TARGETS: Final = 1000
-"""Of what is recorded later; more become everything."""
+"""Targets to be recorded later; more than these become everything."""
 
 log = structlog.get_logger()
 
@@ -31,16 +32,16 @@ log = structlog.get_logger()
 class WriteEnding(Enum):
     """How a write ended."""
 
-    FINISHED = "finished"  # what it touched must be read again
+    FINISHED = "finished"  # its targets must be reloaded
     UNKNOWN = "unknown"  # it may or may not happen
     CANCELLED = "cancelled"  # it never happens
 
 
 class Barrier(Protocol):
-    """What keeps reads away from the cache. Raises CacheError if it cannot be written."""
+    """Keeps reads away from the cache. Raises CacheError if it cannot be written."""
 
     def begin(self, targets: Sequence[Target]) -> Any:
-        """Keep reads of the targets away from the cache. Returns the mark with which to end that."""
+        """Keeps reads of the targets away from the cache. Returns a mark for `end`."""
 
     def end(self, mark: Any, targets: Sequence[Target], ending: WriteEnding) -> None:
         """The write has ended."""
@@ -77,7 +78,7 @@ class Guards:
         return guard
 
     def end(self, guard: Guard, ending: WriteEnding) -> None:
-        """It has ended, and no byte of its reply has been passed on."""
+        """The write has ended, and no byte of its reply was passed on."""
         guard.ending = ending
         if guard.mark is None and ending is WriteEnding.FINISHED:
             self._unrecorded.pop(guard, None)
@@ -86,14 +87,14 @@ class Guards:
             self._record(guard)
 
     def missed(self, targets: Sequence[Target]) -> None:
-        """What is there by now of these must be read again, and that could not be recorded."""
+        """The current state of these targets must be reloaded, and this could not be recorded."""
         self._missed.update(targets)
         if len(self._missed) > MOST_TARGETS:
             self._missed = {ALL}
         self._tell()
 
     def settle(self) -> None:
-        """Record what could not be recorded, if there is room now. Called from time to time."""
+        """Records what could not be recorded, if this is possible now. Called from time to time."""
         if self._missed:
             self._unrecorded[Guard(tuple(self._missed), ending=WriteEnding.FINISHED)] = None
             self._missed.clear()

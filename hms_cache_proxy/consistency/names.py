@@ -1,15 +1,13 @@
-"""One normaliser of catalog, database and table names, for fences, dependencies and cache keys alike.
+"""Normalises names of catalogs, databases and tables, for fences, dependencies and cache keys.
 
-Job: what a metastore makes of a name on the wire: `@catalog#database` is split, blanks around it are cut as
-Java's `String.trim` does (every character up to U+0020), case is folded. Must not know the cache, methods
-or sockets.
+Job: do what a metastore does with a name on the wire: split `@catalog#database`, cut blanks at both ends as Java's
+`String.trim` does (every character up to U+0020), fold case. Must not know the cache, methods or sockets.
 
 Invariants:
-- A read is only answered for names in ASCII: `read_name` gives None for the others (case folding beyond
-  ASCII depends on the Java version). A written name is folded the wide way (`write_name`), so that a write
-  which names an ASCII object by an exotic spelling (KELVIN SIGN folds to k) still meets the fence of that
-  object.
-- Splitting and folding never fail; what a metastore refuses (`@no-separator`) gives None.
+- Reads are only answered for names in ASCII: `read_name` returns None for others, because their case folding depends on
+  the version of Java. The names of a write are folded as Unicode (`write_name`), so a write that spells an ASCII name
+  with another character (KELVIN SIGN folds to k) still fences that object.
+- Splitting and folding never fail. A name that a metastore refuses (`@no-separator`) gives None.
 
 Owner: any process; no state.
 """
@@ -17,7 +15,7 @@ Owner: any process; no state.
 from __future__ import annotations
 
 BLANKS = bytes(range(0x21))
-"""What Java's trim removes at both ends."""
+"""The characters that Java's trim removes at both ends."""
 
 _CATALOG_MARK = b"@"
 _CATALOG_END = b"#"
@@ -26,14 +24,14 @@ DEFAULT_CATALOG = b"hive"
 
 
 def read_name(raw: bytes | None) -> bytes | None:
-    """The stored form of a name that a read asks for; None if it is absent or not ASCII."""
+    """The stored form of a name in a read; None if it is absent or not ASCII."""
     if raw is None or not raw.isascii():
         return None
     return raw.strip(BLANKS).lower()
 
 
 def write_name(raw: bytes | None) -> bytes | None:
-    """The stored form of a name that a write touches, whatever its characters; None if it is absent."""
+    """The stored form of a name in a write, whatever its characters; None if it is absent."""
     if raw is None:
         return None
     if raw.isascii():
@@ -43,10 +41,10 @@ def write_name(raw: bytes | None) -> bytes | None:
 
 
 def split_database(raw: bytes | None, default_catalog: bytes = DEFAULT_CATALOG) -> tuple[bytes, bytes | None] | None:
-    """(catalog, database) of a name that may carry its catalog; the database is None where the name has none.
+    """(catalog, database) of a name that may include its catalog; the database is None if the name has none.
 
-    `@cat#` names a catalog alone, `@cat#!` the empty database name. None for `@` without `#`, which a
-    metastore refuses. Neither part is trimmed or folded here.
+    `@cat#` names only a catalog, `@cat#!` an empty database name. None for `@` without `#`, which a metastore refuses.
+    The parts are not trimmed or folded.
     """
     if raw is None or not raw.startswith(_CATALOG_MARK):
         return default_catalog, raw
@@ -61,7 +59,7 @@ def split_database(raw: bytes | None, default_catalog: bytes = DEFAULT_CATALOG) 
 def write_database(
     raw: bytes | None, catalog: bytes | None = None, default_catalog: bytes = DEFAULT_CATALOG
 ) -> tuple[bytes, bytes] | None:
-    """The stored (catalog, database) that a write names; a catalog inside the name wins."""
+    """The stored (catalog, database) that a write names. A catalog in the name wins."""
     parts = split_database(raw, default_catalog if catalog is None else catalog)
     if parts is None:
         return None

@@ -1,13 +1,13 @@
-"""Telling whether the process that owns a record is the one that wrote it: its pid and when it was started.
+"""Identifies the process that wrote a record, by its pid and its start time.
 
-A pid alone is reused; the pair is not, within one run of the machine. Owner: any process; no state.
+A pid is reused, but the pair is not, until the machine is restarted. Owner: any process; no state.
 """
 
 from __future__ import annotations
 
 
 def started(pid: int) -> int | None:
-    """When a process was started, in clock ticks since boot; None if there is none, or only what is left of one."""
+    """When a process was started, in clock ticks since boot; None if there is none, or only a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()

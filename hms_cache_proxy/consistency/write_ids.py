@@ -1,15 +1,15 @@
-"""Whether the list of valid writes that a request brings sees the same writes as a cached one.
+"""Whether the ValidWriteIdList of a request sees the same writes as a cached one.
 
-Job: find equivalent the lists for which TxnIdUtils.compare (Hive 4.2.0) gives 0. Must not know: the cache, methods,
-sockets. Texts and values: store/write_ids.py.
+Job: decide as TxnIdUtils.compare (Hive 4.2.0), which returns 0 for equivalent lists. Must not know: the cache, methods,
+sockets. store/write_ids.py parses lists.
 
 Invariants:
-- Two lists are equivalent if and only if the same writes are valid in both (where no invalid id is over its high
-  watermark, as in every list that a metastore makes). Open and aborted writes are not told apart. Which of two lists is
-  newer is not asked: that proves nothing, as each can have a write that the other lacks.
-- What is no list proves nothing. Cost: linear in the length of the texts, and bounded.
+- Two lists are equivalent if and only if the same writes are valid in both (provided that no invalid id is above its
+  list's high watermark, as in every list of a metastore). Open and aborted writes are treated alike. It does not matter
+  which list is newer: that proves nothing, because each can have a write that the other lacks.
+- A text that is not a list proves nothing. Cost: linear in the length of the texts, and limited.
 
-Owner: any process; a worker remembers short lists that it has read.
+Owner: any process. A worker remembers short lists that it has parsed.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from hms_cache_proxy.errors import WriteIdsError
 from hms_cache_proxy.store.write_ids import NO_NAME, read_list
 
 COMPARED_BYTES: Final = 32_768
-"""A longer list of a request is only proof if it is the cached list byte for byte: to read and compare two of this
-length (4,000 ids) takes about a millisecond, during which the worker answers no other call."""
+"""A longer list must be equal to the cached list byte for byte. To parse and compare two lists of this length (4,000
+ids) takes about a millisecond, during which the worker answers no other call."""
 SHORT_BYTES: Final = 512
 REMEMBERED: Final = 1024
-"""Lists of up to SHORT_BYTES that a worker does not read again: between two commits all readers bring the same ones.
-Together at most 10 MB."""
+"""Lists of up to SHORT_BYTES that a worker remembers: between two commits, all readers send the same lists. They take
+at most 10 MB."""
 _remembered: Final = lru_cache(maxsize=REMEMBERED)(read_list)
 
 
 def equivalent(request: bytes, cached: bytes) -> bool:
-    """Whether these texts name the same table and the same valid writes. False if one of them is not a list.
+    """Whether these texts are lists of the same table with the same valid writes. False if one of them is not a list.
 
-    `cached` is what `text()` gave, empty for none. An id over its list's high watermark makes a list prove nothing.
+    `cached`: a result of `text()`; empty if there is none. A request's list with an id above its high watermark proves
+    nothing.
     """
     if request == cached:
         return cached != b""
@@ -50,7 +51,8 @@ def equivalent(request: bytes, cached: bytes) -> bool:
 
 
 def _same(high: int, invalid: list[int], other_high: int, other: list[int]) -> bool:
-    """Are the same writes valid? What the longer list has more must be all that is over the other's high watermark."""
+    """Are the same writes valid? The additional ids of the longer list must be exactly those above the other's high
+    watermark."""
     if len(invalid) > len(other):
         high, invalid, other_high, other = other_high, other, high, invalid
     common = len(invalid)
