@@ -102,7 +102,7 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
     "follower/README.md": {"metastore is checked every 30 s": SETTING},
     "methods/README.md": {"beyond 100,000 moves or 1 s": SETTING, "(100 ms at most)": SETTING},
     "server/README.md": {"up to 8 MiB in memory": SETTING, "sees the first 64 KiB only": SETTING},
-    "wire/README.md": {"also of a 100 MB message": SETTING},
+    "wire/README.md": {"even of 100 MB": SETTING},
 }
 """By page (`PACKAGE/README.md` of a package), parts of lines whose numbers are no measured figures, and why."""
 

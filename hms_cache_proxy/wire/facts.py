@@ -1,7 +1,7 @@
-"""The fact table as values: which methods and structs there are, with which fields, in which versions of Hive.
+"""The fact table as values: methods, structs and fields, and in which versions of Hive they exist.
 
-Job: rows of facts_generated.py (written by `make idl`) parsed on first use; a start needs few of them.
-It must not know the codec: spec.py makes classes from this. Owned by any process; caches are filled idempotently.
+Job: parse rows of facts_generated.py (written by `make idl`) at their first use; a start needs few of them. It must not
+know the codec: spec.py makes classes from these facts. Owned by any process; caches are filled idempotently.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from hms_cache_proxy.wire import facts_generated as _facts
 
 VERSIONS: tuple[str, ...] = _facts.VERSIONS
 CONSTANTS: Mapping[str, object] = _facts.CONSTANTS
-#: Members of each enumeration: those of all versions, none of which gave a value a second meaning.
+# : Members of each enumeration, of all versions. No version has given a value a second meaning.
 ENUMS: Mapping[str, Mapping[str, int]] = _facts.ENUMS
 #: The names of all structs, unions and exceptions.
 STRUCTS: tuple[str, ...] = tuple(_facts.STRUCTS)
 
 
 class Requirement(_enum.Enum):
-    """How the newest version that has a field declares it."""
+    """How the newest version with this field declares it."""
 
     REQUIRED = "r"
     OPTIONAL = "o"
@@ -31,7 +31,7 @@ class Requirement(_enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class FieldFact:
-    """One row of the fact table: a field as the given versions have it."""
+    """One row of the fact table: a field as it is in the given versions."""
 
     id: int
     name: str
@@ -42,7 +42,7 @@ class FieldFact:
 
 @dataclass(frozen=True, slots=True)
 class MethodFact:
-    """One method; `result` holds the return value as field 0 and the declared exceptions."""
+    """One method. `result` has the return value as field 0, and the declared exceptions."""
 
     name: str
     args: tuple[FieldFact, ...]
@@ -65,7 +65,7 @@ def _rows(text: str) -> tuple[FieldFact, ...]:
 
 
 def fields(struct_name: str) -> tuple[FieldFact, ...]:
-    """All rows of a struct by id, newest first within an id. KeyError if there is no such struct."""
+    """All rows of a struct by id; of one id, the newest first. KeyError if there is no such struct."""
     return _rows(_facts.STRUCTS[struct_name][2])
 
 
@@ -80,7 +80,7 @@ def struct_versions(struct_name: str) -> tuple[str, ...]:
 
 
 class _Methods(Mapping[str, MethodFact]):
-    """The methods by name, each parsed on first use: a start needs few of the 308."""
+    """The methods by name. Each is parsed at its first use."""
 
     def __init__(self) -> None:
         self._parsed: dict[str, MethodFact] = {}
@@ -108,6 +108,6 @@ METHODS: Mapping[str, MethodFact] = _Methods()
 
 @cache
 def enum(name: str) -> type[_enum.IntEnum]:
-    """An enumeration. Decoded fields hold plain integers, which compare equal to its members."""
+    """An enumeration. Decoded fields have plain integers, which are equal to its members."""
     made: type[_enum.IntEnum] = _enum.IntEnum(name, ENUMS[name])  # type: ignore[misc]
     return made

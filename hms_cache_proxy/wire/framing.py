@@ -1,8 +1,8 @@
-"""Detects a peer's transport from its first bytes, and handles frames.
+"""Detects a peer's transport by its first bytes, and handles frames.
 
-Job: bytes to a Transport, before anything else of a connection is read. It must not know sockets. One byte
-never decides: a frame's length, an old unversioned name's length and a SASL negotiation may begin alike, so
-the two bytes after the length are looked at too. At most DETECT_BYTES are ever needed. Owned by any
+Job: bytes to a Transport, before anything else of a connection is read. It must not know sockets. One byte is never
+enough: the length of a frame, the length of a name in an old message without a version, and a SASL negotiation may have
+the same first bytes, so the two bytes after the length are examined, too. At most DETECT_BYTES are needed. Owned by any
 process; no state.
 """
 
@@ -15,7 +15,7 @@ from hms_cache_proxy.wire.message import DEFAULT_LIMITS, NEED_MORE, MessageLimit
 
 
 class Transport(Enum):
-    """What a connection carries; only BINARY and FRAMED are served."""
+    """The transport and protocol of a connection; only BINARY and FRAMED are served."""
 
     BINARY = "binary"
     FRAMED = "framed binary"
@@ -39,7 +39,7 @@ _THEADER: Final = b"\x0f\xff"
 
 
 def detect(first: bytes) -> Transport | NeedMore:
-    """Tell the transport from a connection's first bytes; NEED_MORE while they could still be two things."""
+    """The transport of a connection, by its first bytes; NEED_MORE while several are possible."""
     if not first:
         return NEED_MORE
     if first[0] >= 0x80:
@@ -94,7 +94,7 @@ _LENGTH: Final = Packer("!i")
 
 
 def parse_frame(buf: bytes | bytearray, offset: int = 0, limits: MessageLimits = DEFAULT_LIMITS) -> Frame | NeedMore:
-    """The payload of the frame whose length is at offset; `end` may lie beyond the buffer, which is not read.
+    """The payload of the frame whose length is at `offset`. `end` may be beyond the end of the buffer.
 
     LimitError for a negative length or one above limits.message_bytes.
     """
@@ -107,5 +107,5 @@ def parse_frame(buf: bytes | bytearray, offset: int = 0, limits: MessageLimits =
 
 
 def frame_header(size: int) -> bytes:
-    """The four bytes before a payload of that size."""
+    """The four bytes before a payload of this size."""
     return _LENGTH.pack(size)

@@ -1,12 +1,12 @@
-"""Message headers of the strict binary protocol, limits on what a peer sends, TApplicationException.
+"""Message headers of the strict binary protocol, limits for messages from a peer, TApplicationException.
 
-Job: the bytes around a struct. It must not know sockets or what a method means.
+Job: the bytes around a struct. It must not know sockets, or what a method means.
 
     strict header: 80 01 xx TT | i32 length, name | i32 seqid | struct      (Thrift binary protocol, "strict")
 
-Old headers without a version are refused: their first four bytes are the name's length, which nothing can
-tell from a frame's (framing.py does where it can). Real servers ignore the third byte, and so does this.
-Owned by any process; no state.
+Old headers without a version are refused: their first four bytes are the name's length, which looks like the length of
+a frame (framing.py tells them apart where possible). The third byte is ignored, as real servers do. Owned by any
+process; no state.
 """
 
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ NeedMore: TypeAlias = Literal[_NeedMore.NEED_MORE]
 
 @dataclass(frozen=True, slots=True)
 class MessageLimits:
-    """What a peer may send. Nesting is bounded by the codec itself, at spec.NESTING_DEPTH."""
+    """Limits for messages from a peer. The codec itself limits nesting, to spec.NESTING_DEPTH."""
 
     message_bytes: int = 1 << 30  # Hive's own client accepts replies of 1 GiB, its server requests of 100 MB
     string_bytes: int = 100 << 20
-    method_bytes: int = 256  # the longest of Hive's 308 names has 52
+    method_bytes: int = 256  # the longest of Hive's 308 names has 49
 
 
 DEFAULT_LIMITS: Final = MessageLimits()
@@ -52,7 +52,7 @@ _TYPES: Final = {int(kind): kind for kind in MessageType}
 
 
 class Header(NamedTuple):
-    """A parsed header; `body` is the offset of the struct. (A tuple: one is made for every message.)"""
+    """A parsed header; `body` is the offset of the struct. (It is a tuple because one is made for every message.)"""
 
     name: bytes
     type: MessageType
@@ -67,7 +67,7 @@ _FIXED = _HEAD.size
 
 
 def parse_header(buf: bytes | bytearray, offset: int = 0, limits: MessageLimits = DEFAULT_LIMITS) -> Header | NeedMore:
-    """Parse the header that begins at offset.
+    """Parses the header at `offset`.
 
     WireError as soon as the bytes cannot be a strict header, LimitError for a name that is too long.
     """
@@ -96,7 +96,7 @@ def message_header(name: bytes, kind: MessageType, seqid: int) -> bytes:
 
 
 class ApplicationError(IntEnum):
-    """Types of TApplicationException that Hive's servers and this proxy send."""
+    """The types of TApplicationException that Hive's servers and this proxy send."""
 
     UNKNOWN = 0
     UNKNOWN_METHOD = 1
@@ -131,5 +131,5 @@ def exception_message(name: bytes, seqid: int, kind: ApplicationError, text: str
 
 
 def parse_exception(buf: bytes, body: int) -> TApplicationException:
-    """Decode the struct of an EXCEPTION message, which begins at `body` and is complete."""
+    """Decodes the struct of a complete EXCEPTION message, which begins at `body`."""
     return spec.decode(TApplicationException, buf, body)[0]

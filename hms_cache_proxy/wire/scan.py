@@ -1,18 +1,16 @@
-"""Where things end: structs, messages, fields, list elements, without building objects.
+"""Finds the ends of structs and messages, without building objects.
 
-Job: offsets. It must not know sockets, methods or what the bytes mean. The work is done by the C++ codec
-decoding into a class that has no fields, which skips at about 1 ms per MB; the same in Python takes ten
-times as long.
+Job: offsets. It must not know sockets, methods, or what the bytes mean. The C++ codec does the work: it decodes into a
+class without fields, and so skips about 1 MB in 1 ms; Python would take ten times as long.
 
-- Complete buffers: `end_of_struct`; spans.py for what is inside a struct.
-- Streams: `StreamScanner` and `MessageScanner` take a message in pieces of any size and keep none of them.
-  The C++ skip runs in a greenlet and is suspended, C stack and all, when a piece is used up. So nothing is
-  scanned twice, and what is held is one value's partial bytes; a long string's content is counted, not held.
+- Complete buffers: `end_of_struct`; for the inside of a struct, spans.py.
+- Streams: `StreamScanner` and `MessageScanner` take a message in pieces of any size, and keep none of them. The C++
+  codec runs in a greenlet, which is suspended, with its C stack, when a piece is used up. So nothing is scanned twice,
+  and only the partial bytes of one value are kept; the content of a long string is counted, not kept.
 
-Bounds: no more than `limits.message_bytes` of a struct is looked at; nesting is the codec's
-(spec.NESTING_DEPTH); a string's claimed length is checked when it does not fit the piece it began in, so
-before anything waits for it.
-Owned by one thread: a scanner is fed by the thread (and greenlet) that made it.
+Limits: at most `limits.message_bytes` of a struct are scanned; the codec limits nesting (spec.NESTING_DEPTH); the
+length of a string is checked if the string does not fit into its first piece, before any more of it is awaited. Owned
+by one thread: a scanner must be fed by the thread (and greenlet) that made it.
 """
 
 import io
@@ -25,14 +23,14 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import DEFAULT_LIMITS, NEED_MORE, Header, MessageLimits, NeedMore, parse_header
 from hms_cache_proxy.wire.spec import CODEC_ERRORS, StructSource, reader, wire_error
 
-#: Strings above this are counted while they pass, not gathered.
+# : Longer strings are counted, not collected.
 COUNTED_BYTES: Final = 64 << 10
-#: A first piece up to this size is tried as a whole first: a greenlet costs 10 us, scanning 16 KiB 20 us.
+# : A first piece up to this size is first scanned as a whole: a greenlet costs 10 us, scanning 16 KiB 20 us.
 WHOLE_BYTES: Final = 16 << 10
 
 
 class Hollow:
-    """Decoding into it sets nothing: its spec is empty, so the codec skips every field."""
+    """A target for decoding with an empty spec, so the codec skips every field."""
 
     __slots__ = ()
 
@@ -42,9 +40,9 @@ SKIP: Final = [Hollow, ()]
 
 
 def end_of_struct(buf: bytes | bytearray, start: int = 0, limits: MessageLimits = DEFAULT_LIMITS) -> int | NeedMore:
-    """The offset after the struct that begins at start, or NEED_MORE if the buffer ends before it.
+    """The offset after the struct at `start`, or NEED_MORE if the struct does not end in the buffer.
 
-    WireError for malformed bytes. After NEED_MORE feed a StreamScanner: asking again and again is quadratic.
+    WireError for malformed bytes. After NEED_MORE use a StreamScanner: repeated calls take quadratic time.
     """
 
     def no_more(_partial: bytes, wanted: int) -> io.BytesIO:
@@ -75,10 +73,10 @@ def _check_string(size: int, limits: MessageLimits) -> None:
 
 
 class _Feed:
-    """The pieces of one struct as the suspended skip asks for them.
+    """The pieces of one struct, for the suspended codec.
 
-    It lives in the greenlet and must not refer to it: the collector cannot see into a suspended greenlet, so
-    a scanner dropped in the middle of a message would never be freed.
+    It lives in the greenlet, and must not refer to it: the garbage collector cannot look into a suspended greenlet, so
+    a scanner that is dropped in the middle of a message would never be freed.
     """
 
     __slots__ = ("buffer", "limits", "rest", "seen")
@@ -86,11 +84,11 @@ class _Feed:
     def __init__(self, limits: MessageLimits) -> None:
         self.limits = limits
         self.buffer = io.BytesIO()
-        self.rest = b""  # what followed a counted string in its last piece
+        self.rest = b""  # what follows a counted string in its last piece
         self.seen = 0  # bytes of all pieces so far
 
     def run(self, piece: bytes, start: int) -> int:
-        """Skip one struct; returns how many bytes of the last piece are not part of it."""
+        """Skips one struct; returns how many bytes of the last piece are not part of it."""
         self.buffer = reader(piece, start)
         self.seen = len(piece) - start
         try:
@@ -103,7 +101,7 @@ class _Feed:
         return left
 
     def refill(self, partial: bytes, wanted: int) -> io.BytesIO:
-        """Called by the codec when it needs `wanted` bytes and `partial` is all there is."""
+        """Called by the codec when it needs `wanted` bytes and has only `partial`."""
         have = len(partial) + len(self.rest)
         _check_string(wanted, self.limits)
         _check_message(self.seen - have + wanted, self.limits)
@@ -123,7 +121,7 @@ class _Feed:
             piece = self._next()
             have += len(piece)
         self.rest = piece[len(piece) - (have - wanted) :]
-        # The codec moves its position over these bytes and reads none of them, so their pages are never made.
+        # The codec moves its position over these bytes without reading them, so the kernel never allocates their pages.
         self.buffer = io.BytesIO(bytes(wanted))
         return self.buffer
 
@@ -145,9 +143,9 @@ class StreamScanner:
         self._started = False
 
     def feed(self, piece: bytes, start: int = 0) -> int | NeedMore:
-        """Take piece[start:]; returns the offset in piece after the struct's end, or NEED_MORE: all was used.
+        """Takes piece[start:]; returns the offset in `piece` after the struct, or NEED_MORE if all was used.
 
-        WireError ends the scanner, as does the end of the struct: feed no more then.
+        After a WireError, or the end of the struct, the scanner must not be fed again.
         """
         assert not self._greenlet.dead, "fed after the end"
         if self._started:
@@ -170,9 +168,9 @@ class MessageScanner:
         self.header: Header | None = None
 
     def feed(self, piece: bytes, start: int = 0) -> int | NeedMore:
-        """Take piece[start:]; returns the offset in piece after the message, or NEED_MORE: all was used.
+        """Takes piece[start:]; returns the offset in `piece` after the message, or NEED_MORE if all was used.
 
-        `header` is set as soon as it is complete; its `body` is an offset from the message's first byte.
+        `header` is set when it is complete; its `body` is an offset from the message's first byte.
         """
         if self._struct is not None:
             return self._struct.feed(piece, start)

@@ -1,13 +1,12 @@
-"""What lies where inside a complete struct: fields and list elements as offsets, for splicing.
+"""Offsets of fields and list elements in a complete struct, for splicing.
 
-Job: offsets of values, so that the bytes of a Partition, Table or StorageDescriptor can be cut, kept and
-joined without decoding them. It must not know what the fields mean. Only `bytes` that are complete:
-WireError otherwise. Bounds as in scan.py; every count and length is checked against the buffer. Owned by
-any process; no state.
+Job: offsets of values, so the bytes of a Partition, Table or StorageDescriptor can be cut, kept and joined without
+decoding. It must not know what the fields mean. The struct must be complete; otherwise WireError. Limits as in scan.py;
+every count and length is checked against the buffer. Owned by any process; no state.
 
-With the struct's class the codec walks the fields (6 us for a Partition of 50 columns) and tells after each
-of them where it is; without it, or where the bytes hold a field that the class does not know, the walk is
-in Python.
+With the struct's class, the codec walks over the fields (6 us for a Partition of 50 columns), and its position after
+each field is noted. Without the class, or if the bytes have a field that the class does not know, the walk is in
+Python.
 """
 
 import io
@@ -30,8 +29,8 @@ from hms_cache_proxy.wire.spec import (
     wire_error,
 )
 
-#: (field id, wire type, offset of the value, offset after it). The field's 3-byte header lies before the
-#: value, the struct's stop byte after the last field.
+#: (field id, wire type, offset of the value, offset after it). The field's 3-byte header is before the value,
+#: the struct's stop byte after the last field.
 FieldSpan: TypeAlias = tuple[int, int, int, int]
 #: (offset of the element, offset after it)
 Span: TypeAlias = tuple[int, int]
@@ -52,9 +51,9 @@ _SIZES: Final = {
 
 
 def fields_of(buf: bytes, start: int = 0, cls: type[Struct] | None = None) -> list[FieldSpan]:
-    """The fields of the struct that begins at start, as they lie on the wire.
+    """The fields of the struct at `start`, in the order on the wire.
 
-    `cls` only makes it faster. The struct ends one byte after the last field.
+    `cls` only makes this faster. The struct ends one byte after the last field.
     """
     if cls is not None:
         found = _fields_by_codec(buf, start, cls)
@@ -73,7 +72,7 @@ def fields_of(buf: bytes, start: int = 0, cls: type[Struct] | None = None) -> li
 
 
 def list_spans(buf: bytes, start: int) -> list[Span]:
-    """The elements of the list or set whose header (element type, count) is at start."""
+    """The elements of the list or set whose header (element type, count) is at `start`."""
     walker = _Walker(buf)
     ttype, count = walker.list_header(start)
     spans: list[Span] = []
@@ -86,7 +85,7 @@ def list_spans(buf: bytes, start: int) -> list[Span]:
 
 
 def end_of_value(buf: bytes, start: int, ttype: int) -> int:
-    """The offset after the value of that wire type which begins at start."""
+    """The offset after the value of this wire type at `start`."""
     return _Walker(buf).end_of_value(start, ttype, 0)
 
 
@@ -101,7 +100,7 @@ class _Walker:
         self._source = StructSource(self._buffer, no_more, spec.MAX_LENGTH, len(buf))
 
     def field_header(self, at: int) -> tuple[int, int]:
-        """(wire type, id) at that offset; (STOP, 0) at the end of the struct."""
+        """(wire type, id) at this offset; (STOP, 0) at the end of the struct."""
         try:
             if self._buf[at] == TType.STOP:
                 return TType.STOP, 0
@@ -111,7 +110,7 @@ class _Walker:
         return ttype, field_id
 
     def list_header(self, at: int) -> tuple[int, int]:
-        """(element type, count) at that offset."""
+        """(element type, count) at this offset."""
         try:
             ttype, count = _LIST.unpack_from(self._buf, at)
         except PackerError as cause:
@@ -120,7 +119,7 @@ class _Walker:
         return ttype, count
 
     def end_of_value(self, at: int, ttype: int, depth: int) -> int:
-        """The offset after a value; depth counts the containers around it."""
+        """The offset after a value. `depth`: the number of containers around it."""
         size = _SIZES.get(ttype)
         if size is not None:
             end = at + size
@@ -150,7 +149,7 @@ class _Walker:
         return at + _LENGTH.size + length
 
     def _end_of_struct(self, at: int) -> int:
-        if not 0 <= at <= len(self._buf):  # as in spec.reader: the codec must never see such a position
+        if not 0 <= at <= len(self._buf):  # as in spec.reader: such a position would crash the codec
             raise self._truncated(at)
         self._buffer.seek(at)
         try:
@@ -185,7 +184,7 @@ class _Walker:
 
 
 class _Marks:
-    """Decoded into: notes name and end of each field that the codec sets."""
+    """A target for decoding that notes name and end of each field that the codec sets."""
 
     __slots__ = ("_mark",)
     _mark: Callable[[str], None]
@@ -201,7 +200,7 @@ _hollow_args_of: Final[dict[type, list[Any]]] = {}
 
 
 def _hollow_args(cls: type[Struct]) -> list[Any]:
-    """Type arguments that build nothing for the structs inside."""
+    """Type arguments with which the codec builds no inner structs."""
     known = _hollow_args_of.get(cls)
     if known is not None:
         return known
@@ -220,7 +219,7 @@ def _hollow(ttype: int, inner: Any) -> Any:
 
 
 def _fields_by_codec(buf: bytes, start: int, cls: type[Struct]) -> list[FieldSpan] | None:
-    """The fields, or None where a field was skipped: one that the class has not, or has with another type."""
+    """The fields, or None if a field was skipped, because the class does not have it, or has it with another type."""
     buffer = reader(buf, start)
     marks: list[tuple[str, int]] = []
     into = _Marks(lambda name: marks.append((name, buffer.tell())))
@@ -229,7 +228,7 @@ def _fields_by_codec(buf: bytes, start: int, cls: type[Struct]) -> list[FieldSpa
     try:
         StructSource(buffer, no_more, spec.MAX_LENGTH, len(buf)).read(into, args)
     except TypeError:
-        return None  # a list whose elements are not what the class says: the walk in Python finds out
+        return None  # a list with other elements than the class has; the walk in Python handles it
     except CODEC_ERRORS as cause:
         raise wire_error(cause, offset=start, size=len(buf)) from cause
     spans: list[FieldSpan] = []

@@ -1,19 +1,17 @@
-"""Struct classes for the C++ codec, built on first use from the generated fact table.
+"""Struct classes for the C++ codec, built at their first use from the generated fact table.
 
-Job: names in, classes with a `thrift_spec` out, and one struct decoded from or encoded to bytes. It must
-not know sockets, messages or methods' meaning. Invariants: strings are bytes (non-UTF-8 exists in the
-wild); there are no defaults, a field that was absent is None and stays absent; a class exists once. What
-came from upstream is never re-encoded, since a codec drops fields it does not know: splice its bytes
-(scan.py).
+Job: return the class with its `thrift_spec` for a name; decode and encode one struct. It must not know sockets,
+messages, or what methods mean. Invariants: strings are bytes (not all are UTF-8); there are no defaults: an absent
+field is None, and stays absent; a class exists once. A metastore's bytes are never encoded again, because a codec drops
+fields that it does not know: splice them (spans.py).
 
-Where versions disagree on a field the newest wins. `variant="2.3"` asks for a struct as that version (or
-the newest that begins so) had it. The wire types that truly clash are AddDynamicPartitions 2, 4, 5,
-InsertEventRequestData 1, GetOpenTxnsResponse 2 and Table 16 (2.3), CreateDatabaseRequest 11 (4.0.0) and
-get_partition_names' first exception (2.3); a field of another wire type than its spec is skipped by the
-codec without a word. `create_ischema` of 3.1 has an exception with id -1, which the codec cannot read: raw
-only.
+If versions disagree on a field, the newest wins. `variant="2.3"` selects a struct as it is in this version (or in the
+newest that begins so). Fields whose wire types differ: AddDynamicPartitions 2, 4, 5, InsertEventRequestData 1,
+GetOpenTxnsResponse 2 and Table 16 (2.3), CreateDatabaseRequest 11 (4.0.0), and the first exception of
+get_partition_names (2.3). The codec silently skips a field whose wire type is not that of its spec. `create_ischema` of
+3.1 has an exception with id -1, which the codec cannot read, so it is never decoded.
 
-Owned by any process; the caches are filled idempotently, so threads may share them.
+Owned by any process. The caches are filled idempotently, so threads may share them.
 """
 
 from __future__ import annotations
@@ -46,9 +44,9 @@ except ImportError as missing:  # the codec in Python is 10 to 15 times slower: 
         "the C++ extension thrift.protocol.fastbinary is missing: install a wheel of thrift >= 0.25"
     ) from missing
 
-#: Structs and containers, leaves included, may nest this deep: compiled into fastbinary, so not a setting.
+# : Structs and containers, leaves included, may nest this deep. It is compiled into fastbinary, so it is no setting.
 NESTING_DEPTH = 64
-#: The wire's own bound: lengths are signed 32-bit. Callers pass the configured limit.
+# : The limit of the protocol, whose lengths are signed 32-bit integers. Callers pass the configured limit.
 MAX_LENGTH = 2**31 - 1
 
 
@@ -71,7 +69,7 @@ _CONTAINERS = {"list": TType.LIST, "set": TType.SET, "map": TType.MAP}
 
 
 class Struct(SimpleNamespace):
-    """Base of all generated classes: keyword construction in C, a class attribute None for every field.
+    """The base of all generated classes: constructed from keywords in C, with a class attribute None for every field.
 
     Equality compares the fields, so an explicit None equals an absent field.
     """
@@ -89,7 +87,7 @@ class Struct(SimpleNamespace):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in self._names)
 
-    def __ne__(self, other: object) -> bool:  # else the base's, which compares instances of any two classes
+    def __ne__(self, other: object) -> bool:  # otherwise the base's, which compares instances of any two classes
         return not self == other
 
     __hash__ = None
@@ -139,7 +137,7 @@ def _class(name: str, rows: tuple[FieldFact, ...], version: str | None) -> type[
         outermost = not _building
         try:
             cls = _building.get((name, version)) or _build(name, rows, version)
-            if outermost:  # only whole classes become visible to other threads
+            if outermost:  # only complete classes become visible to other threads
                 _classes.update(_building)
         finally:
             if outermost:
@@ -159,7 +157,7 @@ def _build(name: str, rows: tuple[FieldFact, ...], version: str | None) -> type[
     suffix = f"@{version}" if version else ""
     body: dict[str, Any] = {**dict.fromkeys(names), "_names": names, "__module__": __name__}
     cls: type[Struct] = type(name + suffix, (Struct,), body)
-    # One list of type arguments per class, known before it is filled: some structs contain themselves.
+    # One list of type arguments per class, which is known before it is filled, because some structs contain themselves.
     cls._typeargs = [cls, ()]
     _building[name, version] = cls
     spec: list[Any] = [None] * (max(chosen, default=-1) + 1)
@@ -198,11 +196,11 @@ def _split_pair(inner: str) -> tuple[str, str]:
 
 
 class StructSource:
-    """What fastbinary reads from, in both roles that it asks for: protocol and transport.
+    """The source for fastbinary, in both roles that it needs: protocol and transport.
 
-    The buffer's position after a read is the exact end. `refill(partial, wanted)` is called when the buffer
-    holds only the `partial` bytes of the `wanted` ones, and returns the buffer to go on with. Counts of
-    containers may not exceed `count`.
+    After a read, the buffer's position is the exact end. `refill(partial, wanted)` is called when the buffer has only
+    `partial` of the `wanted` bytes, and returns the buffer to continue with. Counts of containers must not exceed
+    `count`.
     """
 
     __slots__ = (
@@ -223,18 +221,18 @@ class StructSource:
         self.trans: StructSource | None = None
 
     def read(self, into: object, typeargs: list[Any]) -> Any:
-        """Decode one struct into `into`, or into a new instance if that is None. Raises CODEC_ERRORS."""
+        """Decodes one struct into `into`, or into a new instance if that is None. Raises CODEC_ERRORS."""
         self.trans = self
         try:
             return fastbinary.decode_binary(into, self, typeargs)
         finally:
-            self.trans = None  # no cycle: the buffer may be large
+            self.trans = None  # leave no reference cycle: the buffer may be large
 
 
 def reader(buf: bytes | bytearray | memoryview, offset: int) -> io.BytesIO:
-    """A buffer for Source, which shares the memory of `bytes`. WireError for an offset outside of it.
+    """A buffer for StructSource, which shares the memory of `bytes`. WireError for an offset outside of it.
 
-    The check is vital: fastbinary 0.25 crashes the process on a buffer whose position is beyond its end.
+    The check is necessary: fastbinary 0.25 crashes the process if the position of a buffer is beyond its end.
     """
     if not 0 <= offset <= len(buf):
         raise WireError(f"truncated: nothing at {offset} of {len(buf)} bytes", offset=offset)
@@ -244,16 +242,16 @@ def reader(buf: bytes | bytearray | memoryview, offset: int) -> io.BytesIO:
 
 
 def no_more(_partial: bytes, _wanted: int) -> NoReturn:
-    """The refill of a buffer that is complete."""
+    """The `refill` for a complete buffer."""
     raise EOFError
 
 
-#: What fastbinary raises for bytes that are cut, malformed or beyond its limits.
+# : What fastbinary raises for bytes that are truncated, malformed or beyond its limits.
 CODEC_ERRORS = (EOFError, TypeError, ValueError, OverflowError, TProtocolException)
 
 
 def wire_error(cause: BaseException, *, offset: int, size: int) -> WireError:
-    """Translate one of CODEC_ERRORS that a struct at offset, in a buffer of that size, gave."""
+    """The WireError for one of CODEC_ERRORS, from a struct at `offset` in a buffer of `size` bytes."""
     if isinstance(cause, EOFError):
         return WireError(f"truncated: the struct at {offset} does not end within {size} bytes", offset=offset)
     if isinstance(cause, TProtocolException):
@@ -269,16 +267,16 @@ def decode(
     string_limit: int = MAX_LENGTH,
     container_limit: int = MAX_LENGTH,
 ) -> tuple[S, int]:
-    """Decode one struct that begins at offset; returns it and the offset after it.
+    """Decodes the struct at `offset`; returns it, and the offset after it.
 
-    Fields that the class does not know are skipped. WireError for cut or malformed bytes, LimitError beyond a
-    limit. No count may exceed the bytes that are left, so memory stays in proportion to the buffer.
+    Fields that the class does not know are skipped. WireError for truncated or malformed bytes, LimitError beyond a
+    limit. No count may exceed the number of remaining bytes, so memory is proportional to the buffer.
     """
     buffer = reader(buf, offset)
     source = StructSource(buffer, no_more, string_limit, min(container_limit, max(len(buf) - offset, 0)))
     try:
         value: S = source.read(None, cls._typeargs)
-    except OverflowError as cause:  # a negative length too: the codec tells them apart by text alone
+    except OverflowError as cause:  # also for a negative length: only the text differs
         raise LimitError(f"a length or count: {cause}", limit="max_string_bytes", offset=offset) from cause
     except CODEC_ERRORS as cause:
         raise wire_error(cause, offset=offset, size=len(buf)) from cause
@@ -286,7 +284,7 @@ def decode(
 
 
 def encode(obj: Struct) -> bytes:
-    """Encode a struct; `str` values become UTF-8. WireError names a value that the wire cannot carry."""
+    """Encodes a struct; `str` values become UTF-8. WireError if a value cannot be encoded."""
     try:
         encoded: bytes = fastbinary.encode_binary(obj, obj._typeargs)
     except (*CODEC_ERRORS, AttributeError) as cause:

@@ -1,9 +1,9 @@
-"""Decoding one struct in many short steps, for requests that take longer than a turn of an event loop.
+"""Decodes one struct in many short steps, for requests that would block an event loop for too long.
 
-Job: a generator that stops after each PIECE_BYTES of the struct. The C++ codec runs in a greenlet and is suspended, C
-stack and all, when its piece is used up (as in scan.py). Must not know: clocks, methods.
-Bounds: a container may have `most` elements; a step decodes at most PIECE_BYTES of small elements.
-Owned by one thread: the generator goes on in the thread that began it.
+Job: a generator that stops after each PIECE_BYTES of the struct. The C++ codec runs in a greenlet, which is suspended,
+with its C stack, when its piece is used up (as in scan.py). Must not know: clocks, methods. Limits: a container may
+have `most` elements; a step decodes at most PIECE_BYTES of small elements. Owned by one thread: the generator must
+continue in the thread that began it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.spec import CODEC_ERRORS, StructSource, wire_error
 
 PIECE_BYTES: Final = 2 << 10
-"""An empty struct has a byte: two thousand of them are built in 1.5 ms. A piece more costs 2 us."""
+"""An empty struct has one byte; two thousand are built in 1.5 ms. Each further piece costs 2 us."""
 
 S = TypeVar("S", bound=spec.Struct)
 
 
 class _Pieces:
-    """The struct's bytes as the suspended codec asks for them. It lives in the greenlet and must not refer to it."""
+    """The bytes of the struct, for the suspended codec. It lives in the greenlet, and must not refer to it."""
 
     __slots__ = ("_at", "_buf")
 
@@ -34,13 +34,13 @@ class _Pieces:
         self._at = offset
 
     def run(self, cls: type[S], most: int) -> S:
-        """Decode."""
+        """Decodes the struct."""
         source = StructSource(io.BytesIO(self._take(PIECE_BYTES)), self.refill, spec.MAX_LENGTH, most)
         value: S = source.read(None, cls._typeargs)
         return value
 
     def refill(self, partial: bytes, wanted: int) -> io.BytesIO:
-        """Called by the codec when it needs `wanted` bytes and `partial` is all there is."""
+        """Called by the codec when it needs `wanted` bytes and has only `partial`."""
         missing = wanted - len(partial)
         if missing > len(self._buf) - self._at:
             raise EOFError
@@ -55,7 +55,7 @@ class _Pieces:
 
 
 def decode(cls: type[S], buf: bytes, offset: int, most: int) -> Generator[None, None, S]:
-    """As spec.decode, in steps; gives the struct. LimitError if a list or map has more than `most` elements."""
+    """Like spec.decode, in steps; returns the struct. LimitError if a list or map has more than `most` elements."""
     if not 0 <= offset <= len(buf):
         raise WireError(f"truncated: nothing at {offset} of {len(buf)} bytes", offset=offset)
     codec = greenlet(_Pieces(buf, offset).run)
