@@ -1,10 +1,9 @@
-"""What a metastore says about itself: version, database, notification log, and who may see what.
+"""What a metastore says about itself: version, database, notification log, and settings that change its answers.
 
-Job: ask one metastore, over a service connection, everything that decides how far it may be cached, and
-say which of it is not as Hive delivers it. Used by the doctor, by the follower at its start and by the
-supervisor's probe. It must not know what anybody concludes from the facts. Settings are asked under their
-old names (`hive.metastore.*`), which every version from 2.3 on answers; the new ones (`metastore.*`) are
-refused by 2.3.
+Job: ask one metastore, over a service connection, for everything that decides how far it may be cached, and find out
+which settings are not Hive's defaults. Used by the doctor and by the follower's examiner. It must not know what is
+concluded from the facts. Settings are asked for by their old names (`hive.metastore.*`), which every version from 2.3
+on knows; 2.3 refuses the new ones (`metastore.*`).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ TUNER = "hive.metastore.stats.ndv.tuner"
 AGGREGATES_CACHE = "hive.metastore.aggregate.stats.cache.enabled"
 BATCHES = "hive.metastore.direct.sql.batch.size"
 EXPRESSIONS = "hive.metastore.expression.proxy"
-DEFAULT_PARTITION = "metastore.default.partition.name"  # Hive 4; asked for what Hive 4 alone is answered for
+DEFAULT_PARTITION = "metastore.default.partition.name"  # Hive 4; needed only for what the cache answers as Hive 4
 LOG_RETENTION = "hive.metastore.event.db.listener.timetolive"
 
 _DEFAULTS = {
@@ -64,34 +63,34 @@ _NOT_SET = b"\x01not set"
 
 @dataclass(frozen=True, slots=True)
 class UpstreamFacts:
-    """`settings` has a value for each name above; None where this metastore refuses to tell it."""
+    """`settings` has a value for each name above; None if this metastore refuses to return it."""
 
     uri: str
-    version: str  # 2.3 says 3.0, the version of its protocol
+    version: str  # Hive 2.3 returns 3.0, the version of its protocol
     database_uuid: str | None  # None: 2.3, which has none
     event_id: int | None
-    event_id_problem: str | None  # why event_id is None: the notification API is closed to us
+    event_id_problem: str | None  # why event_id is None: the proxy may not use the notification API
     settings: Mapping[str, str | None]
 
     @property
     def restrictions(self) -> dict[str, str | None]:
-        """Settings that make answers depend on the user: not Hive's defaults, or unknown."""
+        """Settings that may make answers depend on the user: not Hive's defaults, or unknown."""
         names = (FILTER_HOOK, PRE_LISTENERS, SERVER_FILTER)
         return {name: self.settings[name] for name in names if self.settings[name] not in _DEFAULTS[name]}
 
     @property
     def lists_differ(self) -> bool:
-        """Lists of partitions are limited in size, or read by the ORM, which says more of their serdes."""
+        """Lists of partitions are limited in size, or read by the ORM, which returns more fields of their serdes."""
         return any(self.settings[name] not in _DEFAULTS[name] for name in (PARTITION_LIMIT, DIRECT_SQL))
 
     @property
     def shapes_differ(self) -> bool:
-        """Whether clients that send their capabilities get other answers than from Hive's own transformer."""
+        """Clients that send their capabilities get other answers than from Hive's own transformer."""
         return self.settings[TRANSFORMER] not in _DEFAULTS[TRANSFORMER]
 
     @property
     def statistics_differ(self) -> bool:
-        """Column statistics come with bit vectors or histograms, or are read by the ORM."""
+        """Column statistics include bit vectors or histograms, or are read by the ORM."""
         return any(self.settings[name] not in _DEFAULTS[name] for name in (BIT_VECTORS, HISTOGRAMS, DIRECT_SQL))
 
     @property
@@ -102,13 +101,15 @@ class UpstreamFacts:
 
     @property
     def aggregates_differ(self) -> bool:
-        """Aggregates are estimated otherwise, of some partitions at a time, or come from a cache of the metastore."""
+        """Aggregates are estimated differently, computed in batches of partitions, or come from a cache in the
+        metastore."""
         names = (DENSITIES, TUNER, AGGREGATES_CACHE, BATCHES)
         return self.statistics_differ or any(self.settings[name] not in _DEFAULTS[name] for name in names)
 
     @property
     def expressions_differ(self) -> bool:
-        """Expressions of partitions are read by another class than Hive's own, or nulls have another name."""
+        """Expressions over partitions are evaluated by another class than Hive's own, or the default partition has
+        another name."""
         return any(self.settings[name] not in _DEFAULTS[name] for name in (EXPRESSIONS, DEFAULT_PARTITION))
 
     @property
@@ -126,22 +127,22 @@ class UpstreamFacts:
 
     @property
     def logs_in_transaction(self) -> bool:
-        """A listener writes the notification log in the transaction of the change itself."""
+        """A listener writes the notification log in the transaction of the change."""
         return _NOTIFICATION_LISTENER in (self.settings[TRANSACTIONAL_LISTENERS] or "")
 
     @property
     def logs_after_commit(self) -> bool:
-        """A listener writes the notification log, but only after the change was committed."""
+        """A listener writes the notification log, but only after the commit of the change."""
         return _NOTIFICATION_LISTENER in (self.settings[LISTENERS] or "")
 
     @property
     def caches(self) -> bool:
-        """The metastore answers from a cache of its own (CachedStore), which may be stale."""
+        """The metastore answers from its own cache (CachedStore), which may be stale."""
         return self.settings[RAW_STORE] not in (*_DEFAULTS[RAW_STORE], None)
 
 
 def examine(connection: ServiceConnection) -> UpstreamFacts:
-    """Ask one metastore everything; UpstreamError when it cannot be reached."""
+    """Asks one metastore for everything. Raises UpstreamError if it cannot be reached."""
     version = _text(connection.call("getVersion"))
     event_id, problem = _event_id(connection)
     return UpstreamFacts(

@@ -1,7 +1,7 @@
-"""Where a metastore's settings make its answers differ from what its database alone tells.
+"""Which answers of a metastore differ, because of its settings, from what its database has.
 
-Job: one name for each part of the answers, for who finds out (checks.py), who passes it on (the follower, as a number
-on the state page) and who heeds it (the readers). Must not know: which settings. Owner: any process; constants.
+Job: one flag for each part of the answers. checks.py sets them, the follower writes them on the state page as a number,
+readers decline by them. Must not know: which settings. Owner: any process; constants.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import IntFlag
 
 
 class Differs(IntFlag):
-    """The properties of UpstreamFacts with these names say when."""
+    """The properties of UpstreamFacts with these names (`lists_differ` ...) explain them."""
 
     LISTS = 1
     SHAPES = 2

@@ -1,15 +1,15 @@
-"""Which metastore to connect to.
+"""Decides which metastore to connect to.
 
-Job: the order of the upstream URIs, and a circuit for each: open while it is known not to answer. Must not know sockets
-or the clock. One per worker, shared by its connections.
+Job: the order of the upstream URIs, and a circuit breaker for each, which is open while the metastore does not answer.
+Must not know sockets or the clock. One per worker, shared by its connections.
 
 Invariants
-- The first URI whose circuit is closed is preferred, so that all connections of a healthy proxy go to one metastore.
-- A refused connection opens a circuit at once. What happens to a call never does: a metastore that is slow, or closes
-  instead of answering, is suspected, and a probe on a connection of its own decides (prober.py). Only a probe closes a
+- The first URI with a closed circuit is preferred, so all connections go to one metastore while it is healthy.
+- A refused connection opens a circuit at once. A call never does: a metastore that is slow, or closes the connection
+  instead of answering, is suspected, and a probe on a separate connection decides (prober.py). Only a probe closes a
   circuit.
-- Where every circuit is open, calls try all of them but those to which no connection could be made in time: trying
-  these would cost each call the whole time.
+- If every circuit is open, calls try all metastores, except those where a connection attempt timed out, because each
+  call would wait for that timeout.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from dataclasses import dataclass, field
 
 @dataclass(eq=False, slots=True)
 class Endpoint:
-    """One metastore; `lacks` are methods that it answered with UNKNOWN_METHOD."""
+    """One metastore. `lacks`: methods that it answered with UNKNOWN_METHOD."""
 
     host: str
     port: int
     lacks: set[bytes] = field(default_factory=set)
     problem: str = ""  # why its circuit is open; empty: it is closed
-    silent: bool = False  # its circuit is open because connects get no answer
-    hangs: bool = False  # ... as nobody answers a probe there, be it the connect or the question
-    heard_ns: int = 0  # when anything last came from it, on any connection
+    silent: bool = False  # its circuit is open because connection attempts get no answer
+    hangs: bool = False  # ... because probes get no answer, neither to the connection attempt nor to the call
+    heard_ns: int = 0  # when anything was last received from it, on any connection
 
     @property
     def uri(self) -> str:
@@ -45,15 +45,16 @@ class Endpoints:
 
     def __init__(self, addresses: Sequence[tuple[str, int]]) -> None:
         self.all = tuple(Endpoint(host, port) for host, port in addresses)
-        self.suspect: Callable[[Endpoint], None] = lambda _: None  # have it probed: the prober's
+        self.suspect: Callable[[Endpoint], None] = lambda _: None  # set by the prober: probes the metastore
 
     def candidates(self, *, last: Endpoint | None = None) -> list[Endpoint]:
-        """In the order to try: closed circuits, then open ones; `last` has just failed, and comes last of its kind."""
+        """The metastores in the order to try: closed circuits, then open ones. `last` has just failed, and is the last
+        of its group."""
         order = sorted(self.all, key=lambda endpoint: (endpoint.sick, endpoint is last))
         return [endpoint for endpoint in order if not endpoint.silent]
 
     def other_than(self, endpoint: Endpoint) -> bool:
-        """Is there another one whose circuit is closed?"""
+        """Is there another metastore with a closed circuit?"""
         return any(not other.sick for other in self.all if other is not endpoint)
 
     @property
@@ -67,10 +68,10 @@ class Endpoints:
         return "; ".join(f"{endpoint.uri}: {endpoint.problem}" for endpoint in self.all if endpoint.sick)
 
     def refused(self, endpoint: Endpoint, problem: str, *, silent: bool = False, hangs: bool = False) -> None:
-        """It could not be connected to (`silent`: nobody answered in time), or it did not answer a probe (`hangs`: for
-        as long as a probe waits)."""
+        """It refused a connection (`silent`: did not answer the attempt in time), or did not answer a probe (`hangs`:
+        within the time of a probe)."""
         endpoint.problem, endpoint.silent, endpoint.hangs = problem or "refused", silent, hangs
-        endpoint.lacks.clear()  # it may come back as another version
+        endpoint.lacks.clear()  # after a restart it may have another version
         self.suspect(endpoint)
 
     def answered(self, endpoint: Endpoint) -> None:

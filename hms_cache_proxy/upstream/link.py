@@ -1,7 +1,7 @@
 """One TCP connection to a metastore, as the event loop sees it.
 
-Job: connect within a time, pass events on to the client connection that owns it. Must not know messages.
-Owner: one client connection of the worker's event loop.
+Job: connect within a time limit, and pass events on to the client connection that owns it. Must not know messages.
+Owner: one client connection, in the worker's event loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEEP_ALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEE
 
 
 class LinkOwner(Protocol):
-    """Who hears of it."""
+    """The owner of a link, which gets its events."""
 
     def upstream_received(self, link: UpstreamLink, data: bytes) -> None: ...
 
@@ -32,7 +32,7 @@ class LinkOwner(Protocol):
 
 
 class UpstreamLink(asyncio.Protocol):
-    """The connection. Its owner may let go of it at any time; what it hears then, it ignores."""
+    """The connection. Its owner may drop it at any time, and ignores later events."""
 
     def __init__(self, owner: LinkOwner) -> None:
         self._owner = owner
@@ -40,7 +40,7 @@ class UpstreamLink(asyncio.Protocol):
         self.lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
+        self._transport = cast(asyncio.Transport, transport)  # uvloop has its own classes
         self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         keep_alive(self._transport)
         self._poll = select.poll()
@@ -60,12 +60,12 @@ class UpstreamLink(asyncio.Protocol):
         self._owner.upstream_writable(self)
 
     def write(self, data: bytes) -> None:
-        """Send."""
+        """Sends."""
         if not self._transport.is_closing():
             self._transport.write(data)
 
     def reading(self, wanted: bool) -> None:
-        """Start or stop to read."""
+        """Starts or stops reading."""
         if wanted is self._reading or self._transport.is_closing():
             return
         self._reading = wanted
@@ -75,21 +75,22 @@ class UpstreamLink(asyncio.Protocol):
             self._transport.pause_reading()
 
     def ended(self) -> bool:
-        """Ask the kernel whether an idle connection has ended before the loop has noticed it. (1 us)
+        """Asks the kernel whether an idle connection has ended, which the loop may not have noticed yet (1 us).
 
-        Nothing else can have come: no answer is outstanding.
+        The connection is readable only if it has ended, because no answer is outstanding.
         """
         return self._transport.is_closing() or bool(self._poll.poll(0))
 
     def close(self) -> None:
-        """Close after what was written is out, which a deaf metastore is given some time for."""
+        """Closes after everything was sent; if the metastore does not read, after CLOSE_GRACE_S at the latest."""
         if self._transport.get_write_buffer_size():
             asyncio.get_running_loop().call_later(CLOSE_GRACE_S, self._transport.abort)
         self._transport.close()
 
 
 def keep_alive(transport: asyncio.Transport) -> None:
-    """Let the kernel find out in two minutes that the peer's machine is gone: such a connection would stay forever."""
+    """Makes the kernel detect within two minutes that the peer's machine is gone; otherwise the connection would stay
+    forever."""
     connection: socket.socket = transport.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _KEEP_ALIVE.items():
@@ -97,7 +98,7 @@ def keep_alive(transport: asyncio.Transport) -> None:
 
 
 class NoAnswer(UpstreamError):
-    """Nobody answers a connect there in time."""
+    """A connection attempt got no answer in time."""
 
 
 async def connect(endpoint: Endpoint, owner: LinkOwner, timeout_s: float) -> UpstreamLink:

@@ -1,8 +1,7 @@
-"""How many connections a worker may have to each metastore, and which client gets the next.
+"""Limits a worker's connections to each metastore, and decides which client gets the next.
 
-Job: places, and a queue for each metastore: first come, first served. Must not know sockets or the clock. One per
-worker.
-Invariant: no client has a place while an earlier one waits for a place at the same metastore.
+Job: places, and a queue for each metastore (first come, first served). Must not know sockets or the clock. One per
+worker. Invariant: no client has a place while an earlier one waits for a place at the same metastore.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ Holder = TypeVar("Holder")
 
 
 class ConnectionPlaces(Generic[Holder]):
-    """`limit` connections to each metastore; 0: any number."""
+    """`limit`: connections to each metastore; 0: any number."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -24,7 +23,7 @@ class ConnectionPlaces(Generic[Holder]):
         self._waiting: dict[Endpoint, dict[Holder, None]] = {}
 
     def take(self, endpoint: Endpoint, who: Holder) -> bool:
-        """True: `who` has a place. False: it waits, until `leave` of another names it."""
+        """True: `who` has a place. False: it waits until another's `leave` returns it."""
         held = self._held.setdefault(endpoint, {})
         if self.limit and len(held) >= self.limit:
             self._waiting.setdefault(endpoint, {})[who] = None
@@ -33,7 +32,7 @@ class ConnectionPlaces(Generic[Holder]):
         return True
 
     def leave(self, endpoint: Endpoint, who: Holder) -> Holder | None:
-        """`who` needs no place any more, or waits no longer; the place is that of the one who is returned, if any."""
+        """`who` gives up its place, or stops waiting. Returns the client that gets the place, if any."""
         waiting = self._waiting.get(endpoint, {})
         if who in waiting:
             del waiting[who]
@@ -52,5 +51,5 @@ class ConnectionPlaces(Generic[Holder]):
         return bool(self._waiting.get(endpoint))
 
     def holders(self, endpoint: Endpoint) -> Iterable[Holder]:
-        """Who has a place, longest first."""
+        """The clients that have a place, the longest first."""
         return tuple(self._held.get(endpoint, ()))

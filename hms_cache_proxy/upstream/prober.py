@@ -1,8 +1,8 @@
-"""Decides whether a suspected metastore is sick: asks it for its version, on a connection of its own each time.
+"""Decides whether a suspected metastore is down, by asking for its version on a new connection.
 
-Job: a task of the worker. A metastore that answers is healthy, however long a call takes there; one that cannot be
-connected to, closes or says nothing within PROBE_S is sick, and is asked again until it answers. A healthy one that
-nobody suspects is never asked. Must not know calls. Owner: the worker's event loop.
+Job: a task of the worker. A metastore that answers is healthy, however long a call takes there. One that refuses the
+connection, closes it, or does not answer within PROBE_S is sick, and is probed until it answers. A metastore that is
+not suspected is never probed. Must not know calls. Owner: the worker's event loop.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
 from hms_cache_proxy.wire.message import MessageType, message_header
 from hms_cache_proxy.wire.scan import MessageScanner
 
-PROBE_S = 2.0  # after a longer pause, calls go to another metastore if one is healthy
+PROBE_S = 2.0  # if there is no answer for longer, calls go to another metastore that is healthy
 AGAIN_S = 1.0  # between probes of a sick one
-TRUST_S = 2.0  # after an answer: a long call makes its metastore suspected again and again
+TRUST_S = 2.0  # pause after an answer, because a long call makes its metastore suspected again and again
 _QUESTION = message_header(b"getVersion", MessageType.CALL, 1) + b"\0"
 _READ_BYTES = 1 << 16
 
@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 
 class Prober:
-    """One per worker; `told` hears of each circuit when it opens and closes."""
+    """One per worker. `told` is called when a circuit opens or closes."""
 
     def __init__(self, endpoints: Endpoints, told: Callable[[str, bool], None]) -> None:
         self._endpoints = endpoints
@@ -38,7 +38,7 @@ class Prober:
         endpoints.suspect = lambda endpoint: self._suspected[endpoint].set()
 
     async def run(self) -> None:
-        """For ever."""
+        """Runs forever."""
         async with asyncio.TaskGroup() as tasks:
             for endpoint in self._endpoints.all:
                 tasks.create_task(self._watch(endpoint), name=f"probe {endpoint.uri}")
@@ -48,11 +48,11 @@ class Prober:
         while True:
             await self._suspected[endpoint].wait()
             await self._settle(endpoint)
-            self._suspected[endpoint].clear()  # the answer came after the suspicion
+            self._suspected[endpoint].clear()  # the answer is newer than the suspicion
             await asyncio.sleep(TRUST_S)
 
     async def _settle(self, endpoint: Endpoint) -> None:
-        """Probe until it answers."""
+        """Probes until it answers."""
         said = False
         while True:
             found = await probe(endpoint)
@@ -77,8 +77,8 @@ class Prober:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is wrong with a metastore, nothing if it answers. `hangs`: it does not answer in time; `silent`: nor is a
-    connect answered."""
+    """The result of a probe. `problem`: empty if the metastore answers. `hangs`: it does not answer in time; `silent`:
+    not even the connection attempt."""
 
     problem: str
     silent: bool = False
@@ -86,7 +86,7 @@ class Found:
 
 
 async def probe(endpoint: Endpoint) -> Found:
-    """Ask it, on a new connection."""
+    """Probes once, on a new connection."""
     connected = False
     try:
         async with asyncio.timeout(PROBE_S):

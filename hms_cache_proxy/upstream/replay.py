@@ -1,21 +1,21 @@
-"""Session calls of one client, to be repeated on each new connection to a metastore.
+"""The session calls of one client, which are repeated on each new connection to a metastore.
 
-Job: keep the messages of set_ugi and the like in their order, and tell whether a reply is a success. Must not know
-sockets. Invariant: what cannot be kept whole makes `complete` False for good; the client must then be closed when its
-upstream connection is lost, because a call must never run as somebody else. Owner: one client connection.
+Job: keep the messages of set_ugi and the like in their order, and decide whether a reply is a success. Must not know
+sockets. Invariant: if a call cannot be kept, `complete` is False from then on; the client must then be closed when its
+upstream connection is lost, because a call must never run as another user. Owner: one client connection.
 """
 
 from __future__ import annotations
 
 from hms_cache_proxy.wire.message import NEED_MORE, Header, MessageType, parse_header
 
-MAX_CALLS = 100  # setMetaConf once per key; a session has a few
+MAX_CALLS = 100  # setMetaConf once for each key; a session has a few
 MAX_BYTES = 1 << 18
-MAX_REPLY_BYTES = 1 << 16  # set_ugi answers with the user's groups
+MAX_REPLY_BYTES = 1 << 16  # set_ugi returns the user's groups
 
 
 class SessionCalls:
-    """The session calls that succeeded, latest state only."""
+    """The session calls that succeeded, without superseded ones."""
 
     __slots__ = ("complete", "messages")
 
@@ -24,8 +24,8 @@ class SessionCalls:
         self.complete = True
 
     def remember(self, header: Header, message: bytes) -> None:
-        """A session call succeeded. It supersedes an equal one before it, and set_ugi any other: Hive does not answer a
-        second one on a connection."""
+        """Keeps a session call that succeeded. It supersedes an equal earlier one. set_ugi supersedes any other
+        set_ugi, because Hive does not answer a second one on a connection."""
         kept = [entry for entry in self.messages if not _superseded(entry, header, message)] + [(header, message)]
         if len(kept) > MAX_CALLS or sum(len(entry[1]) for entry in kept) > MAX_BYTES:
             self.complete = False
@@ -40,7 +40,7 @@ def _superseded(entry: tuple[Header, bytes], header: Header, message: bytes) -> 
 
 
 def succeeded(reply: bytes) -> bool:
-    """Is this whole message a REPLY without a declared exception? (Those have field ids from 1.)"""
+    """Is this complete message a REPLY without a declared exception? (Exceptions have field ids from 1 on.)"""
     header = parse_header(reply)
     if header is NEED_MORE or header.type is not MessageType.REPLY:
         return False

@@ -1,7 +1,8 @@
-"""The serdes whose tables' columns are what the metastore has stored; of other tables it asks the serde's class.
+"""The serdes for which a metastore returns a table's stored columns; for others it asks the serde's class.
 
-A metastore has the list as a setting (`metastore.serdes.using.metastore.for.schema`); these are in the default lists of
-Hive 3.1.3, 4.0.0 and 4.2.0. A table without a serde class is among them. Owner: any process; constants.
+A metastore has this list as a setting (`metastore.serdes.using.metastore.for.schema`). These serdes are in the default
+lists of Hive 3.1.3, 4.0.0 and 4.2.0. Tables without a serde class also have their stored columns. Owner: any process;
+constants.
 """
 
 from __future__ import annotations
@@ -24,5 +25,5 @@ SINCE_4: Final = BEFORE_4 | {_SERDE2 + b"OpenCSVSerde", b"org.apache.iceberg.mr.
 
 
 def with_stored_columns(version: str) -> frozenset[bytes]:
-    """Those of a release."""
+    """The serdes of a version."""
     return SINCE_4 if version.startswith("4.") else BEFORE_4

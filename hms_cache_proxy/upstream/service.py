@@ -1,11 +1,9 @@
-"""A service connection: this proxy's own questions to a metastore (version, database id, settings, event
-id).
+"""A service connection, for the proxy's own calls to a metastore (version, database id, settings, event id).
 
-Job: one blocking call at a time over one connection, for the doctor, the supervisor's probe and the
-follower, each in a thread or process that may wait. Clients' calls never go here. It must not know what
-the answers mean. Invariants: every wait is bounded by `timeout_s`; after any failure the connection is
-closed, and reopened by the next call; no session calls are made, so what is asked must not depend on
-who asks.
+Job: one blocking call at a time over one connection, in a thread or process that may wait. Clients' calls never use it.
+It must not know what the answers mean. Invariants: every wait is limited by `timeout_s`; after any failure the
+connection is closed, and the next call opens it again; there are no session calls, so the answers must not depend on
+the user.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ class UnknownMethod(UpstreamError):
 
 
 class Declared(UpstreamError):
-    """The metastore answered with a declared exception; `struct` is it."""
+    """The metastore answered with a declared exception, which is `struct`."""
 
     def __init__(self, message: str, *, uri: str, method: str, struct: Any) -> None:
         super().__init__(message, uri=uri, method=method, sent=True)
@@ -42,7 +40,7 @@ class Declared(UpstreamError):
 
 
 class ServiceConnection:
-    """One metastore; connects at the first call. A context manager."""
+    """One metastore. It is connected to at the first call. A context manager."""
 
     def __init__(self, host: str, port: int, *, timeout_s: float) -> None:
         self._where = (host, port)
@@ -52,14 +50,14 @@ class ServiceConnection:
         self._seqid = 0
 
     def call(self, method: str, **arguments: Any) -> Any:
-        """Field 0 of the method's result (None where it has none).
+        """Field 0 of the method's result (None if it has none).
 
         Raises Declared for a declared exception, UnknownMethod, UpstreamError for any other failure.
         """
         return getattr(self._result(method, *self._answer(method, arguments)), "success", None)
 
     def reply(self, method: str, **arguments: Any) -> tuple[bytes, int]:
-        """The same undecoded: the reply message, and the offset in it of the value of field 0, which must be there.
+        """The same, not decoded: the reply message, and the offset in it of the value of field 0, which must be set.
 
         Raises as `call` does.
         """
@@ -84,7 +82,7 @@ class ServiceConnection:
         self.close()
 
     def _answer(self, method: str, arguments: dict[str, Any]) -> tuple[bytes, int]:
-        """A reply message that is no application exception, and where its result struct begins."""
+        """A reply that is not an application exception, and the offset of its result struct."""
         header, data = self._exchange(method, spec.encode(spec.args(method)(**arguments)))
         if header.type is MessageType.EXCEPTION:
             error = parse_exception(data, header.body)
@@ -108,7 +106,7 @@ class ServiceConnection:
         return result
 
     def _exchange(self, method: str, body: bytes) -> tuple[Header, bytes]:
-        """One request and its reply; asked again if the metastore had closed a connection that lay idle."""
+        """One request and its reply. Sent again if the metastore had closed an idle connection."""
         self._seqid = self._seqid % 0x7FFFFFFF + 1
         request = message_header(method.encode(), MessageType.CALL, self._seqid) + body
         idle = self._socket is not None
