@@ -1,7 +1,7 @@
-"""The manifest of a snapshot: what its files are, of which database, as of which events; the last file to be written.
+"""The manifest of a snapshot: its files, its database and its events. It is the last file to be written.
 
-Job: the JSON document and what makes a snapshot unusable, in words. Must not know: where files lie, Parquet, Spark, the
-cache. A directory without a manifest is no snapshot: its writer was not done.
+Job: the JSON document, and the reasons why a snapshot cannot be used. Must not know: where files are, Parquet, Spark,
+the cache. A directory without a manifest is not a snapshot: its writer did not finish.
 
     {"format": 1, "program": version, "created": "2026-01-31T12:00:00Z",
      "identity": {store's identity}, "scope": {"include": [], "exclude": []},
@@ -10,9 +10,9 @@ cache. A directory without a manifest is no snapshot: its writer was not done.
      "counts": {"databases": 1, "tables": 2, "partitions": 3, "transactional_tables": 0},
      "files": [{"kind": "tables", "name": "tables/part-0...", "rows": 2, "bytes": 999, "sha256": hex}, ...]}
 
-`before` was the last event before the first query and `after` the last one after the last query; objects are as of some
-event between them, so a reader replays the events after `before`, and shows nothing before `after`. Where all
-queries saw one state (`exact`) the two are one. Files of a kind are in the order of their rows.
+`before` is the last event before the first query, `after` the last event after the last query. Objects are as of some
+event between them, so a reader follows the log from `before`, and serves nothing before it has reached `after`. If all
+queries saw one state (`exact`), the two are equal. Files of a kind are in the order of their rows.
 
 Owner: any process; no state.
 """
@@ -35,7 +35,7 @@ _WORDS: Final = {**WORDS, "exact": "of another kind of store"}
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """`name`: below the manifest's directory."""
+    """A file. `name`: relative to the manifest's directory."""
 
     kind: str
     name: str
@@ -46,7 +46,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """See the module."""
+    """The manifest; the module's docstring has the form."""
 
     program: str
     created: str
@@ -90,7 +90,7 @@ class Manifest:
 
     @classmethod
     def parse(cls, document: bytes) -> Manifest:
-        """Read the document. Raises SnapshotError if it is not a manifest, or of another format."""
+        """Parses the document. Raises SnapshotError if it is not a manifest, or has another format."""
         try:
             found = json.loads(document)
             if found["format"] != FORMAT:
@@ -119,11 +119,11 @@ class Manifest:
         )
 
     def differs(self, identity: StoreIdentity, include: tuple[str, ...], exclude: tuple[str, ...]) -> str | None:
-        """Why it is not a snapshot of this store, or not of enough of it; None if it is."""
+        """Why it cannot be used for this store and these settings; None if it can."""
         for name in StoreIdentity.__dataclass_fields__:
             words = _WORDS.get(name, "of another store")
             mine, wanted = getattr(self.identity, name), getattr(identity, name)
-            if mine != wanted and (name != "database_uuid" or mine):  # no id yet: the event's row identifies it
+            if mine != wanted and (name != "database_uuid" or mine):  # without an id: the event's row identifies it
                 return f"it is {words} ({name} {mine!r}, here {wanted!r})"
         if not identity.ordered_log:
             return "event ids of Hive 2.3 are not in order, so a proxy cannot tell which to replay"

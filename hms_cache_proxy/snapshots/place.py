@@ -1,10 +1,10 @@
-"""Where snapshots lie: a URI's file system, the snapshots below it, their files read and checked.
+"""Where snapshots are: the file system of a URI, the snapshots below it, and their checked files.
 
 Job: bytes by name, through pyarrow's file systems (local, S3, GCS, HDFS) or, for other schemes, fsspec's. Must not
-know: what is in the files, Spark. A URI is one snapshot (it has a manifest), or a directory of snapshots called
-`snapshot-<time>-<something>`, of which the greatest name is the newest.
+know: what is in the files, Spark. A URI is one snapshot (with a manifest), or a directory of snapshots with names like
+`snapshot-<time>-<something>`, of which the greatest is the newest.
 
-Invariant: what `read` gives has the size and checksum of the manifest. Everything that a file system says becomes a
+Invariant: what `read` returns has the size and checksum of the manifest. All errors of a file system become
 SnapshotError. Owner: any process; needs pyarrow.
 """
 
@@ -19,7 +19,7 @@ from hms_cache_proxy.snapshots import manifest
 from hms_cache_proxy.snapshots.manifest import File, Manifest
 
 PREFIX: Final = "snapshot-"
-"""What the names of published snapshots begin with."""
+"""The beginning of the names of published snapshots."""
 
 
 class Place:
@@ -30,11 +30,11 @@ class Place:
         self._files, self._path = _file_system(self.uri)
 
     def below(self, name: str) -> Place:
-        """A directory in this one."""
+        """A directory in this directory."""
         return Place(f"{self.uri.rstrip('/')}/{name}")
 
     def snapshots(self) -> list[Place]:
-        """The snapshots here, newest first: this place itself, or directories in it (with or without a manifest)."""
+        """The snapshots here, newest first: this place itself, or the directories in it, with or without a manifest."""
         import pyarrow.fs
 
         names = []
@@ -46,13 +46,13 @@ class Place:
         return [self.below(name) for name in sorted(names, reverse=True)]
 
     def manifest(self) -> Manifest | None:
-        """Its manifest; None if there is none. Raises SnapshotError if it cannot be used."""
+        """The manifest; None if there is none. Raises SnapshotError if it cannot be used."""
         if all(info.base_name != manifest.NAME for info in self._listing()):
             return None
         return Manifest.parse(self._bytes(manifest.NAME))
 
     def read(self, file: File) -> bytes:
-        """A file's bytes. Raises SnapshotError if they are not those of the manifest."""
+        """The bytes of a file. Raises SnapshotError if size or checksum differ from the manifest."""
         data = self._bytes(file.name)
         if len(data) != file.bytes:
             raise SnapshotError(f"{file.name} has {len(data)} bytes, not {file.bytes}")
@@ -65,7 +65,7 @@ class Place:
 
         try:
             return list(self._files.get_file_info(pyarrow.fs.FileSelector(self._path)))
-        except (OSError, pyarrow.ArrowException) as error:  # Azure's failures are no OSError
+        except (OSError, pyarrow.ArrowException) as error:  # errors of Azure are not OSErrors
             raise SnapshotError(f"{self.uri} cannot be listed: {error}") from error
 
     def _bytes(self, name: str) -> bytes:
@@ -79,7 +79,7 @@ class Place:
 
 
 def as_uri(place: str) -> str:
-    """A URI; of a path its own."""
+    """The URI of a place, which is a URI or a path."""
     return place.rstrip("/") if "://" in place or place.startswith("file:") else Path(place).absolute().as_uri()
 
 
@@ -90,7 +90,7 @@ def _file_system(uri: str) -> tuple[Any, str]:
         raise SnapshotError("reading snapshots needs pyarrow: pip install 'hms-cache-proxy[bootstrap]'") from error
     if uri.startswith("file:/") and not uri.startswith("file://"):
         uri = "file://" + uri.removeprefix("file:")
-    if uri.startswith("s3a://"):  # Hadoop's name of it
+    if uri.startswith("s3a://"):  # Hadoop's name for it
         uri = "s3://" + uri.removeprefix("s3a://")
     try:
         found: tuple[Any, str] = pyarrow.fs.FileSystem.from_uri(uri)

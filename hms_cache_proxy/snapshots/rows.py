@@ -1,16 +1,16 @@
-"""Records of a store as rows of Parquet files, and back: nothing is lost, nothing is encoded again.
+"""Converts records of a store to rows of Parquet files, and back. Nothing is lost, and nothing is encoded again.
 
-Job: the columns of the three kinds of files, and both directions. Must not know: where files lie, Spark, the cache.
-What a column holds is the field of the same name in store/protocol.py: runs of wire bytes, as the metastore's answers
-have them; so a snapshot outlives changes of the cache's own layout.
+Job: the columns of the three kinds of files, and both directions. Must not know: where files are, Spark. A column is
+the field with the same name in store/protocol.py: wire bytes as in the metastore's replies. So a snapshot can still be
+read after the cache's layout has changed.
 
     databases   DatabaseRecord
-    tables      TableRecord, and of a transactional table what `Snapshot.write_ids` said of it; a table that is left out
-                (include, exclude) has no body, only what a listing tells
-    partitions  PartitionRecord with its table's id; or, with `unfit`, why the table's partitions cannot be held
+    tables      TableRecord, and for a transactional table the result of `Snapshot.write_ids`; a table that is left out
+                (include, exclude) has no body, only the columns of a listing
+    partitions  PartitionRecord with its table's id; or, in `unfit`, why the cache cannot hold the table's partitions
 
-`place` numbers the stretch of the catalog that a row was read with: rows of one stretch lie together and in order
-(names bytewise), stretches follow each other, and partitions come in the order of their tables.
+`place` is the number of the part of the catalog to which a row belongs. Rows of one part are together, ordered bytewise
+by name; parts are in the order of their numbers; partitions are in the order of their tables.
 
 Owner: any process; no state. Needs pyarrow.
 """
@@ -80,10 +80,10 @@ COLUMNS: Final[dict[str, dict[str, str]]] = {
         "unfit": "string",
     },
 }
-"""By kind: columns and their types, in Spark's words."""
+"""By kind: the columns, and their types in Spark."""
 
 _ALIKE: Final = ("tail", "sd_head", "sd_tail", "sd_tail_single", "sd_tail_filter")
-"""Columns with few values: read as dictionaries, so that equal values are one object."""
+"""Columns with few different values. They are read as dictionaries, so equal values are one object."""
 
 _BATCH: Final = 10_000
 _ID: Final = Struct(">Q")
@@ -92,7 +92,7 @@ _ELEMENT: Final = Struct(">BI")
 
 
 class WriteIds(NamedTuple):
-    """A transactional table's ValidWriteIdList as Hive prints it, and the write ids that were open."""
+    """A transactional table's ValidWriteIdList in Hive's form, and the write ids that were open."""
 
     text: bytes
     open: tuple[int, ...]
@@ -112,7 +112,7 @@ class TableRow:
 
 
 class PartitionRun:
-    """Consecutive rows of one table's partitions. `unfit` says why they cannot be held, None if they can."""
+    """Consecutive rows of one table's partitions. `unfit`: why the cache cannot hold them; None if it can."""
 
     __slots__ = ("_columns", "table_id", "unfit")
 
@@ -122,7 +122,7 @@ class PartitionRun:
         self._columns = columns
 
     def records(self) -> list[PartitionRecord]:
-        """The partitions, in order of their names."""
+        """The partitions, in the order of their names."""
         *own, statistics = (_values(self._columns.column(name)) for name in _PARTITION_FIELDS)
         return list(map(PartitionRecord, *own, map(_statistics, statistics)))
 
@@ -133,7 +133,7 @@ _PARTITION_FIELDS: Final = tuple(PartitionRecord.__dataclass_fields__)
 
 
 def batch(kind: str, rows: Sequence[tuple[Any, ...]]) -> Any:
-    """An Arrow batch of rows, each with the values of COLUMNS[kind] in order."""
+    """An Arrow batch of rows, each with the values of COLUMNS[kind], in order."""
     import pyarrow
 
     fields = schema(kind)
@@ -157,12 +157,12 @@ def schema(kind: str) -> Any:
 
 
 def database_row(place: int, record: DatabaseRecord) -> tuple[Any, ...]:
-    """Values of a row of `databases`."""
+    """The values of a row of `databases`."""
     return place, record.catalog, record.name, record.body, record.remote, record.location
 
 
 def table_row(place: int, row: TableRow) -> tuple[Any, ...]:
-    """Values of a row of `tables`."""
+    """The values of a row of `tables`."""
     listed = (place, row.catalog, row.database, row.name, row.table_id, row.table_type)
     record = row.record
     if record is None:
@@ -185,7 +185,7 @@ def table_row(place: int, row: TableRow) -> tuple[Any, ...]:
 
 
 def partition_row(place: int, table_id: int, record: PartitionRecord) -> tuple[Any, ...]:
-    """Values of a row of `partitions`."""
+    """The values of a row of `partitions`."""
     return (
         place,
         table_id,
@@ -205,7 +205,7 @@ def partition_row(place: int, table_id: int, record: PartitionRecord) -> tuple[A
 
 
 def unfit_row(place: int, table_id: int, reason: str) -> tuple[Any, ...]:
-    """Values of the row that says that a table's partitions cannot be held."""
+    """The values of a row for a table whose partitions the cache cannot hold."""
     return place, table_id, *(None,) * (len(COLUMNS[PARTITIONS]) - 3), reason
 
 
@@ -221,7 +221,7 @@ def _constraints_pack(constraints: Constraints) -> bytes:
 
 
 def databases(file: bytes) -> Iterator[DatabaseRecord]:
-    """The rows of a file of databases. Raises SnapshotError, as the others do, for any other file."""
+    """The rows of a file of databases. Like the functions below, raises SnapshotError for any other file."""
     for columns in _batches(file, DATABASES):
         for _, catalog, name, body, remote, location in _tuples(columns):
             yield DatabaseRecord(catalog, name, body, remote, location)
@@ -262,7 +262,7 @@ def _table(row: tuple[Any, ...]) -> TableRow:
 
 
 def table_ids(file: bytes) -> Iterator[int]:
-    """The ids alone of a file of tables, without those that are only listed."""
+    """The ids in a file of tables, without tables that are only listed."""
     for columns in _batches(file, TABLES):
         ids, bodies = columns.column("table_id").to_pylist(), columns.column("body").is_valid().to_pylist()
         yield from (table_id for table_id, there in zip(ids, bodies, strict=True) if there)
@@ -301,7 +301,7 @@ def _tuples(columns: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def _values(column: Any) -> list[Any]:
-    """The values of a column; of a dictionary each one once."""
+    """The values of a column. Equal values of a dictionary are one object."""
     import pyarrow
 
     if not isinstance(column, pyarrow.DictionaryArray):
