@@ -1,15 +1,15 @@
-"""The filter language of Hive: text to a tree, and what is no filter refused in the words of Hive's parser.
+"""Parses Hive's filter language: a text becomes a tree, or is refused with the message of Hive's parser.
 
-Job: `parse(text)`, of filters of partitions and of tables alike; `read(words)`, which also says where the filter ends.
+Job: `parse(text)`, for filters of partitions and of tables; `read(words)`, which also returns where the filter ends.
 Must not know: keys, types, rows.
 
-What follows a whole filter is ignored, as Hive does. Its parser, made by ANTLR, complains in three ways. Where a choice
-between rules needs more than a word to be made (all that begins with `(`, and a name before its operator), an error
-before the choice is made is "no viable alternative" with all words from where it began. Elsewhere it looks one word
-further: the word that comes is too much ("extraneous"), one that should be there is not ("missing"), else
-"mismatched". Source: PartitionFilter.g4 and PartFilterVisitor of 4.2.0, ANTLR's DefaultErrorStrategy; asked of a
-running 4.2.0. What is wrong with a literal, or cannot be inverted, is said only of a text that is a filter otherwise.
-Owner: any thread; no state.
+What follows a complete filter is ignored, as in Hive. Hive's parser, which ANTLR generates, has two sorts of errors. If
+more than one word is needed to choose a rule (after `(`, and for a name before its operator), an error before the
+choice is "no viable alternative", with all words since the choice began. Elsewhere the parser looks one word further:
+the next word is superfluous ("extraneous"), a word is missing ("missing"), or else it is "mismatched". Errors in
+literals, and comparisons that cannot be inverted, are reported only if the text is otherwise a filter. Source:
+PartitionFilter.g4 and PartFilterVisitor of 4.2.0, ANTLR's DefaultErrorStrategy; tested with 4.2.0. Owner: any thread;
+no state.
 """
 
 from __future__ import annotations
@@ -24,29 +24,30 @@ from .words import CONSTANTS, END, NAMES, OPERATORS, Word, shown, words
 _PARSING = "Error parsing partition filter: "
 _LONG = 1 << 63
 _MOST_DIGITS = 20
-"""More than a number of 64 bits has: what follows does not make it smaller."""
+"""Digits that are parsed; a number with so many exceeds 64 bits."""
 _TRUTHS = frozenset(["TRUE", "FALSE"])
 _FIRST = CONSTANTS | NAMES | {"("}
 _AFTER = frozenset(["AND", "OR", END])
 _AFTER_NAME = OPERATORS | {"NOT", "BETWEEN"}
 _OPS: dict[str, Op] = {"EQ": "=", "<>": "!=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "LIKE": "like"}
-_OPS["<=>"] = "="  # a word of the language that is refused afterwards
+_OPS["<=>"] = "="  # part of the language, but refused afterwards
 _FLIPPED: dict[Op, Op] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _INVERSE: dict[Op, Op] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 Item = TypeVar("Item")
 
 
 class Refused(Exception):
-    """This is no filter; the message is that of Hive's MetaException."""
+    """The text is not a filter. The message is that of Hive's MetaException."""
 
 
 def parse(text: str) -> Node:
-    """The tree of a filter. Refused for what is none."""
+    """The tree of a filter. Raises Refused for any other text."""
     return read(words(text))[0]
 
 
 def read(given: list[Word]) -> tuple[Node, int]:
-    """The tree of the filter that these words begin with, and how many of them it is. Refused for what is none."""
+    """The tree of the filter at the beginning of these words, and its number of words. Raises Refused if there is
+    none."""
     parser = _Parser(given)
     node = parser.either()
     if parser.wrong:
@@ -58,14 +59,14 @@ class _Parser:
     def __init__(self, given: list[Word]) -> None:
         self._words = given
         self._kinds = [word.kind for word in given]
-        self._kinds += [END]  # one word is looked ahead
+        self._kinds += [END]  # the parser looks one word ahead
         self.at = 0
         self._depth = 0  # of parentheses
-        self._choice: int | None = None  # the word where the choice began that is not made yet
+        self._choice: int | None = None  # the word where an undecided choice began
         self._choice_depth = 0
-        self._several = False  # whether AND or OR stood in what `either` has read last
-        self._more: frozenset[str] = frozenset()  # what might have gone on before the word that comes
-        self.wrong: list[str] = []  # with a text that is a filter
+        self._several = False  # whether there was an AND or OR in what `either` read last
+        self._more: frozenset[str] = frozenset()  # words with which the previous part could have continued
+        self.wrong: list[str] = []  # errors of a text that is otherwise a filter
 
     # -- words ---------------------------------------------------------------------------------------------------
     def _kind(self, ahead: int = 0) -> str:
@@ -78,13 +79,14 @@ class _Parser:
         return word
 
     def _want(self, kinds: Iterable[str], then: Iterable[str] = ()) -> Word:
-        """The word that comes, if it is one of these; `then`: what may follow it."""
+        """Takes the next word if it is one of `kinds`. `then`: the kinds that may follow it."""
         if self._kind() not in kinds:
             raise self._wrong(kinds, then, self._more)
         return self._take()
 
     def _either_of(self, kinds: Iterable[str], *, repeated: bool = False) -> None:
-        """Before a choice: that one of these comes. `repeated`: the choice whether a list goes on was made before."""
+        """Before a choice: checks that the next word is one of these. `repeated`: in a list, after its first
+        element."""
         if self._kind() not in kinds:
             raise self._wrong(kinds, repeated=repeated)
         self._more = frozenset()
@@ -102,14 +104,14 @@ class _Parser:
             text = "".join(word.text for word in passed if word.kind != END or len(passed) == 1)
             return _refused(f"no viable alternative at input {_quoted(text)}")
         found = _quoted(self._words[self.at].text)
-        if repeated or self._kind(1) in kinds:  # in a loop it has gone round, ANTLR looks no further
+        if repeated or self._kind(1) in kinds:  # in a repeated loop, ANTLR looks no further
             return _refused(f"extraneous input {found} expecting {shown(kinds)}")
         if self._kind() in then:
             return _refused(f"missing {shown(kinds)} at {found}")
         return _refused(f"mismatched input {found} expecting {shown(more or kinds)}")
 
     def _choosing(self, made: bool) -> bool:
-        """Begin a choice here unless one is under way; True if it is this one."""
+        """Begins a choice here, unless one is in progress; True if it began."""
         if self._choice is None and not made:
             self._choice, self._choice_depth = self.at, self._depth
             return True
@@ -117,7 +119,7 @@ class _Parser:
 
     # -- rules ---------------------------------------------------------------------------------------------------
     def either(self) -> Node:
-        """One of some; the whole filter."""
+        """Terms joined by OR; the whole filter."""
         first, several = self._both()
         terms = [first]
         while self._kind() == "OR":
@@ -193,7 +195,7 @@ class _Parser:
         return node
 
     def _of_list(self) -> Node:
-        """`k) IN (1, 2)`, the parenthesis before it taken."""
+        """`k) IN (1, 2)`, after the parenthesis was taken."""
         key = self._name()
         self._take()
         negated = self._negated({"IN"})
@@ -202,11 +204,11 @@ class _Parser:
         values = self._sequence(lambda: self._constant({",", ")"}))
         self._want({")"}, {"IS", *_AFTER})
         if self._kind() == "IS" and self._depth == self._choice_depth:
-            self._choice = None  # it began with this parenthesis
+            self._choice = None  # the choice began with this parenthesis
         return _in(key, values, negated)
 
     def _of_several(self) -> Node:
-        """`STRUCT(a, b)) IN (STRUCT(1, 2), STRUCT(3, 4))`, two of them as Hive has it."""
+        """`STRUCT(a, b)) IN (STRUCT(1, 2), STRUCT(3, 4))`; there must be two, as in Hive."""
         self._take()
         self._want({"("}, NAMES)
         keys = self._sequence(self._name_as_written, closed=True)
@@ -269,7 +271,7 @@ class _Parser:
             self.wrong.append("java.lang.UnsupportedOperationException: LIKE operator inversion is not supported.")
             return node
         written = _FLIPPED.get(node.op, node.op) if node.flipped else node.op
-        return Compare(node.key, _INVERSE[written], node.value)  # 4.2 forgets which side the literal was on
+        return Compare(node.key, _INVERSE[written], node.value)  # Hive 4.2 forgets on which side the literal was
 
     def _negated(self, then: Iterable[str]) -> bool:
         self._either_of({"NOT", *then})

@@ -1,7 +1,7 @@
-"""Dates and timestamps in filters: what Java's parser makes of text that is neither.
+"""Dates and timestamps in filters: the messages of Java's parser for invalid ones.
 
 Job: `complaint(kind, text)`. Must not know: filters. Source: java.time's DateTimeFormatter with the patterns of
-MetaStoreUtils (yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, strict), asked of a running 4.2.0. Owner: any thread; no state.
+MetaStoreUtils (yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, strict), tested with Hive 4.2.0. Owner: any thread; no state.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ _FIELDS = (
     (14, "MinuteOfHour", "0 - 59", 0, 59),
     (17, "SecondOfMinute", "0 - 59", 0, 59),
 )
-"""Where a field of two digits begins, what Java calls it, its values."""
+"""For each field of two digits: its offset, Java's name, its values."""
 
 _MONTHS = "JANUARY FEBRUARY MARCH APRIL MAY JUNE JULY AUGUST SEPTEMBER OCTOBER NOVEMBER DECEMBER".split()
 
 
 def complaint(kind: str, text: str) -> str:
-    """What is wrong with a DATE or a TIMESTAMP, as Java goes on after "could not be parsed"; nothing if it is right."""
+    """What is wrong with a DATE or a TIMESTAMP: how Java's message continues after "could not be parsed"; empty if
+    valid."""
     at = 0
     for piece in _DATE if kind == "DATE" else _DATE + _TIME:
         match = re.compile(piece).match(text, at)

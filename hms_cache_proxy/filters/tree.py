@@ -1,13 +1,13 @@
 """The tree of a filter, and what AND and OR mean.
 
-Job: `Compare` and `Joined`, and `compiled`, which folds a tree into a predicate. Must not know: texts, types of keys,
+Job: `Compare` and `Joined`, and `compiled`, which turns a tree into a predicate. Must not know: texts, types of keys,
 what is selected. Source: ExpressionTree of Hive 4.2 (LeafNode, TreeNode). Owner: any thread; no state.
 
-The tree says nothing of how it was written: BETWEEN, IN, STRUCT, IS TRUE and a literal before its key are comparisons
-and joints of these.
+The tree does not show how a filter was written: BETWEEN, IN, STRUCT and IS TRUE become comparisons, joined by AND and
+OR.
 
-Invariant: no node negates another, as Hive inverts comparisons while it parses. So what SQL leaves unknown (NULL) is
-as good as false: AND and OR make no truth of either.
+Invariant: no node negates another, because Hive inverts comparisons while it parses. So unknown (SQL's NULL) can be
+treated as false: AND and OR never turn either into true.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ Subject = TypeVar("Subject")
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """What a key is compared with: its text without quotes (of an integer, its decimal form), and how it is written."""
+    """What a key is compared with: its text without quotes (for an integer, the decimal form), and its kind."""
 
     text: str
     kind: OneOf["string", "integer", "date", "timestamp"]
 
     @property
     def encoded(self) -> bytes:
-        """The text as the wire has it."""
+        """The text as on the wire."""
         return self.text.encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """A key, as it is written, and a literal. `op` is that of the key, also if it is `flipped`: the literal first."""
+    """A key, as written, and a literal. `op` has the key on its left, even if the filter has the literal first
+    (`flipped`)."""
 
     key: str
     op: Op
@@ -45,13 +46,13 @@ class Compare:
 
     @property
     def folded(self) -> bytes:
-        """The key as partition keys are compared: lower case, as the wire has it."""
+        """The key in lower case, as on the wire; partition keys are compared in this form."""
         return self.key.lower().encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """All of these, or one of them."""
+    """All of the terms (`every`), or at least one of them."""
 
     terms: tuple[Node, ...]
     every: bool
@@ -61,12 +62,12 @@ Node = Compare | Joined
 
 
 def joined(terms: list[Node], *, every: bool) -> Node:
-    """One term as it is, more of them joined."""
+    """A single term itself, or several terms joined."""
     return terms[0] if len(terms) == 1 else Joined(tuple(terms), every)
 
 
 def compiled(node: Node, leaf: Callable[[Compare], Callable[[Subject], bool]]) -> Callable[[Subject], bool]:
-    """A predicate, if `leaf` makes one of each comparison."""
+    """A predicate for the tree; `leaf` makes one for each comparison."""
     if isinstance(node, Compare):
         return leaf(node)
     terms = [compiled(term, leaf) for term in node.terms]

@@ -1,10 +1,10 @@
-"""How stored values compare with a literal.
+"""Compares stored values with a literal.
 
-Job: a predicate over the values of a partition, for each way in which a metastore's database compares one of them:
+Job: predicates over the values of a partition, one for each way in which a metastore's database compares a value: as
 bytes, numbers, dates and timestamps, patterns. Must not know: filters, types of keys, names of partitions. Source:
 MetaStoreDirectSql.PartitionFilterGenerator of Hive 4.2. Owner: any thread; no state.
 
-The name of the default partition is NULL where numbers or moments are compared: no comparison holds.
+When numbers, dates or timestamps are compared, the name of the default partition is NULL, and no comparison is true.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OPERATORS: dict[Op, Callable[[Any, Any], bool]] = {
 
 
 def of_bytes(at: int, op: Op, text: bytes) -> Predicate:
-    """The value at this place as bytes; the default partition's name is a text like others."""
+    """Compares the value at index `at` as bytes. The default partition's name is a text like others."""
     predicates: dict[Op, Predicate] = {
         "=": lambda values: values[at] == text,
         "!=": lambda values: values[at] != text,
@@ -46,7 +46,7 @@ def of_bytes(at: int, op: Op, text: bytes) -> Predicate:
 
 
 def of_numbers(at: int, op: Op, number: int) -> Predicate:
-    """The value, which must be a number, as a number."""
+    """Compares the value, which must be a number, as a number."""
     predicates: dict[Op, Callable[[int], bool]] = {
         "=": lambda value: value == number,
         "!=": lambda value: value != number,
@@ -60,19 +60,20 @@ def of_numbers(at: int, op: Op, number: int) -> Predicate:
 
 
 def of_dates(at: int, op: Op, text: bytes) -> Predicate:
-    """The value as a date, where all values are written as ISO 8601 does: in the order of their bytes."""
+    """Compares the value as a date. All values must have the form of ISO 8601, so the order of bytes is that of
+    dates."""
     compare = of_bytes(at, op, text)
     return lambda values: values[at] != DEFAULT_PARTITION and compare(values)
 
 
 def of_moments(at: int, op: Op, kind: str, wanted: date) -> Predicate:
-    """The value as a date or a timestamp; NULL if it is neither."""
+    """Compares the value as a date or a timestamp. Any other text is NULL."""
     compare = OPERATORS[op]
     return lambda values: (found := moment(kind, values[at].decode())) is not None and compare(found, wanted)
 
 
 def of_pattern(at: int, pattern: re.Pattern[str]) -> Predicate:
-    """The whole value by a pattern."""
+    """Matches the whole value with a pattern."""
     matches = pattern.fullmatch
     return lambda values: matches(values[at].decode()) is not None
 
@@ -88,7 +89,7 @@ def moment(kind: str, text: str) -> date | None:
 
 
 def like(pattern: str) -> re.Pattern[str]:
-    """A pattern of SQL: `%` any run, `_` one character, a backslash before what is itself."""
+    """The pattern of SQL's LIKE: `%` is any text, `_` one character; a backslash quotes the next character."""
     pieces = re.findall(r"\\.|.", pattern, re.DOTALL)
     parts = ({"%": ".*", "_": "."}.get(piece) or re.escape(piece[-1]) for piece in pieces)
     return re.compile("".join(parts), re.DOTALL)

@@ -1,8 +1,8 @@
-"""The words of Hive's filter language, and sets of them as its parser's messages show them.
+"""The words of Hive's filter language, and sets of words as in the messages of Hive's parser.
 
-Job: `words(text)` cuts a filter into words; `shown` is a set of kinds in a message. Must not know: the grammar. Letters
-of any case are keywords and names; what is no word of the language is one UNRECOGNIZED for each character.
-Source: PartitionFilter.g4 of 4.2.0, asked of its parser. Owner: any thread; no state.
+Job: `words(text)` cuts a filter into words; `shown(kinds)` is the form of a set of kinds in a message. Must not know:
+the grammar. Keywords may be in upper or lower case. Each character that is not part of a word of the language is one
+UNRECOGNIZED. Source: PartitionFilter.g4 of 4.2.0, tested with its parser. Owner: any thread; no state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ KINDS = (
     "( ) , AND OR NOT BETWEEN IN STRUCT CONST - DATE TIMESTAMP IS TRUE FALSE EQ <=> <> != < <= > >= LIKE"
     " STRING INTEGER_VALUE DATE_VALUE TIMESTAMP_VALUE IDENTIFIER QUOTEDIDENTIFIER UNRECOGNIZED"
 ).split()
-"""In the order in which messages name them."""
+"""The kinds of words, in their order in messages."""
 END = "<EOF>"
 KEYWORDS = frozenset("AND OR NOT BETWEEN IN STRUCT CONST DATE TIMESTAMP IS TRUE FALSE LIKE".split())
 OPERATORS = frozenset(["EQ", "<=>", "<>", "!=", "<", "<=", ">", ">=", "LIKE"])
@@ -39,7 +39,7 @@ _WORD = re.compile(
 
 
 class Word(NamedTuple):
-    """A word: its kind, as it is written, and where it begins in the filter."""
+    """A word: its kind, its text, and its offset in the filter."""
 
     kind: str
     text: str
@@ -47,12 +47,12 @@ class Word(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where it ends."""
+        """The offset after the word."""
         return self.at + len(self.text)
 
 
 def words(text: str) -> list[Word]:
-    """The words of a filter, END last."""
+    """The words of a filter, followed by END."""
     found = []
     for match in _WORD.finditer(text):
         group, written = match.lastgroup, match[0]
@@ -74,6 +74,6 @@ def _kind(written: str) -> str:
 
 
 def shown(kinds: Iterable[str]) -> str:
-    """A set of kinds: `{'AND', STRING}`, without braces if it is one."""
+    """A set of kinds as in messages: `{'AND', STRING}`; a single kind without braces."""
     each = [kind if kind in _UNQUOTED else f"'{kind}'" for kind in sorted(kinds, key=_RANK.__getitem__)]
     return each[0] if len(each) == 1 else "{" + ", ".join(each) + "}"
