@@ -1,7 +1,8 @@
-"""The parameter COLUMN_STATS_ACCURATE: are the numbers in the parameters right, and which columns' statistics are?
+"""The parameter COLUMN_STATS_ACCURATE: whether the basic statistics are accurate, and those of which columns are.
 
 Job: StatsSetupConst.ColumnStatsAccurate of Hive 4.2, which is JSON. Must not know: what a call means.
-Invariant: text that Hive cannot read counts as nothing, but for `true`, which is what Hive 1 wrote for right numbers.
+
+Invariant: text that Hive cannot parse counts as absent, except `true`: Hive 1 wrote it for accurate basic statistics.
 Owner: any thread; no state.
 """
 
@@ -19,7 +20,7 @@ _BASIC, _COLUMNS = "BASIC_STATS", "COLUMN_STATS"
 
 @dataclass(slots=True)
 class Accurate:
-    """What the parameter says; a column that is named with `false` is named."""
+    """The content of the parameter. A column with the value `false` is listed too."""
 
     basic: bool = False
     columns: dict[str, bool] = field(default_factory=dict)
@@ -34,7 +35,7 @@ class Accurate:
 
 
 def parsed(text: str | None) -> Accurate:
-    """What a value of the parameter says."""
+    """The content of a value of the parameter."""
     try:
         said = json.loads(text or "{}")
     except ValueError:
@@ -52,12 +53,12 @@ def _is_true(value: object) -> bool:
 
 
 def columns_of(parameters: dict[str, str] | None) -> list[str]:
-    """Columns whose statistics are right (getColumnsHavingStats)."""
+    """Columns whose statistics are accurate (getColumnsHavingStats)."""
     return sorted(parsed((parameters or {}).get(ACCURATE)).columns)
 
 
 def set_basic(parameters: dict[str, str], *, right: bool) -> None:
-    """Say that the numbers are right; or nothing at all any more, of columns neither (setBasicStatsState)."""
+    """Mark the basic statistics as accurate, or remove the parameter, with its columns too (setBasicStatsState)."""
     if right:
         state = parsed(parameters.get(ACCURATE))
         state.basic = True
@@ -67,7 +68,7 @@ def set_basic(parameters: dict[str, str], *, right: bool) -> None:
 
 
 def add_columns(parameters: dict[str, str], names: Iterable[str], *, basic: bool = False) -> None:
-    """Say of these columns that their statistics are right (setColumnStatsState); with `basic` of the numbers too."""
+    """Mark the statistics of these columns as accurate (setColumnStatsState); with `basic` also the basic ones."""
     state = parsed(parameters.get(ACCURATE))
     state.basic = state.basic or basic
     for name in names:
@@ -76,7 +77,7 @@ def add_columns(parameters: dict[str, str], names: Iterable[str], *, basic: bool
 
 
 def remove_columns(parameters: dict[str, str] | None, names: Iterable[str]) -> None:
-    """Say it no longer, if the parameter is there (removeColumnStatsState)."""
+    """Remove these columns from the parameter, if it is there (removeColumnStatsState)."""
     if parameters is None or ACCURATE not in parameters:
         return
     state = parsed(parameters[ACCURATE])
@@ -86,6 +87,6 @@ def remove_columns(parameters: dict[str, str] | None, names: Iterable[str]) -> N
 
 
 def stale_columns(before: Sequence[Struct], after: Sequence[Struct]) -> list[str]:
-    """Columns that are gone or have another type: their statistics are wrong (findStaleColumns)."""
+    """Columns that are gone or have another type, so that their statistics are wrong (findStaleColumns)."""
     types = {column.name.lower(): column.type.lower() for column in after}
     return [column.name for column in before if types.get(column.name) != column.type.lower()]

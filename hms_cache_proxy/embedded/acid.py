@@ -1,8 +1,8 @@
-"""Which tables may have transactions, and that one which has them keeps them.
+"""Which tables may be transactional; a transactional table stays transactional.
 
 Job: the checks of Hive's TransactionalValidationListener (4.2) when a table is created or altered; both change the new
-table's parameters in place. Must not know: the database, calls. Names of files in a table that gets transactions are
-not looked at. Only tables of the default catalog are checked. Owner: any thread; no state.
+table's parameters in place. Must not know: the database, calls. The names of the files in a table that becomes
+transactional are not checked. Only tables of the default catalog are checked. Owner: any thread; no state.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from hms_cache_proxy.wire.spec import Struct
 TRANSACTIONAL, PROPERTIES = "transactional", "transactional_properties"
 DEFAULT, INSERT_ONLY = "default", "insert_only"
 CONVERTED_FILES = 10_000_000
-"""The write ids that files of a table have which gets transactions."""
+"""The number of write ids that are reserved for the existing files of a table that becomes transactional."""
 _FORMATS = ("org.apache.hadoop.hive.ql.io.orc.OrcInputFormat", "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat")
 
 
 @dataclass(frozen=True, slots=True)
 class AcidWrite:
-    """What a call says of the transaction that it writes in: its write id, and the write ids that it sees."""
+    """The write id with which a call writes, and the write ids that it sees."""
 
     write_id: int = -1
     valid: str | None = None
@@ -34,15 +34,15 @@ Parameters = dict[str, str] | None
 
 
 def check_statistics(table: Struct, parameters: dict[str, str], write: AcidWrite) -> None:
-    """MetaException where the numbers of a table with transactions would become accurate outside of a transaction.
+    """MetaException if the basic statistics of a transactional table would become accurate outside of a transaction.
 
-    Source: ObjectStore.verifyStatsChangeCtx of 4.2, its names in its order.
+    Source: ObjectStore.verifyStatsChangeCtx of 4.2, with the names in its order.
     """
     _check_change(table, f"{table.tableName}.{table.dbName}", (table.parameters, parameters), write)
 
 
 def check_partition_statistics(table: Struct, before: Struct, after: Struct, write: AcidWrite) -> None:
-    """The same of a partition that is altered alone, where Hive does not tell why. It does not check several."""
+    """The same for a single altered partition, where Hive gives no reason. Hive does not check several partitions."""
     try:
         _check_change(table, f"{table.dbName}.{table.tableName}", (before.parameters, after.parameters), write)
     except Failure as failure:
@@ -64,7 +64,7 @@ def _check_change(table: Struct, name: str, parameters: tuple[Parameters, Parame
 
 
 def created(table: Struct) -> None:
-    """MetaException where a new table may not have the transactions that it asks for."""
+    """MetaException if a new table may not be transactional in the way that it asks for."""
     if (table.catName or DEFAULT_CATALOG).lower() != DEFAULT_CATALOG:
         return
     wanted = _take(table, TRANSACTIONAL)
@@ -82,7 +82,7 @@ def created(table: Struct) -> None:
 
 
 def altered(before: Struct, table: Struct) -> bool:
-    """MetaException where a table's transactions may not change so; True if it gets all transactions now."""
+    """MetaException if a table's transactions may not change in this way; True if it becomes full ACID."""
     if (table.catName or DEFAULT_CATALOG).lower() != DEFAULT_CATALOG:
         return False
     table.parameters = table.parameters or {}
@@ -120,12 +120,12 @@ def _name(table: Struct) -> str:
 
 
 def _value(parameters: dict[str, str] | None, key: str) -> str | None:
-    """Of a parameter, whatever the case of its name."""
+    """The value of a parameter; the case of its name does not matter."""
     return next((value for name, value in (parameters or {}).items() if name.lower() == key), None)
 
 
 def _take(table: Struct, key: str) -> str | None:
-    """The same; the table has it no longer."""
+    """The same, and remove the parameter."""
     found = _value(table.parameters, key)
     for name in [name for name in table.parameters or () if name.lower() == key]:
         del table.parameters[name]
@@ -139,7 +139,7 @@ def _check_format(table: Struct, kind: str | None) -> None:
 
 
 def _normalize(table: Struct) -> None:
-    """The kind of transactions, in lower case, under its own name."""
+    """Write the kind of transactions in lower case, under the name that Hive uses."""
     kind = (_take(table, PROPERTIES) or DEFAULT).lower()
     if kind not in (DEFAULT, INSERT_ONLY):
         why = f"unknown value {kind} for transactional_properties"

@@ -1,6 +1,6 @@
-"""Base directories without data: they say that what a table or partition with transactions held before does not count.
+"""Base directories without data: they make the older data of a transactional table or partition invalid.
 
-Job: write `base_N/_metadata_acid` beside the data of older writes. Must not know: rows, calls.
+Job: write `base_N/_metadata_acid` next to the data of older writes. Must not know: rows, calls.
 Source: HMSHandler.addTruncateBaseFile, AcidMetaDataFile and AcidConstants of 4.2. Owner: the thread of a call.
 """
 
@@ -16,7 +16,7 @@ _FILE = "_metadata_acid"
 
 
 def write(call: Call, location: str | None, write_id: int, data_format: str) -> None:
-    """The base directory of a write, once the call is committed. Nothing where there is no location."""
+    """Write the base directory of a write after the call is committed. Does nothing without a location."""
     if location:
         directory = f"{location}/base_{write_id:07d}"
         text = f'{{"thisFileVersion":"0","dataFormat":"{data_format}"}}'

@@ -1,9 +1,8 @@
-"""What a handler gets: the call's transaction, its session, the metastore's settings, and the log of its events.
+"""What a handler gets: the call's transaction, its session, and the metastore's settings.
 
-Job: `Call` and `ServedMethod`, the row of the method table. Must not know: how calls arrive, what a method means.
-
-Invariants: one call, one transaction; what a handler changed outside of the database is done after the commit
-(`after_commit`) or undone when there is none (`undo`). Owner: the thread of a connection.
+Job: `Call`, and `ServedMethod`, a row of the method table. Must not know: how calls arrive, what a method means.
+Invariants: each call has one transaction. A handler changes things outside of the database after the commit
+(`after_commit`), or before it with a way to undo the change (`undo`). Owner: the thread of a connection.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ TRANSFORMER_CLASS = "metastore.metadata.transformer.class"
 
 
 class Access(Enum):
-    """What a method needs of the database."""
+    """The access to the database that a method needs."""
 
     NONE = "none"
     READ = "read"
@@ -44,7 +43,7 @@ class MetastoreSession:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A directory that goes with `owner`, and the number of directories above it that go with it if they are empty."""
+    """A directory that is removed with `owner`, and the number of parents that are removed too if they are empty."""
 
     location: str
     owner: str
@@ -61,13 +60,13 @@ class Call:
     settings: dict[str, str]
     connection: Connection
     now: int = field(default_factory=lambda: int(time.time()))
-    removals: list[Removal] = field(default_factory=list)  # directories.py's
+    removals: list[Removal] = field(default_factory=list)  # for directories.py
     on_commit: list[Callable[[], None]] = field(default_factory=list)
     on_rollback: list[Callable[[], object]] = field(default_factory=list)
 
     @property
     def user(self) -> str:
-        """Who calls: of set_ugi, else this process's account."""
+        """The user of the call: from set_ugi, else the account of this process."""
         return self.session.user or getpass.getuser()
 
     @property
@@ -77,11 +76,11 @@ class Call:
 
     @property
     def partition_limit(self) -> int:
-        """How many partitions a listing may have; below 0 any number."""
+        """The largest number of partitions in a listing; below 0: no limit."""
         return int(self.settings.get(PARTITION_LIMIT, "-1"))
 
     def execute(self, statement: Any, parameters: Any = None) -> Any:
-        """Run a statement in the call's transaction. Any: Core's results are typed by their statements only."""
+        """Execute a statement in the call's transaction. Any: only statements determine the types of Core's results."""
         return self.connection.execute(statement, parameters)
 
     def rows(self, statement: Any) -> list[Any]:
@@ -89,7 +88,7 @@ class Call:
         return list(self.connection.execute(statement))
 
     def after_commit(self, action: Callable[[], None]) -> None:
-        """Do this once the transaction is committed."""
+        """Do this after the transaction is committed."""
         self.on_commit.append(action)
 
     def undo(self, action: Callable[[], object]) -> None:
@@ -102,7 +101,7 @@ MethodHandler = Callable[[Call, Struct], Any]
 
 @dataclass(frozen=True, slots=True)
 class ServedMethod:
-    """A served method: what it needs and what answers it (the value of `success`)."""
+    """A served method: the access that it needs, and the handler, which returns the value of `success`."""
 
     run: MethodHandler
     access: Access
@@ -119,5 +118,5 @@ def writes(**handlers: MethodHandler) -> dict[str, ServedMethod]:
 
 
 def neither(**handlers: MethodHandler) -> dict[str, ServedMethod]:
-    """Rows of the table for methods that do not ask the database."""
+    """Rows of the table for methods that do not use the database."""
     return {name: ServedMethod(run, Access.NONE) for name, run in handlers.items()}

@@ -23,7 +23,7 @@ _SIMPLE = re.compile(r"(array|map|struct|uniontype)<.+>", re.DOTALL)
 
 
 def problem(columns: Sequence[Struct] | None) -> str | None:
-    """Why these columns may not be; None if they may. MetaException for one without a name or type."""
+    """Why these columns are invalid; None if they are valid. MetaException for a column without a name or type."""
     for column in columns or ():
         if column.name is None or column.type is None:
             raise meta("java.lang.NullPointerException: a column has no name or no type")
@@ -33,7 +33,7 @@ def problem(columns: Sequence[Struct] | None) -> str | None:
 
 
 def is_type(text: str) -> bool:
-    """Is it a type of Hive? Names in it are looked at as Hive's check does: every word has to be a known one."""
+    """Is it a type of Hive? As in Hive's check, every word in it has to be known."""
     if text in ("unknown", "<unknown>"):
         return True
     if _SIMPLE.fullmatch(text):
@@ -43,7 +43,7 @@ def is_type(text: str) -> bool:
 
 
 def check_change(before: Sequence[Struct], after: Sequence[Struct]) -> None:
-    """InvalidOperationException for columns whose new type cannot be read from the old one's data."""
+    """InvalidOperationException for columns whose old data cannot be read as the new type."""
     wrong = [
         new.name for old, new in zip(before, after, strict=False) if not _compatible(old.type.lower(), new.type.lower())
     ]

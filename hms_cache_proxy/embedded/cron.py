@@ -1,10 +1,10 @@
-"""When a schedule comes next: cron expressions as Quartz writes them.
+"""The next time of a schedule: cron expressions as Quartz writes them.
 
 Job: `next_time("0 15 10 ? * MON-FRI *", now)`. Must not know: what is scheduled.
 
-Fields: second, minute, hour, day of the month, month, day of the week (1 is Sunday) and perhaps year. Of the two kinds
-of days one is `?`. Lists, ranges, steps and names as everywhere; for days of the month `L`, `L-3`, `LW`, `15W`, for
-those of the week `L`, `6L`, `6#3`. Source: cron-utils with CronType.QUARTZ, which Hive takes. Times are local ones.
+Fields: second, minute, hour, day of the month, month, day of the week (1 is Sunday), and optionally year. One of the
+two day fields is `?`. Lists, ranges, steps and names as in any cron; for days of the month also `L`, `L-3`, `LW`,
+`15W`, for days of the week `L`, `6L`, `6#3`. Source: cron-utils with CronType.QUARTZ, which Hive uses. Times are local.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DAYS = {name: number for number, name in enumerate(("SUN", "MON", "TUE", "WED",
 
 
 def next_time(schedule: str, after: datetime) -> datetime | None:
-    """The first time later than one; None if there is none. ValueError if this is no schedule."""
+    """The first time later than `after`; None if there is none. ValueError if this is not a schedule."""
     fields = schedule.upper().split()
     if len(fields) not in (6, 7):
         raise ValueError("a schedule has six or seven fields")
@@ -33,7 +33,7 @@ def next_time(schedule: str, after: datetime) -> datetime | None:
     years = _numbers(fields[6], 1970, LAST_YEAR) if len(fields) == 7 else range(after.year, LAST_YEAR + 1)
     of_month = None if fields[3] == "?" else fields[3].split(",")
     of_week = [] if of_month else fields[5].split(",")
-    for item in of_month or of_week:  # also where no month is looked at
+    for item in of_month or of_week:  # even if no month matches
         _check(item, weekly=of_month is None)
     for year, month in product(years, months):
         if (year, month) < (after.year, after.month):
@@ -49,9 +49,10 @@ def next_time(schedule: str, after: datetime) -> datetime | None:
 
 
 def _numbers(field: str, low: int, high: int, names: Mapping[str, int] = _NONE) -> list[int]:
-    """The numbers that a field of lists, ranges and steps names, in order.
+    """The numbers of a field with lists, ranges and steps, in order.
 
-    A range to a lower number goes to the end, and one of days of the week (`FRI-MON`) on from there; none of years.
+    A range to a lower number ends at the last one; a range of days of the week (`FRI-MON`) wraps around. Years have no
+    such ranges.
     """
     found: set[int] = set()
     for item in field.split(","):
@@ -88,7 +89,7 @@ def _check(item: str, *, weekly: bool) -> None:
 
 
 def _days(year: int, month: int, of_month: list[str] | None, of_week: list[str]) -> Iterator[date]:
-    """Days of a month, perhaps more than once."""
+    """The matching days of a month; a day may come more than once."""
     last = calendar.monthrange(year, month)[1]
     if of_month is not None:
         for item in of_month:
@@ -138,5 +139,5 @@ def _days_of_week(last: date, item: str) -> Iterator[date]:
 
 
 def _number(day: date) -> int:
-    """Of a day in its week, 1 for Sunday."""
+    """The number of a day in its week; Sunday is 1."""
     return day.isoweekday() % 7 + 1

@@ -1,4 +1,4 @@
-"""The database behind the metastore: connections, one transaction for a call, ids.
+"""The database behind the metastore: connections, one transaction for each call, ids.
 
 Job: `Database.read()` and `Database.write()` give a Connection inside a transaction that ends with the block. Must not
 know: what is read or written.
@@ -6,9 +6,9 @@ know: what is read or written.
 Invariants:
 - One write at a time, from its first statement to its commit: BEGIN IMMEDIATE in SQLite, the row lock on
   NOTIFICATION_SEQUENCE in PostgreSQL (which Java metastores take too, before they log). So event ids have no gaps, and
-  their order is the commits' order. Other processes are waited for (BUSY_S).
-- A read is one snapshot (WAL in SQLite, REPEATABLE READ in PostgreSQL) and waits for nobody.
-- `new_ids` counts in SEQUENCE_TABLE, as DataNucleus does, inside the transaction; a rollback gives them back.
+  are in the order of commits. A write waits for other processes (BUSY_S).
+- A read is one snapshot (WAL in SQLite, REPEATABLE READ in PostgreSQL) and never waits.
+- `new_ids` counts in SEQUENCE_TABLE, as DataNucleus does, inside the transaction; a rollback returns the ids.
 
 Owner: the metastore's process; a Connection belongs to one thread.
 """
@@ -29,7 +29,7 @@ from hms_cache_proxy.embedded.schema import MODEL, T
 from hms_cache_proxy.errors import StoreError
 
 BUSY_S = 60
-POOLED = 8  # connections kept open; more are made when more threads ask at once
+POOLED = 8  # connections kept open; more are opened while more threads need one
 
 
 class Database:
@@ -62,11 +62,11 @@ class Database:
         return engine
 
     def prepare(self, *, warehouse: str, external: str, foreign: bool = False) -> bool:
-        """Make the tables at the first start (schema.py); True if they were made. Raises StoreError."""
+        """Create the tables at the first start (schema.py); True if they were created. Raises StoreError."""
         try:
             with self._writing, self._engine.connect() as connection:
                 with self._transaction(connection, "BEGIN IMMEDIATE"):
-                    if not self.is_sqlite:  # two first starts at once: the second waits, then finds the tables
+                    if not self.is_sqlite:  # of two first starts at once, the second waits and then finds the tables
                         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(77300942)")
                     return schema.prepare(connection, warehouse=warehouse, external=external, foreign=foreign)
         except DBAPIError as error:
@@ -83,7 +83,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """The only writer until the block ends; committed then, rolled back if it raises."""
+        """The only writer until the block ends, which commits; rolls back if the block raises."""
         with self._writing, self._engine.connect() as connection:
             with self._transaction(connection, "BEGIN IMMEDIATE"):
                 if not self.is_sqlite:
@@ -101,7 +101,7 @@ class Database:
                 yield
 
     def close(self) -> None:
-        """Close what is open; SQLite's log goes into its file."""
+        """Close all connections; SQLite then moves its log into the database file."""
         self._engine.dispose()
 
 

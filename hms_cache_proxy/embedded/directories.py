@@ -1,12 +1,13 @@
-"""Directories of objects, as calls remove, empty and move them; and the guard over those that others live in.
+"""Removes, empties and moves the directories of objects; and protects directories that contain other objects.
 
-Job: every change of files that a call asks for goes through here. Must not know: what the calls mean.
+Job: every change of files that a call asks for. Must not know: what the calls mean.
 
 Invariants:
-- Files are removed after the commit: a crash in between leaves unknown files, never objects without files.
-- A directory that holds the location of an object which the call does not name is left as it is: a truncation is
-  refused before anything changes, a removal or a move changes rows and log as Hive's does and says in a warning whose
-  directory it left and for whose sake. `metastore.delete_shared_directories` takes the guard away, as Hive has none.
+- Files are removed after the commit: a crash in between leaves files without objects, never objects without files.
+- A directory that contains the location of an object that the call does not name is left unchanged. A truncation is
+  then refused before anything changes. A removal or a move changes rows and log as Hive does, and logs a warning with
+  the directory's owner and the other object. `metastore.delete_shared_directories` turns the protection off, because
+  Hive has none.
 
 Owner: the thread of a call.
 """
@@ -27,7 +28,7 @@ log = structlog.get_logger()
 
 
 def make(call: Call, location: str) -> bool:
-    """Make a directory; True if this made it, which is then taken back if the call fails. MetaException."""
+    """Make a directory; True if this call made it. It is removed again if the call fails. MetaException."""
     made = call.warehouse.make(location)
     if made:
         call.undo(partial(call.warehouse.unmake, location))
@@ -35,18 +36,18 @@ def make(call: Call, location: str) -> bool:
 
 
 def remove(call: Call, location: str | None, owner: str, *, purge: bool = False, parents: int = 0) -> None:
-    """Remove the directory of `owner` once the call is committed, and so many directories above it as are empty then.
+    """Remove the directory of `owner` after the call is committed, and up to `parents` parents that are then empty.
 
-    `purge`: past the trash.
+    `purge`: do not use the trash.
     """
     if location:
         call.removals.append(Removal(location, owner, purge, parents))
 
 
 def settle(call: Call) -> None:
-    """Decide, at the end of a call's transaction, which removals are carried out: those whose directory is free.
+    """At the end of a call's transaction, decide which directories are removed: those without other objects.
 
-    What the call itself drops has no rows by now, so every object that is found is somebody else's.
+    What the call drops has no rows by now, so every object that is found is another one.
     """
     places = {removal.location: paths_of(call, [removal.location]) for removal in call.removals}
     directories = {
@@ -67,7 +68,7 @@ def settle(call: Call) -> None:
 
 
 def _taken(call: Call, paths: Iterable[str], named: TenantTest = lambda tenant: False) -> dict[str, Tenant]:
-    """Which of these directories the guard keeps, and for whose sake."""
+    """The protected directories among these, each with the object in it."""
     return {} if call.warehouse.delete_shared else tenants(call, paths, named)
 
 
@@ -89,15 +90,15 @@ def _tell(path: str, owner: str, tenant: Tenant) -> None:
 
 
 def empty(call: Call, locations: Sequence[str], owner: str, named: TenantTest, *, purge: bool) -> None:
-    """Remove what is in directories once the call is committed.
+    """Remove the contents of directories after the call is committed.
 
-    MetaException, before anything changes: where one is not there, lies in one that goes before it, or holds an object
-    that is not `named`.
+    MetaException, before anything changes, if one does not exist, is inside one that is emptied earlier, or contains
+    an object that is not `named`.
     """
     paths = paths_of(call, locations)
     before: set[str] = set()
     for path in paths:
-        if not os.path.exists(path) or above(os.path.dirname(path), before):  # Hive has removed it with the other
+        if not os.path.exists(path) or above(os.path.dirname(path), before):  # Hive removes it with the earlier one
             raise meta(f"File file:{path} does not exist")
         before.add(path)
     taken = _taken(call, paths, named)
@@ -111,7 +112,7 @@ def empty(call: Call, locations: Sequence[str], owner: str, named: TenantTest, *
 
 
 def move(call: Call, source: str, target: str, owner: str, named: TenantTest) -> bool:
-    """Move a directory now, and back if the call fails; False if it was left or is not there. MetaException."""
+    """Move a directory now, and back if the call fails. False if it is protected or does not exist. MetaException."""
     paths = paths_of(call, [source])
     taken = _taken(call, paths, named)
     for path, tenant in taken.items():

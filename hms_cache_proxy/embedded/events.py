@@ -1,11 +1,11 @@
 """The notification log: rows of NOTIFICATION_LOG with messages as Hive 4.2's listener writes them.
 
-Job: `log()` writes the row of one change inside the change's own transaction; one function per kind of message knows
-its fields. Must not know: how changes are made.
+Job: `log()` writes the row of one change in the transaction of the change; for each kind of message one function knows
+the fields. Must not know: how changes are made.
 
-A message is JSON in base64 of gzip (`gzip(json-2.0)`, GzipJSONMessageEncoder); objects in it are strings in
-TJSONProtocol (values.as_json). Event ids come from NOTIFICATION_SEQUENCE, whose row is locked by every writer, so they
-have no gaps and are in the order of commits. Owner: the thread of a call.
+A message is base64 of gzipped JSON (`gzip(json-2.0)`, GzipJSONMessageEncoder); objects in it are strings in
+TJSONProtocol (values.as_json). Event ids come from NOTIFICATION_SEQUENCE, whose row every writer locks, so they have
+no gaps and are in the order of commits. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from hms_cache_proxy.embedded.values import as_json
 from hms_cache_proxy.wire.spec import Struct
 
 FORMAT = "gzip(json-2.0)"
-PARTITIONS_OF_ONE = 1000  # metastore.jdbc.max.batch.size: of an ALTER_PARTITIONS
+PARTITIONS_OF_ONE = 1000  # metastore.jdbc.max.batch.size: partitions of one ALTER_PARTITIONS
 
 
 def log(
     call: Call, kind: str, fields: dict[str, Any], *, catalog: str | None, database: str | None, table: str | None
 ) -> int:
-    """Write the row of an event; its id. `fields` is the message without what all messages have."""
+    """Write the row of an event and return its id. `fields` is the message without the common fields."""
     sequence = T.NOTIFICATION_SEQUENCE
     advance = (
         update(sequence)
@@ -90,7 +90,7 @@ def drop_function(call: Call, catalog: str, database: str, name: str) -> None:
 
 
 def create_table(call: Call, table: Struct) -> None:
-    """CREATE_TABLE; of one that is not external, with the files that are there."""
+    """CREATE_TABLE; for a table that is not external, with its files."""
     location = None if _is_external(table) or table.sd is None else table.sd.location
     files = [f"{uri}###" for uri in call.warehouse.files(location)] if location else []
     _of_table(call, "CREATE_TABLE", table, tableObjJson=as_json(table), files=files)
@@ -102,7 +102,7 @@ def drop_table(call: Call, table: Struct) -> None:
 
 
 def alter_table(call: Call, before: Struct, after: Struct, *, truncated: bool, write_id: int) -> None:
-    """ALTER_TABLE, renames too: the row carries the new name, the message the old one."""
+    """ALTER_TABLE, also for renames: the row has the new name, the message the old one."""
     fields = {
         "db": before.dbName,
         "table": before.tableName,
@@ -138,7 +138,7 @@ def drop_partition(call: Call, table: Struct, partitions: Sequence[Struct]) -> N
 def alter_partition(
     call: Call, table: Struct, before: Struct, after: Struct, *, truncated: bool, write_id: int
 ) -> None:
-    """ALTER_PARTITION: of alter_partition and rename_partition."""
+    """ALTER_PARTITION, for alter_partition and rename_partition."""
     fields = {
         "tableObjJson": as_json(table),
         "isTruncateOp": "true" if truncated else "false",
@@ -151,7 +151,7 @@ def alter_partition(
 
 
 def alter_partitions(call: Call, table: Struct, partitions: Sequence[Struct], *, truncated: bool) -> None:
-    """ALTER_PARTITIONS: partitions as they are after a call; a row for each write id, and for so many at a time."""
+    """ALTER_PARTITIONS: the partitions after a call. One row for each write id and at most PARTITIONS_OF_ONE."""
     by_write_id: dict[int, list[Struct]] = {}
     for partition in partitions:
         by_write_id.setdefault(-1 if partition.writeId is None else partition.writeId, []).append(partition)
@@ -169,7 +169,7 @@ def alter_partitions(call: Call, table: Struct, partitions: Sequence[Struct], *,
 
 
 def insert_files(call: Call, table: Struct, partition: Struct | None, data: Struct) -> int:
-    """INSERT: files that a writer says it added; the id. Without a change manager, a file is `URI###`."""
+    """INSERT: the files that a writer reports; returns the id. Without a change manager, a file is `URI###`."""
     files = [f"{uri}###" for uri in data.filesAdded]
     fields = {
         "tableObjJson": as_json(table),
@@ -181,7 +181,7 @@ def insert_files(call: Call, table: Struct, partition: Struct | None, data: Stru
 
 
 def reload(call: Call, table: Struct, found: Struct | Sequence[Struct] | None, *, refresh: bool) -> int:
-    """RELOAD of a table (None), a partition or several: to be read again, or made invalid; the id."""
+    """RELOAD of a table (None), one or more partitions: to be read again, or to be invalidated; returns the id."""
     alone = as_json(found) if isinstance(found, Struct) else None
     several = None if found is None or isinstance(found, Struct) else [as_json(partition) for partition in found]
     fields = {
@@ -202,7 +202,7 @@ def open_transactions(call: Call, txn_ids: Sequence[int]) -> None:
 
 
 def allocate_write_ids(call: Call, database: str, table: str, pairs: Sequence[tuple[int, int]]) -> None:
-    """ALLOC_WRITE_ID_EVENT: (transaction, write id) of a table. Nothing else tells which table a transaction writes."""
+    """ALLOC_WRITE_ID_EVENT: (transaction, write id) of a table. No other event names the table of a transaction."""
     fields = {
         "dbName": database,
         "tableName": table,
@@ -254,7 +254,7 @@ def _is_external(table: Struct) -> bool:
 
 
 def _files(call: Call, table: Struct, partition: Struct) -> dict[str, Any]:
-    """The files of a partition that was added; where there are transactions, these have files, not it."""
+    """The files of an added partition; none for transactional tables, where transactions have files."""
     transactional = (table.parameters or {}).get("transactional", "").lower() == "true"
     location = None if transactional or partition.sd is None else partition.sd.location
     files = [f"{uri}###" for uri in call.warehouse.files(location)] if location else []

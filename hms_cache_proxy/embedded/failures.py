@@ -1,4 +1,4 @@
-"""Exceptions that are answers: the ones that the interface declares, by name, and the texts that several calls share.
+"""The exceptions that the interface declares, by name.
 
 Job: `raise no_such_object("...")` in a handler; the service finds the field of the method's result that has this type.
 Must not know: calls, the database.
@@ -17,11 +17,11 @@ class Failure(Exception):
 
 
 class MethodNotServed(Exception):
-    """The method is not served: answered as a metastore does that has never heard of it."""
+    """The method is not served: answered as a metastore answers an unknown method."""
 
 
 def internal(message: str) -> Failure:
-    """What Hive meets with an exception of Java that no method declares: an internal error is the answer."""
+    """For a Java exception that Hive does not declare: the answer is an internal error."""
     return Failure("RuntimeException", message)
 
 

@@ -1,11 +1,11 @@
-"""Marks of what changes without an event, kept by SQLite itself: another random value after every write to a table.
+"""Marks for changes without an event, kept by SQLite triggers: a new random value after every write to a table.
 
-Job: the table and the triggers that store/sql/sqlite_pieces.py reads, so that functions, catalogs and descriptions of
-databases can be cached (store/sql_marks.py). PostgreSQL tells of each row who wrote it, and needs none of this. Must
-not know: who writes.
+Job: the table and the triggers that store/sql/sqlite_pieces.py reads, which allow functions, catalogs and descriptions
+of databases to be cached (store/sql/marks.py). PostgreSQL records for each row which transaction wrote it, and does not
+need this. Must not know: who writes.
 
-Invariants: a mark changes in the transaction of the write, and no mark comes twice, also in a copy of the database that
-was put back. Owner: the metastore's process, at its start.
+Invariants: a mark changes in the transaction of the write, and no mark occurs twice, even in a restored copy of the
+database. Owner: the metastore's process, at its start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NEW = "randomblob(16)"
 
 
 def prepare(connection: Connection) -> None:
-    """Inside a transaction: make what is not there yet."""
+    """Inside a transaction: create what is missing."""
     run = connection.exec_driver_sql
     run(f'CREATE TABLE IF NOT EXISTS "{MARKS}" ("MARKED" TEXT NOT NULL PRIMARY KEY, "MARK" BLOB NOT NULL)')
     for table in MOST_ROWS:

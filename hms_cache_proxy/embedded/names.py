@@ -1,6 +1,7 @@
-"""Names as the metastore keeps them.
+"""Names as the metastore stores them.
 
-Job: lower case, trimmed, `@catalog#database` split, valid or not; partition names. Must not know: the database.
+Job: trim names and change them to lower case, split `@catalog#database`, validate names; partition names. Must not
+know: the database.
 Source: MetaStoreUtils.normalizeIdentifier, parseDbName and validateName of 4.2; StringUtils.
 """
 
@@ -16,9 +17,9 @@ from hms_cache_proxy.wire.spec import Struct
 
 DEFAULT_CATALOG = "hive"
 NO_IDENTIFIER = 'Cannot invoke "String.trim()" because "identifier" is null'
-"""What Java says of a name that is not given."""
+"""Java's message for a missing name."""
 SPACE = "".join(map(chr, range(33)))
-"""What Java's String.trim takes away."""
+"""The characters that Java's String.trim removes."""
 DEFAULT_PARTITION = part_names.DEFAULT_PARTITION.decode()
 
 _NAME = re.compile(r"[\w_]+", re.ASCII)
@@ -26,14 +27,14 @@ _SPECIAL_TABLE_NAME = re.compile(r"""[\w_ !"#$%&'()*+,\-./:;<=>?\[\]^|{}~]+""", 
 
 
 def fold(name: str | None) -> str:
-    """Lower case and trimmed. MetaException where there is none (a NullPointerException in Hive)."""
+    """The name in lower case and trimmed. MetaException without a name (a NullPointerException in Hive)."""
     if name is None:
         raise meta(f"java.lang.NullPointerException: {NO_IDENTIFIER}")
     return name.strip(SPACE).lower()
 
 
 def folded(name: str | None) -> str:
-    """The same; an internal error where there is none, in calls that declare no exception for it."""
+    """The same for calls that declare no exception for it: without a name, an internal error."""
     if name is None:
         raise internal("a name is null")
     return name.strip().lower()
@@ -54,7 +55,7 @@ def split(name: str | None, catalog: str | None = None) -> tuple[str, str | None
 
 
 def as_written(name: str, catalog: str | None = None) -> tuple[str, str]:
-    """(catalog, database) of what `split` takes, as some messages show it: not folded."""
+    """(catalog, database) as `split`, but in the case of the call, as some messages show it."""
     if not name.startswith("@"):
         return catalog or DEFAULT_CATALOG, name
     catalog, _, rest = name[1:].partition("#")
@@ -62,13 +63,13 @@ def as_written(name: str, catalog: str | None = None) -> tuple[str, str]:
 
 
 def both(name: str | None, catalog: str | None = None) -> tuple[str, str]:
-    """As split, of a database that has to be named; MetaException if there is no name."""
+    """The same as split; MetaException if no database is named."""
     found, database = split(name, catalog)
     return found, fold(database)
 
 
 class TableAddress(NamedTuple):
-    """A table as a call names it, not folded. If there is no catalog, the database's name may contain one."""
+    """A table as a call names it, in the call's case. Without a catalog, the database's name may contain one."""
 
     database: str
     table: str
@@ -76,12 +77,12 @@ class TableAddress(NamedTuple):
 
     @property
     def both(self) -> tuple[str, str]:
-        """(catalog, database), folded; MetaException if no database is named."""
+        """(catalog, database) in lower case; MetaException if no database is named."""
         return both(self.database, self.catalog)
 
 
 def named(database: str | None, table: str | None, catalog: str | None = None) -> tuple[str, str]:
-    """(catalog, database) of a call that wants both names (TableName). NoSuchObjectException for empty ones."""
+    """(catalog, database) of a call that needs database and table (TableName). NoSuchObjectException if empty."""
     found_catalog, found_database = split(database, catalog)
     if found_database is None:
         raise meta("java.lang.NullPointerException: dbName is null")
@@ -93,12 +94,12 @@ def named(database: str | None, table: str | None, catalog: str | None = None) -
 
 
 def exact(name: str | None, catalog: str | None) -> tuple[str, str]:
-    """(catalog, database) of a request with a field for each: neither is split, and an empty catalog is none."""
+    """(catalog, database) of a request with a field for each. Neither is split; an empty catalog means none."""
     return DEFAULT_CATALOG if catalog is None else fold(catalog), fold(name)
 
 
 def valid(name: str | None) -> bool:
-    """Is this a valid name of a database, or of another object but a table?"""
+    """Is this a valid name of a database, or of any other object except a table?"""
     return bool(name) and _NAME.fullmatch(name or "") is not None
 
 
@@ -118,12 +119,12 @@ def escape(part: str) -> str:
 
 
 def unescape(part: str) -> str:
-    """The opposite."""
+    """The inverse of `escape`."""
     return re.sub(r"%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), part)
 
 
 def partition_name(keys: Sequence[Struct], values: Sequence[str]) -> str:
-    """`key=value/key=value`. MetaException where their numbers differ, or a value is empty."""
+    """`key=value/key=value`. MetaException if the numbers of keys and values differ, or a value is empty."""
     if len(keys) != len(values) or not keys:
         wanted = "".join(f"{key.name}, " for key in keys)
         raise meta(f"Invalid partition key & values; keys [{wanted}], values [{''.join(v + ', ' for v in values)}]")
@@ -142,9 +143,10 @@ def partition_values(name: str) -> list[str]:
 
 
 def spec_of_path(name: str) -> dict[str, str]:
-    """Key to value of a partition's name as Hadoop's Path takes it apart (Warehouse.makeSpecFromName of 4.2).
+    """Key to value of a partition's name as Hadoop's Path splits it (Warehouse.makeSpecFromName of 4.2).
 
-    What is no `key=value` is left out, `..` leaves out what is before it. MetaException where it begins as a URI does.
+    Components other than `key=value` are left out; `..` removes the one before it. MetaException if the name begins
+    like a URI.
     """
     scheme, colon, rest = name.partition(":")
     path = rest if colon and "/" not in scheme else name

@@ -1,7 +1,7 @@
-"""Partitions by what their storage descriptors have in common, as Hive 4 sends many of them.
+"""Groups partitions by what their storage descriptors have in common, as Hive 4 sends many of them.
 
-Job: partitions to PartitionSpecs (MetaStoreServerUtils.getPartitionspecsGroupedByStorageDescriptor of 4.0), and which
-of their parameters are sent. Must not know: calls, the database. Owner: any thread; no state.
+Job: partitions to PartitionSpecs (MetaStoreServerUtils.getPartitionspecsGroupedByStorageDescriptor of 4.0), and the
+parameters that are sent. Must not know: calls, the database. Owner: any thread; no state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hms_cache_proxy.wire.spec import Struct
 
 
 def grouped(table: Struct, partitions: Sequence[Struct]) -> list[Struct]:
-    """Partitions in the table's directory by what their descriptors have in common, the others as they are."""
+    """Partitions in the table's directory, grouped by what their descriptors have in common; the others in a list."""
     root = table.sd.location if table.sd is not None else None
     shared: dict[Any, tuple[Struct, list[Struct]]] = {}
     outside: list[Struct] = []
@@ -64,14 +64,14 @@ def grouped(table: Struct, partitions: Sequence[Struct]) -> list[Struct]:
 
 
 def _alike(sd: Struct, base: str | None) -> tuple[Any, ...]:
-    """What partitions of a group have in common (StorageDescriptorKey)."""
+    """What the partitions of a group have in common (StorageDescriptorKey)."""
     library = None if sd.serdeInfo is None else sd.serdeInfo.serializationLib
     columns = None if sd.cols is None else tuple(as_json(column) for column in sd.cols)
     return base, library, sd.inputFormat, sd.outputFormat, columns
 
 
 def parameters_like(parameters: dict[str, str], include: str | None, exclude: str | None) -> dict[str, str]:
-    """Those whose keys are like one pattern of SQL, and not like the other."""
+    """The parameters whose keys match one LIKE pattern and not the other."""
     if include:
         parameters = {key: value for key, value in parameters.items() if _like(include, key)}
     if exclude:

@@ -1,8 +1,8 @@
-"""Which names of partitions begin with some values: the patterns of the `_ps` calls.
+"""Which partition names begin with some values: the patterns of the `_ps` calls.
 
-Job: values to a predicate over names; an empty value is any. Hive's pattern for fewer values than keys has no `/` at
-its end, so that `a` finds `ab` too. Must not know: rows. Source: MetaStoreUtils.makePartNameMatcher of 4.2, asked of a
-running 4.2.0. Owner: any thread; no state.
+Job: values to a predicate over names; an empty value matches any. Hive's pattern for fewer values than keys has no `/`
+at its end, so `a` finds `ab` too. Must not know: rows. Source: MetaStoreUtils.makePartNameMatcher of 4.2, compared with
+a running 4.2.0. Owner: any thread; no state.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Matches = Callable[[str], object]
 
 
 def as_text(keys: Sequence[Struct], values: Sequence[str]) -> Matches:
-    """Values as they are, except that a dot is any character: what the calls for names say, which match a regular
+    """Literal values, except that a dot matches any character: for the calls for names, which match a regular
     expression. MetaException for more values than keys."""
     return _pattern(keys, values, lambda text: re.escape(text).replace(r"\.", "."))
 
 
 def as_like(keys: Sequence[Struct], values: Sequence[str]) -> Matches:
-    """Values as patterns of LIKE, as names in SQL are: what the calls for partitions say; any number of empty values is
-    all. MetaException likewise."""
+    """Values as LIKE patterns, for the calls for partitions, which use SQL. Only empty values, in any number, match all
+    partitions. MetaException for more values than keys otherwise."""
     if not any(values):
         return lambda name: True
     return _pattern(keys, values, lambda text: like(text).pattern)

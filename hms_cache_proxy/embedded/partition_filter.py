@@ -2,13 +2,14 @@
 
 Job: the tree of a filter (filters/text.py) to a predicate over partitions' names. Must not know: rows, replies.
 
-A metastore lets its database compare, if that can compare every key with its literal: strings as bytes, integers as
-numbers, dates and timestamps as such (filters/values.py). The default partition is NULL there if the key is no string,
-and may be named. `=` also wants the partition's name to have `key=literal` in it, `!=` wants it not to, so 07 is no 7;
-in names of several keys, and of dates, as a pattern of LIKE. If one comparison cannot be made so, all are made by the
-second way: texts, of strings, dates and timestamps only.
-Source: MetaStoreDirectSql.PartitionFilterGenerator, ExpressionTree.JDOFilterGenerator of 4.2; asked of a running 4.2.0
-over PostgreSQL. Owner: any thread; no state.
+A metastore has its database compare, if the database can compare every key with its literal: strings as bytes, integers
+as numbers, dates and timestamps as such (filters/values.py). There the default partition is NULL if the key is not a
+string; a literal may name it. `=` also requires `key=literal` in the partition's name, and `!=` requires its absence,
+so 07 is not 7; for several keys, and for dates, this is a LIKE pattern. If one comparison cannot be made in this way,
+all are made in the second way: as texts, only for strings, dates and timestamps.
+
+Source: MetaStoreDirectSql.PartitionFilterGenerator, ExpressionTree.JDOFilterGenerator of 4.2; compared with a running
+4.2.0 over PostgreSQL. Owner: any thread; no state.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ Term = Callable[[_Partition], bool]
 
 
 class _Other(Exception):
-    """The database cannot compare this: the second way."""
+    """The database cannot compare this: use the second way."""
 
 
 def parsed(text: str) -> Node:
-    """The tree of a filter. MetaException for what is none."""
+    """The tree of a filter. MetaException for text that is not a filter."""
     try:
         return language.parse(text)
     except language.Refused as refusal:
@@ -53,8 +54,8 @@ def parsed(text: str) -> Node:
 
 
 def selects(text: str, keys: Sequence[Struct]) -> Selects:
-    """A predicate over names of partitions, and their values where the name does not say them; an empty text selects
-    all. MetaException for what is no filter."""
+    """A predicate over names of partitions, and over their values if the name does not tell them. An empty text selects
+    all. MetaException for text that is not a filter."""
     if not text:
         return lambda name, values: True
     node = parsed(text)
@@ -78,10 +79,10 @@ class _Compared:
 
     def __init__(self, keys: Sequence[Struct]) -> None:
         self._keys = keys
-        self._numbers: set[int] = set()  # whose values are cast
+        self._numbers: set[int] = set()  # keys whose values are cast
 
     def check(self, values: Sequence[bytes]) -> None:
-        """Where the database's cast fails, the second way refuses the key: MetaException."""
+        """MetaException if the database's cast fails, because the second way then refuses the key."""
         for at in self._numbers:
             try:
                 int(0 if values[at] == DEFAULT_PARTITION else values[at])
@@ -89,14 +90,14 @@ class _Compared:
                 raise meta(_TYPES_REFUSED) from None
 
     def _position(self, key: str) -> tuple[int, str, str]:
-        """Of a key: where, its name as it is in partitions' names, its type without what is in parentheses."""
+        """The position of a key, its name as in partitions' names, and its type without parameters in parentheses."""
         for at, each in enumerate(self._keys):
             if each.name.lower() == key.lower():
                 return at, each.name, each.type.lower().partition("(")[0].partition("<")[0]
         raise KeyError(key)
 
     def in_sql(self, node: Compare) -> Term:
-        """As the database compares. _Other if it cannot."""
+        """The comparison as the database makes it. Raises _Other if it cannot."""
         try:
             at, key, kind = self._position(node.key)
         except KeyError:
@@ -122,7 +123,7 @@ class _Compared:
         return lambda partition: compare(partition.values) and in_name(partition.name) is equal
 
     def _in_name(self, at: int, key: str, kind: str, value: str) -> Callable[[str], bool]:
-        """Whether a name has `key=value`."""
+        """Does a name contain `key=value`?"""
         part = f"{escape(key)}={escape(value)}" + ("%" if kind == "date" else "")
         if len(self._keys) == 1:
             if kind != "date":
@@ -134,7 +135,7 @@ class _Compared:
         return lambda name: matches(name) is not None
 
     def as_text(self, node: Compare) -> Term:
-        """The second way. MetaException for a key that is no text."""
+        """The comparison in the second way. MetaException for a key that is not a text."""
         try:
             at, key, kind = self._position(node.key)
         except KeyError:

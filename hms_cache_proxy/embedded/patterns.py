@@ -1,7 +1,8 @@
 """The patterns of get_databases and get_tables.
 
-Job: a pattern to a predicate over stored names: `|` separates alternatives, `*` is any run of characters, `.` any one,
-all else is itself. Source: MetaStoreUtils, MetaStoreDirectSql of 4.2 (it makes LIKE patterns). Owner: any; no state.
+Job: a pattern to a predicate over stored names: `|` separates alternatives, `*` is any run of characters, `.` any one
+character; everything else is literal. Source: MetaStoreUtils, MetaStoreDirectSql of 4.2 (which makes LIKE patterns).
+Owner: any thread; no state.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _WILDCARDS = {"*": ".*", ".": "."}
 
 
 def matcher(pattern: str | None) -> Callable[[str], object]:
-    """A predicate over stored names; no pattern is every name."""
+    """A predicate over stored names; None matches every name."""
     if pattern is None:
         return lambda name: True
     alternatives = pattern.strip().lower().split("|")

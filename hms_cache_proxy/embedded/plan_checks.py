@@ -1,7 +1,7 @@
-"""What is wrong with a resource plan: the checks before one is enabled.
+"""The checks of a resource plan before it is enabled.
 
-Job: `problems()` of a plan's pools. Must not know: the database. Source: ObjectStore.getResourcePlanErrors of 4.2;
-where Hive's order is that of a hash table, pools are listed in the order of their paths.
+Job: `problems()` of a plan's pools. Must not know: the database. Source: ObjectStore.getResourcePlanErrors of 4.2.
+Where Hive has the order of a hash table, pools are listed in the order of their paths.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _TOLERANCE = 0.00001
 
 
 def valid_policy(policy: str | None) -> bool:
-    """Is it a way to schedule a pool's queries?"""
+    """Is it a scheduling policy of pools?"""
     return policy is None or policy.lower() in POLICIES
 
 
@@ -42,7 +42,7 @@ def problems(parallelism: int | None, pools: Sequence[Any]) -> tuple[list[str], 
 
 
 def _of_children(fractions: dict[str, float], paths: set[str]) -> list[str]:
-    """Errors of the sums of fractions, by parent; `""` is the parent of pools at the top."""
+    """Errors in the sums of fractions, by parent; `""` is the parent of the pools at the top."""
     errors = []
     if paths and "" not in fractions:
         errors.append("Root has no children")

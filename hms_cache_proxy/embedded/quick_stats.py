@@ -1,4 +1,4 @@
-"""Basic statistics that the server itself puts into parameters: files and bytes of a directory.
+"""Basic statistics that the metastore itself writes into parameters: files and bytes of a directory.
 
 Job: MetaStoreServerUtils.updateTableStatsSlow and updatePartitionStatsFast of Hive 4.2. Must not know: the database.
 Owner: the thread of a call.
@@ -16,7 +16,7 @@ FAST = ("numFiles", "totalSize", "numFilesErasureCoded")
 SUPPORTED = (*FAST, "numRows", "rawDataSize")
 DO_NOT_UPDATE = "DO_NOT_UPDATE_STATS"
 BASIC_ONLY = '{"BASIC_STATS":"true"}'
-"""Its value where the numbers are right, and no column's statistics are known to be."""
+"""COLUMN_STATS_ACCURATE where the basic statistics are accurate, and those of no column are known to be."""
 DDL_TIME = "transient_lastDdlTime"
 
 
@@ -33,9 +33,9 @@ def fill(
     forced: bool,
     properties: dict[str, str],
 ) -> None:
-    """Look at the directory of a table, unless it was just made; changes its parameters.
+    """Write the totals of a table's directory into its parameters; `made`: the directory is new, and empty.
 
-    `forced`: also where the parameters have numbers already.
+    `forced`: even if the parameters have numbers already.
     """
     parameters = thing.parameters if thing.parameters is not None else {}
     thing.parameters = parameters
@@ -52,14 +52,14 @@ def fill(
 
 
 def looks_at_files(properties: dict[str, str]) -> bool:
-    """Unless a property forbids it; what was said of the numbers is taken back all the same."""
+    """May files be counted, or does a property forbid it? Even then the numbers are no longer marked as accurate."""
     return properties.get("DO_NOT_POPULATE_QUICK_STATS") != "true"
 
 
 def fill_partition(
     partition: Struct, table: Struct, warehouse: Warehouse, *, made: bool, properties: dict[str, str]
 ) -> None:
-    """The same for a new partition, unless its table wants no statistics."""
+    """The same for a new partition, unless its table declines statistics."""
     if declined(table) or _has_all(partition.parameters):
         return
     parameters = partition.parameters if partition.parameters is not None else {}
@@ -80,8 +80,8 @@ def fill_changed(
     *,
     moved: bool = False,
 ) -> None:
-    """The same for a partition that is altered, or renamed (`moved`): where its numbers are not all given as they
-    were. Partitions of tables with transactions are not counted."""
+    """The same for a partition that is altered, or renamed (`moved`), unless all its numbers are given and unchanged.
+    Partitions of transactional tables are not counted."""
     if properties.get(DO_NOT_UPDATE) == "true" or table.tableType == "VIRTUAL_VIEW":
         return
     parameters = after.parameters if after.parameters is not None else {}
@@ -101,7 +101,7 @@ def _has_all(parameters: dict[str, str] | None) -> bool:
 
 
 def _same(before: dict[str, str], after: dict[str, str]) -> bool:
-    """Are the numbers there, and as before? (isFastStatsSame; text that is not a number is a failure there.)"""
+    """Are the numbers present and unchanged? (isFastStatsSame, which fails for text that is not a number.)"""
     if not _has_all(before) or not _has_all(after):
         return False
     try:
@@ -119,29 +119,30 @@ def _count(thing: Struct, warehouse: Warehouse) -> None:
 
 
 def _say(parameters: dict[str, str], properties: dict[str, str]) -> None:
-    """The numbers are right if a task gathered them, else their state is unknown (updateBasicState)."""
+    """Mark the numbers as accurate if a task gathered them, else remove the mark (updateBasicState)."""
     set_basic(parameters, right=properties.get("STATS_GENERATED") == "TASK")
 
 
 def declined(thing: Struct) -> bool:
-    """Does a parameter say that its directory is not to be looked at? (fill() takes it away.)"""
+    """Does a parameter forbid to read the directory? (fill() removes the parameter.)"""
     return bool((thing.parameters or {}).get(DO_NOT_UPDATE, "").lower() == "true")
 
 
 def declined_by_client(properties: dict[str, str]) -> bool:
-    """The same, said of a table that is created by the call's properties."""
+    """Do the properties of a call that creates a table forbid it?"""
     return properties.get(DO_NOT_UPDATE, "").lower() == "true"
 
 
 def wanted_after_alter(table: Struct, properties: dict[str, str]) -> bool:
-    """Are a table's statistics looked at after an alter? (requireCalStats with no partitions.)"""
+    """Are a table's statistics computed after it was altered? (requireCalStats without partitions.)"""
     if properties.get(DO_NOT_UPDATE) == "true":
         return False
     return bool(table.tableType != "VIRTUAL_VIEW")
 
 
 def stamp(thing: Struct, now: int, *, zero_is_none: bool = False) -> None:
-    """The time of the last DDL, where the client did not say it; a partition's 0, when it is altered, says nothing."""
+    """Set the time of the last DDL unless the client has set it. `zero_is_none`: 0 counts as not set (an altered
+    partition)."""
     parameters = thing.parameters if thing.parameters is not None else {}
     thing.parameters = parameters
     given = parameters.get(DDL_TIME)

@@ -1,8 +1,9 @@
 """The embedded metastore as a process: alone (`hms-cache-proxy metastore`) or as the supervisor's child.
 
-Job: settings to database, warehouse and listening socket; serve until a signal. Must not know: methods.
-On SIGTERM or SIGINT nothing new is accepted and running calls end, for `drain_timeout_s` at most; a second signal ends
-it at once, which the database survives. Owner: the metastore's process.
+Job: make database, warehouse and listening socket from the settings; serve until a signal. Must not know: methods.
+
+On SIGTERM or SIGINT it accepts nothing new, and running calls may take up to `drain_timeout_s`. A second signal ends it
+at once; the database stays consistent. Owner: the metastore's process.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _serve(config: Config, listener: socket.socket) -> bool:
         stopper.start()
 
     signal.signal(signal.SIGTERM, signalled)
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as a child: Ctrl-C is the supervisor's
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a child ignores Ctrl-C, which the supervisor handles
         signal.signal(signal.SIGINT, signalled)
     log.info(
         "metastore started",
@@ -101,7 +102,7 @@ def _serve(config: Config, listener: socket.socket) -> bool:
 
 
 def told(config: Config, warehouse: Warehouse) -> dict[str, str]:
-    """What get_config_value tells of this metastore; for all else it tells the default that was sent."""
+    """The settings that get_config_value returns; for any other it returns the default in the request."""
     values = {
         "metastore.warehouse.dir": warehouse.managed,
         "metastore.warehouse.external.dir": warehouse.external,

@@ -1,11 +1,12 @@
-"""The tables of the embedded metastore: Hive 4.2.0's, made at the first start.
+"""The tables of the embedded metastore: those of Hive 4.2.0, created at the first start.
 
 Job: schema_tables.py as SQLAlchemy Core tables (`T.TBLS.c.TBL_ID`), their creation with the rows that a metastore
-needs, and the check that a database which exists is one of ours. Must not know: calls, Thrift.
+needs, and the check that an existing database was made here. Must not know: calls, Thrift.
 
-Invariants: a database is made whole or not at all, in one transaction; one that Hive's scripts made is refused unless
-it was asked for by name, since a Java metastore may be writing to it. On PostgreSQL a Java metastore 4.2.0 can start on
-it: same tables, same VERSION row, same numbering (SEQUENCE_TABLE, database.py). Owner: the metastore's process.
+Invariants: a database is created completely or not at all, in one transaction. A database made by Hive's scripts is
+refused unless the setting allows it (`foreign`), because a Java metastore may write to it. On PostgreSQL, a Java
+metastore 4.2.0 can start on a database made here: same tables, same VERSION row, same numbering (SEQUENCE_TABLE,
+database.py). Owner: the metastore's process.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from hms_cache_proxy.errors import StoreError
 
 VERSION = "4.2.0"
 MADE_HERE = "embedded.metastore"
-"""PROPERTY_KEY of the row in METASTORE_DB_PROPERTIES that tells a database which was made here."""
+"""PROPERTY_KEY of the row in METASTORE_DB_PROPERTIES that marks a database made here."""
 UUID_KEY = "guid"  # ObjectStore.getMetastoreDbUuid, 4.2
 MODEL = "org.apache.hadoop.hive.metastore.model."
 
@@ -99,7 +100,7 @@ def _column(word: str) -> Column[Any]:
     else:
         type_ = CHAR(int(kind[1:])) if kind.startswith("c") else String(int(kind))
     if numbered:
-        type_ = type_.with_variant(Integer(), "sqlite")  # only those are numbered by SQLite
+        type_ = type_.with_variant(Integer(), "sqlite")  # SQLite numbers only this type
     return Column(
         name,
         type_,
@@ -132,7 +133,7 @@ def _key(table: str, line: str) -> Any:
 
 
 _Rows = dict[str, list[dict[str, Any]]]
-"""By table."""
+"""Rows by table."""
 
 METADATA = _metadata()
 T: Any = SimpleNamespace(**METADATA.tables)
@@ -140,10 +141,10 @@ T: Any = SimpleNamespace(**METADATA.tables)
 
 
 def prepare(connection: Connection, *, warehouse: str, external: str, foreign: bool) -> bool:
-    """Inside a transaction: make the tables if there are none, else check them; True if they were made.
+    """Inside a transaction: create the tables if there are none, else check them; True if they were created.
 
-    `warehouse` and `external` are the URIs of the default catalog and database. `foreign`: also a database that was
-    made elsewhere. Raises StoreError for one of another version, and for another's that was not asked for.
+    `warehouse` and `external` are the URIs of the default catalog and database. `foreign`: accept a database that was
+    made elsewhere. Raises StoreError for a database of another version, or made elsewhere without `foreign`.
     """
     if not inspect(connection).has_table("VERSION"):
         METADATA.create_all(connection)
@@ -169,7 +170,7 @@ def _keep_marks(connection: Connection) -> None:
 
 
 def _seed(connection: Connection, warehouse: str, external: str) -> None:
-    """The rows of Hive's script, and what a metastore adds at its first start (4.2: default objects, roles)."""
+    """Insert the rows of Hive's script, and those that a metastore adds at its first start (default objects, roles)."""
     now = int(time.time())
     for rows in (_counters(), _default_objects(warehouse, external, now), _roles(now)):
         for name, values in rows.items():
@@ -177,7 +178,7 @@ def _seed(connection: Connection, warehouse: str, external: str) -> None:
 
 
 def _counters() -> _Rows:
-    """What numbers are counted from, and what is known of the whole database."""
+    """The initial counters, and the rows about the whole database."""
     return {
         "VERSION": [{"VER_ID": 1, "SCHEMA_VERSION": VERSION, "VERSION_COMMENT": f"Hive release version {VERSION}"}],
         "NOTIFICATION_SEQUENCE": [{"NNI_ID": 1, "NEXT_EVENT_ID": 1}],

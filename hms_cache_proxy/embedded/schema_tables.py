@@ -1,12 +1,12 @@
 """The tables of a Hive 4.2.0 metastore's database, as data.
 
-Job: what a PostgreSQL database that Hive's own scripts made says of itself when it is asked (reflection); a test asks
-one again and compares. Must not know: how tables are created (schema.py).
+Job: the schema of a PostgreSQL database made by Hive's own scripts, obtained by reflection; a test reflects one again
+and compares. Must not know: how tables are created (schema.py).
 
 One table per block. The first line of a block names the table; then its columns as NAME:type, `!` for NOT NULL, `=` for
 a default (`=seq`: numbered by the database); then its keys, one to a line:
 `pk | unique | uindex | index` NAME COLUMN..., `fk | fkn` (deferrable or not) NAME COLUMN TABLE COLUMN [cascade].
-A deeper indented line goes on with the one before. Types: n 64-bit, i 32-bit, s 16-bit, b boolean, d double, t text,
+A more deeply indented line continues the one before. Types: n 64-bit, i 32-bit, s 16-bit, b boolean, d double, t text,
 y bytes, ts timestamp, cN character(N), a number: varchar of that length. Owner: the embedded metastore.
 """
 

@@ -1,10 +1,10 @@
 """Connections of the embedded metastore: a thread for each, requests in order.
 
-Job: accept, tell framed from unframed, read requests, send replies; end in order. Must not know: methods.
+Job: accept, detect the transport, read requests, send replies; stop in order. Must not know: methods.
 
-Invariants: a request is decoded from the socket as it comes, at most MAX_REQUEST_BYTES of it; bytes that are no request
-end their connection and nothing else. On `stop` nothing new is accepted, calls that run are finished and answered, and
-connections between calls are closed. Owner: the metastore's process; each connection belongs to its thread.
+Invariants: a request is decoded from the socket as it arrives, up to MAX_REQUEST_BYTES. Bytes that are not a request
+end only their connection. After `stop`, nothing new is accepted, running calls are finished and answered, and idle
+connections are closed. Owner: the metastore's process; each connection belongs to its thread.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class ThriftServer:
                 self._connections.discard(connection)
 
     def stop(self, timeout_s: float) -> bool:
-        """Stop accepting, let calls that run end; False if some did not in time."""
+        """Stop accepting and let running calls end; False if some did not end in time."""
         self._stopping.set()
         try:
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -116,7 +116,7 @@ class Connection:
         self._service = service
         self._socket = sock
         self._buffer = io.BytesIO()
-        self._left = 0  # bytes that may still come of the request
+        self._left = 0  # bytes of the request that may still arrive
         self._framed = False
         self._busy = False
         self._ending = False
@@ -137,7 +137,7 @@ class Connection:
         self._socket.close()
 
     def end_when_idle(self) -> None:
-        """From another thread: wake it if it waits for a request, else let it finish its call."""
+        """From another thread: end the connection if it waits for a request, else let it finish its call."""
         with self._lock:
             self._ending = True
             if not self._busy:
@@ -218,7 +218,7 @@ class Connection:
         return decoded
 
     def _refill(self, partial: bytes, wanted: int) -> io.BytesIO:
-        """What the codec needs beyond what is here: `wanted` bytes, of which it has `partial`."""
+        """Called by the codec when it needs more: `wanted` bytes, of which it has `partial`."""
         parts = [partial]
         have = len(partial)
         while have < wanted:

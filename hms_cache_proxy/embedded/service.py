@@ -1,12 +1,13 @@
 """One call: arguments in, the reply message out.
 
-Job: find the method, give it its transaction, turn what it returns or raises into the reply that a Hive metastore would
-give. Must not know: sockets, what methods do.
+Job: find the method, give it a transaction, turn what it returns or raises into the reply of a Hive metastore. Must not
+know: sockets, what methods do.
 
-A declared exception goes into the result's field of its type; one that the method does not declare is an
-INTERNAL_ERROR, as in Hive. A method that is not served is answered as one that does not exist (server.py). What a
-failed call changed is rolled back, in the database and on disk.
-Owner: the metastore's process; `call` may be used by any number of threads.
+A declared exception goes into the field of the result that has its type; any other is an INTERNAL_ERROR, as in Hive. A
+method that is not served is answered as one that does not exist (server.py). The changes of a failed call are rolled
+back, in the database and on disk.
+
+Owner: the metastore's process; any number of threads may use `call`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from hms_cache_proxy.wire.spec import Struct
 
 log = structlog.get_logger()
 
-TRIES = 5  # of a write that a Java metastore on the same database dead-locks with
+TRIES = 5  # of a write that has a deadlock with a Java metastore on the same database
 
 
 class Service:
@@ -49,7 +50,7 @@ class Service:
         return METHODS.get(name.decode("utf-8", "replace"))
 
     def call(self, session: MetastoreSession, name: bytes, method: ServedMethod, seqid: int, decoded: Struct) -> bytes:
-        """Run a method; the whole reply message. Raises nothing."""
+        """Run a method and return the whole reply message. Raises nothing."""
         text = name.decode()
         began = time.perf_counter()
         try:
@@ -65,7 +66,7 @@ class Service:
                 return exception_message(
                     name, seqid, ApplicationError.INTERNAL_ERROR, f"Internal error processing {text}"
                 )
-        except Exception:  # a bug, or the database: the connection lives on, as with a real metastore
+        except Exception:  # a bug, or the database: the connection stays open, as in Hive
             log.exception("call failed", method=text)
             return exception_message(name, seqid, ApplicationError.INTERNAL_ERROR, f"Internal error processing {text}")
         body = spec.encode(result)
@@ -84,7 +85,7 @@ class Service:
                     action()
                 if isinstance(error, DBAPIError) and _deadlock(error) and attempt + 1 < TRIES:
                     continue
-                if isinstance(error, DataError):  # PostgreSQL has lengths
+                if isinstance(error, DataError):  # a value is too long for a column of PostgreSQL
                     raise meta(f"JDOFatalUserException: Attempt to store too long a value: {error.orig}") from error
                 raise
             for action in call.on_commit:

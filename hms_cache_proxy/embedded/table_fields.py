@@ -1,8 +1,8 @@
-"""Some fields of tables: the projections of get_table_objects_by_name_req.
+"""The projections of get_table_objects_by_name_req.
 
-Job: a list of fields to what is sent of a table. Fields with several values are not left out, but all fields are sent
-where one of them is named, as in Hive. Must not know: rows. Source: TableFields and ObjectStore.getTableObjectsByName
-of 4.0. Owner: any thread; no state.
+Job: from a list of fields to the part of a table that is sent. If the list names a field with several values, all
+fields are sent, as in Hive. Must not know: rows. Source: TableFields and ObjectStore.getTableObjectsByName of 4.0.
+Owner: any thread; no state.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _VIEWS = ("VIRTUAL_VIEW", "MATERIALIZED_VIEW")
 
 
 def check(projection: Struct | None) -> Sequence[str]:
-    """The fields that are asked for, none for all. InvalidOperationException and MetaException for others."""
+    """The requested fields; empty for all. InvalidOperationException or MetaException for invalid ones."""
     if projection is None:
         return ()
     if projection.fieldList is None and (projection.includeParamKeyPattern or projection.excludeParamKeyPattern):
@@ -49,7 +49,7 @@ def check(projection: Struct | None) -> Sequence[str]:
 
 
 def projected(table: Struct, fields: Sequence[str]) -> Struct:
-    """A table with these fields; numbers that are left out are 0, as Java has it."""
+    """A table with these fields; numbers that are left out are 0, as in Java."""
     if not fields:
         return table
     part = new(

@@ -1,9 +1,9 @@
 """Which tables a filter of get_table_names_by_filter selects.
 
-Job: turns the text of a filter into a predicate over `FilteredTable`. The language is that of partition filters; its
-keys are hive_filter_field_owner__, _last_access__, _tableName__, _tableType__ and _params__NAME. What a table does not
-have matches no comparison, not even `!=`; LIKE has the patterns of the `matches` of JDO: `.*` any run, `.` any
-character.
+Job: the text of a filter to a predicate over `FilteredTable`. The language is that of partition filters; its keys are
+hive_filter_field_owner__, _last_access__, _tableName__, _tableType__ and _params__NAME. If a table lacks the key, no
+comparison matches, not even `!=`. LIKE has the patterns of JDO's `matches`: `.*` is any run of characters, `.` any one.
+
 Must not know: rows. Source: ExpressionTree.generateJDOFilterOverTables of 4.0. Owner: any thread; no state.
 """
 
@@ -26,7 +26,7 @@ _DISCOVER = "discover__partitions"
 
 @dataclass(frozen=True, slots=True)
 class FilteredTable:
-    """A table, as far as filters see it."""
+    """The part of a table that filters use."""
 
     name: str
     kind: str | None
@@ -44,7 +44,7 @@ _FIELDS: dict[str, Callable[[FilteredTable], str | None]] = {
 
 
 def selects(text: str) -> TablePredicate:
-    """A predicate over tables; an empty text selects all. MetaException for what is no filter."""
+    """A predicate over tables; an empty text selects all. MetaException for text that is not a filter."""
     if not text:
         return lambda table: True
     return compiled(parsed(text), _comparison)
@@ -78,7 +78,7 @@ def _pieces(pattern: str) -> list[str]:
 
 
 def _text_of(key: str) -> Callable[[FilteredTable], str | None]:
-    """What reads a key's value, a text."""
+    """A function that reads the value of a text key."""
     if key.startswith(_PARAMETERS):
         name = key[len(_PARAMETERS) :]
         if name == _DISCOVER:

@@ -1,4 +1,4 @@
-"""What tables look like to processors that say what they can do, and what becomes of tables that they create.
+"""How tables look to processors that declare capabilities, and how tables that they create are changed.
 
 Job: the results of Hive's MetastoreDefaultTransformer (4.2) for tables. Must not know: the database, calls. Only tables
 of the default catalog are transformed. Owner: any thread; no state.
@@ -22,7 +22,7 @@ CAPABILITIES = "OBJCAPABILITIES"
 
 
 def shown(table: Struct, capabilities: Sequence[str] | None) -> Struct:
-    """A table as a processor sees it; changed in place. No capabilities given: as it is."""
+    """A table as a processor sees it; changed in place. Unchanged without capabilities."""
     if capabilities is None or "MANAGERAWMETADATA" in capabilities or table.catName != DEFAULT_CATALOG:
         return table
     able = set(capabilities)
@@ -107,7 +107,7 @@ def _missing(required: list[str], able: set[str]) -> list[str]:
 
 
 def _with_required(table: Struct, able: set[str], required: list[str]) -> None:
-    """A table that says itself (parameter OBJCAPABILITIES) what a processor needs."""
+    """A table whose parameter OBJCAPABILITIES says what a processor needs."""
     if set(required) <= able:
         table.accessType = READ_ONLY if table.tableType in ("VIRTUAL_VIEW", "MATERIALIZED_VIEW") else READ_WRITE
     elif table.tableType == "EXTERNAL_TABLE":
@@ -158,7 +158,7 @@ def _managed_with_required(table: Struct, able: set[str], required: list[str]) -
 
 
 def created(table: Struct, database: Struct, capabilities: list[str] | None, warehouse: Warehouse) -> None:
-    """What becomes of a table that is created; changed in place. MetaException where it may not be."""
+    """Change a new table in place. MetaException if it may not be created."""
     if table.catName != DEFAULT_CATALOG:
         return
     parameters = table.parameters if table.parameters is not None else {}
@@ -181,9 +181,9 @@ def created(table: Struct, database: Struct, capabilities: list[str] | None, war
 
 
 def altered(before: Struct, table: Struct, database: Struct | None, warehouse: Warehouse) -> None:
-    """MetaException where a table is moved to a place that its kind may not have (transformAlterTable).
+    """MetaException if a table is moved to a location that its kind may not have (transformAlterTable).
 
-    `database`: the altered table's; None if it is not there.
+    `database`: that of the altered table; None if it does not exist.
     """
     places = [None if each.sd is None else each.sd.location for each in (before, table)]
     moved = None not in places and places[0] != places[1]
@@ -243,13 +243,13 @@ def _external_place(table: Struct, database: Struct, warehouse: Warehouse) -> No
 
 
 def table_path(database: Struct, name: str, warehouse: Warehouse, *, external: bool) -> str:
-    """Where a table of this name lies by default (Warehouse.getDefaultTablePath)."""
+    """The default location of a table of this name (Warehouse.getDefaultTablePath)."""
     root = external_path(database, warehouse) if external else managed_path(database, warehouse)
     return f"{root}/{_encoded(name.lower())}"
 
 
 def external_path(database: Struct, warehouse: Warehouse) -> str:
-    """Where a database's external tables lie (Warehouse.getDatabaseExternalPath)."""
+    """The location of a database's external tables (Warehouse.getDatabaseExternalPath)."""
     root = path_text(database.locationUri)
     if database.catalogName == DEFAULT_CATALOG and warehouse.in_managed(root):
         return warehouse.database_path(database.name)
@@ -257,7 +257,7 @@ def external_path(database: Struct, warehouse: Warehouse) -> str:
 
 
 def managed_path(database: Struct, warehouse: Warehouse) -> str:
-    """Where a database's managed tables lie (Warehouse.getDatabaseManagedPath)."""
+    """The location of a database's managed tables (Warehouse.getDatabaseManagedPath)."""
     if database.managedLocationUri:
         return path_text(database.managedLocationUri)
     if database.catalogName != DEFAULT_CATALOG:

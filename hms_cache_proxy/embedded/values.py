@@ -1,10 +1,10 @@
-"""Structs as handlers see them: strings are `str`, numbers that a client left out are what Java has for them.
+"""Structs as handlers see them: strings are `str`, and numbers that a client left out have Java's defaults.
 
 Job: `arguments()` converts what the codec decoded (bytes, None for absent); `copy()` copies; `as_json()` writes a
-struct as Thrift's TJSONProtocol does, the form in which events carry objects. Must not know: methods' meaning.
+struct as Thrift's TJSONProtocol does, the form of objects in events. Must not know: what methods mean.
 
-A Java server keeps 0 or false for a number or boolean that is not optional and was not sent, and sends it back; so does
-this. Strings that are not UTF-8 get replacement characters, as in Java. Converters are compiled once per type.
+If a number or boolean that is not optional is not sent, a Java server keeps 0 or false and returns it; so does this.
+Strings that are not UTF-8 get replacement characters, as in Java. Converters are compiled once for each type.
 Owner: any thread; caches are filled idempotently.
 """
 
@@ -24,7 +24,7 @@ Convert = Callable[[Any], Any]
 
 _ZERO: dict[str, Any] = {"bool": False, "i8": 0, "i16": 0, "i32": 0, "i64": 0, "double": 0.0}
 _DEFAULTS = {"max_parts": -1, "max_tables": -1}
-"""Arguments that have one other than zero, the same in every method."""
+"""Arguments with a default other than zero, the same in every method."""
 _JSON_NAMES = {
     TType.BOOL: "tf",
     TType.I8: "i8",
@@ -46,7 +46,7 @@ def new(struct_name: str, /, **fields: Any) -> Struct:
 
 
 def arguments(method: str, decoded: Struct) -> Struct:
-    """The decoded arguments of a method, converted in place; numbers that were left out are filled in too."""
+    """The decoded arguments of a method, converted in place, with defaults for numbers that were left out."""
     for name, number in _DEFAULTS.items():
         if getattr(decoded, name, number) is None:
             setattr(decoded, name, number)
@@ -60,7 +60,7 @@ def text(value: bytes) -> str:
 
 
 def copy(value: Any) -> Any:
-    """A deep copy of a struct or container; strings and numbers are themselves."""
+    """A deep copy of a struct or container; strings and numbers are not copied."""
     if isinstance(value, Struct):
         return type(value)(**{name: copy(field) for name, field in value.__dict__.items()})
     if isinstance(value, list):
@@ -104,7 +104,7 @@ def _fill(value: Struct, plan: _Plan) -> None:
 
 @cache
 def _converter(type_name: str) -> Convert | None:
-    """How a value of this type is converted; None if it stays as it is."""
+    """The converter of values of this type; None if they stay unchanged."""
     if type_name == "string":
         return text
     if type_name in _ZERO or type_name == "binary" or type_name in facts.ENUMS:
@@ -173,5 +173,5 @@ def _json(value: Any, kind: int, inner: Any) -> str:
 
 
 def _key(written: str, kind: int) -> str:
-    """Numbers are quoted where JSON wants a name; lists are not (TJSONProtocol's own form)."""
+    """A key of a map: numbers are quoted, because JSON needs names; lists are not (as in TJSONProtocol)."""
     return written if kind in (TType.STRING, TType.LIST, TType.STRUCT) else f'"{written}"'

@@ -1,7 +1,7 @@
 """Directories of databases, tables and partitions.
 
-Job: default locations as Hive's Warehouse makes them, directories made, moved and removed on `file:` URIs; elsewhere
-they are only recorded, with a warning once. Must not know: the database, calls.
+Job: default locations as in Hive's Warehouse; directories of `file:` URIs are made, moved and removed. On other file
+systems nothing is done, and one warning is logged. Must not know: the database, calls.
 Owner: the metastore's process, any thread.
 """
 
@@ -39,7 +39,7 @@ def path_text(uri: str) -> str:
 
 
 def _plain(path: str) -> str:
-    """Without `.` and `..`, as java.net.URI.normalize has it: what leads above the beginning stays."""
+    """The path without `.` and `..`, as java.net.URI.normalize makes it: a `..` above the beginning stays."""
     kept: list[str] = []
     for step in path.split("/"):
         if step == ".." and kept and kept[-1] not in ("", ".."):
@@ -50,7 +50,7 @@ def _plain(path: str) -> str:
 
 
 def absolute(uri: str) -> str:
-    """A location of something new, as path_text, with a scheme. MetaException for a relative one, as Hadoop's Path."""
+    """The location of a new object, as path_text, with a scheme. MetaException for a relative one, as in Hadoop."""
     text = path_text(uri)
     if text.startswith("/"):
         return f"file:{text}"
@@ -63,7 +63,7 @@ def absolute(uri: str) -> str:
 
 
 def is_root(uri: str | None) -> bool:
-    """Is it a file system's root?"""
+    """Is it the root of a file system?"""
     return bool(uri) and without_scheme(uri or "") in ("", "/")
 
 
@@ -79,10 +79,10 @@ _NO_PARENT = "Got exception: org.apache.hadoop.fs.ParentNotDirectoryException Pa
 
 
 class Warehouse:
-    """Where what nobody gave a location lies."""
+    """The default locations, and operations on directories."""
 
     def __init__(self, managed: str, external: str, trash: str = "", *, delete_shared: bool = False) -> None:
-        """`delete_shared`: directories that other objects live in are no exception (directories.py asks)."""
+        """`delete_shared`: also remove directories that contain other objects (directories.py checks this)."""
         self.delete_shared = delete_shared
         self.managed = path_text(managed)
         self.external = path_text(external)
@@ -90,16 +90,16 @@ class Warehouse:
         self._warned: set[str] = set()
 
     def database_path(self, name: str, *, external: bool = True, catalog_location: str | None = None) -> str:
-        """Of a database; the default one lies in the warehouse itself."""
+        """The default location of a database; for `default` it is the warehouse itself."""
         root = path_text(catalog_location) if catalog_location else self.external if external else self.managed
         return root if name == DEFAULT_DATABASE else f"{root}/{name}{DATABASE_SUFFIX}"
 
     def in_managed(self, location: str) -> bool:
-        """Does it lie in the managed warehouse (or is it that)?"""
+        """Is it the managed warehouse, or inside it?"""
         return is_below(without_scheme(self.managed), without_scheme(location))
 
     def local(self, location: str) -> Path | None:
-        """The directory of a `file:` URI (or bare path); None, and a warning once, for other file systems."""
+        """The directory of a `file:` URI (or bare path); None, and one warning, for other file systems."""
         parts = urlsplit(location)
         if parts.scheme in ("", "file") and parts.netloc in ("", "localhost"):
             return Path(without_scheme(location))
@@ -109,7 +109,7 @@ class Warehouse:
         return None
 
     def make(self, location: str) -> bool:
-        """Make a directory; True if this made it. MetaException if it cannot be made."""
+        """Make a directory; True if it is new. MetaException if it cannot be made."""
         path = self.local(location)
         try:
             if path is None or path.is_dir():
@@ -128,10 +128,10 @@ class Warehouse:
         return True
 
     def remove(self, location: str, *, purge: bool = False) -> None:
-        """Remove a directory and what is in it, or move it to the trash; one that is gone is gone.
+        """Remove a directory and its contents, or move it to the trash. It need not exist.
 
-        Of a link, the link alone. What cannot be removed stays, and the log says so: the call has been answered by its
-        commit, and files without an object are harmless.
+        Of a link, only the link is removed. What cannot be removed stays, with a log line: the call is committed, and
+        files without an object are harmless.
         """
         path = self.local(location)
         if path is None or not path.exists() or path == Path(path.anchor):
@@ -147,7 +147,7 @@ class Warehouse:
             _tell_of(path, error)
 
     def _throw_away(self, path: Path, trash: Path) -> None:
-        """To `Current/PATH`, with the time behind its name if there is one already (Hadoop's TrashPolicyDefault)."""
+        """Move to `Current/PATH`; if that exists, with the time after the name (Hadoop's TrashPolicyDefault)."""
         target = trash / path.relative_to(path.anchor)
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists():
@@ -155,7 +155,7 @@ class Warehouse:
         shutil.move(path, target)
 
     def remove_empty_parents(self, location: str, depth: int, *, purge: bool = False) -> None:
-        """Remove so many directories above one as are empty."""
+        """Remove the parents of a directory that are empty, at most `depth`."""
         path = self.local(location)
         for parent in [] if path is None else list(path.parents)[:depth]:
             try:
@@ -166,7 +166,7 @@ class Warehouse:
             self.remove(str(parent), purge=purge)
 
     def unmake(self, location: str) -> None:
-        """Take a directory back that was just made, if it is still empty."""
+        """Remove a directory that was just made, if it is still empty."""
         path = self.local(location)
         if path is not None:
             try:
@@ -175,7 +175,7 @@ class Warehouse:
                 return
 
     def exists(self, location: str) -> bool:
-        """Is there something? False where this cannot be seen."""
+        """Does it exist? False if this cannot be determined."""
         path = self.local(location)
         return path is not None and path.exists()
 
@@ -205,7 +205,7 @@ class Warehouse:
             _tell_of(path, error)
 
     def write(self, directory: str, name: str, text: str) -> None:
-        """A small file in a directory, which is made if it is not there."""
+        """Write a small file into a directory, which is made if it does not exist."""
         path = self.local(directory)
         if path is not None:
             try:
@@ -215,14 +215,14 @@ class Warehouse:
                 _tell_of(path, error)
 
     def files(self, location: str) -> list[str]:
-        """URIs of the files in a directory, hidden ones left out, in order of their names."""
+        """URIs of the files in a directory without hidden ones, in order of their names."""
         path = self.local(location)
         if path is None or not path.is_dir():
             return []
         return [f"file:{entry}" for entry in sorted(path.iterdir()) if entry.name[0] not in "_." and entry.is_file()]
 
     def totals(self, location: str) -> tuple[int, int]:
-        """(files, bytes) below a directory, hidden ones left out (names that begin with `_` or `.`)."""
+        """(files, bytes) below a directory, without hidden files (names that begin with `_` or `.`)."""
         path = self.local(location)
         files = size = 0
         if path is None or not path.is_dir():
@@ -237,7 +237,7 @@ class Warehouse:
 
 
 def _stays(_function: object, path: str, error: tuple[type[BaseException], BaseException, object]) -> None:
-    """shutil.rmtree meets an error, and goes on."""
+    """Log an error of shutil.rmtree, which then continues."""
     _tell_of(path, error[1])
 
 
@@ -246,5 +246,5 @@ def _tell_of(path: Path | str, error: BaseException) -> None:
 
 
 def is_below(parent: str, child: str) -> bool:
-    """Is `child` the path `parent`, or in it?"""
+    """Is `child` the path `parent`, or inside it?"""
     return (child.rstrip("/") + "/").startswith(parent.rstrip("/") + "/")
