@@ -1,7 +1,7 @@
 """The method table of the embedded metastore: which methods are served, by which handler.
 
-All methods of Hive 4.2.0 are in it; others are answered as one that does not exist (TApplicationException
-UNKNOWN_METHOD, "Invalid method name"). docs/metastore.md is generated from this.
+It has all methods of Hive 4.2.0. Any other is answered as a method that does not exist (TApplicationException
+UNKNOWN_METHOD, "Invalid method name"). docs/metastore.md is generated from this table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Statistics of several partitions added up: get_aggr_stats_for.
+"""Combined statistics of several partitions: get_aggr_stats_for.
 
-Job: stored statistics to what methods/readers/aggregation.py adds up, and what comes out to the reply. Where Hive 4.2
-fails for want of a column (statistics without bit vectors over some partitions) this one answers. Must not know: how
-numbers are added up. Owner: the thread of a call.
+Job: give the stored statistics to methods/readers/aggregation.py, and make the reply from the result. Where Hive 4.2
+fails because its query lacks a column (some partitions without statistics, no bit vectors), this one answers. Must not
+know: how numbers are combined. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hms_cache_proxy.wire.spec import Struct
 
 
 def get_aggr_stats_for(call: Call, args: Struct) -> Struct:
-    """Of some columns of some partitions; columns by name."""
+    """Combined statistics of some columns over some partitions, ordered by column name."""
     request = args.request
     row = requested(call, request)
     columns, engine = asked_for(request)

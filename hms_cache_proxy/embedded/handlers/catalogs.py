@@ -16,19 +16,19 @@ from hms_cache_proxy.wire.spec import Struct
 
 
 def get_catalogs(call: Call, _args: Struct) -> Struct:
-    """Their names."""
+    """The names of all catalogs."""
     return new("GetCatalogsResponse", names=[catalog.name for _, catalog in rows.find_catalogs(call)])
 
 
 def get_catalog(call: Call, args: Struct) -> Struct:
-    """One of them."""
+    """One catalog."""
     if args.catName.name is None:
         raise internal("the catalog has no name")
     return new("GetCatalogResponse", catalog=_found(call, args.catName.name)[1])
 
 
 def create_catalog(call: Call, args: Struct) -> None:
-    """It has a database `default`, whose creation is the only event."""
+    """Create a catalog and its database `default`. Only the latter is logged."""
     catalog = args.catalog.catalog
     if not names.valid(catalog.name):
         raise meta(f"{catalog.name} is not a valid catalog name")
@@ -46,7 +46,7 @@ def create_catalog(call: Call, args: Struct) -> None:
 
 
 def alter_catalog(call: Call, args: Struct) -> None:
-    """Description, location and parameters; no event."""
+    """Change description, location and parameters; no event."""
     id_, _ = _found(call, args.rqst.name)
     if args.rqst.newCat is None:
         raise meta("Invalid arguments")
@@ -56,7 +56,7 @@ def alter_catalog(call: Call, args: Struct) -> None:
 
 
 def drop_catalog(call: Call, args: Struct) -> None:
-    """Only with nothing in it but an empty database `default`."""
+    """Drop a catalog that contains only an empty database `default`."""
     name = names.fold(args.catName.name)
     if name == names.DEFAULT_CATALOG:
         raise meta("Can not drop hive catalog")

@@ -45,12 +45,12 @@ def compact(call: Call, args: Struct) -> None:
 
 
 def compact2(call: Call, args: Struct) -> Struct:
-    """Queue one, unless one of the same table or partition waits or runs."""
+    """Queue a compaction, unless one of the same table or partition waits or runs."""
     return ask_for(call, args.rqst)
 
 
 def ask_for(call: Call, request: Struct) -> Struct:
-    """The same, of a request."""
+    """The same, for a request."""
     columns = T.COMPACTION_QUEUE.c
     high = transactions.highest_write_id(call, request.dbname.lower(), request.tablename.lower())
     at_work = columns.CQ_STATE.in_((INITIATED, WORKING)) | (
@@ -74,14 +74,14 @@ def ask_for(call: Call, request: Struct) -> Struct:
 
 
 def new_id(call: Call) -> int:
-    """Of a compaction."""
+    """A new id of a compaction."""
     numbers = T.NEXT_COMPACTION_QUEUE_ID.c
     advance = update(T.NEXT_COMPACTION_QUEUE_ID).values(NCQ_NEXT=numbers.NCQ_NEXT + 1).returning(numbers.NCQ_NEXT)
     return int(call.execute(advance).scalar_one()) - 1
 
 
 def enqueue(call: Call, request: Struct, **values: Any) -> int:
-    """A new row for a request, with the values that it does not have; its id."""
+    """Insert a row for a request, with further values; returns its id."""
     id_ = new_id(call)
     row = {
         "CQ_ID": id_,
@@ -104,13 +104,13 @@ def enqueue(call: Call, request: Struct, **values: Any) -> int:
 
 
 def _properties(properties: dict[str, str]) -> str:
-    """As StringableMap writes them: `2:1:ab:4:truth`, the number of pairs, then each length and text."""
+    """Properties as StringableMap writes them: `2:1:ab:4:truth`, the number of pairs, then each length and text."""
     pieces = [f"{len(text)}:{text}" for pair in properties.items() for text in pair]
     return f"{len(properties)}:" + "".join(pieces)
 
 
 def _found(call: Call) -> list[dict[str, Any]]:
-    """All compactions, by name of column without its prefix; those of the queue have no END."""
+    """All compactions; keys are columns without their prefix. Those in the queue have no END."""
     waiting = [
         {**{name: row._mapping[f"CQ_{name}"] for name in _NAMES}, "END": -1, "CLEANER_START": row.CQ_CLEANER_START}
         | {"HIGHEST_WRITE_ID": row.CQ_HIGHEST_WRITE_ID}
@@ -125,7 +125,7 @@ def _found(call: Call) -> list[dict[str, Any]]:
 
 
 def show_compact(call: Call, args: Struct) -> Struct:
-    """Those that are asked for, the latest first."""
+    """The requested compactions, the latest first."""
     request = args.rqst
     wanted = {
         "ID": request.id if request.id is not None and request.id > 0 else None,
@@ -191,7 +191,7 @@ def _shown(row: dict[str, Any]) -> Struct:
 
 
 def get_latest_committed_compaction_info(call: Call, args: Struct) -> Struct:
-    """The last one of a table, or of each of its partitions, that is done."""
+    """The last finished compaction of a table, or of each of its partitions."""
     request = args.rqst
     latest: dict[str | None, Struct] = {}
     for row in sorted(_found(call), key=lambda row: -row["ID"]):

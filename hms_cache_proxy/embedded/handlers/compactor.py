@@ -1,7 +1,7 @@
-"""What workers of a compactor tell: they take what is queued, and say how it went. None of them is here.
+"""The calls of compaction workers, which take queued compactions and report their results. No worker runs here.
 
-Job: what the calls mean; requests for compactions, and what is shown, are compactions.py's. Rows: COMPACTION_QUEUE,
-COMPLETED_COMPACTIONS, COMPACTION_METRICS_CACHE. Source: CompactionTxnHandler of 4.2, and what one had in its database.
+Job: what the calls mean; compactions.py has the requests, and shows compactions. Rows: COMPACTION_QUEUE,
+COMPLETED_COMPACTIONS, COMPACTION_METRICS_CACHE. Source: CompactionTxnHandler of 4.2, and the database of a running one.
 Owner: the thread of a call.
 """
 
@@ -22,7 +22,7 @@ from hms_cache_proxy.wire.facts import enum
 from hms_cache_proxy.wire.spec import Struct
 
 FAILED, DID_NOT_INITIATE, REFUSED, GIVEN_UP = "f", "a", "c", "x"
-CLEANUP = "c"  # the type of what aborted transactions leave behind
+CLEANUP = "c"  # the type for data of aborted transactions
 _METRICS = {int(member): f"HIVE_ACID_{member.name}" for member in enum("CompactionMetricsMetricType")}
 _KEPT = (
     "ID DATABASE TABLE PARTITION TYPE TBLPROPERTIES WORKER_ID ENQUEUE_TIME START RUN_AS HIGHEST_WRITE_ID META_INFO"
@@ -34,12 +34,12 @@ _QUEUE = T.COMPACTION_QUEUE.c
 
 
 def find_next_compact(call: Call, args: Struct) -> Struct:
-    """The oldest one that waits in no pool, for a worker to do."""
+    """The oldest compaction that waits in no pool; the worker takes it."""
     return _take(call, args.workerId, None, None)
 
 
 def find_next_compact2(call: Call, args: Struct) -> Struct:
-    """The oldest one that waits in a pool."""
+    """The oldest compaction that waits in a pool; the worker takes it."""
     request = args.rqst
     return _take(call, request.workerId, request.workerVersion, request.poolName)
 
@@ -71,19 +71,19 @@ def _take(call: Call, worker: str | None, version: str | None, pool: str | None)
 
 
 def _change(call: Call, id_: int, **values: Any) -> int:
-    """Change what is queued; how many that were, 0 or 1."""
+    """Change a queued compaction; how many were changed, 0 or 1."""
     changed = call.execute(update(T.COMPACTION_QUEUE).where(_QUEUE.CQ_ID == id_).values(**values))
     return int(changed.rowcount)
 
 
 def set_hadoop_jobid(call: Call, args: Struct) -> None:
-    """The job that does one."""
+    """Set the job that runs a compaction."""
     if not _change(call, args.cq_id, CQ_HADOOP_JOB_ID=args.jobId):
         raise internal("there is no such compaction")
 
 
 def update_compactor_state(call: Call, args: Struct) -> None:
-    """A worker's transaction, and up to which write id it compacts."""
+    """Set the worker's transaction, and the highest write id that it compacts."""
     info = args.cr
     values = {"CQ_HIGHEST_WRITE_ID": info.highestWriteId or 0, "CQ_RUN_AS": info.runas, "CQ_TXN_ID": args.txn_id}
     if not _change(call, info.id, **values):
@@ -100,13 +100,13 @@ def update_compactor_state(call: Call, args: Struct) -> None:
 
 
 def mark_compacted(call: Call, args: Struct) -> None:
-    """One is done but for what it made obsolete."""
+    """A compaction is done, except for removing what it made obsolete."""
     if not _change(call, args.cr.id, CQ_STATE=queue.READY, CQ_WORKER_ID=None):
         raise meta("The update count was 0 which is not the expected. Rolling back.")
 
 
 def mark_cleaned(call: Call, args: Struct) -> None:
-    """One is done; what transactions wrote before it is no longer looked at."""
+    """A compaction is done; forget what transactions wrote before it."""
     info = args.cr
     known = _queued(call, info.id)
     kind = queue.TYPES[info.type]
@@ -124,7 +124,7 @@ def mark_cleaned(call: Call, args: Struct) -> None:
 
 
 def _forget(call: Call, info: Struct, table: Any, prefix: str) -> None:
-    """What transactions wrote to a table or partition, up to a write id; of TXN_COMPONENTS, aborted ones."""
+    """Delete what transactions wrote to a table or partition up to a write id; in TXN_COMPONENTS, only aborted ones."""
     columns = {name: table.c[f"{prefix}_{name}"] for name in ("DATABASE", "TABLE", "PARTITION", "WRITEID", "TXNID")}
     found = delete(table).where(columns["DATABASE"] == info.dbname, columns["TABLE"] == info.tablename)
     if info.partitionname is not None:
@@ -151,12 +151,12 @@ def _complete(call: Call, row: dict[str, Any]) -> None:
 
 
 def mark_failed(call: Call, args: Struct) -> None:
-    """One has failed, or, without an id, could not even be queued."""
+    """A compaction has failed; without an id, it could not be queued."""
     _end(call, args.cr, FAILED if args.cr.id else DID_NOT_INITIATE)
 
 
 def mark_refused(call: Call, args: Struct) -> None:
-    """A worker will not do it."""
+    """A worker refuses the compaction."""
     _end(call, args.cr, REFUSED)
 
 
@@ -175,7 +175,7 @@ def _end(call: Call, info: Struct, state: str) -> None:
 
 
 def abort_Compactions(call: Call, args: Struct) -> Struct:
-    """Those that no worker has begun are given up; of each, whether it was."""
+    """Abort compactions that no worker has begun; the reply says for each whether it was aborted."""
     ids = args.rqst.compactionIds
     if not ids:
         raise internal("no compaction is named")
@@ -201,7 +201,7 @@ def _abort(call: Call, id_: int) -> Struct:
 
 
 def submit_for_cleanup(call: Call, args: Struct) -> bool:
-    """What a rebuilt table leaves behind, as if a compaction had made it obsolete."""
+    """Queue the removal of what a rebuilt table leaves behind, as if a compaction had made it obsolete."""
     values = {"CQ_STATE": queue.READY, "CQ_HIGHEST_WRITE_ID": args.o2, "CQ_TXN_ID": args.o3}
     queue.enqueue(call, args.o1, **values)
     return True
@@ -219,7 +219,7 @@ def _measured(place: tuple[str, str, str | None], kind: int) -> Any:
 
 
 def update_compaction_metrics_data(call: Call, args: Struct) -> bool:
-    """How many deltas there are; kept from a threshold on."""
+    """Store the number of deltas; remove it if it is below a threshold."""
     data = args.data
     place = (data.dbname, data.tblname, data.partitionname)
     mine = _measured(place, data.type)
@@ -236,7 +236,7 @@ def update_compaction_metrics_data(call: Call, args: Struct) -> bool:
 
 
 def remove_compaction_metrics_data(call: Call, args: Struct) -> None:
-    """Of a metric that no longer counts."""
+    """Remove a metric."""
     request = args.request
     place = (request.dbName, request.tblName, request.partitionName)
     call.execute(delete(T.COMPACTION_METRICS_CACHE).where(_measured(place, request.type)))

@@ -1,4 +1,4 @@
-"""Data connectors: where databases of other systems are. Kept and told; databases of type REMOTE are only names here.
+"""Data connectors: where databases of other systems are. They are only stored; REMOTE databases have no content here.
 
 Job: what the calls mean, and their rows: DATACONNECTORS, DATACONNECTOR_PARAMS. Source: HMSHandler and ObjectStore of
 4.0. Owner: the thread of a call.
@@ -32,7 +32,7 @@ def _found(call: Call, name: str) -> Any:
 
 
 def create_dataconnector_req(call: Call, args: Struct) -> None:
-    """A new one."""
+    """Create a connector."""
     connector = args.connectorReq.connector
     if connector.name is None:
         raise meta("Data connector name cannot be null.")
@@ -60,7 +60,7 @@ def _put_parameters(call: Call, name: str, parameters: dict[str, str] | None) ->
 
 
 def get_dataconnector_req(call: Call, args: Struct) -> Struct:
-    """By name."""
+    """A connector by name."""
     row = _found(call, args.request.connectorName)
     columns = T.DATACONNECTOR_PARAMS.c
     query = select(columns.PARAM_KEY, columns.PARAM_VALUE).where(columns.NAME == row.NAME)
@@ -78,12 +78,12 @@ def get_dataconnector_req(call: Call, args: Struct) -> Struct:
 
 
 def get_dataconnectors(call: Call, _args: Struct) -> list[str]:
-    """Their names."""
+    """The names of all connectors."""
     return [row[0] for row in call.execute(select(T.DATACONNECTORS.c.NAME).order_by(T.DATACONNECTORS.c.NAME))]
 
 
 def alter_dataconnector_req(call: Call, args: Struct) -> None:
-    """URL, parameters, owner, description."""
+    """Change URL, parameters, owner, description."""
     row, connector = _found(call, args.alterReq.connectorName), args.alterReq.newConnector
     values = {"URL": connector.url, "OWNER_NAME": connector.ownerName}
     if connector.ownerType is not None:
@@ -95,7 +95,7 @@ def alter_dataconnector_req(call: Call, args: Struct) -> None:
 
 
 def drop_dataconnector_req(call: Call, args: Struct) -> None:
-    """Also where databases refer to it: Hive's checkReferences checks nothing."""
+    """Drop a connector, even if databases refer to it: Hive's checkReferences checks nothing."""
     request = args.dropDcReq
     row = _row(call, request.connectorName)
     if row is None:

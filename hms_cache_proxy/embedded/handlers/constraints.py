@@ -1,7 +1,7 @@
-"""Constraints: kept and told, never enforced.
+"""Constraints: stored, never enforced.
 
-Job: what the calls mean; rows are rows/constraints.py's. Source: ObjectStore of 4.2, and what one answered. What the
-interface does not let a method say (InvalidObjectException for an absent table, column or constraint) is an
+Job: what the calls mean; rows/constraints.py has the rows. Source: ObjectStore of 4.2, and answers of a running one. An
+exception that a method does not declare (InvalidObjectException for an absent table, column or constraint) is an
 INTERNAL_ERROR, as in Hive. Owner: the thread of a call.
 """
 
@@ -51,7 +51,7 @@ def _add(kind_name: str, field: str, call: Call, args: Struct) -> None:
 
 
 def add(call: Call, kind_name: str, elements: Sequence[Struct]) -> None:
-    """Constraints of one kind, of one table; one event."""
+    """Add constraints of one kind to one table; one event."""
     if not elements:
         return
     kind = KINDS[kind_name]
@@ -75,7 +75,7 @@ def add(call: Call, kind_name: str, elements: Sequence[Struct]) -> None:
 
 
 def _name_for(made: dict[str, str], kind_name: str, number: int) -> str:
-    """The columns of a key share its generated name; each of the others has its own."""
+    """The columns of a key share one generated name; each other constraint has its own."""
     if kind_name in ("primary", "unique"):
         return made.setdefault("", _generated(_PREFIXES[kind_name], number))
     return _generated(_PREFIXES[kind_name], number)
@@ -90,7 +90,7 @@ def _insert(
     setattr(element, kind.name, names.fold(given) if given else generate())
     column: str | None = element.column_name
     if column is None and kind.number == KINDS["check"].number:
-        place: tuple[int | None, int] | None = (None, -1)  # of the table as a whole
+        place: tuple[int | None, int] | None = (None, -1)  # it belongs to the whole table
     else:
         element.column_name = names.fold(column or "")
         place = rows.column_of(call, row, element.column_name)
@@ -100,12 +100,12 @@ def _insert(
 
 
 def add_foreign_key(call: Call, args: Struct) -> None:
-    """Foreign keys; one event, which names the table that they refer to."""
+    """Add foreign keys; one event, which names the table that they refer to."""
     add_foreign(call, args.req.foreignKeyCols)
 
 
 def add_foreign(call: Call, keys: Sequence[Struct]) -> None:
-    """As the call."""
+    """The same, for keys."""
     if not keys:
         return
     generated = _generated("fk", 0)
@@ -147,7 +147,7 @@ def _must_be_a_key(call: Call, parent: table_rows.StoredTable, key: Struct) -> N
 
 
 def drop_constraint(call: Call, args: Struct) -> None:
-    """Of a table, or a foreign key on either side."""
+    """Drop a constraint of a table, or a foreign key on either side."""
     request = args.req
     row = _table(call, request.catName, request.dbname, request.tablename)
     name = names.fold(request.constraintname)
@@ -167,7 +167,7 @@ def _get(kind_name: str, response: str, field: str, call: Call, args: Struct) ->
 
 
 def get_foreign_keys(call: Call, args: Struct) -> Struct:
-    """Of a table, or those that refer to one, or both."""
+    """Foreign keys of a table, those that refer to a table, or both."""
     request = args.request
     wanted = (
         (request.parent_db_name, request.parent_tbl_name),
@@ -203,7 +203,7 @@ def _is(table: Struct, side: _Side) -> bool:
 
 
 def get_all_table_constraints(call: Call, args: Struct) -> Struct:
-    """All kinds of a table."""
+    """All constraints of a table."""
     request = args.request
     row = _exact_table(call, request.catName, request.dbName, request.tblName)
     found = {kind: [] if row is None else rows.read(call, KINDS[kind], row) for kind in KINDS}
@@ -221,12 +221,12 @@ def get_all_table_constraints(call: Call, args: Struct) -> Struct:
 
 
 def create_table_with_constraints(call: Call, args: Struct) -> None:
-    """A table and its constraints."""
+    """Create a table and its constraints."""
     _create(call, args.tbl, args, {})
 
 
 def create_table_req(call: Call, args: Struct) -> None:
-    """By request, which says what the processor can do, and may bring constraints."""
+    """The same by request, which has the processor's capabilities and may have constraints."""
     request = args.request
     properties = quick_stats.context(request.envContext)
     _create(call, request.table, request, {"properties": properties, "capabilities": request.processorCapabilities})

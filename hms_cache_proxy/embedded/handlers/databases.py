@@ -1,7 +1,7 @@
 """Databases.
 
-Job: what the calls mean: defaults, checks, directories, events; rows are rows/databases.py's. Source: HMSHandler and
-MetastoreDefaultTransformer.transformDatabase of 4.2, and what one answered. Owner: the thread of a call.
+Job: what the calls mean: defaults, checks, directories, events; rows/databases.py has the rows. Source: HMSHandler and
+MetastoreDefaultTransformer.transformDatabase of 4.2, and answers of a running one. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def found(call: Call, catalog: str, name: str) -> tuple[int, Struct]:
 
 
 def get_database(call: Call, args: Struct) -> Struct:
-    """By `@catalog#name`."""
+    """A database by `@catalog#name`."""
     catalog, database = names.split(args.name)
     if database is None:
         raise meta("Database name cannot be null.")
@@ -52,7 +52,7 @@ def get_database(call: Call, args: Struct) -> Struct:
 
 
 def get_database_req(call: Call, args: Struct) -> Struct:
-    """By request; what the processor can do decides which location it sees."""
+    """A database by request; the location that it shows depends on the processor's capabilities."""
     request = args.request
     if request.name is None:
         raise meta("Database name cannot be null.")
@@ -65,7 +65,7 @@ def get_database_req(call: Call, args: Struct) -> Struct:
 
 
 def _shown(call: Call, database: Struct, capabilities: list[str]) -> Struct:
-    """Processors that write no ACID tables see a place for external tables (transformDatabase)."""
+    """Show processors that cannot write ACID tables the location of external tables (transformDatabase)."""
     if not call.transforms or database.catalogName != names.DEFAULT_CATALOG or "MANAGE_RAW_METADATA" in capabilities:
         return database
     if not _WRITES_ACID & set(capabilities) and call.warehouse.in_managed(database.locationUri):
@@ -74,14 +74,14 @@ def _shown(call: Call, database: Struct, capabilities: list[str]) -> Struct:
 
 
 def get_databases(call: Call, args: Struct) -> list[str]:
-    """Names that a pattern matches."""
+    """Names of databases that match a pattern."""
     catalog, pattern = names.split(args.pattern)
     matches = matcher(pattern)
     return [name for name in rows.database_names(call, catalog) if matches(name)]
 
 
 def get_all_databases(call: Call, _args: Struct) -> list[str]:
-    """Of the default catalog."""
+    """Names of all databases in the default catalog."""
     return rows.database_names(call, names.DEFAULT_CATALOG)
 
 
@@ -98,12 +98,12 @@ def get_databases_req(call: Call, args: Struct) -> Struct:
 
 
 def create_database(call: Call, args: Struct) -> None:
-    """Make one of `database`."""
+    """Create a database."""
     _create(call, args.database)
 
 
 def create_database_req(call: Call, args: Struct) -> None:
-    """Make one by request."""
+    """The same by request."""
     request = args.createDatabaseRequest
     _create(
         call,
@@ -154,7 +154,7 @@ def _create(call: Call, database: Struct) -> None:
 
 
 def _make_directories(call: Call, database: Struct) -> None:
-    """Both; one for managed tables must not be there yet."""
+    """Make both directories; the one for managed tables must not exist yet."""
     if database.managedLocationUri:
         _make_managed(call, database)
     try:
@@ -191,7 +191,7 @@ def new_default_database(call: Call, catalog: Struct) -> Struct:
 
 
 def alter_database(call: Call, args: Struct) -> None:
-    """Parameters, owner, locations, description."""
+    """Change parameters, owner, locations, description."""
     _alter(call, args.dbname, args.db)
 
 
@@ -203,7 +203,7 @@ def alter_database_req(call: Call, args: Struct) -> None:
 def _alter(call: Call, old_name: str, database: Struct) -> None:
     catalog, name = names.both(old_name, database.catalogName)
     id_, before = found(call, catalog, name)
-    after = copy(before)  # the name stays, whatever was sent
+    after = copy(before)  # the name stays, whatever the client sent
     after.parameters = database.parameters or {}
     after.ownerName = database.ownerName
     if database.ownerType is not None:
@@ -219,7 +219,7 @@ def _alter(call: Call, old_name: str, database: Struct) -> None:
 
 
 def drop_database(call: Call, args: Struct) -> None:
-    """With its tables if `cascade`; its files if `deleteData`."""
+    """Drop a database, with its tables if `cascade`, with its files if `deleteData`."""
     if args.name is None:
         raise meta("Database name cannot be null.")
     catalog, name = names.both(args.name)
@@ -228,7 +228,7 @@ def drop_database(call: Call, args: Struct) -> None:
 
 
 def drop_database_req(call: Call, args: Struct) -> None:
-    """By request."""
+    """The same by request."""
     request = args.req
     catalog, name = names.both(request.name, request.catalogName)
     _must_be(call, catalog, name, names.as_written(request.name, request.catalogName))
@@ -237,7 +237,7 @@ def drop_database_req(call: Call, args: Struct) -> None:
 
 
 def _must_be(call: Call, catalog: str, name: str, written: tuple[str, str]) -> None:
-    """NoSuchObjectException in the words of the drops, which tell a name as it was written."""
+    """NoSuchObjectException with the text of the drops, which have the name as it was written."""
     if rows.find_database(call, catalog, name) is None:
         raise no_such_object(f"database {names.qualified(*written)}")
 
@@ -273,8 +273,8 @@ def _drop(call: Call, catalog: str, name: str, *, delete_data: bool, cascade: bo
 
 
 def _remove_files_of(call: Call, row: table_rows.StoredTable) -> None:
-    """What of a table does not go with its database's directories, which is not all: Hive leaves a managed table's own
-    directory alone wherever it is."""
+    """Remove files of a table that are outside of its database's directories. Like Hive, it leaves the directory of a
+    managed table itself, wherever it is."""
     table = row.table
     if table.tableType == "MATERIALIZED_VIEW" or table_changes.owns_data(table):
         table_changes.remove_partitions_outside(call, row, purge=False)

@@ -1,6 +1,6 @@
 """Partitions that change their table: exchange_partition and exchange_partitions.
 
-Job: what the calls mean: rows, directories, events. Must not know: what else there is to do with partitions.
+Job: what the calls mean: rows, directories, events. Must not know: other operations on partitions.
 Source: HMSHandler.exchange_partitions of 4.0. Owner: the thread of a call.
 """
 
@@ -19,13 +19,13 @@ from hms_cache_proxy.wire.spec import Struct
 
 
 def exchange_partition(call: Call, args: Struct) -> Struct:
-    """As exchange_partitions; the answer is an empty partition."""
+    """The same as exchange_partitions; the answer is an empty partition."""
     exchange_partitions(call, args)
     return new("Partition", createTime=0, lastAccessTime=0)
 
 
 def exchange_partitions(call: Call, args: Struct) -> list[Struct]:
-    """Partitions of one table, chosen by some values, become another's; as they are there."""
+    """Move partitions, chosen by some values, from one table to another; returns them as they are there."""
     target_place, source_place = names.split(args.dest_db), names.split(args.source_db)
     spec = args.partitionSpecs
     if spec is None or None in (target_place[1], source_place[1], args.source_table_name, args.dest_table_name):
@@ -79,7 +79,7 @@ def _moved(part: rows.Part, table: Struct) -> Struct:
 
 
 def _move_files(call: Call, source: Struct, target: Struct, values: list[str]) -> None:
-    """The directory of the values that were given; without such a directory Hive changes nothing either."""
+    """Move the directory of the given values. Without such a directory Hive changes nothing either."""
     pairs = [(key, value) for key, value in zip(source.partitionKeys, values, strict=True) if value]
     below = names.partition_name([key for key, _ in pairs], [value for _, value in pairs])
     old, new_place = f"{source.sd.location}/{below}", f"{target.sd.location}/{below}"

@@ -1,6 +1,6 @@
 """Functions.
 
-Job: what the calls mean; rows are rows/functions.py's. Source: HMSHandler of 4.2. Owner: the thread of a call.
+Job: what the calls mean; rows/functions.py has the rows. Source: HMSHandler of 4.2. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hms_cache_proxy.wire.spec import Struct
 
 
 def create_function(call: Call, args: Struct) -> None:
-    """With an event."""
+    """Create a function, with an event."""
     function = args.func
     asked = None if function is None else function.functionName
     catalog, database, database_id = _check(call, function)
@@ -31,7 +31,7 @@ def create_function(call: Call, args: Struct) -> None:
 
 
 def _check(call: Call, function: Struct) -> tuple[str, str, int]:
-    """(catalog, database, its id) of a function that is to be stored; its names are folded."""
+    """(catalog, database, its id) of a function that is to be stored; changes its names to lower case."""
     if function is None:
         raise meta("Function cannot be null.")
     if function.functionName is None:
@@ -56,7 +56,7 @@ def _check(call: Call, function: Struct) -> tuple[str, str, int]:
 
 
 def alter_function(call: Call, args: Struct) -> None:
-    """No event, as in Hive."""
+    """Change a function, without an event, as in Hive."""
     catalog, database = names.both(args.dbName)
     id_ = _id(call, catalog, database, args.funcName)
     function = args.newFunc
@@ -82,7 +82,7 @@ def _id(call: Call, catalog: str, database: str, name: str) -> int:
 
 
 def drop_function(call: Call, args: Struct) -> None:
-    """With an event."""
+    """Drop a function, with an event."""
     catalog, database = names.both(args.dbName)
     name = names.fold(args.funcName)
     if not rows.find_functions(call, catalog, database, name):
@@ -94,7 +94,7 @@ def drop_function(call: Call, args: Struct) -> None:
 
 
 def get_function(call: Call, args: Struct) -> Struct:
-    """By name."""
+    """A function by name."""
     if args.dbName is None or args.funcName is None:
         raise meta("Database and function name cannot be null.")
     catalog, database = names.both(args.dbName)
@@ -105,7 +105,7 @@ def get_function(call: Call, args: Struct) -> Struct:
 
 
 def get_functions(call: Call, args: Struct) -> list[str]:
-    """Names of a database that a pattern matches."""
+    """Names of a database's functions that match a pattern."""
     catalog, database = names.both(args.dbName)
     matches = matcher(args.pattern)
     found = [function.functionName for _, function in rows.find_functions(call, catalog, database)]
@@ -113,7 +113,7 @@ def get_functions(call: Call, args: Struct) -> list[str]:
 
 
 def get_functions_req(call: Call, args: Struct) -> Struct:
-    """Functions of a database that a pattern matches, or only their names."""
+    """Functions of a database that match a pattern, or only their names."""
     request = args.request
     catalog, database = names.both(request.dbName, request.catalogName)
     matches = matcher(request.pattern)
@@ -124,7 +124,7 @@ def get_functions_req(call: Call, args: Struct) -> Struct:
 
 
 def get_all_functions(call: Call, _args: Struct) -> Struct:
-    """Of the default catalog."""
+    """All functions in the default catalog."""
     found = [function for _, function in rows.find_functions(call, names.DEFAULT_CATALOG)]
     return new("GetAllFunctionsResponse", functions=found)
 

@@ -1,8 +1,8 @@
 """Locks, as Hive and Iceberg use them.
 
-Job: what the calls mean; rows are rows/locks.py's. Source: TxnHandler of 4.2, and what one answered. A lock without a
-transaction whose owner has not been heard of for as long as a transaction may be silent is removed by the next call
-that looks. Owner: the thread of a call.
+Job: what the calls mean; rows/locks.py has the rows. Source: TxnHandler of 4.2, and answers of a running one. A lock
+without a transaction expires after the time-out of transactions without a heartbeat; the next call that checks this
+removes it. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAMES = {rows.ACQUIRED: "ACQUIRED", rows.WAITING: "WAITING"}
 
 
 def lock(call: Call, args: Struct) -> Struct:
-    """Ask for locks on some things: all are acquired, or all wait."""
+    """Request locks: all are acquired, or all wait."""
     request = args.rqst
     if not request.component:
         raise internal("a lock needs a component")
@@ -42,7 +42,7 @@ def _known(request: Struct) -> Struct:
 
 
 def check_lock(call: Call, args: Struct) -> Struct:
-    """Ask again whether locks that wait are acquired now."""
+    """Check whether waiting locks can be acquired now."""
     external = args.rqst.lockid
     _expire(call)
     found = rows.of_request(call, external)
@@ -75,7 +75,7 @@ def _checked(call: Call, external: int, *, zero_wait: bool) -> Struct:
 
 
 def unlock(call: Call, args: Struct) -> None:
-    """Give locks back that belong to no transaction; those which are gone are gone."""
+    """Release locks that belong to no transaction; they need not exist any more."""
     external = args.rqst.lockid
     found = rows.of_request(call, external)
     if found and found[0].HL_TXNID:
@@ -90,7 +90,7 @@ def unlock(call: Call, args: Struct) -> None:
 
 
 def heartbeat(call: Call, args: Struct) -> None:
-    """The owner of a lock, a transaction or both lives."""
+    """Heartbeat of a lock, a transaction or both."""
     request = args.ids
     if request.lockid and not rows.heartbeat(call, request.lockid, now_ms()):
         raise Failure("NoSuchLockException", f"No such lock: lockid:{request.lockid}")

@@ -1,6 +1,6 @@
 """The notification API.
 
-Job: what the calls mean; rows are written by events.py. Source: HMSHandler and ObjectStore.getNextNotification of 4.2.
+Job: what the calls mean; events.py writes the rows. Source: HMSHandler and ObjectStore.getNextNotification of 4.2.
 Owner: the thread of a call.
 """
 
@@ -24,7 +24,7 @@ MAX_EVENTS = 1_000_000  # metastore.max.event.response
 
 
 def get_current_notificationEventId(call: Call, _args: Struct) -> Struct:
-    """The last id that was given out; 0 before the first."""
+    """The last event id; 0 before the first event."""
     return new("CurrentNotificationEventId", eventId=current(call))
 
 
@@ -34,7 +34,7 @@ def current(call: Call) -> int:
 
 
 def get_next_notification(call: Call, args: Struct) -> Struct:
-    """Events after one, in order, of a database or some tables where that is asked."""
+    """The events after a given one, in order; of a database or some tables if the request names them."""
     request = args.rqst
     columns = T.NOTIFICATION_LOG.c
     query = select(T.NOTIFICATION_LOG).where(columns.EVENT_ID > request.lastEvent).order_by(columns.EVENT_ID)
@@ -86,7 +86,7 @@ def get_notification_events_count(call: Call, args: Struct) -> Struct:
 
 
 def fire_listener_event(call: Call, args: Struct) -> Struct:
-    """A writer tells of files that it added to a table or partition, or of what is to be read again."""
+    """A writer reports files that it added to a table or partition, or objects to be read again."""
     request = args.rqst
     catalog, database = names.both(request.dbName, request.catName)
     row = found(call, catalog, database, request.tableName)
@@ -101,7 +101,7 @@ def fire_listener_event(call: Call, args: Struct) -> Struct:
 
 
 def _reload(call: Call, row: StoredTable, request: Struct) -> int:
-    """RELOAD, with the parameters that the client adds to the table; of several partitions, those that there are."""
+    """RELOAD, with the parameters that the client adds to the table; of several partitions, those that exist."""
     row.table.parameters = {**(row.table.parameters or {}), **(request.tblParams or {})}
     wanted = [request.partitionVals] if request.partitionVals else request.batchPartitionValsForRefresh
     partitions: Struct | list[Struct] | None = None

@@ -1,6 +1,6 @@
 """Partitions in groups (PartitionSpec), added and read, and parts of partitions (get_partitions_with_specs).
 
-Job: what the calls mean. Must not know: rows. A group shares a storage descriptor, or is a list of whole partitions.
+Job: what the calls mean. Must not know: rows. The partitions of a group share a storage descriptor, or are complete.
 Source: HMSHandler, MetaStoreServerUtils.getPartitionspecsGroupedByStorageDescriptor and PartitionProjectionEvaluator of
 4.0. Owner: the thread of a call.
 """
@@ -29,7 +29,7 @@ _BY_NAMES, _BY_VALUES, _BY_EXPR = (
 
 
 def add_partitions_pspec(call: Call, args: Struct) -> int:
-    """All partitions of some groups, all or none; their number."""
+    """Add the partitions of some groups, all or none; returns their number."""
     specs = args.new_parts
     if specs is None:
         raise internal("there are no groups")
@@ -87,7 +87,7 @@ def _java(text: str | None) -> str:
 
 
 def get_partitions_pspec(call: Call, args: Struct) -> list[Struct]:
-    """A table's partitions as one group, or grouped where the table's parameters ask for it."""
+    """A table's partitions as one group, or grouped if the table's parameters ask for it."""
     if args.tbl_name is None:
         raise internal("the table has no name")
     shown = args.tbl_name.lower()
@@ -97,7 +97,7 @@ def get_partitions_pspec(call: Call, args: Struct) -> list[Struct]:
 
 
 def get_part_specs_by_filter(call: Call, args: Struct) -> list[Struct]:
-    """The same of those that a filter selects."""
+    """The same for the partitions that a filter selects."""
     row = reading.found(call, args.db_name, args.tbl_name)
     chosen = reading.selected(call, row, args.filter, _short(args.max_parts))
     catalog, database = names.as_written(args.db_name)
@@ -105,7 +105,7 @@ def get_part_specs_by_filter(call: Call, args: Struct) -> list[Struct]:
 
 
 def _short(number: int) -> int:
-    """What Java's cast leaves of a limit: its lowest 16 bits."""
+    """The lowest 16 bits of a limit, as Java's cast leaves them."""
     return (number + 0x8000 & 0xFFFF) - 0x8000
 
 
@@ -127,7 +127,7 @@ def get_partitions_with_specs(call: Call, args: Struct) -> Struct:
     row = _found(call, request.dbName, request.tblName, request.catName)
     projection, chosen = request.projectionSpec, request.filterSpec
     fields = [] if projection is None else projection.fieldList or []
-    if not fields:  # as in Hive, which then heeds no filter
+    if not fields:  # as in Hive, which then ignores the filter
         partitions = [part.partition for part in rows.find(call, row)]
     else:
         partitions = [part.partition for part in _chosen(call, row, chosen)]
@@ -156,7 +156,7 @@ def _chosen(call: Call, row: table_rows.StoredTable, chosen: Struct | None) -> l
     if chosen is None or chosen.filterMode is None:
         return rows.find(call, row)
     if not chosen.filters:
-        raise meta("Portion of expression could not be parsed: )")  # what Hive's database query comes to
+        raise meta("Portion of expression could not be parsed: )")  # the result of Hive's database query
     if chosen.filterMode == _BY_NAMES:
         return rows.find(call, row, names=chosen.filters)
     if chosen.filterMode == _BY_VALUES:
@@ -168,7 +168,7 @@ def _chosen(call: Call, row: table_rows.StoredTable, chosen: Struct | None) -> l
 
 
 def _known(path: str) -> bool:
-    """Is there such a field of a partition? `sd.serdeInfo.name` is one."""
+    """Is it a field of a partition, such as `sd.serdeInfo.name`?"""
     kind: str | None = "Partition"
     for name in path.split("."):
         if kind is None or name not in new(kind)._names:
@@ -185,7 +185,7 @@ _NESTED = {
 
 
 def _projected(value: Struct, paths: Sequence[str], at: str = "") -> Struct:
-    """A copy with the fields that these paths name, whole or in part."""
+    """A copy with only the fields that these paths name."""
     taken = {}
     for name in value._names:
         path, field = at + name, getattr(value, name)

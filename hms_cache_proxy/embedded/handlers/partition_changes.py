@@ -1,7 +1,7 @@
-"""Partitions, as they are added and changed.
+"""Adding and changing partitions.
 
-Job: what the calls mean: defaults, checks, directories, events; rows are rows/partitions.py's. Source: HMSHandler and
-HiveAlterHandler of 4.2, and what one answered. Owner: the thread of a call.
+Job: what the calls mean: defaults, checks, directories, events; rows/partitions.py has the rows. Source: HMSHandler and
+HiveAlterHandler of 4.2, and answers of a running one. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NO_PARTITIONS = 'java.lang.NullPointerException: Cannot invoke "java.util.List.
 
 
 def add_partition(call: Call, args: Struct) -> Struct:
-    """One; what it became."""
+    """Add a partition; returns it as stored."""
     return _add_one(call, args.new_part, {})
 
 
@@ -51,7 +51,7 @@ def _add_one(call: Call, partition: Struct | None, properties: dict[str, str]) -
 
 
 def add_partitions(call: Call, args: Struct) -> int:
-    """Several of one table, all or none; their number. They spell its name alike, as Hive wants it."""
+    """Add partitions of one table, all or none; returns their number. All must spell its name alike, as in Hive."""
     if args.new_parts is None:
         raise meta("Partition list cannot be null.")
     for each in args.new_parts:
@@ -67,7 +67,7 @@ def _must_spell(partition: Struct, database: str | None, table: str | None) -> N
 
 
 def add_partitions_req(call: Call, args: Struct) -> Struct:
-    """By request; with ifNotExists those which exist are left as they are."""
+    """The same by request; with ifNotExists, partitions that exist stay unchanged."""
     request = args.request
     result = new("AddPartitionsResult")
     if not request.parts:
@@ -102,7 +102,7 @@ def add(
     if_not_exists: bool = False,
     alike: bool = False,
 ) -> list[Struct]:
-    """Add partitions of one table (`place`: catalog, database, table), all or none; those that were added.
+    """Add partitions of one table (`place`: catalog, database, table), all or none; returns those that were added.
 
     `alike`: they get the columns of the table.
     """
@@ -169,7 +169,7 @@ def _described(partition: Struct) -> str:
 
 
 def _prepare(call: Call, row: table_rows.StoredTable, partition: Struct, properties: dict[str, str]) -> None:
-    """Location, directory, times and parameters that a new partition gets."""
+    """Set location, times and parameters of a new partition, and make its directory."""
     table = row.table
     location = None if partition.sd is None else partition.sd.location
     if not location:
@@ -202,7 +202,7 @@ def _store(call: Call, row: table_rows.StoredTable, added: Sequence[Struct]) -> 
 
 
 def append_partition(call: Call, args: Struct) -> Struct:
-    """One with the table's descriptor, by values."""
+    """Add a partition with the table's descriptor, by values."""
     return _append(call, names.TableAddress(args.db_name, args.tbl_name), args.part_vals, None, {})
 
 
@@ -213,7 +213,7 @@ def append_partition_with_environment_context(call: Call, args: Struct) -> Struc
 
 
 def append_partition_by_name(call: Call, args: Struct) -> Struct:
-    """One with the table's descriptor, by name."""
+    """Add a partition with the table's descriptor, by name."""
     return _append(call, names.TableAddress(args.db_name, args.tbl_name), None, args.part_name, {})
 
 
@@ -224,7 +224,7 @@ def append_partition_by_name_with_environment_context(call: Call, args: Struct) 
 
 
 def append_partition_req(call: Call, args: Struct) -> Struct:
-    """By request."""
+    """The same by request."""
     request = args.appendPartitionsReq
     properties = quick_stats.context(request.environmentContext)
     address = names.TableAddress(request.dbName, request.tableName, request.catalogName)
@@ -274,7 +274,7 @@ def _append(
 
 
 def alter_partition(call: Call, args: Struct) -> None:
-    """One, by its values."""
+    """Change a partition, found by its values."""
     _alter_one(call, args.db_name, args.tbl_name, args.new_part, {})
 
 
@@ -300,7 +300,7 @@ def _alter_one(call: Call, database: str, table: str, after: Struct | None, prop
             raise
         raise invalid_operation(f"alter is not possible: {failure.message}") from failure
     if after.sd is not None and after.sd.location:
-        after.sd.location = path_text(after.sd.location)  # several partitions get theirs as it is sent
+        after.sd.location = path_text(after.sd.location)  # alter_partitions stores locations as sent
     write_id = -1 if after.writeId is None else after.writeId
     _change(call, row, part, after, properties)
     acid.check_partition_statistics(row.table, part.partition, after, acid.AcidWrite(write_id))
@@ -308,7 +308,7 @@ def _alter_one(call: Call, database: str, table: str, after: Struct | None, prop
 
 
 def _must_stay(row: table_rows.StoredTable, after: Struct) -> None:
-    """MetaException for a partition that names another table than its own."""
+    """MetaException for a partition that names another table."""
     if (names.fold(after.dbName), names.fold(after.tableName)) != (row.table.dbName, row.table.tableName):
         raise meta("partition does not exist.")
 
@@ -326,7 +326,7 @@ def _change(
 
 
 def _forget_stale_columns(call: Call, part: rows.Part, after: Struct) -> None:
-    """Statistics of columns that are gone or have another type go (updateOrGetPartitionColumnStats)."""
+    """Delete statistics of columns that are gone or have another type (updateOrGetPartitionColumnStats)."""
     stale = stale_columns(part.partition.sd.cols, after.sd.cols) if part.partition.sd is not None else []
     if stale:
         statistics.remove(call, part.partition_id, stale, None, partition=True)
@@ -334,7 +334,7 @@ def _forget_stale_columns(call: Call, part: rows.Part, after: Struct) -> None:
 
 
 def alter_partitions(call: Call, args: Struct) -> None:
-    """Several, all or none."""
+    """Change partitions, all or none."""
     _alter_many(call, names.TableAddress(args.db_name, args.tbl_name), args.new_parts, {})
 
 
@@ -389,7 +389,7 @@ def _alter_many(
 
 
 def rename_partition(call: Call, args: Struct) -> None:
-    """Other values for a partition."""
+    """Change the values of a partition."""
     _rename(call, args.db_name, None, args.tbl_name, args.part_vals, args.new_part)
 
 
@@ -435,9 +435,10 @@ def _rename(
 
 
 def _move(call: Call, row: table_rows.StoredTable, part: rows.Part, after: Struct, new_name: str) -> str | None:
-    """Move the files of a renamed partition if the metastore chose their place; its new location.
+    """Move the files of a renamed partition if the metastore chose their location; returns the new location.
 
-    `after` gets the place where its files are now: the old one if they stay, also because another object lives there.
+    `after` gets the location where the files are now: the old one if they stay, for example because another object is
+    in that directory.
     """
     sent, old_location = after.sd.location, part.partition.sd.location
     after.sd.location = old_location
@@ -459,7 +460,7 @@ def _move(call: Call, row: table_rows.StoredTable, part: rows.Part, after: Struc
 
 
 def _table_place(call: Call, row: table_rows.StoredTable) -> str:
-    """Where a table lies; without a location where its name says (Warehouse.getPartitionPath)."""
+    """The location of a table; if it has none, the default for its name (Warehouse.getPartitionPath)."""
     if row.table.sd.location is not None:
         return str(row.table.sd.location)
     database = database_rows.find_database(call, row.table.catName, row.table.dbName)

@@ -1,7 +1,7 @@
-"""Partitions, as they are dropped.
+"""Dropping partitions.
 
-Job: what the calls mean: rows, directories (or the trash), events; rows are rows/partitions.py's. Source: HMSHandler of
-4.0 and 4.2, and what one answered. Owner: the thread of a call.
+Job: what the calls mean: rows, directories (or the trash), events; rows/partitions.py has the rows. Source: HMSHandler
+of 4.0 and 4.2, and answers of a running one. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hms_cache_proxy.wire.spec import Struct
 
 
 def drop_partition(call: Call, args: Struct) -> bool:
-    """One, by its values."""
+    """Drop a partition by its values."""
     address = names.TableAddress(args.db_name, args.tbl_name)
     return _drop_one(call, address, _given(args.part_vals), delete_data=args.deleteData, properties={})
 
@@ -34,7 +34,7 @@ def drop_partition_with_environment_context(call: Call, args: Struct) -> bool:
 
 
 def drop_partition_by_name(call: Call, args: Struct) -> bool:
-    """One, by its name."""
+    """Drop a partition by its name."""
     address = names.TableAddress(args.db_name, args.tbl_name)
     return _drop_one(call, address, _given(args.part_name), delete_data=args.deleteData, properties={})
 
@@ -47,7 +47,7 @@ def drop_partition_by_name_with_environment_context(call: Call, args: Struct) ->
 
 
 def drop_partition_req(call: Call, args: Struct) -> bool:
-    """By request."""
+    """The same by request."""
     request = args.dropPartitionReq
     if request.catName is None:
         raise meta(f"java.lang.NullPointerException: {names.NO_IDENTIFIER}")
@@ -82,7 +82,7 @@ def _drop_one(
 
 
 def drop_partitions_req(call: Call, args: Struct) -> Struct:
-    """Several, by name; with ifExists those which are not there are passed over."""
+    """Drop partitions by name or expression; with ifExists, those that do not exist are ignored."""
     request = args.req
     catalog, database = names.both(request.dbName, request.catName)
     row = table_rows.find_table(call, catalog, database, names.fold(request.tblName))
@@ -92,7 +92,7 @@ def drop_partitions_req(call: Call, args: Struct) -> Struct:
     named = None if request.parts is None else request.parts.names
     wanted = _of_expressions(call, row, request) if named is None else named
     parts = rows.find(call, row, names=wanted)
-    missing = len(parts) < len(set(wanted) if named is None else wanted)  # a name given twice is missing once
+    missing = len(parts) < len(set(wanted) if named is None else wanted)  # a name given twice counts once
     if missing and not request.ifExists:
         raise no_such_object("Some partitions to drop are missing")
     if parts:
@@ -108,7 +108,7 @@ def drop_partitions_req(call: Call, args: Struct) -> Struct:
 def _leave_base_files(
     call: Call, table: Struct, parts: Sequence[rows.Part], *, delete_data: bool, properties: dict[str, str]
 ) -> None:
-    """Where the files of a table with transactions stay, a base directory of the write says that they are gone."""
+    """If the files of a transactional table stay, write a base directory that makes them invalid."""
     write_id = int(properties.get("writeId", "0"))
     if write_id > 0 and not (delete_data and owns_data(table)) and table_rows.is_transactional(table.parameters):
         for part in parts:
@@ -143,7 +143,7 @@ def _drop(
 
 
 def _remove_files(call: Call, table: Struct, part: rows.Part, *, purge: bool) -> None:
-    """The directory of a partition, and those above it that are empty then; of an archived one, what it was made of."""
+    """Remove the directory of a partition, and parents that are then empty; for an archived one, its original files."""
     partition = part.partition
     owner = f"partition {part.name} of {describe(table)}"
     parameters = partition.parameters or {}

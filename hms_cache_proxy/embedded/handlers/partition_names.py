@@ -1,4 +1,4 @@
-"""Names of partitions: taken apart, and the values of keys of all partitions.
+"""Names of partitions: splitting them, and the values of keys of all partitions.
 
 Job: what the calls mean. Source: HMSHandler of 4.2. Owner: the thread of a call.
 """
@@ -48,7 +48,7 @@ def partition_name_to_spec(_call: Call, args: Struct) -> dict[str, str]:
 
 
 def partition_name_has_valid_characters(_call: Call, args: Struct) -> bool:
-    """Whether no value has a character that may not be in one: all may, by default."""
+    """Does no value have a forbidden character? By default, none is forbidden."""
     if args.throw_exception and args.part_vals is None:
         raise meta("no partition values")
     return True

@@ -1,6 +1,6 @@
-"""Partitions, as they are read.
+"""Reading partitions.
 
-Job: what the calls mean; rows are rows/partitions.py's. Source: HMSHandler of 4.2, and what one answered.
+Job: what the calls mean; rows/partitions.py has the rows. Source: HMSHandler of 4.2, and answers of a running one.
 Owner: the thread of a call.
 """
 
@@ -19,7 +19,7 @@ from hms_cache_proxy.embedded.values import new
 from hms_cache_proxy.wire.spec import Struct
 
 NO_EXPRESSION = b"\xff"
-"""In place of an expression: all partitions."""
+"""Instead of an expression: all partitions."""
 _NO_NAMES = (
     'java.lang.NullPointerException: Cannot invoke "java.util.List.size()" because the return value of'
     ' "org.apache.hadoop.hive.metastore.client.builder.GetPartitionsArgs.getPartNames()" is null'
@@ -28,7 +28,7 @@ _PRIVATE = "PARTITION_LEVEL_PRIVILEGE"
 
 
 def limit_of(number: int | None) -> int | None:
-    """How many at most; None for no limit."""
+    """The limit; None for no limit."""
     return None if number is None or number < 0 else number
 
 
@@ -46,7 +46,7 @@ def found(call: Call, database: str, table: str, catalog: str | None = None) -> 
 
 
 def _found_folded(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.StoredTable:
-    """The same, for calls that do not show names as they were written."""
+    """The same, for calls that show names in lower case."""
     place = names.named(database, table, catalog)
     row = _table(call, database, table, catalog)
     if row is None:
@@ -55,7 +55,7 @@ def _found_folded(call: Call, database: str, table: str, catalog: str | None = N
 
 
 def one(call: Call, row: table_rows.StoredTable, values: Sequence[str]) -> rows.Part:
-    """The partition of these values. NoSuchObjectException."""
+    """The partition with these values. NoSuchObjectException."""
     if values is None:
         raise meta('java.lang.NullPointerException: Cannot invoke "java.util.List.size()" because "vals" is null')
     name = names.partition_name(row.table.partitionKeys, values)
@@ -66,7 +66,7 @@ def one(call: Call, row: table_rows.StoredTable, values: Sequence[str]) -> rows.
 
 
 def of_one(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.StoredTable:
-    """The table of a call for one partition. NoSuchObjectException in the words of those calls."""
+    """The table of a call for one partition. NoSuchObjectException with the text of those calls."""
     names.named(database, table, catalog)
     row = _table(call, database, table, catalog)
     if row is None:
@@ -87,12 +87,12 @@ def values_of(row: table_rows.StoredTable, name: str | None) -> list[str]:
 
 
 def get_partition(call: Call, args: Struct) -> Struct:
-    """By values."""
+    """A partition by values."""
     return _asked(one(call, of_one(call, args.db_name, args.tbl_name), args.part_vals), args.part_vals)
 
 
 def _asked(part: rows.Part, values: Sequence[str]) -> Struct:
-    """With the values as they were asked for: an empty one finds the default partition."""
+    """The partition with the requested values: an empty one finds the default partition."""
     part.partition.values = list(values)
     return part.partition
 
@@ -113,7 +113,7 @@ def get_partition_req(call: Call, args: Struct) -> Struct:
 
 
 def get_partition_with_auth(call: Call, args: Struct) -> Struct:
-    """By values, with the privileges of a user and its groups where the table's parameters ask for these."""
+    """A partition by values, with the privileges of a user and its groups if the table has privileges per partition."""
     names.named(args.db_name, args.tbl_name)
     row = _table(call, args.db_name, args.tbl_name)
     if row is None:
@@ -125,7 +125,7 @@ def get_partition_with_auth(call: Call, args: Struct) -> Struct:
 
 
 def has_privileges(table: Struct) -> bool:
-    """Have its partitions privileges of their own?"""
+    """Does the table have privileges per partition?"""
     return bool((table.parameters or {}).get(_PRIVATE, "").upper() == "TRUE")
 
 
@@ -137,14 +137,14 @@ def _add_privileges(call: Call, parts: Sequence[rows.Part], user: str | None, gr
 def _with_auth(
     call: Call, row: table_rows.StoredTable, parts: list[rows.Part], user: str | None, groups: Sequence[str] | None
 ) -> list[Struct]:
-    """Partitions of a listing; with privileges if it names a user and groups."""
+    """The partitions of a listing, with privileges if it names a user and groups."""
     if user is not None and groups is not None and has_privileges(row.table):
         _add_privileges(call, parts, user, groups)
     return _bare(parts)
 
 
 def get_partition_by_name(call: Call, args: Struct) -> Struct:
-    """By `key=value/key=value`."""
+    """A partition by its name, `key=value/key=value`."""
     row = _table(call, args.db_name, args.tbl_name)
     if row is None:
         raise no_such_object(f"{names.as_written(args.db_name)[1]}.{args.tbl_name} table not found")
@@ -158,7 +158,7 @@ def get_partition_by_name(call: Call, args: Struct) -> Struct:
 
 
 def get_partition_names(call: Call, args: Struct) -> list[str]:
-    """Of a table; none where there is no table."""
+    """Names of a table's partitions; none if the table does not exist."""
     if args.db_name is None:
         raise meta("java.lang.NullPointerException: catName is null")
     return _all_names(call, args.db_name, args.tbl_name, None, args.max_parts)
@@ -184,13 +184,13 @@ def fetch_partition_names_req(call: Call, args: Struct) -> list[str]:
 
 
 def get_partitions(call: Call, args: Struct) -> list[Struct]:
-    """Of a table; none where there is no table."""
+    """A table's partitions; none if the table does not exist."""
     row = _of_listing(call, args.db_name, args.tbl_name, None)
     return [] if row is None else _bare(all_of(call, row, args.max_parts))
 
 
 def _of_listing(call: Call, database: str, table: str, catalog: str | None) -> table_rows.StoredTable | None:
-    """The table of a listing; none for one that is not there, unless listings are limited: then it is looked for."""
+    """The table of a listing; None if it does not exist. If listings are limited, that is an error."""
     if call.partition_limit >= 0:
         return _of_filter(call, database, catalog, table)
     names.named(database, table, catalog)
@@ -198,14 +198,14 @@ def _of_listing(call: Call, database: str, table: str, catalog: str | None) -> t
 
 
 def all_of(call: Call, row: table_rows.StoredTable, limit: int | None) -> list[rows.Part]:
-    """A table's partitions, at most so many. MetaException if that is more than a listing may have."""
+    """A table's partitions, at most `limit`. MetaException if that is more than a listing may have."""
     if call.partition_limit >= 0:
         check_limit(call, row, rows.count(call, row.table_id), limit)
     return rows.find(call, row, limit=limit_of(limit))
 
 
 def check_limit(call: Call, row: table_rows.StoredTable, found: int, limit: int | None) -> None:
-    """MetaException if a listing of so many would have more than one may (`metastore.limit.partition.request`)."""
+    """MetaException if a listing would have more partitions than `metastore.limit.partition.request` allows."""
     allowed = call.partition_limit
     asked = found if limit_of(limit) is None else limit or 0
     if 0 <= allowed < asked:
@@ -224,7 +224,7 @@ def get_partitions_req(call: Call, args: Struct) -> Struct:
 
 
 def get_partitions_with_auth(call: Call, args: Struct) -> list[Struct]:
-    """As get_partitions, with privileges."""
+    """The same with privileges."""
     row = found(call, args.db_name, args.tbl_name)
     parts = all_of(call, row, args.max_parts)
     return _with_auth(call, row, parts, args.user_name, args.group_names)
@@ -235,7 +235,7 @@ def _bare(parts: Sequence[rows.Part]) -> list[Struct]:
 
 
 def _without_columns(partitions: list[Struct], request: Struct) -> list[Struct]:
-    """Requests may leave columns and parameters out."""
+    """Leave out columns and parameters if the request says so."""
     for partition in partitions:
         if request.skipColumnSchemaForPartition and partition.sd is not None:
             partition.sd.cols = []
@@ -276,7 +276,7 @@ def get_partitions_ps(call: Call, args: Struct) -> list[Struct]:
 def _like(call: Call, row: table_rows.StoredTable, values: Sequence[str] | None, limit: int | None) -> list[rows.Part]:
     """The partitions with these first values."""
     if call.partition_limit >= 0 and not values:
-        raise meta("Invalid partition key & values; keys [], values []")  # of their count
+        raise meta("Invalid partition key & values; keys [], values []")  # Hive's text for their count
     chosen = names_like(call, row, values or (), None)
     check_limit(call, row, len(chosen), limit)
     return rows.find(call, row, names=chosen[: limit_of(limit)])
@@ -290,7 +290,7 @@ def get_partitions_ps_with_auth(call: Call, args: Struct) -> list[Struct]:
 
 
 def get_partitions_ps_with_auth_req(call: Call, args: Struct) -> Struct:
-    """The same by request; also by names."""
+    """The same by request, or by names."""
     request = args.req
     row = found(call, request.dbName, request.tblName, request.catName)
     if request.partNames is not None:
@@ -310,7 +310,7 @@ def names_like(call: Call, row: table_rows.StoredTable, values: Sequence[str], l
 
 
 def get_partitions_by_names(call: Call, args: Struct) -> list[Struct]:
-    """Those of the named ones which exist, in order of their names."""
+    """The named partitions that exist, in order of their names."""
     if args.names is None:
         raise meta(_NO_NAMES)
     return _bare(_by_names(call, args.db_name, args.tbl_name, args.names)[1])
@@ -341,7 +341,7 @@ def _by_names(
 
 
 def get_partitions_by_filter(call: Call, args: Struct) -> list[Struct]:
-    """Those that a filter selects, in order of their names."""
+    """The partitions that a filter selects, in order of their names."""
     return by_filter(call, args.db_name, None, args.tbl_name, args.filter, args.max_parts)
 
 
@@ -355,12 +355,12 @@ def get_partitions_by_filter_req(call: Call, args: Struct) -> list[Struct]:
 
 
 def get_num_partitions_by_filter(call: Call, args: Struct) -> int:
-    """How many a filter selects."""
+    """The number of partitions that a filter selects."""
     catalog, database = names.split(args.db_name)
     if database is None or args.tbl_name is None:
         raise meta("The DB and table name cannot be null.")
     if args.filter:
-        partition_filter.parsed(args.filter)  # before the table is looked for
+        partition_filter.parsed(args.filter)  # before the table is looked up
     row = table_rows.find_table(call, catalog, database, names.fold(args.tbl_name))
     if row is None:
         raise _no_table(catalog, database, args.tbl_name)
@@ -370,12 +370,12 @@ def get_num_partitions_by_filter(call: Call, args: Struct) -> int:
 def by_filter(
     call: Call, database: str, catalog: str | None, table: str, text: str | None, limit: int | None
 ) -> list[Struct]:
-    """Partitions that a filter selects, at most so many; of full-ACID tables' descriptors less than lists say."""
+    """Partitions that a filter selects, at most `limit`; descriptors of full-ACID tables have less than in lists."""
     return selected(call, _of_filter(call, database, catalog, table), text, limit)
 
 
 def selected(call: Call, row: table_rows.StoredTable, text: str | None, limit: int | None) -> list[Struct]:
-    """The same, of a table that was found."""
+    """The same, for a table that was found."""
     chosen = chosen_names(call, row, text)
     check_limit(call, row, len(chosen), limit)
     partitions = _bare(rows.find(call, row, names=chosen[: limit_of(limit)]))
@@ -408,8 +408,8 @@ def chosen_names(call: Call, row: table_rows.StoredTable, text: str | None) -> l
 
 
 def chosen_by_expression(call: Call, row: table_rows.StoredTable, expression: bytes) -> list[str]:
-    """Names of the partitions that an expression selects: Hive's own are Java objects (Kryo), which only Hive can read;
-    the text of a filter is text, the one byte ff is no condition. MetaException."""
+    """Names of the partitions that an expression selects. It may be the text of a filter, or the byte ff, which means
+    all. MetaException for Hive's own expressions, which are Java objects written by Kryo."""
     if expression == NO_EXPRESSION:
         return rows.partition_names(call, row.table_id)
     text = expression.decode("utf-8", "replace")
@@ -419,7 +419,7 @@ def chosen_by_expression(call: Call, row: table_rows.StoredTable, expression: by
 
 
 def get_partition_names_req(call: Call, args: Struct) -> list[str]:
-    """Names of the partitions that an expression selects. A blank name is refused before anything is looked for."""
+    """Names of the partitions that an expression selects. A blank name is refused before anything is looked up."""
     for field in ("catName", "dbName", "tblName"):
         given = getattr(args.req, field)
         if given is not None and not given.strip():
@@ -428,13 +428,13 @@ def get_partition_names_req(call: Call, args: Struct) -> list[str]:
 
 
 def get_partitions_by_expr(call: Call, args: Struct) -> Struct:
-    """The partitions."""
+    """The partitions that an expression selects."""
     row, partitions = _partitions_by_expression(call, args.req)
     return new("PartitionsByExprResult", partitions=partitions, hasUnknownPartitions=False)
 
 
 def get_partitions_spec_by_expr(call: Call, args: Struct) -> Struct:
-    """The partitions in groups."""
+    """The same in groups."""
     row, partitions = _partitions_by_expression(call, args.req)
     specs = part_groups.grouped(row.table, partitions)
     return new("PartitionsSpecByExprResult", partitionsSpec=specs, hasUnknownPartitions=False)

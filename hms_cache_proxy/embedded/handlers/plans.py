@@ -1,11 +1,11 @@
-"""Resource plans of workload management: made, changed, put in force, replaced, dropped.
+"""Resource plans of workload management: creating, changing, activating, replacing, dropping them.
 
-Job: what the calls about whole plans mean; pools, triggers and mappings are pools.py's. Nothing here enforces a plan:
-HiveServer2 does. Source: HMSHandler and ObjectStore of 4.2, asked of running ones.
+Job: what the calls about whole plans mean; pools.py has pools, triggers and mappings. Nothing here enforces a plan:
+HiveServer2 does. Source: HMSHandler and ObjectStore of 4.2, compared with running ones.
 
-Only a plan that is disabled can be edited, and one plan of a namespace is in force. Where a name is there already,
-Hive's exception is its database's: a MetaException with the database's text on PostgreSQL, and what is answered here,
-AlreadyExistsException, on MariaDB. Owner: the thread of a call.
+Only a disabled plan can be edited, and one plan of a namespace is active. If a name exists already, Hive's exception
+depends on its database: on PostgreSQL a MetaException with the database's text; on MariaDB AlreadyExistsException, as
+here. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COLUMNS = T.WM_RESOURCEPLAN.c
 
 
 def editable(call: Call, name: str | None, space: str | None) -> Any:
-    """A plan that may be changed. NoSuchObjectException, InvalidOperationException."""
+    """A plan that may be edited. NoSuchObjectException, InvalidOperationException."""
     plan = rows.named(call, name, space)
     if plan.STATUS != rows.DISABLED:
         raise invalid_operation("Resource plan must be disabled to edit it.")
@@ -46,7 +46,7 @@ def editable(call: Call, name: str | None, space: str | None) -> Any:
 
 
 def create_resource_plan(call: Call, args: Struct) -> Struct:
-    """Disabled; with one pool for all, or with all that another plan has."""
+    """Create a disabled plan, with one default pool or as a copy of another plan."""
     request = args.request
     given = request.resourcePlan
     name = folded(given.name)
@@ -79,7 +79,7 @@ def _add_pool(call: Call, plan_id: int, row: dict[str, Any]) -> int:
 
 
 def _copy(call: Call, plan_id: int, source: Any) -> None:
-    """Pools, triggers, which fires where, mappings, and the plan's own values."""
+    """Copy pools, triggers, their assignments, mappings, and the plan's own values."""
     pools = {row.POOL_ID: _add_pool(call, plan_id, _without(row, "POOL_ID")) for row in rows.pools(call, source)}
     triggers = {}
     for row in rows.triggers(call, source):
@@ -97,30 +97,30 @@ def _copy(call: Call, plan_id: int, source: Any) -> None:
 
 
 def _without(row: Any, key: str) -> dict[str, Any]:
-    """A row's columns but its key and its plan."""
+    """The columns of a row without its key and its plan."""
     return {name: value for name, value in row._mapping.items() if name not in (key, "RP_ID")}
 
 
 def get_resource_plan(call: Call, args: Struct) -> Struct:
-    """One, whole."""
+    """A plan with everything in it."""
     plan = rows.named(call, args.request.resourcePlanName, args.request.ns)
     return new("WMGetResourcePlanResponse", resourcePlan=rows.as_full_plan(call, plan))
 
 
 def get_active_resource_plan(call: Call, args: Struct) -> Struct:
-    """The one in force, whole; an empty answer if there is none."""
+    """The active plan with everything in it; an empty answer if there is none."""
     plan = rows.active(call, args.request.ns)
     return new("WMGetActiveResourcePlanResponse", resourcePlan=plan and rows.as_full_plan(call, plan))
 
 
 def get_all_resource_plans(call: Call, args: Struct) -> Struct:
-    """Of a namespace, without what is in them."""
+    """The plans of a namespace, without pools, triggers and mappings."""
     plans = [rows.as_plan(plan) for plan in rows.listed(call, args.request.ns)]
     return new("WMGetAllResourcePlanResponse", resourcePlans=plans)
 
 
 def validate_resource_plan(call: Call, args: Struct) -> Struct:
-    """What keeps a plan from being enabled; its namespace is taken as it is."""
+    """The errors that keep a plan from being enabled. An absent namespace is not replaced by the default."""
     request = args.request
     name = folded(request.resourcePlanName)
     plan = rows.find(call, name, request.ns)
@@ -131,7 +131,7 @@ def validate_resource_plan(call: Call, args: Struct) -> Struct:
 
 
 def drop_resource_plan(call: Call, args: Struct) -> Struct:
-    """With all that is in it; not the one in force."""
+    """Drop a plan with everything in it, unless it is active."""
     request = args.request
     name = folded(request.resourcePlanName)
     plan = rows.find(call, name, rows.namespace(request.ns))
@@ -148,7 +148,7 @@ def drop_resource_plan(call: Call, args: Struct) -> Struct:
 
 
 def alter_resource_plan(call: Call, args: Struct) -> Struct:
-    """Another name or other values, another status, or in another's place; the whole plan if it is in force now."""
+    """Change name, values or status, or replace another plan. Returns the whole plan if it has become active."""
     request = args.request
     flags = (request.isEnableAndActivate, request.isReplace, request.isForceDeactivate)
     if sum(map(bool, flags)) > 1:
@@ -164,7 +164,7 @@ def alter_resource_plan(call: Call, args: Struct) -> Struct:
 
 
 def _alter(call: Call, name: str | None, request: Struct) -> int | None:
-    """The id of a plan that this put in force."""
+    """Change a plan; the id of the plan that becomes active, if any."""
     changes = request.resourcePlan
     if name is None:
         plan = rows.active(call, request.ns)
@@ -208,7 +208,7 @@ def _edit(call: Call, plan: Any, changes: Struct) -> None:
 
 
 def _switch(call: Call, name: str, plan: Any, status: str, request: Struct) -> int | None:
-    """Another status. One that gets in force needs no errors, and puts another one out of force."""
+    """Change the status. A plan with errors cannot be enabled; the plan that was active becomes enabled."""
     if status == plan.STATUS:
         return None
     if plan.STATUS == rows.ACTIVE and not request.isForceDeactivate:
@@ -234,7 +234,7 @@ def _switch(call: Call, name: str, plan: Any, status: str, request: Struct) -> i
 
 
 def _replace(call: Call, name: str, request: Struct) -> int | None:
-    """A plan takes another's name and status, and the other is kept, disabled, under a name with the time in it."""
+    """Give a plan another's name and status. The other is kept, disabled, under a name that contains the time."""
     changes = request.resourcePlan
     if changes.queryParallelism is not None or changes.defaultPoolPath is not None:
         raise invalid_operation("Cannot change values during replace.")

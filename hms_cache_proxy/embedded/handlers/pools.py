@@ -1,8 +1,8 @@
-"""What is in a resource plan: pools, triggers, which trigger fires in which pool, and who goes to which pool.
+"""The contents of a resource plan: pools, triggers, assignments of triggers to pools, and mappings of users to pools.
 
-Job: what the calls mean; whole plans are plans.py's. Only a disabled plan can be edited: where a method does not
-declare InvalidOperationException, which says so, the answer is an internal error, as Hive's. Source: ObjectStore of
-4.2, asked of running ones. Owner: the thread of a call.
+Job: what the calls mean; plans.py has whole plans. Only a disabled plan can be edited. If a method does not declare
+InvalidOperationException, the refusal is an internal error, as in Hive. Source: ObjectStore of 4.2, compared with
+running ones. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _parent_must_exist(call: Call, plan: Any, path: str) -> None:
 
 
 def create_wm_pool(call: Call, args: Struct) -> Struct:
-    """At the top, or in another pool."""
+    """Create a pool, at the top or in another pool."""
     given = args.request.pool
     plan = editable(call, given.resourcePlanName, given.ns)
     _parent_must_exist(call, plan, given.poolPath)
@@ -53,7 +53,7 @@ def create_wm_pool(call: Call, args: Struct) -> Struct:
 
 
 def alter_wm_pool(call: Call, args: Struct) -> Struct:
-    """Other values, or another path: pools in it go along."""
+    """Change values, or the path, which also moves the pools in it."""
     given = args.request.pool
     plan = editable(call, given.resourcePlanName, given.ns)
     pool = rows.pool(call, plan, args.request.poolPath)
@@ -85,7 +85,7 @@ def _move(call: Call, plan: Any, old: str, path: str) -> None:
 
 
 def drop_wm_pool(call: Call, args: Struct) -> Struct:
-    """The one pool whose path begins with what is given, if no other's does: Hive's own reading."""
+    """Drop the only pool whose path begins with the given text, as Hive does."""
     request = args.request
     plan = editable(call, request.resourcePlanName, request.ns)
     path = folded(request.poolPath)
@@ -105,7 +105,7 @@ def drop_wm_pool(call: Call, args: Struct) -> Struct:
 
 
 def create_wm_trigger(call: Call, args: Struct) -> Struct:
-    """In no pool yet."""
+    """Create a trigger, which is in no pool."""
     given = args.request.trigger
     plan = editable(call, given.resourcePlanName, given.ns)
     name = folded(given.triggerName)
@@ -124,7 +124,7 @@ def create_wm_trigger(call: Call, args: Struct) -> Struct:
 
 
 def alter_wm_trigger(call: Call, args: Struct) -> Struct:
-    """What is given changes."""
+    """Change the given values of a trigger."""
     given = args.request.trigger
     plan = editable(call, given.resourcePlanName, given.ns)
     trigger = rows.trigger(call, plan, given.triggerName)
@@ -141,7 +141,7 @@ def alter_wm_trigger(call: Call, args: Struct) -> Struct:
 
 
 def drop_wm_trigger(call: Call, args: Struct) -> Struct:
-    """From all pools too."""
+    """Drop a trigger, also from all pools."""
     request = args.request
     plan = editable(call, request.resourcePlanName, request.ns)
     name = folded(request.triggerName)
@@ -154,7 +154,7 @@ def drop_wm_trigger(call: Call, args: Struct) -> Struct:
 
 
 def get_triggers_for_resourceplan(call: Call, args: Struct) -> Struct:
-    """Of one plan, with its name as it was asked for."""
+    """The triggers of a plan, with the plan's name as in the request."""
     name = args.request.resourcePlanName
     plan = rows.named(call, name, args.request.ns)
     triggers = [rows.as_trigger(row, plan, name) for row in rows.triggers(call, plan)]
@@ -162,7 +162,7 @@ def get_triggers_for_resourceplan(call: Call, args: Struct) -> Struct:
 
 
 def create_or_drop_wm_trigger_to_pool_mapping(call: Call, args: Struct) -> Struct:
-    """A trigger fires in a pool, or no longer; said twice it is said once."""
+    """Assign a trigger to a pool, or remove the assignment; repeating a call changes nothing."""
     request = args.request
     plan = editable(call, request.resourcePlanName, request.ns)
     pool = rows.pool(call, plan, request.poolPath)
@@ -178,7 +178,7 @@ def create_or_drop_wm_trigger_to_pool_mapping(call: Call, args: Struct) -> Struc
 
 
 def create_or_update_wm_mapping(call: Call, args: Struct) -> Struct:
-    """Somebody goes to a pool, or to none."""
+    """Map a user, group or application to a pool, or to none."""
     given = args.request.mapping
     kind = given.entityType.strip().upper()
     if kind not in KINDS:
@@ -213,7 +213,7 @@ def _mapping(call: Call, plan: Any, kind: str, name: str) -> Any | None:
 
 
 def drop_wm_mapping(call: Call, args: Struct) -> Struct:
-    """Somebody goes where the default is."""
+    """Drop a mapping: the default pool then applies."""
     given = args.request.mapping
     plan = editable(call, given.resourcePlanName, given.ns)
     known = _mapping(call, plan, given.entityType.strip().upper(), folded(given.entityName))

@@ -1,7 +1,7 @@
-"""Privileges: who may do what with which object. Kept and told, never enforced.
+"""Privileges: who may do what with which object. They are stored, never enforced.
 
-Job: what the calls mean; rows are rows/privileges.py's. Source: HMSHandler and ObjectStore of 4.0. Owner: the thread of
-a call.
+Job: what the calls mean; rows/privileges.py has the rows. Source: HMSHandler and ObjectStore of 4.0. Owner: the thread
+of a call.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _target(call: Call, ref: Struct) -> PrivilegeTarget:
 
 
 def grant_privileges(call: Call, args: Struct) -> bool:
-    """All of a bag."""
+    """Grant all privileges of a bag."""
     if args.privileges is None:
         raise meta("java.lang.NullPointerException: there are no privileges")
     _grant(call, args.privileges.privileges or [])
@@ -73,13 +73,13 @@ def grant_privileges(call: Call, args: Struct) -> bool:
 
 
 def revoke_privileges(call: Call, args: Struct) -> bool:
-    """All of a bag."""
+    """Revoke all privileges of a bag."""
     _revoke(call, args.privileges.privileges or [], option=False)
     return True
 
 
 def grant_revoke_privileges(call: Call, args: Struct) -> Struct:
-    """Either of them."""
+    """Grant or revoke, by request."""
     request = args.request
     if request.requestType == GRANT:
         _grant(call, request.privileges.privileges or [])
@@ -132,7 +132,7 @@ def _described(ref: Struct, target: PrivilegeTarget) -> str:
 
 
 def _revoke(call: Call, bag: Sequence[Struct], *, option: bool) -> None:
-    """`option`: only the right to pass them on."""
+    """Revoke privileges; `option`: only the grant option."""
     for given in bag:
         wanted = [each for each in (given.grantInfo.privilege or "").split(",") if each.strip()]
         if not wanted:
@@ -164,7 +164,7 @@ def _not_granted(ref: Struct, target: PrivilegeTarget, privilege: str) -> str:
 
 
 def refresh_privileges(call: Call, args: Struct) -> Struct:
-    """The privileges of an object that one authorizer knows become those of a bag."""
+    """Replace the privileges of an object that one authorizer manages by those of a bag."""
     ref = args.objToRefresh
     if ref.objectType not in (_TYPES["DATABASE"], _TYPES["DATACONNECTOR"], _TYPES["TABLE"], _TYPES["COLUMN"]):
         raise meta(f"Unexpected object type {enum('HiveObjectType')(ref.objectType).name}")
@@ -187,7 +187,7 @@ def _timeless(given: Struct) -> str:
 
 
 def list_privileges(call: Call, args: Struct) -> list[Struct]:
-    """Of an object or of all, of a principal or of all."""
+    """The privileges of a principal (or of all) on an object (or on all)."""
     ref = args.hiveObject
     kind = owner_type_name(args.principal_type)
     principal = None if args.principal_name is None else (args.principal_name, kind or "")
@@ -221,7 +221,7 @@ def _told(call: Call, scope: PrivilegeScope, each: Grant) -> Struct:
 
 
 def _ref(call: Call, scope: PrivilegeScope, each: Grant) -> Struct:
-    """HiveObjectRef of what a privilege is of."""
+    """The HiveObjectRef of a privilege's object."""
     if scope is PrivilegeScope.GLOBAL:
         return new("HiveObjectRef", objectType=_TYPES["GLOBAL"])
     if scope is PrivilegeScope.CONNECTOR:

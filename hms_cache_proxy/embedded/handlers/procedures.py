@@ -1,4 +1,4 @@
-"""Stored procedures and packages of HPL/SQL: kept and told, run by nobody here.
+"""Stored procedures and packages of HPL/SQL: stored, never executed here.
 
 Job: what the calls mean, and their rows: STORED_PROCS, PACKAGES. Source: HMSHandler and ObjectStore of 4.0. Owner: the
 thread of a call.
@@ -47,7 +47,7 @@ def _drop(call: Call, key: Any, catalog: str, database: str, name: str) -> None:
 
 
 def _put(call: Call, table: Any, key: Any, model: str, place: tuple[str, str, str], row: dict[str, Any]) -> None:
-    """A new one, or another text of one that is there."""
+    """Insert a row, or replace the text of an existing one."""
     database_id = _database(call, place[0], place[1])
     known = _one(call, table, *place)
     if known is not None:
@@ -58,7 +58,7 @@ def _put(call: Call, table: Any, key: Any, model: str, place: tuple[str, str, st
 
 
 def create_stored_procedure(call: Call, args: Struct) -> None:
-    """A new one, or another source of one that is there."""
+    """Create a procedure, or replace the source of an existing one."""
     proc = args.proc
     place = (proc.catName, proc.dbName, proc.name)
     row = {"OWNER_NAME": proc.ownerName, "SOURCE": proc.source}
@@ -66,7 +66,7 @@ def create_stored_procedure(call: Call, args: Struct) -> None:
 
 
 def get_stored_procedure(call: Call, args: Struct) -> Struct:
-    """By name; names of procedures have cases."""
+    """A procedure by name; names are case-sensitive."""
     request = args.request
     row = _one(call, T.STORED_PROCS, request.catName, request.dbName, request.procName)
     if row is None:
@@ -76,18 +76,18 @@ def get_stored_procedure(call: Call, args: Struct) -> Struct:
 
 
 def drop_stored_procedure(call: Call, args: Struct) -> None:
-    """One that is not there is dropped too."""
+    """Drop a procedure; no error if it does not exist."""
     request = args.request
     _drop(call, T.STORED_PROCS.c.SP_ID, request.catName, request.dbName, request.procName)
 
 
 def get_all_stored_procedures(call: Call, args: Struct) -> list[str]:
-    """Names, of a catalog or of a database."""
+    """The names of procedures of a catalog or database."""
     return [row.NAME for row in call.rows(_placed(T.STORED_PROCS, args.request.catName, args.request.dbName))]
 
 
 def add_package(call: Call, args: Struct) -> None:
-    """A new one, or another text of one that is there."""
+    """Add a package, or replace the text of an existing one."""
     given = args.request
     place = (given.catName, given.dbName, given.packageName)
     row = {"OWNER_NAME": given.ownerName, "HEADER": given.header, "BODY": given.body}
@@ -95,7 +95,7 @@ def add_package(call: Call, args: Struct) -> None:
 
 
 def find_package(call: Call, args: Struct) -> Struct:
-    """By name; names of packages have cases."""
+    """A package by name; names are case-sensitive."""
     request = args.request
     row = _one(call, T.PACKAGES, request.catName, request.dbName, request.packageName)
     if row is None:
@@ -105,13 +105,13 @@ def find_package(call: Call, args: Struct) -> Struct:
 
 
 def drop_package(call: Call, args: Struct) -> None:
-    """One that is not there is dropped too."""
+    """Drop a package; no error if it does not exist."""
     request = args.request
     _drop(call, T.PACKAGES.c.PKG_ID, request.catName, request.dbName, request.packageName)
 
 
 def get_all_packages(call: Call, args: Struct) -> list[str]:
-    """Names, of a catalog or of a database."""
+    """The names of packages of a catalog or database."""
     return [row.NAME for row in call.rows(_placed(T.PACKAGES, args.request.catName, args.request.dbName))]
 
 

@@ -1,7 +1,7 @@
 """Locks of rebuilds of materialized views: one rebuild of a view at a time.
 
-Job: what the calls mean, and their rows: MATERIALIZATION_REBUILD_LOCKS. A rebuild whose owner has not been heard of for
-as long as a transaction may be silent holds no lock. Source: LockMaterializationRebuildFunction and TxnHandler of 4.0.
+Job: what the calls mean, and their rows: MATERIALIZATION_REBUILD_LOCKS. A lock expires after the time-out of
+transactions without a heartbeat. Source: LockMaterializationRebuildFunction and TxnHandler of 4.0.
 Owner: the thread of a call.
 """
 
@@ -20,7 +20,7 @@ _ACQUIRED, _NOT = (int(enum("LockState")[name]) for name in ("ACQUIRED", "NOT_AC
 
 
 def get_lock_materialization_rebuild(call: Call, args: Struct) -> Struct:
-    """For a transaction; not acquired while another one rebuilds the view. The lock's id is the transaction's."""
+    """Lock a view for a transaction, unless another one rebuilds it. The lock's id is the transaction's."""
     columns = T.MATERIALIZATION_REBUILD_LOCKS.c
     table = T.MATERIALIZATION_REBUILD_LOCKS
     call.execute(delete(table).where(columns.MRL_LAST_HEARTBEAT < now_ms() - TIMEOUT_MS))
@@ -33,7 +33,7 @@ def get_lock_materialization_rebuild(call: Call, args: Struct) -> Struct:
 
 
 def heartbeat_lock_materialization_rebuild(call: Call, args: Struct) -> bool:
-    """The owner lives; False if it holds no lock."""
+    """Heartbeat; False if there is no lock."""
     columns = T.MATERIALIZATION_REBUILD_LOCKS.c
     mine = (columns.MRL_TXN_ID == args.txnId) & (columns.MRL_DB_NAME == args.dbName)
     changed = update(T.MATERIALIZATION_REBUILD_LOCKS).where(mine, columns.MRL_TBL_NAME == args.tableName)

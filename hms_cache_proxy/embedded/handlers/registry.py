@@ -1,9 +1,9 @@
 """The schema registry: schemas, their versions, and serdes by name.
 
-Job: what the calls mean, and their rows: I_SCHEMA, SCHEMA_VERSION, SERDES. They leave no events. Source: HMSHandler and
-ObjectStore of 4.2, asked of running ones. Two things that Hive does wrong are not done: a serde that a version of a
-schema is mapped to can still be found by its name (Hive copies it, and then finds two), and versions are found by their
-columns (Hive's statement fails on PostgreSQL). Owner: the thread of a call.
+Job: what the calls mean, and their rows: I_SCHEMA, SCHEMA_VERSION, SERDES. They write no events. Source: HMSHandler and
+ObjectStore of 4.2, compared with running ones. Two bugs of Hive are not reproduced: a serde to which a schema version
+is mapped can still be found by its name (Hive copies it, and then finds two), and versions are found by their columns
+(Hive's statement fails on PostgreSQL). Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SCHEMAS, _VERSIONS = T.I_SCHEMA.c, T.SCHEMA_VERSION.c
 
 
 def _told(name: Struct) -> str:
-    """As Java prints it, in messages."""
+    """The name as Java prints it in messages."""
     words = ["null" if word is None else word for word in (name.catName, name.dbName, name.schemaName)]
     return "ISchemaName(catName:{}, dbName:{}, schemaName:{})".format(*words)
 
@@ -52,7 +52,7 @@ def _find(call: Call, name: Struct) -> Any | None:
 
 
 def create_ischema(call: Call, args: Struct) -> None:
-    """In a database; its name is the only one of all databases."""
+    """Create a schema in a database; its name is unique across all databases."""
     given = args.schema
     place = folded(given.catName), folded(given.dbName)
     database = databases.find_database(call, *place)
@@ -84,7 +84,7 @@ def _changeable(schema: Struct) -> dict[str, Any]:
 
 
 def alter_ischema(call: Call, args: Struct) -> None:
-    """All but its name and type; a group or description that is not given stays."""
+    """Change everything except name and type; an absent group or description stays."""
     request = args.rqst
     row = _find(call, request.name)
     if row is None:
@@ -99,7 +99,7 @@ def alter_ischema(call: Call, args: Struct) -> None:
 
 
 def get_ischema(call: Call, args: Struct) -> Struct:
-    """By name."""
+    """A schema by name."""
     row = _find(call, args.name)
     if row is None:
         raise no_such_object(f"No schema named {_told(args.name)} exists")
@@ -118,12 +118,12 @@ def get_ischema(call: Call, args: Struct) -> Struct:
 
 
 def drop_ischema(call: Call, args: Struct) -> None:
-    """One without versions."""
+    """Drop a schema without versions."""
     row = _find(call, args.name)
     if row is None:
         raise no_such_object(f"Schema {_told(args.name)} does not exist")
     if _versions(call, _VERSIONS.SCHEMA_ID == row.SCHEMA_ID):
-        raise internal("the schema has a version")  # Hive means to say so, and fails in a cast
+        raise internal("the schema has a version")  # Hive intends to say so, and fails in a cast
     call.execute(delete(T.I_SCHEMA).where(_SCHEMAS.SCHEMA_ID == row.SCHEMA_ID))
 
 
@@ -169,7 +169,7 @@ def _name(row: Any) -> Struct:
 
 
 def add_schema_version(call: Call, args: Struct) -> None:
-    """With columns of its own, and a serde of its own if one is given."""
+    """Add a version, with separate columns, and a separate serde if one is given."""
     given = args.schemaVersion
     schema = _find(call, given.schema)
     if schema is None:
@@ -193,7 +193,7 @@ def add_schema_version(call: Call, args: Struct) -> None:
 
 
 def get_schema_version(call: Call, args: Struct) -> Struct:
-    """By number."""
+    """A version by number."""
     row = _version(call, args.schemaVersion)
     if row is None:
         raise no_such_object(f"No schema version {_told_version(args.schemaVersion)}exists")
@@ -201,12 +201,12 @@ def get_schema_version(call: Call, args: Struct) -> Struct:
 
 
 def get_schema_latest_version(call: Call, args: Struct) -> Struct:
-    """The one with the highest number."""
+    """The version with the highest number."""
     return get_schema_all_versions(call, args)[0]
 
 
 def get_schema_all_versions(call: Call, args: Struct) -> list[Struct]:
-    """The latest first. NoSuchObjectException if there are none."""
+    """All versions, the latest first. NoSuchObjectException if there are none."""
     rows = _of_schema(call, args.schemaName)
     if not rows:
         raise no_such_object(f"No versions of schema {_told(args.schemaName)}exist")
@@ -221,7 +221,7 @@ def _known_version(call: Call, of: Struct) -> Any:
 
 
 def drop_schema_version(call: Call, args: Struct) -> None:
-    """With its columns; a serde stays."""
+    """Drop a version with its columns; its serde stays."""
     row = _known_version(call, args.schemaVersion)
     call.execute(delete(T.SCHEMA_VERSION).where(_VERSIONS.SCHEMA_VERSION_ID == row.SCHEMA_VERSION_ID))
     if row.CD_ID is not None:
@@ -234,20 +234,20 @@ def _change(call: Call, row: Any, **values: Any) -> None:
 
 
 def set_schema_version_state(call: Call, args: Struct) -> None:
-    """Any after any; none changes nothing."""
+    """Set the state of a version; any change is allowed. Without a state, nothing changes."""
     row = _known_version(call, args.rqst.schemaVersion)
     if args.rqst.state is not None:
         _change(call, row, STATE=args.rqst.state)
 
 
 def map_schema_version_to_serde(call: Call, args: Struct) -> None:
-    """A version is written and read with a serde that has a name."""
+    """Set the serde of a version, by the serde's name."""
     row = _known_version(call, args.rqst.schemaVersion)
     _change(call, row, SERDE_ID=_known_serde(call, args.rqst.serdeName))
 
 
 def get_schemas_by_cols(call: Call, args: Struct) -> Struct:
-    """Versions that have a column of a name, or with a comment, and of a type."""
+    """Versions that have a column with the given name or comment, and type."""
     request = args.rqst
     if request.colName is None and request.colNamespace is None:
         raise meta("You must specify column name or column namespace, else your query may be too large")
@@ -272,7 +272,7 @@ def _serdes(call: Call, name: str | None) -> list[int]:
 
 
 def _known_serde(call: Call, name: str | None) -> int:
-    """NoSuchObjectException, or a MetaException where tables have serdes of this name too."""
+    """The serde's id. NoSuchObjectException; MetaException if tables have serdes of this name too."""
     ids = _serdes(call, name)
     if not ids:
         raise no_such_object(f"No SerDe named {'null' if name is None else name}")
@@ -282,14 +282,14 @@ def _known_serde(call: Call, name: str | None) -> int:
 
 
 def add_serde(call: Call, args: Struct) -> None:
-    """One that belongs to no table. Names have cases."""
+    """Add a serde that belongs to no table. Names are case-sensitive."""
     if _serdes(call, args.serde.name):
         raise already_exists(f"Serde with name {args.serde.name} already exists")
     descriptors.insert_serde(call, args.serde)
 
 
 def get_serde(call: Call, args: Struct) -> Struct:
-    """By name."""
+    """A serde by name."""
     serde_id = _known_serde(call, args.rqst.serdeName)
     return descriptors.read_serdes(call, [serde_id], whole=True)[serde_id]
 

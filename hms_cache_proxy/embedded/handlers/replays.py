@@ -1,6 +1,6 @@
-"""Transactions and write ids that follow another metastore's, and small questions about transactions.
+"""Transactions and write ids that replay those of another metastore, and small questions about transactions.
 
-Job: what the calls mean; rows are rows/transactions.py's. Source: TxnHandler of 4.2, and what one had in its database.
+Job: what the calls mean; rows/transactions.py has the rows. Source: TxnHandler of 4.2, and the database of one.
 Owner: the thread of a call.
 """
 
@@ -26,14 +26,14 @@ _WHY = "Replication:abort of allocated txns for referring mapped write ids as ab
 
 
 def get_replayed_txns_for_policy(call: Call, args: Struct) -> Struct:
-    """Of the source to those here, as texts; those which have ended are not told."""
+    """The transactions of the source, each with the one here, as texts; without those that have ended."""
     mapped = rows.targets(call, args.policyName)
     told = {str(source): str(target) for source, target in mapped.items()}
     return new("ReplayedTxnsForPolicyResult", replTxnMapEntry=told)
 
 
 def seed_txn_id(call: Call, args: Struct) -> None:
-    """The id of the next transaction. MetaException for one that is not new."""
+    """Set the id of the next transaction. MetaException if it is not new."""
     seed = args.rqst.seedTxnId
     high = int(call.execute(select(func.max(T.TXNS.c.TXN_ID))).scalar() or 0)
     if seed <= high:
@@ -42,7 +42,7 @@ def seed_txn_id(call: Call, args: Struct) -> None:
 
 
 def seed_write_id(call: Call, args: Struct) -> None:
-    """The last write id of a table that has none yet. MetaException for another."""
+    """Set the last write id of a table. MetaException if the table has write ids already."""
     request = args.rqst
     _seed(call, request.dbName, request.tableName, request.seedWriteId)
 
@@ -54,7 +54,7 @@ def _seed(call: Call, database: str, table: str, last: int) -> None:
 
 
 def repl_tbl_writeid_state(call: Call, args: Struct) -> None:
-    """Write ids of a table as they are at the source: the last one, and which were aborted. Nothing if it has some."""
+    """Copy the source's write ids of a table: the last one, and the aborted ones; nothing if the table has some."""
     request = args.rqst
     database, table = names.fold(request.dbName), names.fold(request.tableName)
     if rows.has_write_ids(call, database, table):
@@ -63,7 +63,7 @@ def repl_tbl_writeid_state(call: Call, args: Struct) -> None:
     if gone:
         opened = new("OpenTxnRequest", num_txns=len(gone), user=request.user, hostname=request.hostName)
         txn_ids = rows.open_transactions(call, opened, now_ms())
-        events.open_transactions(call, txn_ids)  # of their end Hive logs nothing
+        events.open_transactions(call, txn_ids)  # Hive does not log their end
         call.execute(update(T.TXNS).where(T.TXNS.c.TXN_ID.in_(txn_ids)).values(TXN_META_INFO=_WHY))
         place = {"T2W_DATABASE": database, "T2W_TABLE": table}
         found = [{"T2W_TXNID": txn, "T2W_WRITEID": each, **place} for txn, each in zip(txn_ids, gone, strict=True)]
@@ -85,7 +85,7 @@ def _state(text: str) -> tuple[int, list[int]]:
 
 
 def add_write_ids_to_min_history(call: Call, args: Struct) -> None:
-    """The first write ids of tables that a transaction sees."""
+    """Store the first write ids of tables that a transaction sees."""
     found: list[dict[str, Any]] = []
     for full_name, write_id in (args.writeIds or {}).items():
         database, dot, table = full_name.partition(".")
@@ -101,7 +101,7 @@ def add_write_ids_to_min_history(call: Call, args: Struct) -> None:
 
 
 def get_latest_txnid_in_conflict(call: Call, args: Struct) -> int:
-    """The last committed transaction that changed rows which this one changes; 0 if there is none."""
+    """The last committed transaction that changed the same rows as this one; 0 if there is none."""
     mine, other = T.TXN_COMPONENTS.c, T.WRITE_SET.c
     same = (other.WS_DATABASE == mine.TC_DATABASE) & (other.WS_TABLE == mine.TC_TABLE)
     same &= other.WS_PARTITION.is_not_distinct_from(mine.TC_PARTITION) & (other.WS_COMMIT_ID > mine.TC_TXNID)

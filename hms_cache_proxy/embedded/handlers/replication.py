@@ -1,7 +1,7 @@
-"""Replication: how its runs went; nothing is kept for it.
+"""Replication: metrics of its runs. No files are kept for it.
 
-Job: what the calls mean, and their rows: REPLICATION_METRICS. Source: HMSHandler and ObjectStore of 4.2, asked of a
-running one. Owner: the thread of a call.
+Job: what the calls mean, and their rows: REPLICATION_METRICS. Source: HMSHandler and ObjectStore of 4.2, compared with
+a running one. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _METRICS = T.REPLICATION_METRICS.c
 
 
 def add_replication_metrics(call: Call, args: Struct) -> None:
-    """Of some runs; of one that is known, what is told is added."""
+    """Add metrics of runs; for a known run, set the given values."""
     given = args.replicationMetricList.replicationMetricList
     ids = [each.scheduledExecutionId for each in given]
     if len(ids) != len(set(ids)):
@@ -41,7 +41,7 @@ def add_replication_metrics(call: Call, args: Struct) -> None:
 
 
 def get_replication_metrics(call: Call, args: Struct) -> Struct | None:
-    """Of a policy, the latest run first, or of a run; no answer if neither is asked for."""
+    """The metrics of a policy, the latest run first, or of a run; no answer if the request names neither."""
     request = args.rqst
     query = select(T.REPLICATION_METRICS).order_by(_METRICS.RM_SCHEDULED_EXECUTION_ID.desc())
     if request.policy is not None:
@@ -66,7 +66,7 @@ def get_replication_metrics(call: Call, args: Struct) -> Struct | None:
 
 
 def cm_recycle(_call: Call, args: Struct) -> Struct:
-    """Files are kept for replication by a change manager only, which there is none of: nothing is moved."""
+    """Does nothing: only a change manager keeps files for replication, and there is none."""
     if not args.request.dataPath:
         raise internal("a path is empty")
     return new("CmRecycleResponse")

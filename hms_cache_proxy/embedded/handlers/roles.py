@@ -1,7 +1,7 @@
-"""Roles: who has them, and who may pass them on. Kept and told, never enforced.
+"""Roles: who has them, and who may grant them. They are stored, never enforced.
 
-Job: what the calls mean; rows are rows/privileges.py's. What a call does not declare is told in a MetaException that
-names Hive's exception, as there. Source: HMSHandler and ObjectStore of 4.0. Owner: the thread of a call.
+Job: what the calls mean; rows/privileges.py has the rows. If a call does not declare an exception, it raises a
+MetaException that names it, as in Hive. Source: HMSHandler and ObjectStore of 4.0. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _API = "org.apache.hadoop.hive.metastore.api"
 
 
 def got(kind: str, message: str) -> Failure:
-    """A MetaException of an exception that these calls cannot declare."""
+    """A MetaException that names an exception that these calls do not declare."""
     return meta(f"Got exception: {_API}.{kind} {message}")
 
 
 def create_role(call: Call, args: Struct) -> bool:
-    """A new one."""
+    """Create a role."""
     name = args.role.roleName
     if name == PUBLIC:
         raise meta(f"{PUBLIC} role implicitly exists. It can't be created.")
@@ -37,7 +37,7 @@ def create_role(call: Call, args: Struct) -> bool:
 
 
 def drop_role(call: Call, args: Struct) -> bool:
-    """With what was granted to it; one that is not there is dropped too."""
+    """Drop a role and everything granted to it; no error if it does not exist."""
     if args.role_name in (ADMIN, PUBLIC):
         raise meta(f"{PUBLIC},{ADMIN} roles can't be dropped.")
     found = rows.find_role(call, args.role_name)
@@ -47,25 +47,25 @@ def drop_role(call: Call, args: Struct) -> bool:
 
 
 def get_role_names(call: Call, _args: Struct) -> list[str]:
-    """All of them."""
+    """The names of all roles."""
     return rows.role_names(call)
 
 
 def grant_role(call: Call, args: Struct) -> bool:
-    """A principal gets a role."""
+    """Grant a role to a principal."""
     principal = (args.principal_name, args.principal_type)
     _grant(call, args.role_name, principal, (args.grantor, args.grantorType), option=args.grant_option)
     return True
 
 
 def revoke_role(call: Call, args: Struct) -> bool:
-    """It has it no longer."""
+    """Revoke a role from a principal."""
     _revoke(call, args.role_name, (args.principal_name, args.principal_type), option=False)
     return True
 
 
 def grant_revoke_role(call: Call, args: Struct) -> Struct:
-    """Either of them."""
+    """Grant or revoke, by request."""
     request = args.request
     principal = (request.principalName, request.principalType)
     option = bool(request.grantOption)
@@ -123,13 +123,13 @@ def _found(call: Call, name: str) -> int:
 
 
 def must_be_a_role(call: Call, name: str) -> None:
-    """For privileges and roles that are granted to one."""
+    """MetaException if there is no such role, to which privileges or roles are granted."""
     if rows.find_role(call, name) is None:
         raise got("NoSuchObjectException", f"Role {name} does not exist")
 
 
 def _is_parent(call: Call, name: str, of: str) -> bool:
-    """Is it that role, or does that role have it, or a role that has it?"""
+    """Is it the role `of`, or one that `of` has, directly or through other roles?"""
     above = (role.roleName for _, role, _ in rows.memberships(call, principal=(of, ROLE)))
     return name == of or any(_is_parent(call, name, each) for each in above)
 
@@ -142,7 +142,7 @@ def _membership(call: Call, name: str, principal: tuple[str, str]) -> tuple[int,
 
 
 def _revoke(call: Call, name: str, principal: _Principal, *, option: bool) -> None:
-    """`option`: only the right to pass it on."""
+    """Revoke a role; `option`: only the admin option."""
     if name == PUBLIC:
         raise meta(f"{PUBLIC} role can't be revoked.")
     _found(call, name)
@@ -165,7 +165,7 @@ def list_roles(call: Call, args: Struct) -> list[Struct]:
 
 
 def get_role_grants_for_principal(call: Call, args: Struct) -> Struct:
-    """The same with who granted them."""
+    """The same, with the grantors."""
     request = args.request
     kind = _kind((request.principal_name, request.principal_type))
     found = [given for _, _, given in rows.memberships(call, principal=(request.principal_name, kind))]
@@ -176,7 +176,7 @@ def get_role_grants_for_principal(call: Call, args: Struct) -> Struct:
 
 
 def get_principals_in_role(call: Call, args: Struct) -> Struct:
-    """Who has a role."""
+    """The principals that have a role."""
     found = [given for _, _, given in rows.memberships(call, role=args.request.roleName)]
     return new("GetPrincipalsInRoleResponse", principalGrants=found)
 

@@ -1,4 +1,4 @@
-"""Statistics of queries that ran, which Hive's planner keeps; and marks of partitions that are loaded.
+"""Runtime statistics of queries, which Hive's planner stores; and marks of loaded partitions.
 
 Job: what the calls mean, and their rows: RUNTIME_STATS, PARTITION_EVENTS. Source: HMSHandler and ObjectStore of 4.0.
 Owner: the thread of a call.
@@ -19,7 +19,7 @@ from hms_cache_proxy.wire.spec import Struct
 
 
 def add_runtime_stats(call: Call, args: Struct) -> None:
-    """Of one query."""
+    """Add the statistics of one query."""
     row = {
         "RS_ID": new_ids(call.connection, "MRuntimeStat"),
         "CREATE_TIME": args.stat.createTime or 0,
@@ -30,7 +30,7 @@ def add_runtime_stats(call: Call, args: Struct) -> None:
 
 
 def get_runtime_stats(call: Call, args: Struct) -> list[Struct]:
-    """The newest ones (before a time), until their weights add up to a number."""
+    """The newest statistics (created before a time), until their weights add up to a number."""
     request = args.rqst
     columns = T.RUNTIME_STATS.c
     query = select(T.RUNTIME_STATS).order_by(columns.CREATE_TIME.desc())
@@ -47,7 +47,7 @@ def get_runtime_stats(call: Call, args: Struct) -> list[Struct]:
 
 
 def markPartitionForEvent(call: Call, args: Struct) -> None:
-    """A partition is loaded; it need not be there."""
+    """Mark a partition as loaded; it need not exist."""
     table, name = _marked(call, args)
     row = {
         "PART_NAME_ID": new_ids(call.connection, "MPartitionEvent"),
@@ -62,7 +62,7 @@ def markPartitionForEvent(call: Call, args: Struct) -> None:
 
 
 def isPartitionMarkedForEvent(call: Call, args: Struct) -> bool:
-    """Was that told?"""
+    """Is the partition marked as loaded?"""
     table, name = _marked(call, args)
     columns = T.PARTITION_EVENTS.c
     query = select(columns.PART_NAME_ID).where(

@@ -1,8 +1,8 @@
-"""Scheduled queries, which HiveServer2 runs: it asks for one that is due, and tells how it goes.
+"""Scheduled queries, which HiveServer2 runs: it asks for a query that is due, and reports its progress.
 
-Job: what the calls mean, and their rows: SCHEDULED_QUERIES, SCHEDULED_EXECUTIONS. Schedules are cron.py's. A query that
-runs is not due; an execution of which nothing was heard for TIMEOUT_S ends with the next call that asks for a query.
-Source: HMSHandler and ObjectStore of 4.2, asked of a running one. Owner: the thread of a call.
+Job: what the calls mean, and their rows: SCHEDULED_QUERIES, SCHEDULED_EXECUTIONS; cron.py has schedules. A query
+that runs is not due. An execution without a report for TIMEOUT_S is ended by the next call that asks for a query.
+Source: HMSHandler and ObjectStore of 4.2, compared with a running one. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def _told(key: Struct) -> str:
 
 
 def _find(call: Call, key: Struct) -> Any | None:
-    """The row of a query; names have cases."""
+    """The row of a query; names are case-sensitive."""
     mine = (_QUERIES.SCHEDULE_NAME == key.scheduleName) & (_QUERIES.CLUSTER_NAMESPACE == key.clusterNamespace)
     return call.execute(select(T.SCHEDULED_QUERIES).where(mine)).first()
 
 
 def _next(schedule: str | None) -> int | None:
-    """Seconds since 1970; None for a schedule that does not come again. InvalidInputException."""
+    """The next time of a schedule, in seconds since 1970; None if there is none. InvalidInputException."""
     if schedule is None:
         raise internal("a schedule is null")
     try:
@@ -72,7 +72,7 @@ def _row(query: Struct) -> dict[str, Any]:
 
 
 def scheduled_query_maintenance(call: Call, args: Struct) -> None:
-    """Make, change or drop one."""
+    """Create, change or drop a scheduled query."""
     query = args.request.scheduledQuery
     key, known = query.scheduleKey, _find(call, query.scheduleKey)
     kind = _KINDS[args.request.type]
@@ -102,7 +102,7 @@ def _change(call: Call, query_id: int, **values: Any) -> None:
 
 
 def get_scheduled_query(call: Call, args: Struct) -> Struct:
-    """By name and namespace."""
+    """A scheduled query by name and namespace."""
     key = args.scheduleKey
     row = _find(call, key)
     if row is None:
@@ -123,7 +123,7 @@ def _key(row: Any) -> Struct:
 
 
 def scheduled_query_poll(call: Call, args: Struct) -> Struct:
-    """The one that is due for the longest time, which runs from now on; an empty answer if none is."""
+    """Start the query that has been due for the longest time and return it; an empty answer if none is due."""
     _time_out(call)
     due = select(T.SCHEDULED_QUERIES).where(
         _QUERIES.NEXT_EXECUTION <= call.now,
@@ -165,7 +165,7 @@ def _progress(call: Call, execution: Any, **values: Any) -> None:
 
 
 def scheduled_query_progress(call: Call, args: Struct) -> None:
-    """An execution runs, or has ended."""
+    """Report that an execution runs, or has ended."""
     info = args.info
     mine = _EXECUTIONS.SCHEDULED_EXECUTION_ID == info.scheduledExecutionId
     execution = call.execute(select(T.SCHEDULED_EXECUTIONS).where(mine)).first()

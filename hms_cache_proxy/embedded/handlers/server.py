@@ -1,4 +1,4 @@
-"""Calls about the server and the session: who calls, settings, versions.
+"""Calls about the server and the session: user, settings, versions.
 
 Job: what the calls mean. Source: HMSHandler of 4.2. Owner: the thread of a call.
 """
@@ -33,14 +33,14 @@ _PER_SESSION = {  # MetastoreConf.metaConfVars and their defaults
 
 
 def set_ugi(call: Call, args: Struct) -> list[str]:
-    """Who calls from now on; the reply is the groups that were sent."""
+    """Set the user of the session; returns the groups in the request."""
     call.session.user = args.user_name
     call.session.groups = list(args.group_names or ())
     return call.session.groups
 
 
 def get_config_value(call: Call, args: Struct) -> str:
-    """A setting of a metastore, else the default that was sent."""
+    """A setting of the metastore, else the default in the request."""
     if args.name is None:
         return str(args.defaultValue)
     if _TOLD.fullmatch(args.name) is None:
@@ -57,7 +57,7 @@ def getMetaConf(call: Call, args: Struct) -> str:
 
 
 def setMetaConf(call: Call, args: Struct) -> None:
-    """Change one for this session."""
+    """Change one of them for this session."""
     call.session.settings[_session_key(args.key)] = args.value
 
 
@@ -69,13 +69,13 @@ def _session_key(key: str) -> str:
 
 
 def get_metastore_db_uuid(call: Call, _args: Struct) -> str:
-    """The database's own id, made with it."""
+    """The id of the database, created with it."""
     columns = T.METASTORE_DB_PROPERTIES.c
     return str(call.execute(select(columns.PROPERTY_VALUE).where(columns.PROPERTY_KEY == UUID_KEY)).scalar_one())
 
 
 def getVersion(_call: Call, _args: Struct) -> str:
-    """Of the Hive that this is like."""
+    """The version of Hive that this metastore implements."""
     return VERSION
 
 
@@ -85,17 +85,17 @@ def getStatus(_call: Call, _args: Struct) -> int:
 
 
 def getName(_call: Call, _args: Struct) -> str:
-    """Of the server."""
+    """The name of the server."""
     return "hms-cache-proxy embedded metastore"
 
 
 def getStatusDetails(_call: Call, _args: Struct) -> str:
-    """Nothing to say."""
+    """Empty."""
     return ""
 
 
 def aliveSince(_call: Call, _args: Struct) -> int:
-    """When this process began."""
+    """The start time of this process."""
     return _STARTED
 
 
@@ -104,67 +104,67 @@ def nothing(_call: Call, _args: Struct) -> None:
 
 
 def flushCache(_call: Call, _args: Struct) -> None:
-    """There is no cache here."""
+    """Does nothing: there is no cache."""
 
 
 def getCounters(_call: Call, _args: Struct) -> dict[str, int]:
-    """Metrics are elsewhere, as in Hive."""
+    """Empty, as in Hive, which has its metrics elsewhere."""
     return {}
 
 
 def getCounter(_call: Call, _args: Struct) -> int:
-    """Of one that there is not."""
+    """The value of a counter that does not exist."""
     return 0
 
 
 def getOptions(_call: Call, _args: Struct) -> dict[str, str]:
-    """What setOption set."""
+    """The options that setOption has set."""
     return dict(_OPTIONS)
 
 
 def getOption(_call: Call, args: Struct) -> str:
-    """One of them, empty if it was not set."""
+    """One of these options; empty if it is not set."""
     return _OPTIONS.get(args.key, "")
 
 
 def setOption(_call: Call, args: Struct) -> None:
-    """Kept until the process ends; nothing reads it."""
+    """Set an option until the process ends; nothing uses it."""
     if len(_OPTIONS) < MAX_OPTIONS or args.key in _OPTIONS:
         _OPTIONS[args.key] = args.value
 
 
 def getCpuProfile(_call: Call, _args: Struct) -> str:
-    """There is none, as in Hive."""
+    """Empty, as in Hive."""
     return ""
 
 
 def get_file_metadata(_call: Call, _args: Struct) -> Struct:
-    """Footers of files are not kept: said so, as Hive does on a SQL database."""
+    """Footers of files are not stored; the reply says so, as Hive's does on a SQL database."""
     return new("GetFileMetadataResult", metadata={}, isSupported=False)
 
 
 def get_file_metadata_by_expr(_call: Call, _args: Struct) -> Struct:
-    """Neither are they here."""
+    """The same."""
     return new("GetFileMetadataByExprResult", metadata={}, isSupported=False)
 
 
 def put_file_metadata(_call: Call, _args: Struct) -> Struct:
-    """Not kept."""
+    """Stores nothing."""
     return new("PutFileMetadataResult")
 
 
 def cache_file_metadata(_call: Call, _args: Struct) -> Struct:
-    """Not kept."""
+    """Stores nothing."""
     return new("CacheFileMetadataResult", isSupported=False)
 
 
 def clear_file_metadata(_call: Call, _args: Struct) -> Struct:
-    """Not kept, and so, as in Hive, it cannot be cleared."""
+    """Nothing is stored, so it cannot be cleared, as in Hive."""
     raise internal("metadata of files are not kept")
 
 
 def properties(_call: Call, args: Struct) -> Struct:
-    """No namespace of properties is declared, as in a Hive metastore without a listener that does it."""
+    """Fails: no namespace of properties is declared, as in a Hive metastore without a listener for it."""
     raise no_such_object(f"no PropertyManager namespace is declared, namespace {args.req.nameSpace}")
 
 

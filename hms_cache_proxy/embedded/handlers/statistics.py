@@ -1,6 +1,6 @@
 """Column statistics of tables and partitions.
 
-Job: what the calls mean; rows are rows/statistics.py's. Source: HMSHandler of 4.2, and what one answered.
+Job: what the calls mean; rows/statistics.py has the rows. Source: HMSHandler of 4.2, and answers of a running one.
 Owner: the thread of a call.
 """
 
@@ -23,7 +23,7 @@ ENGINE = "hive"
 
 
 def named_table(call: Call, database: str, table: str, catalog: str | None = None) -> table_rows.StoredTable:
-    """A table. NoSuchObjectException in the words of these calls."""
+    """A table. NoSuchObjectException with the text of these calls."""
     found_catalog, found_database = names.both(database, catalog)
     row = table_rows.find_table(call, found_catalog, found_database, names.fold(table))
     if row is None:
@@ -33,7 +33,7 @@ def named_table(call: Call, database: str, table: str, catalog: str | None = Non
 
 
 def requested(call: Call, request: Struct) -> table_rows.StoredTable:
-    """The table of a request, whose names are not split. NoSuchObjectException likewise."""
+    """The table of a request, whose names are not split. NoSuchObjectException."""
     catalog, database = names.exact(request.dbName, request.catName)
     row = table_rows.find_table(call, catalog, database, names.fold(request.tblName))
     if row is None:
@@ -43,17 +43,17 @@ def requested(call: Call, request: Struct) -> table_rows.StoredTable:
 
 
 def asked_for(request: Struct) -> tuple[list[str], str]:
-    """(columns, engine) of a request: columns have no case, but spaces; an empty engine is no engine's."""
+    """(columns, engine) of a request. Columns are changed to lower case, not trimmed; an empty engine is kept."""
     return [name.lower() for name in request.colNames], ENGINE if request.engine is None else request.engine
 
 
 def update_table_column_statistics(call: Call, args: Struct) -> bool:
-    """Of a table."""
+    """Set statistics of a table's columns."""
     return _update(call, args.stats_obj, None, basic=False)
 
 
 def update_partition_column_statistics(call: Call, args: Struct) -> bool:
-    """Of a partition."""
+    """Set statistics of a partition's columns."""
     return _update(call, args.stats_obj, None, basic=False)
 
 
@@ -75,7 +75,7 @@ def _update_req(call: Call, request: Struct) -> Struct:
 
 
 def set_aggr_stats_for(call: Call, args: Struct) -> bool:
-    """Of a table, or of several partitions; one event for each."""
+    """Set statistics of a table or of several partitions; one event for each."""
     request = args.request
     for each in request.colStats:
         _update(call, each, request.engine, basic=True, write_id=request.writeId)
@@ -123,9 +123,9 @@ def _part(call: Call, row: table_rows.StoredTable, name: str) -> partition_rows.
 
 
 def _accurate(parameters: dict[str, str] | None, columns: Sequence[str], *, basic: bool) -> dict[str, str]:
-    """Parameters that say of these columns that their statistics are right.
+    """The parameters, with the statistics of these columns marked as accurate.
 
-    `basic`: the numbers of files and rows are said to be right too, unless something was said of statistics before.
+    `basic`: mark the basic statistics too, unless COLUMN_STATS_ACCURATE was there before.
     """
     kept = dict(parameters or {})
     add_columns(kept, columns, basic=basic and ACCURATE not in kept)
@@ -133,7 +133,7 @@ def _accurate(parameters: dict[str, str] | None, columns: Sequence[str], *, basi
 
 
 def get_table_column_statistics(call: Call, args: Struct) -> Struct | None:
-    """Of one column; nothing where there are none."""
+    """Statistics of one column of a table, if there are any."""
     if names.split(args.db_name)[1] is None or args.col_name is None:
         raise internal("NullPointerException")
     row = named_table(call, args.db_name, args.tbl_name)
@@ -142,7 +142,7 @@ def get_table_column_statistics(call: Call, args: Struct) -> Struct | None:
 
 
 def get_partition_column_statistics(call: Call, args: Struct) -> Struct | None:
-    """Of one column; nothing where there are none."""
+    """Statistics of one column of a partition, if there are any."""
     if names.split(args.db_name)[1] is None:
         raise meta(names.NO_IDENTIFIER)
     if args.col_name is None:
@@ -157,7 +157,7 @@ def get_partition_column_statistics(call: Call, args: Struct) -> Struct | None:
 
 
 def of_table(call: Call, row: table_rows.StoredTable, engine: str | None) -> Struct | None:
-    """ColumnStatistics of a table's columns whose statistics are said to be right; None where there are none."""
+    """ColumnStatistics of a table's columns whose statistics are marked as accurate; None if there are none."""
     columns = columns_of(row.table.parameters)
     stored = rows.read(call, [row.table_id], columns, engine or ENGINE, partition=False)
     return _one(row, stored.get(row.table_id), None, engine or ENGINE)
@@ -166,7 +166,7 @@ def of_table(call: Call, row: table_rows.StoredTable, engine: str | None) -> Str
 def add_to_partitions(
     call: Call, row: table_rows.StoredTable, parts: Sequence[partition_rows.Part], engine: str | None
 ) -> None:
-    """Put their ColumnStatistics into partitions, of the columns whose statistics are said to be right."""
+    """Add ColumnStatistics to partitions, for columns whose statistics are marked as accurate."""
     stored = rows.read(call, [part.partition_id for part in parts], None, engine or ENGINE, partition=True)
     for part in parts:
         columns = columns_of(part.partition.parameters)
@@ -192,7 +192,7 @@ def _one(
 
 
 def get_table_statistics_req(call: Call, args: Struct) -> Struct:
-    """Of several columns of a table; with a list of write ids Hive reads the table first, and says so."""
+    """Statistics of several columns of a table. With a write id list, Hive reads the table first; errors differ."""
     request = args.request
     try:
         row = requested(call, request)
@@ -208,7 +208,7 @@ def get_table_statistics_req(call: Call, args: Struct) -> Struct:
 
 
 def get_partitions_statistics_req(call: Call, args: Struct) -> Struct:
-    """Of several columns of several partitions; those without any are left out."""
+    """Statistics of several columns of several partitions; partitions without any are left out."""
     request = args.request
     if not request.colNames or not request.partNames:
         return new("PartitionsStatsResult", partStats={})
@@ -221,7 +221,7 @@ def get_partitions_statistics_req(call: Call, args: Struct) -> Struct:
 
 
 def delete_table_column_statistics(call: Call, args: Struct) -> bool:
-    """Of one column; of none, as in Hive 4.2, where the call names none."""
+    """Delete statistics of one column; if the call names none, nothing, as in Hive 4.2."""
     row = _of_delete(call, args)
     column = names.fold(args.col_name) if args.col_name else None
     rows.remove(call, row.table_id, [] if column is None else [column], args.engine, partition=False)
@@ -230,7 +230,7 @@ def delete_table_column_statistics(call: Call, args: Struct) -> bool:
 
 
 def delete_partition_column_statistics(call: Call, args: Struct) -> bool:
-    """The same of a partition."""
+    """The same for a partition."""
     row = _of_delete(call, args)
     part = _part(call, row, args.part_name)
     column = names.fold(args.col_name) if args.col_name else None
@@ -241,7 +241,7 @@ def delete_partition_column_statistics(call: Call, args: Struct) -> bool:
 
 
 def delete_column_statistics_req(call: Call, args: Struct) -> bool:
-    """Of some columns or all, of a table, of some partitions or of all of them."""
+    """Delete statistics of some columns or all, for a table, some of its partitions, or all of them."""
     request = args.req
     row = named_table(call, request.db_name, request.tbl_name, request.cat_name)
     _must_be_plain(row)
@@ -261,7 +261,7 @@ def delete_column_statistics_req(call: Call, args: Struct) -> bool:
 
 
 def find_columns_with_stats(call: Call, args: Struct) -> list[str]:
-    """Columns of a table or partition that have statistics; none where it is not there."""
+    """Columns of a table or partition that have statistics; none if it does not exist."""
     asked = args.cr
     row = table_rows.find_table(call, names.DEFAULT_CATALOG, names.fold(asked.dbname), names.fold(asked.tablename))
     if row is None:
@@ -273,7 +273,7 @@ def find_columns_with_stats(call: Call, args: Struct) -> list[str]:
 
 
 def _of_delete(call: Call, args: Struct) -> table_rows.StoredTable:
-    """What these calls cannot declare is a failure of another kind, as in Hive."""
+    """The table of a deletion. Exceptions that these calls do not declare become others, as in Hive."""
     catalog, database = names.both(args.db_name)
     row = table_rows.find_table(call, catalog, database, names.fold(args.tbl_name))
     if row is None:
@@ -283,13 +283,13 @@ def _of_delete(call: Call, args: Struct) -> table_rows.StoredTable:
 
 
 def _must_be_plain(row: table_rows.StoredTable) -> None:
-    """MetaException for a table with transactions."""
+    """MetaException for a transactional table."""
     if table_rows.is_transactional(row.table.parameters):
         raise meta("Cannot delete stats via this API for a transactional table")
 
 
 def _deleted(call: Call, kind: str, row: table_rows.StoredTable, fields: dict[str, Any]) -> None:
-    """Hive 4.2 logs it twice."""
+    """Log a deletion, twice, as Hive 4.2 does."""
     place = {"catalog": row.table.catName, "database": row.table.dbName, "table": row.table.tableName}
     for _ in range(2):
         events.log(call, kind, {"database": row.table.dbName, **fields}, **place)

@@ -1,7 +1,7 @@
-"""Tables, as they are made, changed and dropped.
+"""Creating, changing and dropping tables.
 
-Job: what the calls mean: defaults, checks, directories, events; rows are rows/tables.py's. Source: HMSHandler,
-HiveAlterHandler and ObjectStore of 4.2, and what one answered. Owner: the thread of a call.
+Job: what the calls mean: defaults, checks, directories, events; rows/tables.py has the rows. Source: HMSHandler,
+HiveAlterHandler and ObjectStore of 4.2, and answers of a running one. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _VIEWS = ("VIRTUAL_VIEW", "MATERIALIZED_VIEW")
 
 
 def create_table(call: Call, args: Struct) -> None:
-    """A table as given."""
+    """Create a table."""
     create(call, args.tbl)
 
 
@@ -52,7 +52,7 @@ def create(
     properties: dict[str, str] | None = None,
     capabilities: list[str] | None = None,
 ) -> rows.StoredTable:
-    """Make a table; the row. `table` is changed to what it became."""
+    """Create a table and return its row. `table` is changed to the stored form."""
     table.catName = names.fold(table.catName) if table.catName else names.DEFAULT_CATALOG
     if table.tableName is None:
         raise meta("java.lang.NullPointerException: the table has no name")
@@ -93,7 +93,7 @@ def create(
 
 
 def translate_table_dryrun(call: Call, args: Struct) -> Struct:
-    """What a table would become, which is not made."""
+    """The table that would be stored; nothing is created."""
     table: Struct = args.request.table
     if table.catName is None:
         table.catName = names.DEFAULT_CATALOG
@@ -117,7 +117,7 @@ def _check(table: Struct) -> None:
 
 
 def stored_form(table: Struct) -> Struct:
-    """A copy as it will be stored: names folded, external or managed as EXTERNAL among the parameters says."""
+    """A copy as it will be stored: names in lower case; external or managed, as the parameter EXTERNAL says."""
     stored: Struct = copy(table)
     stored.tableName = names.fold(table.tableName)
     external = (table.parameters or {}).get("EXTERNAL", "").upper() == "TRUE"
@@ -129,7 +129,7 @@ def stored_form(table: Struct) -> Struct:
 
 
 def _make_directory(call: Call, table: Struct, database: Struct) -> bool:
-    """Of anything but a view; True if it was made."""
+    """Make the directory, except for a view; True if it was made."""
     if table.tableType == "VIRTUAL_VIEW":
         return False
     if table.sd.location is None or table.sd.location == "":
@@ -141,7 +141,7 @@ def _make_directory(call: Call, table: Struct, database: Struct) -> bool:
 
 
 def drop_table(call: Call, args: Struct) -> None:
-    """With its partitions, and its files if they are its own."""
+    """Drop a table with its partitions, and its files if it owns them."""
     catalog, database = names.both(args.dbname)
     remove(call, _to_drop(call, catalog, database, args.name), delete_data=args.deleteData)
 
@@ -155,7 +155,7 @@ def drop_table_with_environment_context(call: Call, args: Struct) -> None:
 
 
 def drop_table_req(call: Call, args: Struct) -> None:
-    """By request."""
+    """The same by request."""
     request = args.dropTableReq
     if request.catalogName is None:
         raise no_such_object(f"database null.{request.dbName}: {names.NO_IDENTIFIER}")
@@ -174,7 +174,7 @@ def _to_drop(call: Call, catalog: str, database: str, name: str) -> rows.StoredT
 
 
 def all_of(call: Call, database_id: int) -> list[rows.StoredTable]:
-    """Every table of a database, in the order in which they were made."""
+    """Every table of a database, in the order of creation."""
     listed = rows.table_names(call, database_id)
     if not listed:
         return []
@@ -184,7 +184,7 @@ def all_of(call: Call, database_id: int) -> list[rows.StoredTable]:
 
 
 def remove(call: Call, row: rows.StoredTable, *, delete_data: bool, properties: dict[str, str] | None = None) -> None:
-    """A table's rows, its event, and after the commit its files if they are its own."""
+    """Remove a table's rows, log the event, and after the commit remove its files if it owns them."""
     table = row.table
     users = views.users(call, row.table_id)
     if users:
@@ -202,7 +202,7 @@ def remove(call: Call, row: rows.StoredTable, *, delete_data: bool, properties: 
 
 
 def remove_partitions_outside(call: Call, row: rows.StoredTable, *, purge: bool) -> None:
-    """The directories of partitions that do not go with their table's (ObjectStore.getPartitionLocations)."""
+    """Remove directories of partitions outside of the table's directory (ObjectStore.getPartitionLocations)."""
     root = row.table.sd.location
     for location in partition_rows.locations(call, row.table_id):
         if not root or not location.startswith(root):
@@ -210,14 +210,14 @@ def remove_partitions_outside(call: Call, row: rows.StoredTable, *, purge: bool)
 
 
 def must_purge(table: Struct, properties: dict[str, str]) -> bool:
-    """Do a table's files go past the trash?"""
+    """Are a table's files removed without the trash?"""
     parameters = table.parameters or {}
     asked = (properties.get("ifPurge"), parameters.get("skip.trash"), parameters.get("auto.purge"))
     return any((each or "").lower() == "true" for each in asked)
 
 
 def owns_data(table: Struct) -> bool:
-    """Do a table's files go with it? Those of external tables do only where `external.table.purge` says so."""
+    """Are a table's files removed with it? Those of external tables only if `external.table.purge` says so."""
     parameters = table.parameters or {}
     if table.tableType == "VIRTUAL_VIEW":
         return False
@@ -226,7 +226,7 @@ def owns_data(table: Struct) -> bool:
 
 
 def alter_table(call: Call, args: Struct) -> None:
-    """A table by its old name to what is given."""
+    """Change a table, found by its old name."""
     alter(call, names.TableAddress(args.dbname, args.tbl_name), args.new_tbl, properties={})
 
 
@@ -237,13 +237,13 @@ def alter_table_with_environment_context(call: Call, args: Struct) -> None:
 
 
 def alter_table_with_cascade(call: Call, args: Struct) -> None:
-    """The same; with `cascade`, changes of columns reach the partitions."""
+    """The same; with `cascade`, the partitions get the changed columns."""
     properties = {"CASCADE": "true"} if args.cascade else {}
     alter(call, names.TableAddress(args.dbname, args.tbl_name), args.new_tbl, properties=properties)
 
 
 def alter_table_req(call: Call, args: Struct) -> Struct:
-    """By request; with a write id on tables with transactions."""
+    """The same by request, which has a write id for transactional tables."""
     request = args.req
     address = names.TableAddress(request.dbName, request.tableName, request.catName)
     properties = dict(quick_stats.context(request.environmentContext))
@@ -299,15 +299,15 @@ def alter(
         transactions.rename_table(call, (before.dbName, before.tableName), (new_database, new_name))
     if converted and not transactions.has_write_ids(call, new_database, new_name):
         transactions.seed_write_ids(call, new_database, new_name, acid.CONVERTED_FILES)
-    if before.partitionKeys and counts and not renamed:  # Hive looks for partitions of the old name, and finds none
+    if before.partitionKeys and counts and not renamed:  # Hive looks under the old name, and finds none
         _reach_partitions(call, row, stored, properties)
     table.id = row.table_id
-    table.dbName, table.tableName = spelled  # the log has names as they are sent
+    table.dbName, table.tableName = spelled  # the log has names as sent
     events.alter_table(call, before, _logged(table, before), truncated=truncated, write_id=write_id)
 
 
 def _to_alter(call: Call, catalog: str, database: str, name: str, table: Struct) -> rows.StoredTable:
-    """The table that is changed; the location that it gets is checked, and put as Hive keeps it."""
+    """The table to change. Checks the new location, and rewrites it as Hive stores it."""
     if table.catName is None:
         table.catName = catalog
     if None in (table.tableName, table.dbName, table.sd):
@@ -333,7 +333,7 @@ def _count_files(call: Call, table: Struct, properties: dict[str, str]) -> None:
 
 
 def _forget_stale_columns(call: Call, row: rows.StoredTable, table: Struct) -> None:
-    """Statistics of columns that are gone or have another type go (deleteTableColumnStats)."""
+    """Delete statistics of columns that are gone or have another type (deleteTableColumnStats)."""
     stale = stale_columns(row.table.sd.cols, table.sd.cols)
     if stale and rows.is_full_acid(row.table.parameters) == rows.is_full_acid(table.parameters):
         statistics.remove(call, row.table_id, stale, None, partition=False)
@@ -381,7 +381,7 @@ def _check_new(table: Struct, before: Struct, properties: dict[str, str]) -> Non
 
 
 def _rename(call: Call, row: rows.StoredTable, table: Struct, catalog: str, new_database: str, new_name: str) -> int:
-    """Check the new place and move the files there if they are the table's own; the new database's id."""
+    """Check the new name, and move the files if they move with the table; returns the new database's id."""
     before = row.table
     found_database = database_rows.find_database(call, catalog, new_database)
     if found_database is None:
@@ -402,8 +402,8 @@ def _rename(call: Call, row: rows.StoredTable, table: Struct, catalog: str, new_
 
 
 def _reach_partitions(call: Call, row: rows.StoredTable, after: Struct, properties: dict[str, str]) -> None:
-    """With CASCADE, the partitions get the table's columns. With or without, statistics of columns that the table's
-    partitions have and it has no longer, or with another type, go."""
+    """With CASCADE, give the partitions the table's columns. In any case, delete the partitions' statistics of columns
+    that the table no longer has, or has with another type."""
     before, cascade = row.table, properties.get("CASCADE") == "true"
     old, new_ones = _described_columns(before.sd.cols), _described_columns(after.sd.cols)
     if old == new_ones or not cascade and old == new_ones[: len(old)]:
@@ -423,7 +423,7 @@ def _described_columns(some: Sequence[Struct]) -> list[tuple[str, str, str | Non
 
 
 def update_creation_metadata(call: Call, args: Struct) -> None:
-    """What a materialized view is made of from now on."""
+    """Replace the sources of a materialized view."""
     catalog, database = names.both(args.dbname, args.catName)
     if not views.replace_metadata(call, catalog, database, names.fold(args.tbl_name), args.creation_metadata):
         raise meta(f"{names.qualified(catalog, database, args.tbl_name)} is no materialized view")

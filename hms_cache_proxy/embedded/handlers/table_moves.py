@@ -1,11 +1,12 @@
-"""Where a table lies after an alteration, and the files that move with it.
+"""The location of a table after an alteration, and the files that move with it.
 
 Job: which renames move a directory, where to, and which locations of partitions follow. Must not know: what else an
-alteration changes. Source: HiveAlterHandler.alterTable of 4.2, and what one answered. Owner: the thread of a call.
+alteration changes. Source: HiveAlterHandler.alterTable of 4.2, and answers of a running one. Owner: the thread of a
+call.
 
-A renamed table moves if the metastore chose its place: a managed one from its database's managed directory, and one
-that was made as managed and is shown as external always, wherever it lies. Every other table stays, and its location is
-what the call says.
+The files of a renamed table move if the metastore chose their location: those of a managed table if they are in its
+database's managed directory, and those of a table that was created as managed and is shown as external, wherever they
+are. Every other table stays, with the location in the call.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from hms_cache_proxy.embedded.warehouse import path_text
 from hms_cache_proxy.wire.spec import Struct
 
 REPLICATED = "REPL_DATA_LOCATION_CHANGED"
-"""A property: the caller has moved the files, and what is left at the old place is removed."""
+"""A property: the caller has moved the files; what is left at the old location is removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A table under its new name: the database it goes to, and its place among tables."""
+    """A table under its new name: its new database and name."""
 
     database: Struct
     table: str
 
 
 def is_translated(table: Struct) -> bool:
-    """Was it made as a managed one?"""
+    """Was it created as a managed table?"""
     return _is_true(table, "TRANSLATED_TO_EXTERNAL")
 
 
@@ -42,7 +43,7 @@ def _is_true(table: Struct, name: str) -> bool:
 
 
 def is_told_where(before: Struct, table: Struct) -> bool:
-    """Does the metastore, not the call, say where a renamed table lies? Then its files are not counted again."""
+    """Does the metastore, not the call, determine the location of a renamed table? Then its files are not counted."""
     if (table.parameters or {}).get("table_type", "").upper() == "ICEBERG":
         return False
     if _is_true(before, "EXTERNAL"):
@@ -55,7 +56,7 @@ def _shown_as_external(table: Struct) -> bool:
 
 
 def check_place(before: Struct, table: Struct) -> None:
-    """MetaException where a renamed table has no location, before or after: Hive compares the two."""
+    """MetaException if a renamed table has no location, before or after: Hive compares the two."""
     if before.sd.location is None:
         raise meta(
             'java.lang.NullPointerException: Cannot invoke "String.compareTo(String)" because the return value of'
@@ -66,7 +67,7 @@ def check_place(before: Struct, table: Struct) -> None:
 
 
 def move(call: Call, row: rows.StoredTable, table: Struct, old: Struct, new: Renamed) -> None:
-    """Move the files of a renamed table from database `old`, if they move, and say so in the new table."""
+    """Move the files of a renamed table from database `old`, if they move, and set the new table's location."""
     before = row.table
     target = _target(call, before, table, old, new)
     if target is None:
@@ -83,7 +84,7 @@ def move(call: Call, row: rows.StoredTable, table: Struct, old: Struct, new: Ren
 
 
 def _target(call: Call, before: Struct, table: Struct, old: Struct, new: Renamed) -> str | None:
-    """Where the files go; None if they stay."""
+    """The new location of the files; None if they stay."""
     managed = transformer.managed_path(old, call.warehouse)
     own = f"{path_text(managed)}/{before.tableName}".lower() == path_text(before.sd.location).lower()
     if _is_true(before, "EXTERNAL"):
@@ -94,7 +95,7 @@ def _target(call: Call, before: Struct, table: Struct, old: Struct, new: Renamed
 
 
 def replicated(call: Call, row: rows.StoredTable, table: Struct) -> None:
-    """The files of a table were moved by the caller: its partitions follow, and the old directory goes."""
+    """The caller has moved the files of a table: change the partitions' locations, and remove the old directory."""
     source = row.table.sd.location
     if row.table.partitionKeys:
         partition_rows.move(call, row.table_id, path_text(source), path_text(table.sd.location))
@@ -103,5 +104,5 @@ def replicated(call: Call, row: rows.StoredTable, table: Struct) -> None:
 
 
 def describe(table: Struct) -> str:
-    """A table as messages name it."""
+    """The name of a table in messages."""
     return f"table {names.qualified(table.catName, table.dbName, table.tableName)}"

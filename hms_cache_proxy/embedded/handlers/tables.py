@@ -1,8 +1,8 @@
-"""Tables, as they are read.
+"""Reading tables.
 
-Job: what the calls mean; rows are rows/tables.py's, what processors see is transformer.py's. Source: HMSHandler of 4.2,
-and what one answered; get_table and get_table_objects_by_name, which 4.2 no longer has, are 4.0.0's, so that older
-clients may do without the proxy. Owner: the thread of a call.
+Job: what the calls mean; rows/tables.py has the rows, transformer.py what processors see. Source: HMSHandler of 4.2,
+and answers of a running one. get_table and get_table_objects_by_name, which 4.2 lacks, are as in 4.0.0: older clients
+then work without the proxy. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def shown(call: Call, table: Struct, capabilities: Sequence[str] | None) -> Stru
 
 
 def get_table(call: Call, args: Struct) -> Struct:
-    """By name, as Hive 4.0.0 has it."""
+    """A table by name, as in Hive 4.0.0."""
     catalog, database = names.both(args.dbname)
     return found(call, catalog, database, args.tbl_name).table
 
 
 def get_table_req(call: Call, args: Struct) -> Struct:
-    """By request."""
+    """A table by request."""
     request = args.req
     catalog, database = names.exact(request.dbName, request.catName)
     row = rows.find_table(call, catalog, database, names.fold(request.tblName))
@@ -79,19 +79,19 @@ def get_table_req(call: Call, args: Struct) -> Struct:
 
 
 def _not_found(request: Struct) -> str:
-    """As the names are written."""
+    """The text of the exception, with the names as written."""
     catalog = names.DEFAULT_CATALOG if request.catName is None else request.catName
     return f"{names.qualified(catalog, request.dbName, request.tblName)} table not found"
 
 
 def get_table_objects_by_name(call: Call, args: Struct) -> list[Struct]:
-    """Those of the named tables which exist, as Hive 4.0.0 has it."""
+    """The named tables that exist, as in Hive 4.0.0."""
     catalog, database = names.both(args.dbname)
     return _named(call, catalog, database, args.tbl_names)
 
 
 def get_table_objects_by_name_req(call: Call, args: Struct) -> Struct:
-    """Those of the named tables (or of a pattern) which exist."""
+    """The named tables (or those that match a pattern) that exist."""
     request = args.req
     fields = table_fields.check(request.projectionSpec)
     catalog, database = names.exact(request.dbName, request.catName)
@@ -112,7 +112,7 @@ def get_table_objects_by_name_req(call: Call, args: Struct) -> Struct:
 
 
 def _check_able(table: Struct, capabilities: Struct | None) -> None:
-    """Insert-only tables want a client that says it can read them (HMSHandler.assertClientHasCapability)."""
+    """Refuse an insert-only table unless the client declares that it can read it (assertClientHasCapability)."""
     insert_only = (table.parameters or {}).get("transactional_properties", "").lower() == "insert_only"
     if insert_only and (capabilities is None or _INSERT_ONLY not in (capabilities.values or ())):
         raise meta(_NOT_ABLE)
@@ -131,7 +131,7 @@ def _named(call: Call, catalog: str, database: str, wanted: Sequence[str] | None
 
 
 def _matching(call: Call, catalog: str, pattern: str, tables: str, named: Sequence[str] | None) -> list[Struct]:
-    """Tables that a pattern matches, of databases that another one matches."""
+    """Tables that match a pattern, in databases that match another pattern."""
     if not pattern:
         raise unknown_db("DB name is null or empty")
     in_database, matches = matcher(pattern), matcher(tables)
@@ -152,7 +152,7 @@ def _listed(call: Call, catalog: str, database: str) -> list[rows.TableBrief]:
 
 
 def get_tables(call: Call, args: Struct) -> list[str]:
-    """Names that a pattern matches, in the order in which their tables were made, as Hive 4.2 mostly gives them."""
+    """Names that match a pattern, in the order of creation, as Hive 4.2 mostly returns them."""
     catalog, database = names.both(args.db_name)
     if args.pattern is not None and not args.pattern.strip("|") and args.pattern:
         clause = '"(database.name == :param1 ) &&  (database.catalogName == :param2 ) &&  ( )"'
@@ -163,7 +163,7 @@ def get_tables(call: Call, args: Struct) -> list[str]:
 
 
 def get_tables_by_type(call: Call, args: Struct) -> list[str]:
-    """Names that a pattern matches, of one type of table, in order, as Hive 4.2 gives them."""
+    """Names of one type of table that match a pattern, in order, as Hive 4.2 returns them."""
     catalog, name = names.split(args.db_name)
     if args.tableType not in TABLE_TYPES:
         no_such = f"No enum constant org.apache.hadoop.hive.metastore.TableType.{args.tableType}"
@@ -175,7 +175,7 @@ def get_tables_by_type(call: Call, args: Struct) -> list[str]:
 
 
 def get_all_tables(call: Call, args: Struct) -> list[str]:
-    """All names of a database."""
+    """The names of all tables of a database."""
     catalog, database = names.both(args.db_name)
     return [each.name for each in _listed(call, catalog, database)]
 
@@ -189,7 +189,7 @@ def get_table_meta(call: Call, args: Struct) -> list[Struct]:
     kinds = set(args.tbl_types or ())
     found_ones = []
     if args.db_patterns.startswith("@"):
-        catalog = args.db_patterns[1:].partition("#")[0]  # here as it is written
+        catalog = args.db_patterns[1:].partition("#")[0]  # here in the case of the call
     for id_, database in database_rows.find_databases(call, catalog):
         if not in_database(database.name):
             continue
@@ -212,7 +212,7 @@ def get_table_meta(call: Call, args: Struct) -> list[Struct]:
 
 
 def get_tables_ext(call: Call, args: Struct) -> list[Struct]:
-    """Names with what a processor may do with the tables."""
+    """Names, with what a processor may do with the tables."""
     request = args.req
     catalog, database = names.both(request.database, request.catalog)
     matches = matcher(request.tableNamePattern)
@@ -270,7 +270,7 @@ def _requested(call: Call, request: Struct) -> Struct:
         return row.table
     given = names.DEFAULT_CATALOG if request.catName is None else request.catName
     before, marker, after = request.dbName.partition("#")
-    if marker and request.dbName.startswith("@") and after in ("", "!"):  # a catalog's name and no database's
+    if marker and request.dbName.startswith("@") and after in ("", "!"):  # it names a catalog and no database
         names.fold(after or None)
         raise unknown_table(f"{given}#{before}..{request.tblName} table not found")
     raise unknown_table(_not_found(request))

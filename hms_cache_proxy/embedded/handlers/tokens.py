@@ -1,8 +1,8 @@
-"""Delegation tokens: the store that other servers keep theirs in; none are given out here.
+"""Delegation tokens: a store for other servers. This one issues none.
 
-Job: what the calls mean, and their rows: DELEGATION_TOKENS, MASTER_KEYS. A metastore without Kerberos has nobody to
-give tokens, and answers get_, renew_ and cancel_delegation_token with a MetaException of Java's NullPointerException;
-so does this one. Source: HMSHandler and ObjectStore of 4.0. Owner: the thread of a call.
+Job: what the calls mean, and their rows: DELEGATION_TOKENS, MASTER_KEYS. A metastore without Kerberos issues no tokens:
+it answers get_, renew_ and cancel_delegation_token with a MetaException from a NullPointerException, and so does this
+one. Source: HMSHandler and ObjectStore of 4.0. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from hms_cache_proxy.wire.spec import Struct
 
 
 def refused(_call: Call, _args: Struct) -> NoReturn:
-    """A metastore that is not secured."""
+    """Refuse as a metastore without Kerberos does."""
     raise meta("java.lang.NullPointerException: this metastore is not secured, it gives out no delegation tokens")
 
 
 def add_token(call: Call, args: Struct) -> bool:
-    """False if there is one of this name, which stays."""
+    """Add a token; False, and no change, if there is one of this name."""
     if _token(call, args.token_identifier) is not None:
         return False
     row = {"TOKEN_IDENT": args.token_identifier, "TOKEN": args.delegation_token}
@@ -38,42 +38,42 @@ def _token(call: Call, name: str) -> str | None:
 
 
 def remove_token(call: Call, args: Struct) -> bool:
-    """False if there is none."""
+    """Remove a token; False if there is none."""
     columns = T.DELEGATION_TOKENS.c
     return bool(call.execute(delete(T.DELEGATION_TOKENS).where(columns.TOKEN_IDENT == args.token_identifier)).rowcount)
 
 
 def get_token(call: Call, args: Struct) -> str:
-    """Empty if there is none."""
+    """A token; empty if there is none."""
     return _token(call, args.token_identifier) or ""
 
 
 def get_all_token_identifiers(call: Call, _args: Struct) -> list[str]:
-    """Their names."""
+    """The names of all tokens."""
     columns = T.DELEGATION_TOKENS.c
     return [row[0] for row in call.execute(select(columns.TOKEN_IDENT).order_by(columns.TOKEN_IDENT))]
 
 
 def add_master_key(call: Call, args: Struct) -> int:
-    """Its number."""
+    """Add a key; returns its number."""
     inserted = insert(T.MASTER_KEYS).values(MASTER_KEY=args.key).returning(T.MASTER_KEYS.c.KEY_ID)
     return int(call.execute(inserted).scalar_one())
 
 
 def update_master_key(call: Call, args: Struct) -> None:
-    """Another key of the same number."""
+    """Replace the key of a number."""
     mine = T.MASTER_KEYS.c.KEY_ID == args.seq_number
     if not call.execute(update(T.MASTER_KEYS).where(mine).values(MASTER_KEY=args.key)).rowcount:
         raise no_such_object(f"No key found with keyId: {args.seq_number}")
 
 
 def remove_master_key(call: Call, args: Struct) -> bool:
-    """False if there is none."""
+    """Remove a key; False if there is none."""
     return bool(call.execute(delete(T.MASTER_KEYS).where(T.MASTER_KEYS.c.KEY_ID == args.key_seq)).rowcount)
 
 
 def get_master_keys(call: Call, _args: Struct) -> list[str]:
-    """All of them."""
+    """All keys."""
     columns = T.MASTER_KEYS.c
     return [row[0] for row in call.execute(select(columns.MASTER_KEY).order_by(columns.KEY_ID))]
 

@@ -1,9 +1,9 @@
 """Transactions and write ids.
 
-Job: what the calls mean; rows are rows/transactions.py's. Source: TxnHandler of 4.2, and what one answered.
+Job: what the calls mean; rows/transactions.py has the rows. Source: TxnHandler of 4.2, and answers of a running one.
 
-A transaction whose owner has not been heard of for TIMEOUT_MS is aborted by the next call that looks. Write conflicts
-of commits are not looked for: writers of one row take locks, and compaction is not run here.
+A transaction without a heartbeat for TIMEOUT_MS is aborted by the next call that checks this. Commits are not checked
+for write conflicts: writers of one row take locks, and no compaction runs here.
 Owner: the thread of a call.
 """
 
@@ -54,13 +54,13 @@ def must_be_open(call: Call, txn_id: int) -> None:
 
 
 def abort_expired(call: Call) -> None:
-    """Transactions whose owner has gone."""
+    """Abort transactions without a heartbeat."""
     for txn_id in rows.expired(call, now_ms() - TIMEOUT_MS):
         _abort(call, txn_id)
 
 
 def open_txns(call: Call, args: Struct) -> Struct:
-    """New ids; one event for all of them, none for those that only read or that are a replication's own."""
+    """Open transactions; one event for all of them, none for read-only ones and those of the replication itself."""
     request = args.rqst
     if request.num_txns <= 0:
         raise meta(f"Invalid input for number of txns: {request.num_txns}")
@@ -79,20 +79,20 @@ def open_txns(call: Call, args: Struct) -> Struct:
 
 
 def _here(call: Call, request: Struct) -> int | None:
-    """The transaction of a request, which may name one of a source that is replayed; None if that has ended."""
+    """The transaction of a request, which may name that of a replication source; None if it has ended."""
     if request.txn_type != rows.REPL_CREATED:
         return int(request.txnid)
     return rows.targets(call, request.replPolicy, [request.txnid]).get(request.txnid)
 
 
 def _is_logged(request: Struct, txn_type: int) -> bool:
-    """Is the end of a transaction logged? Not of those that only read or that are a replication's own."""
+    """Is the end of a transaction logged? Not for read-only ones and those of the replication itself."""
     own = request.replPolicy and request.txn_type == rows.DEFAULT
     return not own and txn_type != rows.READ_ONLY
 
 
 def commit_txn(call: Call, args: Struct) -> None:
-    """What it wrote is valid from now on; its locks end."""
+    """Commit: what the transaction wrote becomes valid, and its locks end."""
     request = args.rqst
     txn_id = _here(call, request)
     if txn_id is None:
@@ -119,14 +119,14 @@ def commit_txn(call: Call, args: Struct) -> None:
 
 
 def _put(call: Call, pair: Struct) -> None:
-    """A table's parameter that changes with the commit."""
+    """Set a table's parameter with the commit."""
     if not pair.key.startswith("_meta"):
         raise internal("a key of a commit has to begin with _meta")
     table_rows.put_parameter(call, pair.tableId, pair.key, pair.value)
 
 
 def abort_txn(call: Call, args: Struct) -> None:
-    """What it wrote is never valid. The event names the transaction as the request does: by a source's id if that."""
+    """Abort: what the transaction wrote never becomes valid. The event has the id in the request, even a source's."""
     request = args.rqst
     txn_id = _here(call, request)
     if txn_id is None:
@@ -142,7 +142,7 @@ def abort_txn(call: Call, args: Struct) -> None:
 
 
 def abort_txns(call: Call, args: Struct) -> None:
-    """Those of several which are open, in the order of their ids."""
+    """Abort several transactions, as far as they are open, in the order of their ids."""
     for txn_id in sorted(args.rqst.txn_ids):
         found = rows.state(call, txn_id)
         if found is not None and found[0] == rows.OPEN:
@@ -163,12 +163,12 @@ def _end_aborted(call: Call, txn_id: int) -> None:
 
 
 def get_open_txns(call: Call, _args: Struct) -> Struct:
-    """Open and aborted transactions, but for those that only read."""
+    """Open and aborted transactions, except read-only ones."""
     return _open(call, (rows.READ_ONLY,))
 
 
 def get_open_txns_req(call: Call, args: Struct) -> Struct:
-    """The same without the types that are named, which has to be done."""
+    """The same, except the types in the request, which must name some."""
     excluded = args.getOpenTxnsRequest.excludeTxnTypes
     if excluded is None:
         raise internal("no types of transactions are named")
@@ -176,7 +176,7 @@ def get_open_txns_req(call: Call, args: Struct) -> Struct:
 
 
 def _open(call: Call, excluded: Sequence[int]) -> Struct:
-    """The smallest open one is that of every type."""
+    """Open and aborted transactions. The smallest open one is that of all types."""
     high, every = rows.not_committed(call)
     found = [row for row in every if (row.TXN_TYPE or 0) not in excluded]
     opened = [row.TXN_ID for row in every if row.TXN_STATE == rows.OPEN]
@@ -190,13 +190,13 @@ def _open(call: Call, excluded: Sequence[int]) -> Struct:
 
 
 def _bits(flags: Sequence[bool]) -> bytes:
-    """A Java BitSet: as many bytes as the last set bit needs."""
+    """A Java BitSet, with as many bytes as the last set bit needs."""
     number = sum(1 << at for at, flag in enumerate(flags) if flag)
     return number.to_bytes((number.bit_length() + 7) // 8, "little")
 
 
 def get_open_txns_info(call: Call, _args: Struct) -> Struct:
-    """Open and aborted transactions, with who has them."""
+    """Open and aborted transactions, with their owners."""
     high, found = rows.not_committed(call)
     listed = [
         new(
@@ -217,7 +217,7 @@ def get_open_txns_info(call: Call, _args: Struct) -> Struct:
 
 
 def heartbeat_txn_range(call: Call, args: Struct) -> Struct:
-    """Owners of a range of transactions live; which of them do not."""
+    """Heartbeat of a range of transactions; returns those that are aborted or do not exist."""
     gone, missing = set(), set()
     for txn_id in range(args.txns.min, args.txns.max + 1):
         found = rows.state(call, txn_id)
@@ -231,13 +231,13 @@ def heartbeat_txn_range(call: Call, args: Struct) -> Struct:
 
 
 def allocate_table_write_ids(call: Call, args: Struct) -> Struct:
-    """A write id of a table for each of some open transactions; no event where all of them have one already."""
+    """Allocate a write id of a table for each of some open transactions; no event if all of them have one already."""
     request = args.rqst
     sources = request.srcTxnToWriteIdList or () if request.replPolicy else ()
     txn_ids = request.txnIds or ()
     if request.replPolicy:
         txn_ids = list(rows.targets(call, request.replPolicy, [each.txnId for each in sources]).values())
-        if len(txn_ids) != len(sources):  # replayed before
+        if len(txn_ids) != len(sources):  # some were replayed before
             return new("AllocateTableWriteIdsResponse", txnToWriteIds=[])
     for txn_id in txn_ids:
         must_be_open(call, txn_id)
@@ -262,7 +262,7 @@ def get_max_allocated_table_write_id(call: Call, args: Struct) -> Struct:
 
 
 def get_valid_write_ids(call: Call, args: Struct) -> Struct:
-    """Which write ids of some tables are valid, now (read-only transactions do not count) or for a list of them."""
+    """The valid write ids of some tables, now (read-only transactions do not count) or for a list in the request."""
     request = args.rqst
     if request.validTxnList:
         listed = ValidTxnList.parse(request.validTxnList.encode())
@@ -293,7 +293,7 @@ def _valid(call: Call, name: str, high_txn: int, invalid: set[int], gone: set[in
         flags.append(txn_id in gone)
         if txn_id not in gone and smallest is None:
             smallest = write_id
-    if ids and not seen_valid:  # nothing valid: all is hidden from the first on
+    if ids and not seen_valid:  # nothing is valid: everything is hidden from the first id on
         high, ids, flags = ids[0], ids[:1], flags[:1]
     return new(
         "TableValidWriteIds",
@@ -306,7 +306,7 @@ def _valid(call: Call, name: str, high_txn: int, invalid: set[int], gone: set[in
 
 
 def add_dynamic_partitions(call: Call, args: Struct) -> None:
-    """Partitions that a transaction has written, which its lock could not name yet."""
+    """Store partitions that a transaction has written and its lock could not name."""
     request = args.rqst
     must_be_open(call, request.txnid)
     place = (names.fold(request.dbname), names.fold(request.tablename))

@@ -1,10 +1,10 @@
-"""Tables and partitions, as they are emptied.
+"""Truncating tables and partitions.
 
-Job: which directories a truncation empties, and what it leaves in parameters and in the log. Source:
-HMSHandler.truncateTableInternal of 4.2, and what one answered. Owner: the thread of a call.
+Job: which directories a truncation empties, and how it changes parameters and the log. Source:
+HMSHandler.truncateTableInternal of 4.2, and answers of a running one. Owner: the thread of a call.
 
-Of a partitioned table, no list of names means every partition, an empty list none, and a name that is not there
-nothing. The directory of a partitioned table itself is never emptied.
+For a partitioned table, no list of names means every partition, and an empty list none; names that do not exist are
+ignored. The directory of a partitioned table itself is never emptied.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def truncate_table(call: Call, args: Struct) -> None:
 
 
 def truncate_table_req(call: Call, args: Struct) -> Struct:
-    """The same by request; with a property, files stay and a base directory of the write says that they are gone."""
+    """The same by request. A property makes the files stay; a base directory then makes them invalid."""
     request = args.req
     properties = quick_stats.context(request.environmentContext)
     write = acid.AcidWrite(-1 if request.writeId is None else request.writeId, request.validWriteIdList)
@@ -77,7 +77,7 @@ def _named(row: rows.StoredTable, chosen: set[int] | None) -> TenantTest:
 def _partitions_emptied(
     call: Call, row: rows.StoredTable, parts: Sequence[partition_rows.Part], write: acid.AcidWrite
 ) -> None:
-    """One row of the log for all of them, and none where there are none."""
+    """Log one event for all partitions; none if there are no partitions."""
     changed = []
     for part in parts:
         after = copy(part.partition)
@@ -101,7 +101,7 @@ def _table_emptied(call: Call, row: rows.StoredTable, write: acid.AcidWrite) -> 
 
 
 def _emptied(parameters: dict[str, str] | None) -> dict[str, str]:
-    """Numbers that are there become zero, and are accurate; column statistics are no longer."""
+    """The parameters with all present numbers 0 and accurate; column statistics are no longer accurate."""
     zero = {name: "0" for name in quick_stats.SUPPORTED if name in (parameters or {})}
     return {**(parameters or {}), **zero, quick_stats.ACCURATE: quick_stats.BASIC_ONLY}
 

@@ -1,4 +1,4 @@
-"""Named types: create_type and its sisters. Nothing of Hive has used them for many years.
+"""Named types (create_type and related methods). Hive has not used them for many years.
 
 Job: what the calls mean, and their rows: TYPES, TYPE_FIELDS. Source: HMSHandler and ObjectStore of 4.0. Owner: the
 thread of a call.
@@ -25,7 +25,7 @@ def _row(call: Call, name: str) -> Any:
 
 
 def create_type(call: Call, args: Struct) -> bool:
-    """A new one."""
+    """Create a type."""
     given = args.type
     if not names.valid(given.name):
         raise invalid_object("Invalid type name")
@@ -49,7 +49,7 @@ def create_type(call: Call, args: Struct) -> bool:
 
 
 def get_type(call: Call, args: Struct) -> Struct:
-    """With its fields."""
+    """A type with its fields."""
     row = _row(call, args.name)
     if row is None:
         raise no_such_object(f'Type "{args.name}" not found.')
@@ -63,7 +63,7 @@ def get_type(call: Call, args: Struct) -> Struct:
 
 
 def drop_type(call: Call, args: Struct) -> bool:
-    """One that is not there is dropped too."""
+    """Drop a type; no error if it does not exist."""
     row = _row(call, args.type)
     if row is not None:
         call.execute(delete(T.TYPE_FIELDS).where(T.TYPE_FIELDS.c.TYPE_NAME == row.TYPES_ID))
@@ -72,7 +72,7 @@ def drop_type(call: Call, args: Struct) -> bool:
 
 
 def get_type_all(_call: Call, _args: Struct) -> dict[str, Struct]:
-    """Hive has never done this."""
+    """Fails: Hive has never implemented it."""
     raise meta("Not yet implemented")
 
 

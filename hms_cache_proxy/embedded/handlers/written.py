@@ -1,9 +1,9 @@
-"""Files that a transaction writes, told before it is committed, for replication; what is told of materialized views.
+"""Files that a transaction writes, reported before its commit, for replication; the validity of materialized views.
 
-Job: what the calls mean, and their rows: TXN_WRITE_NOTIFICATION_LOG, MV_TABLES_USED. No event is written: the log of a
-transaction's writes is asked for. Source: HMSHandler, DbNotificationListener.onAcidWrite and
-GetMaterializationInvalidationInfoFunction of 4.2, and what one had in its database. A second write to a table or
-partition adds its files, which Hive means to do and fails at on PostgreSQL. Owner: the thread of a call.
+Job: what the calls mean, and their rows: TXN_WRITE_NOTIFICATION_LOG, MV_TABLES_USED. No events are written; clients
+read a transaction's writes with a call. Source: HMSHandler, DbNotificationListener.onAcidWrite and
+GetMaterializationInvalidationInfoFunction of 4.2, and the database of one. A second write to a table or partition adds
+its files; Hive intends this, and fails on PostgreSQL. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from hms_cache_proxy.errors import WriteIdsError
 from hms_cache_proxy.store.write_ids import ValidWriteIdList, lists_by_table
 from hms_cache_proxy.wire.spec import Struct
 
-SEPARATOR = "]"  # of files
+SEPARATOR = "]"  # between files
 _LOG = T.TXN_WRITE_NOTIFICATION_LOG.c
 
 
 def add_write_notification_log(call: Call, args: Struct) -> Struct:
-    """Of a table or partition."""
+    """Report files of a table or partition."""
     request = args.rqst
     _add(call, names.DEFAULT_CATALOG, request.db, request.table, request)
     return new("WriteNotificationLogResponse")
 
 
 def add_write_notification_log_in_batch(call: Call, args: Struct) -> Struct:
-    """Of partitions of a table."""
+    """Report files of partitions of a table."""
     batch = args.rqst
     for request in batch.requestList:
         _add(call, names.fold(batch.catalog), batch.db, batch.table, request)
@@ -73,7 +73,7 @@ def _add(call: Call, catalog: str, database: str, table: str, request: Struct) -
 
 
 def get_all_write_event_info(call: Call, args: Struct) -> list[Struct]:
-    """What a transaction was told to write, perhaps of a database or table."""
+    """The reported writes of a transaction, optionally of one database or table."""
     request = args.request
     query = select(T.TXN_WRITE_NOTIFICATION_LOG).where(_LOG.WNL_TXNID == request.txnId).order_by(_LOG.WNL_ID)
     if request.dbName:
@@ -96,7 +96,7 @@ def get_all_write_event_info(call: Call, args: Struct) -> list[Struct]:
 
 
 def update_transaction_statistics(call: Call, args: Struct) -> None:
-    """Rows that a transaction wrote to a table, counted for the materialized views that are made of it."""
+    """Count the rows that a transaction wrote to a table, for the materialized views that use it."""
     request, used = args.req, T.MV_TABLES_USED.c
     counts = {
         "INSERTED_COUNT": used.INSERTED_COUNT + request.insertCount,
@@ -107,7 +107,7 @@ def update_transaction_statistics(call: Call, args: Struct) -> None:
 
 
 def get_materialization_invalidation_info(call: Call, args: Struct) -> Struct | None:
-    """Were rows of a view's sources changed, or its sources compacted, since it was made? None: make it again."""
+    """Have rows of a view's sources changed, or have sources been compacted, since it was built? None: rebuild it."""
     metadata = args.creation_metadata
     if not metadata.tablesUsed:
         return None
@@ -127,7 +127,7 @@ def get_materialization_invalidation_info(call: Call, args: Struct) -> Struct | 
 
 
 def _lists(snapshot: str | None) -> dict[bytes | None, ValidWriteIdList] | None:
-    """The lists that a view was made from, by table; None for a snapshot of other tables' versions.
+    """The write id lists from which a view was built, by table; None for a snapshot of other tables' versions.
 
     A snapshot is JSON with a ValidTxnWriteIdList in it.
     """
@@ -146,7 +146,7 @@ def _exists(call: Call, table: Any, prefix: str, place: tuple[str, str], *where:
 
 
 def _written(call: Call, table: Any, prefix: str, place: tuple[str, str], seen: ValidWriteIdList) -> bool:
-    """Rows of write ids that a snapshot does not see."""
+    """Are there rows with write ids that a snapshot does not see?"""
     column = table.c.CTC_WRITEID if prefix == "CTC" else table.c.CC_HIGHEST_WRITE_ID
     unseen = (column > seen.high_watermark) | column.in_(seen.invalid)
     only = [table.c.CTC_UPDATE_DELETE == "Y"] if prefix == "CTC" else []
