@@ -62,7 +62,12 @@ class Slot:
     DIFFERS = 25  # upstream.differs.Differs: which answers differ from what is stored, by settings of the metastore
     EXPECTED_EVENT = 24  # workers: the log must have reached this id, because a write that logs has succeeded
     MODE_REASON = 28  # why SERVE_MODE is what it is
-    READ_NS = 29  # workers: when reads that a cache can answer were last counted (at most once a second)
+    FENCES_FILE = 30  # supervisor: inode of the data file of the fences that are used; 0: there are none yet
+    FENCES_DAMAGED = 31  # any process: inode of one that it has found damaged
+    FENCES_REPLACED = 32  # supervisor: how often it has replaced them
+    HELD_UNTIL_NS = 33  # inside transactions of the fences: until then a write of unknown outcome may be carried out
+    EXPIRED_NS = 34  # fences of workers that had died by then are among those of unknown outcome
+    READ_NS = 29  # workers: when reads that a cache can answer were last counted; while there are any, once a second
 
 
 MAX_WORKERS: Final = 256  # the most that the setting `workers` allows

@@ -7,6 +7,7 @@
     b"t" u64 ticket      targets to reload
     b"w" target          u64 the last ticket for this target (absent: done)
     b"l" i64 lock id     u64 monotonic ns when it was granted; then the targets
+    b"j" u64 pid         u64 fence id: over everything until this process has joined (consistency/replacement.py)
 
 All numbers are big-endian. The functions work in a transaction that the caller has begun. Must not know the state page.
 Owner: any process (consistency/fences.py says which may do what).
@@ -28,6 +29,7 @@ from hms_cache_proxy.cache.environment import (
     DamagedFile,
     boot_id,
     check_length,
+    condemned,
     lengthen,
     reserve_readers,
     take_clean_mark,
@@ -84,11 +86,14 @@ class Fence:
         return self.ticket if self.state == FINITE else INFINITE
 
 
-def open_environment(path: Path) -> Any:
-    """Opens or creates it. Raises DamagedFile if the file is damaged, else CacheError."""
-    path.mkdir(mode=0o700, exist_ok=True)
+def open_environment(path: Path, *, create: bool = True) -> Any:
+    """Open it, or create it. Raises CacheError, DamagedFile where the file is to blame."""
+    if create:
+        path.mkdir(mode=0o700, exist_ok=True)
     with translated(path):
-        env = lmdb.open(str(path), map_size=MAP_BYTES, mode=0o600, sync=False, max_readers=1024, max_spare_txns=4)
+        env = lmdb.open(
+            str(path), map_size=MAP_BYTES, mode=0o600, sync=False, create=create, max_readers=1024, max_spare_txns=4
+        )
         try:
             reserve_readers(path)
             check_length(env, path)
@@ -100,9 +105,11 @@ def open_environment(path: Path) -> Any:
 
 
 def trusted(path: Path) -> bool:
-    """Whether the records are those that were last written: the machine was not restarted since, or the stop was
-    orderly."""
+    """Whether the records are those that were last written: same run of the machine, or an orderly stop; and nobody
+    has found them damaged."""
     vouched = take_clean_mark(path)
+    if condemned(path) is not None:
+        return False
     try:
         env = open_environment(path)
     except DamagedFile:
@@ -117,17 +124,20 @@ def trusted(path: Path) -> bool:
         env.close()
 
 
-def initialise(txn: Any) -> None:
-    """Writes the first counters. Tickets begin at the clock, above those of any earlier environment."""
-    txn.put(b"m", _META.pack(time.time_ns() // 1000, 0, 0, 1))
+def initialise(txn: Any, *, last_ticket: int = 0, last_change: int = 0) -> None:
+    """Numbers begin at the clock: above any that an earlier environment gave; and above these."""
+    now = time.time_ns() // 1000
+    txn.put(b"m", _META.pack(max(now, last_ticket), 0, 0, now))
     txn.put(b"b", boot_id().encode())
+    if last_change:
+        txn.put(b"c", NUMBER.pack(last_change))
 
 
 def counters(txn: Any) -> Counters:
     """The counters."""
     row = txn.get(b"m")
     if row is None:
-        raise CacheError("the fences have no meta record")
+        raise DamagedFile("the fences have no meta record")
     return Counters(*_META.unpack(row))
 
 
@@ -193,6 +203,14 @@ def take_ticket(txn: Any, targets: Sequence[Target]) -> int:
     for target in targets:
         txn.put(_wish(target), row)
     return number
+
+
+def add_fence(txn: Any, fence: Fence) -> int:
+    """A new record; gives the fence's id."""
+    meta = counters(txn)
+    txn.put(b"f" + NUMBER.pack(meta.next_fence), fence.pack())
+    put_counters(txn, replace(meta, next_fence=meta.next_fence + 1))
+    return meta.next_fence
 
 
 def forget_ticket(txn: Any, key: bytes) -> None:

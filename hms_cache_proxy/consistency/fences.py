@@ -40,35 +40,42 @@ the follower finds pending. If the records cannot be trusted (commits are not sy
 file is damaged), any write may be in progress. Then one unknown fence covers everything for the longest request time,
 and after that everything is reloaded.
 
-Owner: every process of the proxy writes (a commit costs about 20 us); only the follower calls `pending_tickets`, `done`
-and `expire`. Must not know: methods, events, the meaning of targets other than `ALL` and `UNKNOWN`.
+**Damage.** A file that is cut off, lost or not what LMDB wrote is replaced by the supervisor while the proxy runs
+(replacement.py). Whoever notices says so on the state page, and no process touches that file again. Each call looks at
+the page and at the length of the file before its transaction, as a page beyond the end would be a SIGBUS; and at the
+page after it: what went into a file that was no longer used has not been done. Such calls raise CacheError; a mirror
+that cannot be read fences everything.
+
+Owner: every process of the proxy writes (a commit costs about 20 us); `pending_tickets`, `done`, `expire` are the
+follower's. Must not know: methods, events, what a target means beyond `ALL`.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import lmdb
+import structlog
 
-from hms_cache_proxy.cache.environment import boot_id, lengthen, mark_clean
+from hms_cache_proxy.cache.environment import DAMAGE, DamagedFile, boot_id, lengthen, mark_clean
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL, Target
-from hms_cache_proxy.cache.targets import UNKNOWN as UNKNOWN_TARGETS
 from hms_cache_proxy.consistency.fence_rows import (
     FINITE,
-    INFINITE,
     LOCK_ID,
     NUMBER,
     UNBOUND,
     UNKNOWN,
     Fence,
+    add_fence,
     counters,
     fences_in,
     forget_ticket,
@@ -88,9 +95,14 @@ from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import FENCE_STATES
 
-HOLD_NS: Final = 600_000_000_000  # the longest time that a metastore may work on a request (Hive's socket timeout)
-OVERDUE: Final = 2  # times HOLD_NS: an infinite fence that is older has been lost by its owner
-LOCK_KEEP_NS: Final = 24 * 3600 * 1_000_000_000  # how long locks are remembered; without heartbeats one lives 5 minutes
+HOLD_NS: Final = 600_000_000_000  # the longest time that a metastore may work on a request (Hive's socket time-out)
+OVERDUE: Final = 2  # times that: a request leaves and is answered within it, or its fence is nobody's
+META_PAGES_BYTES: Final = 8192  # no file of LMDB is shorter
+LOCK_KEEP_NS: Final = 24 * 3600 * 1_000_000_000  # a lock without heartbeat lives 5 minutes; asked about no longer
+
+_FAILURES: Final = (lmdb.Error, DamagedFile, struct.error)
+
+log = structlog.get_logger()
 
 
 class FenceStore:
@@ -101,11 +113,33 @@ class FenceStore:
         self._page = page
         self._hold_ns = hold_ns
         self._path = path
-        self._env = open_environment(path)
+        self._data = str(path / "data.mdb")
         self._own = (os.getpid(), started(os.getpid()) or 0)
-        with self._change() as txn:
-            if txn.get(b"m") is None:
-                initialise(txn)
+        self._inode = self._length = 0
+        self._joins = False
+        self._open()
+
+    def _open(self) -> None:
+        used = self._page[Slot.FENCES_FILE]
+        if used:
+            self._inode, self._length = used, 0
+            self._check()
+        self._env = open_environment(self._path, create=not used)
+        found = os.stat(self._data)
+        self._inode, self._length = found.st_ino, found.st_size
+        try:
+            if not used:
+                self._page[Slot.FENCES_FILE] = self._inode
+            with self._change() as txn:
+                if txn.get(b"m") is None:
+                    if used:
+                        raise DamagedFile("they have no meta record")
+                    initialise(txn)
+                self._joins = txn.get(self._join_key) is not None
+        except CacheError:
+            self._env.close()
+            self._inode = 0
+            raise
 
     @classmethod
     def recover(cls, path: Path, page: StatePage, *, hold_ns: int = HOLD_NS, unfenced: bool = False) -> FenceStore:
@@ -115,16 +149,31 @@ class FenceStore:
         if known and not trusted(path):
             shutil.rmtree(path)
         lost = unfenced or (known and not path.exists())
+        try:
+            return cls._recovered(path, page, hold_ns, lost=lost)
+        except DamagedFile:
+            shutil.rmtree(path)
+            page[Slot.FENCES_FILE] = page[Slot.FENCES_DAMAGED] = 0
+            return cls._recovered(path, page, hold_ns, lost=True)
+
+    @classmethod
+    def _recovered(cls, path: Path, page: StatePage, hold_ns: int, *, lost: bool) -> FenceStore:
         store = cls(path, page, hold_ns=hold_ns)
         until_ns = time.monotonic_ns() + hold_ns
-        with store._change() as txn:
-            if lost:
-                store._add(txn, Fence(UNKNOWN, 0, until_ns, 0, 0, (ALL,)))
-            for key, fence in fences_in(txn):
-                if fence.state != FINITE:
-                    held = min(fence.until_ns, until_ns) if fence.state == UNKNOWN else until_ns
-                    txn.put(key, replace(fence, state=UNKNOWN, until_ns=held, pid=0, start=0).pack())
-            txn.put(b"b", boot_id().encode())
+        try:
+            with store._change() as txn:
+                if lost:
+                    add_fence(txn, store._unknown(Fence(UNKNOWN, 0, 0, 0, 0, (ALL,)), until_ns))
+                for key, fence in fences_in(txn):
+                    if fence.state != FINITE:
+                        held_ns = min(fence.until_ns, until_ns) if fence.state == UNKNOWN else until_ns
+                        txn.put(key, store._unknown(fence, held_ns).pack())
+                for key, _ in list(rows(txn, b"j")):
+                    txn.delete(key)
+                txn.put(b"b", boot_id().encode())
+        except CacheError:
+            store.close()
+            raise
         return store
 
     # Writes of clients
@@ -134,7 +183,7 @@ class FenceStore:
         pid, start = self._own if owner_pid == self._own[0] else (owner_pid, started(owner_pid) or 0)
         overdue_ns = time.monotonic_ns() + OVERDUE * self._hold_ns
         with self._change() as txn:
-            return self._add(txn, Fence(UNBOUND, 0, overdue_ns, pid, start, tuple(targets)))
+            return add_fence(txn, Fence(UNBOUND, 0, overdue_ns, pid, start, tuple(targets)))
 
     def finish(self, fence_id: int) -> int:
         """The reply of a write begins to arrive: its fence gets a ticket, which is returned. Must be called before any
@@ -154,7 +203,7 @@ class FenceStore:
         with self._change() as txn:
             row = txn.get(key)
             fence = Fence(UNBOUND, 0, 0, 0, 0, (ALL,)) if row is None else Fence.unpack(row)
-            txn.put(key, replace(fence, state=UNKNOWN, until_ns=until_ns, pid=0, start=0).pack())
+            txn.put(key, self._unknown(fence, until_ns).pack())
 
     def cancel(self, fence_id: int) -> None:
         """The write was not executed (it was never sent, or the metastore does not have the method): deletes its
@@ -170,14 +219,14 @@ class FenceStore:
         """
         with self._change() as txn:
             ticket = take_ticket(txn, ())
-            self._add(txn, Fence(FINITE, ticket, 0, 0, 0, tuple(targets)))
+            add_fence(txn, Fence(FINITE, ticket, 0, 0, 0, tuple(targets)))
             return ticket
 
     # Reload requests
 
     def ticket(self, targets: Sequence[Target]) -> int:
-        """Requests a reload without a fence. Shares the number of an equal request that is not taken yet."""
-        with self._env.begin() as txn:
+        """Ask for a refetch without a fence; shares the number of an equal request that has not been taken yet."""
+        with self._look() as txn:
             shared = shared_ticket(txn, counters(txn), targets)
         if shared is not None:
             return shared
@@ -189,7 +238,7 @@ class FenceStore:
 
         The follower calls this before the first statement of its snapshot, and passes the number to its commit.
         """
-        with self._env.begin() as txn:
+        with self._look() as txn:
             meta = counters(txn)
             if meta.taken == meta.last_ticket:
                 return meta.last_ticket, wanted(txn)
@@ -199,8 +248,8 @@ class FenceStore:
             return meta.last_ticket, wanted(txn)
 
     def done(self, last_ticket: int) -> None:
-        """The commit with this `done_ticket` is published: deletes the fences that it lifts, and its tickets."""
-        with self._env.begin() as txn:
+        """The commit with this `done_ticket` is out: delete the fences that it lifts, and its tickets."""
+        with self._look() as txn:
             lifted = [(key, fence.ticket) for key, fence in fences_in(txn) if fence.lifted_by <= last_ticket]
             tickets = [key for key, _ in rows(txn, b"t") if NUMBER.unpack(key[1:])[0] <= last_ticket]
         if not lifted and not tickets:
@@ -223,20 +272,23 @@ class FenceStore:
         its living owner did not end within twice that time. Old locks are forgotten. Slots of killed readers are
         cleared, which would otherwise keep pages from being reused.
         """
+        self._check()
         self._env.reader_check()
-        with self._env.begin() as txn:
+        with self._look() as txn:
             due = [key for key, fence in fences_in(txn) if self._next(fence, now_ns, alive) is not None]
             locks = [key for key, row in rows(txn, b"l") if NUMBER.unpack_from(row)[0] + LOCK_KEEP_NS < now_ns]
-        if not due and not locks:
-            return 0
-        with self._change(fences=bool(due)) as txn:
-            for key in locks:
-                txn.delete(key)
-            return sum(self._expire(txn, key, now_ns, alive) for key in due)
+        changed = 0
+        if due or locks:
+            with self._change(fences=bool(due)) as txn:
+                for key in locks:
+                    txn.delete(key)
+                changed = sum(self._expire(txn, key, now_ns, alive) for key in due)
+        self._page[Slot.EXPIRED_NS] = now_ns
+        return changed
 
     def number_after(self, done_ticket: int) -> None:
-        """Makes all later tickets larger than this: the cache may have a ticket of an earlier environment."""
-        with self._env.begin() as txn:
+        """See to it that tickets given from now on are larger: the cache may remember an older environment's."""
+        with self._look() as txn:
             if counters(txn).last_ticket >= done_ticket:
                 return
         with self._change() as txn:
@@ -252,9 +304,12 @@ class FenceStore:
             txn.put(b"l" + LOCK_ID.pack(lock_id), row)
 
     def lock_targets(self, lock_id: int) -> tuple[Target, ...] | None:
-        """The targets of a lock; None if this proxy does not know the lock."""
-        with self._env.begin() as txn:
-            row = txn.get(b"l" + LOCK_ID.pack(lock_id))
+        """What a lock locks; None if this proxy does not know it."""
+        try:
+            with self._look() as txn:
+                row = txn.get(b"l" + LOCK_ID.pack(lock_id))
+        except CacheError:
+            return None
         return None if row is None else unpack_targets(row[NUMBER.size :])
 
     def forget_lock(self, lock_id: int) -> None:
@@ -265,22 +320,89 @@ class FenceStore:
     def read(self) -> tuple[int, dict[Target, int]]:
         """For mirrors: `lifted`, and the `done_ticket` that lifts each fenced target."""
         tickets: dict[Target, int] = {}
-        try:
-            with self._env.begin() as txn:
-                lifted = counters(txn).lifted
-                for _, fence in fences_in(txn):
-                    by = fence.lifted_by
-                    for target in fence.targets:
-                        if by > tickets.get(target, 0):
-                            tickets[target] = by
-        except lmdb.Error as error:
-            raise CacheError(f"the fences cannot be read: {error}") from error
+        with self._look() as txn:
+            lifted = counters(txn).lifted
+            for _, fence in fences_in(txn):
+                by = fence.lifted_by
+                for target in fence.targets:
+                    if by > tickets.get(target, 0):
+                        tickets[target] = by
         return lifted, tickets
 
     def standing(self) -> dict[int, str]:
         """The state of every fence, by its id."""
-        with self._env.begin() as txn:
+        with self._look() as txn:
             return {NUMBER.unpack(key[1:])[0]: FENCE_STATES[fence.state] for key, fence in fences_in(txn)}
+
+    # A file that was damaged, and the one in its place
+
+    def damage(self) -> str | None:
+        """What is wrong with the file that is used, as far as can be told without reading it."""
+        if self._page[Slot.FENCES_DAMAGED] == self._inode:
+            return "it has been found damaged"
+        try:
+            found = os.stat(self._data)
+        except OSError as error:
+            return f"it cannot be found: {error.strerror}"
+        if found.st_ino != self._inode:
+            return "another file is in its place"
+        if found.st_size < max(self._length, META_PAGES_BYTES):
+            return "it has been cut off"
+        self._length = found.st_size
+        return None
+
+    def renew(self) -> bool:
+        """Open the file that is used now, if it is another one; then True, and nothing of this process is recorded in
+        it. Raises CacheError if that cannot be opened yet."""
+        if self._page[Slot.FENCES_FILE] == self._inode:
+            return False
+        self._env.close()
+        self._inode = 0
+        self._open()
+        return True
+
+    def join(self) -> None:
+        """Everything of this process is recorded in a file that is in the place of a damaged one: from now on, nothing
+        else needs to be fenced for it."""
+        if not self._joins:
+            return
+        with self._change() as txn:
+            row = txn.pop(self._join_key)
+            fence = None if row is None else txn.get(b"f" + row)
+            if row is not None and fence is not None:
+                joining = Fence.unpack(fence)
+                if joining.start == self._own[1]:
+                    ticket = take_ticket(txn, ())
+                    txn.put(b"f" + row, replace(joining, state=FINITE, ticket=ticket).pack())
+        self._joins = False
+
+    @property
+    def _join_key(self) -> bytes:
+        return b"j" + NUMBER.pack(self._own[0])
+
+    def _check(self) -> None:
+        """Raise CacheError unless the file may be touched."""
+        if self._page[Slot.FENCES_FILE] != self._inode:
+            raise CacheError("the fences have been replaced")
+        reason = self.damage()
+        if reason is not None:
+            raise self._damaged(reason)
+
+    def _damaged(self, reason: str) -> DamagedFile:
+        if self._page[Slot.FENCES_DAMAGED] != self._inode:
+            log.error("the fences are damaged", file=self._data, reason=reason)
+            self._page[Slot.FENCES_DAMAGED] = self._inode
+        return DamagedFile(f"the fences are damaged: {reason}")
+
+    def _failed(self, what: str, error: Exception) -> CacheError:
+        if isinstance(error, (*DAMAGE, DamagedFile, struct.error)):
+            return self._damaged(str(error))
+        return CacheError(f"the fences cannot be {what}: {error}")
+
+    def _still_used(self) -> None:
+        """Raise CacheError if the file was no longer used when the transaction ended."""
+        if self._page[Slot.FENCES_FILE] != self._inode or self._page[Slot.FENCES_DAMAGED] == self._inode:
+            raise CacheError("the fences have been replaced meanwhile")
 
     @property
     def page(self) -> StatePage:
@@ -288,30 +410,42 @@ class FenceStore:
         return self._page
 
     def close(self, *, clean: bool = False) -> None:
-        """Closes the records. `clean` (the last process of an orderly stop) syncs them and marks them as clean."""
-        if clean:
+        """Close; `clean` (the last process of an orderly stop) syncs and vouches for the records."""
+        if clean and self.damage() is None:
             mark_clean(self._env, self._path)
         self._env.close()
 
     # Inside
 
     @contextmanager
+    def _look(self) -> Iterator[Any]:
+        """A read transaction."""
+        self._check()
+        try:
+            with self._env.begin() as txn:
+                yield txn
+        except _FAILURES as error:
+            raise self._failed("read", error) from error
+        self._still_used()
+
+    @contextmanager
     def _change(self, *, fences: bool = True) -> Iterator[Any]:
-        """A write transaction. After its commit FENCE_SEQ gets its number, unless no fence has changed."""
+        """A write transaction; after its commit FENCE_SEQ gets its number, unless mirrors need not know."""
+        self._check()
         try:
             with self._env.begin(write=True) as txn:
                 yield txn
                 number = next_change(txn) if fences else 0
-        except lmdb.Error as error:
-            raise CacheError(f"the fences cannot be written: {error}") from error
+        except _FAILURES as error:
+            raise self._failed("written", error) from error
         if fences:
             self._page[Slot.FENCE_SEQ] = number
+        self._still_used()
 
-    def _add(self, txn: Any, fence: Fence) -> int:
-        meta = counters(txn)
-        txn.put(b"f" + NUMBER.pack(meta.next_fence), fence.pack())
-        put_counters(txn, replace(meta, next_fence=meta.next_fence + 1))
-        return meta.next_fence
+    def _unknown(self, fence: Fence, until_ns: int) -> Fence:
+        """The same of unknown outcome; inside a transaction, which keeps the page's word from going back."""
+        self._page[Slot.HELD_UNTIL_NS] = max(self._page[Slot.HELD_UNTIL_NS], until_ns)
+        return replace(fence, state=UNKNOWN, until_ns=until_ns, pid=0, start=0)
 
     def _next(self, fence: Fence, now_ns: int, alive: Callable[[int], bool] | None) -> int | None:
         """The state that `expire` must give a fence; None if it stays."""
@@ -331,54 +465,8 @@ class FenceStore:
         if state is None:
             return False
         if state == UNKNOWN:
-            fence = replace(fence, state=UNKNOWN, until_ns=now_ns + self._hold_ns, pid=0, start=0)
+            fence = self._unknown(fence, now_ns + self._hold_ns)
         else:
             fence = replace(fence, state=FINITE, ticket=take_ticket(txn, fence.targets))
         txn.put(key, fence.pack())
         return True
-
-
-class FenceMirror:
-    """The fences as one process last read them. A question costs 0.2 us while nothing changes."""
-
-    __slots__ = ("_lifted", "_seen", "_store", "_tickets", "_words")
-
-    def __init__(self, store: FenceStore) -> None:
-        self._store = store
-        self._words = store.page.words
-        self._seen = -1
-        self._lifted = 0
-        self._tickets: dict[Target, int] = {}
-
-    def active(self, targets: Iterable[Target], done_ticket: int) -> bool:
-        """Whether a fence covers one of these targets, for a cache snapshot (or page) with this `done_ticket`."""
-        if self._words[Slot.FENCE_SEQ] != self._seen:
-            self._refresh()
-        if done_ticket < self._lifted:
-            return True
-        tickets = self._tickets
-        if not tickets:
-            return False
-        if tickets.get(ALL, 0) > done_ticket:
-            return True
-        for target in targets:
-            if tickets.get(target, 0) > done_ticket or (target == ALL and max(tickets.values()) > done_ticket):
-                return True
-        return False
-
-    def liftable(self, targets: Iterable[Target]) -> bool:
-        """Whether the fences on these targets only wait for tickets, and no write to them is in progress."""
-        if self._words[Slot.FENCE_SEQ] != self._seen:
-            self._refresh()
-        tickets = self._tickets
-        named = tickets.values() if ALL in targets else [tickets.get(target, 0) for target in (ALL, *targets)]
-        return INFINITE not in named
-
-    def _refresh(self) -> None:
-        """Reads the slot before the records (see FENCE_SEQ in the module's docstring)."""
-        seen = self._words[Slot.FENCE_SEQ]
-        self._lifted, tickets = self._store.read()
-        if UNKNOWN_TARGETS in tickets:
-            tickets[ALL] = max(tickets.get(ALL, 0), tickets.pop(UNKNOWN_TARGETS))
-        self._tickets = tickets
-        self._seen = seen

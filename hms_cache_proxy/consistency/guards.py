@@ -5,8 +5,9 @@ the file cannot be written, the write is recorded later, and until then nothing 
 (suspension.py): what only makes reads faster must never make a write fail. Must not know how a barrier works, or
 methods.
 
-Invariants: before `begin` returns, the barrier has recorded the write, or all hits are stopped; before `end` returns,
-the barrier has recorded the end, or all hits are stopped. Hits are possible again only when everything is recorded.
+Invariants: before `begin` returns, the barrier stands or all hits are stopped; before `end` returns, the barrier has
+noted the end or all hits are stopped; hits are possible again only when everything is recorded. If the file is
+replaced, what is in progress is recorded in the new one (`again`).
 Owner: the worker's loop.
 """
 
@@ -65,6 +66,8 @@ class Guards:
         self._suspension = suspension
         self._name = name
         self._unrecorded: dict[Guard, None] = {}
+        self._recorded: dict[Guard, None] = {}
+        """Of those that have not ended."""
         self._missed: set[Target] = set()
         if suspension.left:
             self._unrecorded[Guard((ALL,), ending=WriteEnding.UNKNOWN)] = None
@@ -93,14 +96,24 @@ class Guards:
             self._missed = {ALL}
         self._tell()
 
-    def settle(self) -> None:
-        """Records what could not be recorded, if this is possible now. Called from time to time."""
+    def again(self) -> None:
+        """The barrier's file is a new one: nothing is recorded there yet."""
+        self._unrecorded = {**self._recorded, **self._unrecorded}
+        self._recorded.clear()
+        for guard in self._unrecorded:
+            guard.mark = None
+        self._tell()
+
+    def settle(self) -> bool:
+        """Record what could not be recorded, if there is room now; True if everything is recorded. Called from time to
+        time."""
         if self._missed:
             self._unrecorded[Guard(tuple(self._missed), ending=WriteEnding.FINISHED)] = None
             self._missed.clear()
         for guard in list(self._unrecorded):
             if not self._record(guard):
-                return
+                return False
+        return True
 
     def _record(self, guard: Guard) -> bool:
         try:
@@ -113,8 +126,13 @@ class Guards:
                     error=str(error),
                 )
             self._unrecorded[guard] = None
+            self._recorded.pop(guard, None)
         else:
             self._unrecorded.pop(guard, None)
+            if guard.ending is None:
+                self._recorded[guard] = None
+            else:
+                self._recorded.pop(guard, None)
         self._tell()
         return guard not in self._unrecorded
 

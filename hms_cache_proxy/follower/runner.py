@@ -191,7 +191,8 @@ class Runner:
         return pause_s
 
     def _turn(self) -> float:
-        """A step, or what is done instead while nothing may be served."""
+        """A step, or what is done instead where nothing may be served."""
+        self._fences.renew()
         self._expire()
         self._examiner.ensure()
         if self._config.source == "none":

@@ -29,9 +29,10 @@ from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ROLES
 from hms_cache_proxy.config import Config
-from hms_cache_proxy.consistency.fences import FenceMirror, FenceStore
+from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.gate import STALE, Authorization, Gate, Reason, Rules
 from hms_cache_proxy.consistency.guards import Guards
+from hms_cache_proxy.consistency.mirror import FenceMirror
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.errors import CacheError, WireError
@@ -162,8 +163,8 @@ class Dispatcher:
         self._outage = outage
 
     def settle(self) -> None:
-        """Record what could not be recorded for want of room, and forget answers that no read waits for any more."""
-        self._guards.settle()
+        """What could not be recorded is, once there is room; what nobody waits for any more is forgotten."""
+        self._shared.settle()
         self._shared.flights.forget(time.monotonic_ns())
 
     def bound_floors(self, memory: Budget) -> None:

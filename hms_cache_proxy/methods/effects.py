@@ -66,6 +66,16 @@ class EffectsContext:
             self.guards.missed(targets)
         self.wake()
 
+    def settle(self) -> None:
+        """Record what could not be recorded: in fences that have room again, or are in the place of damaged ones."""
+        try:
+            if self.fences.renew():
+                self.guards.again()
+            if self.guards.settle():
+                self.fences.join()
+        except CacheError:  # damaged still, as the supervisor says; this is called again in a moment
+            return
+
     def shown(self, session: ClientSession, targets: tuple[bytes, ...], now_ns: int) -> None:
         """From now on, show this connection nothing of these that is older than now_ns."""
         if session.floors is None:

@@ -5,7 +5,7 @@
       state              the state page (cache/state.py)
       cache/             the shared cache (LMDB), cache.bad-<timestamp> beside it: the last one that was moved aside
       uses               when each table was last asked for (cache/uses.py)
-      fences/            the fences environment (consistency/fences.py)
+      fences/            the fences environment (consistency/fences.py), fences.bad-<timestamp> likewise
 
 Job: claim the directory for one proxy, refuse what LMDB cannot work on. The kernel releases the flock when its holder
 dies, however it dies. Children of the supervisor do not lock: they use the directory while their parent holds it.

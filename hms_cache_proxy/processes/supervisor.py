@@ -24,6 +24,7 @@ import os
 import resource
 import signal
 import socket
+import threading
 import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
@@ -38,6 +39,7 @@ from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Address, Config, paths
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
+from hms_cache_proxy.consistency.replacement import Keeper
 from hms_cache_proxy.consistency.suspension import left_on
 from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.processes import addresses, ports
@@ -113,6 +115,8 @@ class Supervisor:
         self._follower = self._new_follower() if config.source != "none" else None
         self._metastore = self._embedded(sockets.metastore) if sockets.metastore is not None else None
         self._children = [child for child in (self._metastore, *self._workers, self._follower) if child is not None]
+        flusher = Flusher(config, self._page, self._fences, self._ttl)
+        self._keeper = self._new_keeper(self._fences, flusher.lock) if self._fences is not None else None
         self._probe = UpstreamProbe(config, starting=self._metastore is not None)
         self._view = ProxyView(
             config,
@@ -120,7 +124,7 @@ class Supervisor:
             children=self._children,
             metrics=self._metrics,
             probe=self._probe,
-            flusher=Flusher(config, self._page, self._fences, self._ttl),
+            flusher=flusher,
         )
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -132,6 +136,15 @@ class Supervisor:
         hold_ns = self._config.upstream_options.request_timeout_ns
         return FenceStore.recover(paths.fences(self._config), self._page, hold_ns=hold_ns, unfenced=unfenced)
 
+    def _new_keeper(self, fences: FenceStore, lock: threading.Lock) -> Keeper:
+        return Keeper(
+            fences,
+            paths.fences(self._config),
+            hold_ns=self._config.upstream_options.request_timeout_ns,
+            lock=lock,
+            workers=lambda: [worker.pid for worker in self._workers if worker.pid is not None],
+        )
+
     def _new_ttl_cache(self) -> TtlCache:
         """Create an empty cache: the age of what an earlier run has loaded is unknown."""
         return TtlCache.create(paths.ttl(self._config), bounds_of(self._config.ttl), started)
@@ -139,6 +152,8 @@ class Supervisor:
     def _worker(self, index: int) -> Child:
         def died(name: str) -> None:
             self._crew.forget(index)
+            if self._keeper is not None:
+                self._keeper.died()
             self._metrics.died(name)
 
         return Child("worker", index, lock_fd=self._lock_fd, died=died, passed=(self._sockets.listener.fileno(),))
@@ -251,7 +266,7 @@ class Supervisor:
         self._sockets.listener.close()
 
     async def _watch(self) -> None:
-        """Kill children that hang; `Child.keep` starts the next."""
+        """Kill children that hang; `Child.keep` starts the next. Replace damaged fences."""
         crew, page, worker_s = self._crew, self._page, self._config.worker_hung_after_s
         dogs = [Watchdog(worker, partial(crew.beat_of, worker.index), worker_s) for worker in self._workers]
         if self._follower is not None:
@@ -259,6 +274,8 @@ class Supervisor:
         while True:
             for dog in dogs:
                 dog.look(time.monotonic())
+            if self._keeper is not None:
+                self._keeper.look()
             await asyncio.sleep(WATCH_INTERVAL_S)
 
 

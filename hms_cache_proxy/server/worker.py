@@ -315,7 +315,7 @@ async def _beat(member: Member) -> None:
         await asyncio.sleep(BEAT_INTERVAL_S)
 
 
-async def _settle(settle: Callable[[], None]) -> None:
+async def _settle(settle: Callable[[], object]) -> None:
     """Record what could not be recorded, once there is room."""
     while True:
         settle()

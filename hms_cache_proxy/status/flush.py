@@ -36,7 +36,8 @@ class Flusher:
         self._page = page
         self._fences = fences
         self._ttl = ttl
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
+        """Held while the fences are used here."""
 
     def flush(self, catalog: str, database: str | None, table: str | None, partition: str | None) -> dict[str, object]:
         """Targets, ticket, and whether the reload is done; CacheError if nothing is cached here at all."""
@@ -53,7 +54,7 @@ class Flusher:
                 self._ttl.invalidate(names)
         if self._fences is None:
             return {"targets": len(set(names)), "ticket": 0, "done": True}
-        with self._lock:
+        with self.lock:
             self._fences.ticket(names)
             ticket = self._fences.fence_now(names)  # a later number: lifted when the reload is done too
         self._wake()

@@ -127,6 +127,10 @@ class ProxyView:
                 "transactional_tables": page[Slot.TRANSACTIONAL_TABLES],
                 "tables_being_written": page[Slot.TABLES_BEING_WRITTEN],
             },
+            "fences": {
+                "usable": page[Slot.FENCES_DAMAGED] != page[Slot.FENCES_FILE] or self._config.source == "none",
+                "replaced": page[Slot.FENCES_REPLACED],
+            },
             "cache_bytes": page[Slot.CACHE_BYTES],
             "ttl": None if self._ttl is None else _sizes(self._ttl),
             "recording": self._recording_facts(),

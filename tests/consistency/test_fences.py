@@ -17,7 +17,8 @@ from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency import fence_rows
 from hms_cache_proxy.consistency.fence_rows import UNBOUND, Fence
-from hms_cache_proxy.consistency.fences import HOLD_NS, LOCK_KEEP_NS, OVERDUE, FenceMirror, FenceStore
+from hms_cache_proxy.consistency.fences import HOLD_NS, LOCK_KEEP_NS, OVERDUE, FenceStore
+from hms_cache_proxy.consistency.mirror import FenceMirror
 from hms_cache_proxy.consistency.processes import started
 from tests.consistency.fence_hammer import FIRST_WRITER, STOP, target
 
@@ -238,7 +239,7 @@ def test_the_owner_died(store: FenceStore, mirror: FenceMirror, tmp_path: Path) 
 
 def test_a_pid_that_was_used_again_is_not_the_owner(store: FenceStore) -> None:
     with store._change() as txn:
-        store._add(txn, Fence(UNBOUND, 0, 0, ME, 1, (A,)))
+        fence_rows.add_fence(txn, Fence(UNBOUND, 0, 0, ME, 1, (A,)))
     assert store.expire(5) == 1
 
 

@@ -14,7 +14,7 @@ import pytest
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.entries import ABSENT, TableEntry
 from hms_cache_proxy.cache.state import Slot
-from hms_cache_proxy.consistency.fences import FenceMirror
+from hms_cache_proxy.consistency.mirror import FenceMirror
 from hms_cache_proxy.follower import messages
 from tests.chance import chance
 from tests.differential import contents

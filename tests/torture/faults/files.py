@@ -72,9 +72,42 @@ def truncate_at_rest(world: World, chance: random.Random) -> None:
 
 @kind(7, grace_s=REQUEST_TIMEOUT_S)
 def truncate_live(world: World, chance: random.Random) -> None:
-    """The cache, under the processes that have it mapped. Cut-off fences would stop all hits until a restart."""
+    """The cache, under the processes that have it mapped."""
     path = chance.choice(world.sides).data / "cache" / "data.mdb"
     os.truncate(path, chance.randrange(path.stat().st_size))
+
+
+@kind(7, grace_s=REQUEST_TIMEOUT_S)
+def damage_fences(world: World, chance: random.Random) -> None:
+    """Under the processes that have them mapped. If a write of unknown outcome was fenced, nothing is served until it
+    can no longer be carried out."""
+    path = chance.choice(world.sides).data / "fences" / "data.mdb"
+    damage = chance.choice([_cut_off, _zeroed, _headers_overwritten, _removed])
+    damage(path, chance)
+
+
+def _cut_off(path: Path, chance: random.Random) -> None:
+    os.truncate(path, chance.randrange(path.stat().st_size))
+
+
+def _zeroed(path: Path, chance: random.Random) -> None:
+    """From some page on; as long as before."""
+    length = path.stat().st_size
+    os.truncate(path, PAGE_BYTES * chance.randint(0, 2))
+    os.truncate(path, length)
+
+
+def _headers_overwritten(path: Path, chance: random.Random) -> None:
+    """Of all pages but the first two, in which LMDB begins."""
+    with path.open("r+b") as file:
+        for at in _headers(file.read()):
+            if at >= HEAD_BYTES:
+                file.seek(at)
+                file.write(chance.randbytes(HEADER_BYTES))
+
+
+def _removed(path: Path, chance: random.Random) -> None:
+    shutil.rmtree(path.parent)
 
 
 @kind(7, grace_s=REQUEST_TIMEOUT_S)
