@@ -11,14 +11,37 @@ from collections.abc import Mapping
 from typing import Final
 from typing import Literal as OneOf
 
-Kind = OneOf["any", "null", "string", "int", "long", "flag", "list", "words", "date", "truth", "way"]
+Kind = OneOf[
+    "any",
+    "null",
+    "string",
+    "int",
+    "long",
+    "short",
+    "byte",
+    "float",
+    "double",
+    "flag",
+    "list",
+    "words",
+    "date",
+    "truth",
+    "way",
+    "calendar",
+    "decimal",
+]
 """How a field is written.
 
 `any`: a class, then an object of it. `null`: the same, and only null is known. `string`: a String or null. `int`,
-`long`, `flag`: primitive numbers and booleans. `list`, `words`: an ArrayList, of anything or of strings. `date`: a
-LocalDate. `truth`: a BooleanWritable, which holds what was computed last, or null. `way`: one of WAYS ways to compare,
-which Hive determines itself, or null.
+`long`, `short`, `byte`, `float`, `double`, `flag`: primitive numbers and booleans. `list`, `words`: an ArrayList, of
+anything or of strings. `date`: a LocalDate. `truth`: a BooleanWritable, which holds what was computed last, or null.
+`way`: one of WAYS ways to compare, which Hive determines itself, or null. `calendar`: a GregorianCalendar of UTC whose
+calendar does not change, or null. `decimal`: a HiveDecimalWritable, or null.
 """
+
+_OLD_FUNCTIONS: Final = "org.apache.hadoop.hive.ql.udf."
+_SCRATCH: Final = "org.apache.hadoop.io."
+_HIVE_SCRATCH: Final = "org.apache.hadoop.hive.serde2.io."
 
 _PLAN: Final = "org.apache.hadoop.hive.ql.plan."
 _TYPES: Final = "org.apache.hadoop.hive.serde2.typeinfo."
@@ -48,6 +71,10 @@ NOT_NULL: Final = _FUNCTIONS + "GenericUDFOPNotNull"
 AMONG: Final = _FUNCTIONS + "GenericUDFIn"
 BETWEEN: Final = _FUNCTIONS + "GenericUDFBetween"
 ROW: Final = _FUNCTIONS + "GenericUDFStruct"
+BRIDGE: Final = _FUNCTIONS + "GenericUDFBridge"
+"""Calls a function of the older kind by the name of its class."""
+CALENDAR: Final = "java.util.GregorianCalendar"
+DECIMAL_RESULT: Final = _HIVE_SCRATCH + "HiveDecimalWritable"
 
 COMPARISONS: Final[Mapping[str, str]] = {
     _FUNCTIONS + name: sign
@@ -76,6 +103,40 @@ _OF_COMPARISONS: Final[tuple[tuple[str, Kind], ...]] = (
     ("result", "truth"),
 )
 _RESULT: Final[tuple[tuple[str, Kind], ...]] = (("result", "truth"),)
+_OF_CALENDAR: Final[tuple[tuple[str, Kind], ...]] = (("calendar", "calendar"), ("output", "any"))
+_OF_DECIMAL: Final[tuple[tuple[str, Kind], ...]] = (
+    ("fast0", "long"),
+    ("fast1", "long"),
+    ("fast2", "long"),
+    ("fastIntegerDigitCount", "int"),
+    ("fastScale", "int"),
+    ("fastSerializationScale", "int"),
+    ("fastSignum", "int"),
+)
+_WITHOUT_FIELDS: Final = (
+    "GenericUDFToDate GenericUDFDate GenericUDFConcat GenericUDFToString GenericUDFLower GenericUDFUpper"
+)
+_OF_SUM: Final[tuple[tuple[str, Kind], ...]] = (
+    ("ansiSqlArithmetic", "flag"),
+    ("arithmeticOperation", "null"),
+    ("confLookupNeeded", "flag"),
+    ("opDisplayName", "string"),
+    ("opName", "string"),
+)
+_OF_PRODUCT: Final[tuple[tuple[str, Kind], ...]] = (
+    ("ansiSqlArithmetic", "flag"),
+    ("byteWritable", "any"),
+    ("confLookupNeeded", "flag"),
+    ("decimalWritable", "decimal"),
+    ("doubleWritable", "any"),
+    ("floatWritable", "any"),
+    ("intWritable", "any"),
+    ("longWritable", "any"),
+    ("opDisplayName", "string"),
+    ("opName", "string"),
+    ("predefinedTypeInfo", "null"),
+    ("shortWritable", "any"),
+)
 
 FIELDS: Final[Mapping[str, tuple[tuple[str, Kind], ...]]] = {
     FUNCTION: (("children", "list"), ("genericUDF", "any"), ("isSortedExpr", "flag"), ("typeInfo", "any")),
@@ -95,15 +156,7 @@ FIELDS: Final[Mapping[str, tuple[tuple[str, Kind], ...]]] = {
     DATE: (("localDate", "date"),),
     CHAR: (("value", "string"),),
     VARCHAR: (("value", "string"),),
-    DECIMAL: (
-        ("fast0", "long"),
-        ("fast1", "long"),
-        ("fast2", "long"),
-        ("fastIntegerDigitCount", "int"),
-        ("fastScale", "int"),
-        ("fastSerializationScale", "int"),
-        ("fastSignum", "int"),
-    ),
+    DECIMAL: _OF_DECIMAL,
     AND: _RESULT,
     OR: _RESULT,
     NOT: _RESULT,
@@ -114,6 +167,24 @@ FIELDS: Final[Mapping[str, tuple[tuple[str, Kind], ...]]] = {
     ROW: (),
     TRUTH: (("value", "flag"),),
     INSPECTOR: (("typeInfo", "any"),),
+    BRIDGE: (("isOperator", "flag"), ("udfClassName", "string"), ("udfName", "string")),
+    **{_FUNCTIONS + name: () for name in _WITHOUT_FIELDS.split()},
+    **{_OLD_FUNCTIONS + name: _OF_CALENDAR for name in ("UDFYear", "UDFMonth", "UDFDayOfMonth")},
+    **{_FUNCTIONS + name: _OF_SUM for name in ("GenericUDFOPPlus", "GenericUDFOPMinus")},
+    **{_FUNCTIONS + name: _OF_PRODUCT for name in ("GenericUDFOPMultiply", "GenericUDFOPMod")},
+    CALENDAR: (),
+    _HIVE_SCRATCH + "ByteWritable": (("value", "byte"),),
+    _HIVE_SCRATCH + "ShortWritable": (("value", "short"),),
+    _SCRATCH + "IntWritable": (("value", "int"),),
+    _SCRATCH + "LongWritable": (("value", "long"),),
+    _SCRATCH + "FloatWritable": (("value", "float"),),
+    _HIVE_SCRATCH + "DoubleWritable": (("value", "double"),),
+    DECIMAL_RESULT: (
+        *_OF_DECIMAL,
+        ("internalScratchBuffer", "null"),
+        ("internalScratchLongs", "null"),
+        ("isSet", "flag"),
+    ),
     **dict.fromkeys(COMPARISONS, _OF_COMPARISONS),
 }
 

@@ -1,7 +1,7 @@
 """The bytes of an expression to its tree.
 
 Job: `decode(data)`. Kryo's objects are checked to be an expression of the kinds that tree.py has: each constant of its
-type's class, each comparison called what it is, each key compared with constants only. Must not know: tables,
+type's class, each comparison called what it is, each function one of functions.py. Must not know: tables,
 partitions. Source: the classes of Hive 4.2 (ExprNodeDesc and its kin), asked which changes of bytes they read how.
 
 Refused beyond that are texts with quotes or backslashes, empty ones and ones with NUL (Hive writes them into its
@@ -22,13 +22,17 @@ from hms_cache_proxy.filters.tree import Op
 from hms_cache_proxy.filters.words import KEYWORDS
 
 from . import classes as c
+from .functions import FUNCTIONS
 from .kryo import Boxed, Instance, read
 from .tree import (
+    FIRST_YEAR,
     MOST_DIGITS,
     Among,
     AmongRows,
     Between,
+    Call,
     Combined,
+    Compared,
     Comparison,
     Constant,
     Expression,
@@ -38,6 +42,8 @@ from .tree import (
     Null,
     Plain,
     Same,
+    Subject,
+    Term,
     base,
 )
 
@@ -46,7 +52,6 @@ REMEMBERED_BYTES: Final = 8 << 10
 """Longer ones are decoded each time."""
 MOST_VALUES: Final = 500
 """Of one IN: how metastores and databases take longer lists was not asked."""
-FIRST_YEAR: Final = 1583
 _KEY: Final = re.compile("[a-z][a-z0-9_]*")
 _NO_KEYS: Final = frozenset(word.lower() for word in KEYWORDS) | {"values"}
 _UNFIT: Final = re.compile(r"['\\\0]|\A\Z")
@@ -100,7 +105,7 @@ def _called(fields: dict[str, Any]) -> Expression:
     if name == c.NOT and count == 1:
         return Not(_expression(given[0]))
     if name in (c.NULL, c.NOT_NULL) and count == 1:
-        return Null(_column(given[0]), name == c.NOT_NULL)
+        return Null(_subject(given[0]), name == c.NOT_NULL)
     if name in c.COMPARISONS and count == 2 and function.fields["opDisplayName"] == c.COMPARISONS[name]:
         _compares(function.fields)
         return _comparison(c.COMPARISONS[name], given[0], given[1])
@@ -111,15 +116,18 @@ def _called(fields: dict[str, Any]) -> Expression:
     raise NotUnderstood(f"{name.rpartition('.')[2]} of {count}")
 
 
-def _comparison(sign: str, left: Any, right: Any) -> Expression:
-    flipped = isinstance(left, Instance) and left.cls == c.CONSTANT
-    column, value = (_column(right), _constant(left)) if flipped else (_column(left), _constant(right))
-    if sign not in _OPS:
-        if flipped:
+def _comparison(sign: str, first: Any, second: Any) -> Expression:
+    left, right = _term(first), _term(second)
+    if isinstance(left, Constant):
+        if isinstance(right, Constant) or sign not in _OPS:
             raise NotUnderstood("a constant before its key")
-        return Same(column, value)
-    op = _OPS[sign]
-    return Comparison(column, _FLIPPED.get(op, op) if flipped else op, value, flipped)
+        op = _OPS[sign]
+        return Comparison(right, _FLIPPED.get(op, op), left, flipped=True)
+    if isinstance(right, Constant):
+        return Comparison(left, _OPS[sign], right) if sign in _OPS else Same(left, right)
+    if sign not in _OPS:
+        raise NotUnderstood("two of which both may be null")
+    return Compared(left, _OPS[sign], right)
 
 
 def _compares(fields: dict[str, Any]) -> None:
@@ -137,19 +145,26 @@ def _between(fields: dict[str, Any], given: list[Any]) -> Between:
     inverted = _constant(given[0])
     if inverted.type != "boolean":
         raise NotUnderstood("BETWEEN without its first argument")
-    return Between(_column(given[1]), _constant(given[2]), _constant(given[3]), bool(inverted.value))
+    return Between(_subject(given[1]), _constant(given[2]), _constant(given[3]), bool(inverted.value))
 
 
 def _among(subject: Any, given: list[Any]) -> Expression:
     if len(given) > MOST_VALUES:
         raise NotUnderstood("too many values")
-    if isinstance(subject, Instance) and subject.cls == c.COLUMN:
-        return Among(_column(subject), tuple(map(_constant, given)))
+    if not _is_struct(subject):
+        return Among(_subject(subject), tuple(map(_constant, given)))
     columns = tuple(map(_column, _members(subject)))
     rows = tuple(tuple(_row(each)) for each in given)
     if len(columns) < 2 or any(len(row) != len(columns) for row in rows):
         raise NotUnderstood("rows of another length")
     return AmongRows(columns, rows)
+
+
+def _is_struct(found: Any) -> bool:
+    if not isinstance(found, Instance) or found.cls != c.FUNCTION:
+        return False
+    function = found.fields["genericUDF"]
+    return isinstance(function, Instance) and function.cls == c.ROW
 
 
 def _members(found: Any) -> list[Any]:
@@ -171,6 +186,36 @@ def _row(found: Any) -> list[Constant]:
             raise NotUnderstood("a struct of another type")
         return [Constant(kind, _value(kind, value)) for kind, value in zip(kinds, values, strict=True)]
     return [_constant(each) for each in _members(found)]
+
+
+def _term(found: Any) -> Term:
+    return _constant(found) if isinstance(found, Instance) and found.cls == c.CONSTANT else _subject(found)
+
+
+def _subject(found: Any) -> Subject:
+    if isinstance(found, Instance) and found.cls == c.FUNCTION:
+        return _call(found.fields)
+    return _column(found)
+
+
+def _call(fields: dict[str, Any]) -> Call:
+    """A call of a function that the table has, by the name that it has there."""
+    called, given = fields["genericUDF"], fields["children"]
+    if not isinstance(called, Instance) or not given:
+        raise NotUnderstood("no function")
+    bridged = called.cls == c.BRIDGE
+    cls = called.fields["udfClassName"] if bridged else called.cls
+    function = FUNCTIONS.get(cls)
+    if function is None or bridged is not bool(function.names):
+        raise NotUnderstood(f"function {str(cls)[:200]!r}")
+    if bridged and (called.fields["udfName"] not in function.names or called.fields["isOperator"]):
+        raise NotUnderstood("a function with another name")
+    if function.sign and called.fields["opDisplayName"] != function.sign:
+        raise NotUnderstood("an operator with another sign")
+    arguments = tuple(map(_term, given))
+    if all(isinstance(each, Constant) for each in arguments):
+        raise NotUnderstood("a function of constants")
+    return Call(cls, arguments, _type(fields["typeInfo"]))
 
 
 def _column(found: Any) -> KeyColumn:

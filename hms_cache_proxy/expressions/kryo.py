@@ -15,12 +15,31 @@ import struct
 from datetime import date
 from typing import Any, Final, NamedTuple
 
-from .classes import FIELDS, FUNCTION, LIST, LOCAL_DATE, REGISTERED, TRUTH, WAYS, Kind
+from .classes import (
+    CALENDAR,
+    DECIMAL_RESULT,
+    FIELDS,
+    FUNCTION,
+    LIST,
+    LOCAL_DATE,
+    REGISTERED,
+    TRUTH,
+    WAYS,
+    Kind,
+)
 from .tree import NotUnderstood
 
 MAX_BYTES: Final = 64 << 10
 MAX_DEPTH: Final = 100
-_PACKED: Final = {"byte": struct.Struct("<b"), "short": struct.Struct("<h"), "double": struct.Struct("<d")}
+_PACKED: Final = {
+    "byte": struct.Struct("<b"),
+    "short": struct.Struct("<h"),
+    "float": struct.Struct("<f"),
+    "double": struct.Struct("<d"),
+}
+_ZONE: Final = "UTC"
+_NEVER: Final = -1 << 63
+"""When the calendar changed, of one that does not."""
 _BOXED: Final = frozenset(("int", "boolean", "byte", "short", "long", "double"))
 _STRING: Final = "string"
 _ONCE: Final = frozenset((FUNCTION, LIST))
@@ -240,6 +259,8 @@ class _Reader:
             return self._list(None, depth)
         if name == LOCAL_DATE:
             return self._date()
+        if name == CALENDAR:
+            return self._calendar()
         return Instance(name, {field: self._field(kind, depth + 1) for field, kind in FIELDS[name]})
 
     def _field(self, kind: Kind, depth: int) -> Any:
@@ -258,18 +279,31 @@ class _Reader:
         if kind == "date":
             return self._object(LOCAL_DATE, depth, nullable=True)
         if kind == "truth":
-            return self._truth(depth)
+            return self._of_class(TRUTH, depth)
         if kind == "way":
             return self._way()
+        if kind == "calendar":
+            return self._of_class(CALENDAR, depth)
+        if kind == "decimal":
+            return self._object(DECIMAL_RESULT, depth, nullable=True)
+        if kind in _PACKED:
+            return _PACKED[kind].unpack(self._take(_PACKED[kind].size))[0]
         return self._listed(_STRING if kind == "words" else None, depth)
 
-    def _truth(self, depth: int) -> Any:
+    def _of_class(self, wanted: str, depth: int) -> Any:
         found = self._class()
         if found is None:
             return None
-        if found != TRUTH:
-            raise NotUnderstood("another class than of booleans")
+        if found != wanted:
+            raise NotUnderstood(f"another class than {wanted}")
         return self._object(found, depth)
+
+    def _calendar(self) -> None:
+        """What it shows depends on neither its time nor how it counts weeks."""
+        zone, _time, lenient = self._text(), self._number(64), self._flag()
+        self._number(), self._number()
+        if zone != _ZONE or not lenient or self._signed(64) != _NEVER:
+            raise NotUnderstood("another calendar")
 
     def _way(self) -> int | None:
         there = self._number()

@@ -6,10 +6,11 @@ know: bytes, partitions, what comparisons mean.
 
 A metastore writes the expression as a text and parses that as a filter; what does not parse, and what its database does
 not evaluate, goes over names. Both give other answers, so the way must be known. Never parsed are NOT, `IS NOT DISTINCT
-FROM` (as `<=>` is written), a key alone, numbers with a letter behind them (all but int and decimal). Never evaluated
-are keys of some types. One part of an expression that is never pushed keeps the whole of it from being so. "Is null" of
-a key is pushed as a comparison with the default partition's name. Source: PartitionExpressionForMetastore and
-PartitionFilter.g4 of Hive 4.2, asked of a running 4.2.0. Owner: any thread; no state.
+FROM` (as `<=>` is written), a key alone, a key compared with a key, functions, casts and arithmetic (a key or a
+parenthesis stands where a comparison has to), numbers with a letter behind them (all but int and decimal). Never
+evaluated are keys of some types. One part of an expression that is never pushed keeps the whole of it from being so.
+"Is null" of a key is pushed as a comparison with the default partition's name. Source: PartitionExpressionForMetastore
+and PartitionFilter.g4 of Hive 4.2, asked of a running 4.2.0. Owner: any thread; no state.
 """
 
 from __future__ import annotations
@@ -26,15 +27,19 @@ from .tree import (
     Among,
     AmongRows,
     Between,
+    Call,
     Combined,
+    Compared,
     Comparison,
     Constant,
     Expression,
     KeyColumn,
+    Leaf,
     Not,
     NotUnderstood,
     Null,
     Same,
+    Term,
     base,
 )
 
@@ -67,17 +72,26 @@ def filter_of(expression: Expression, types: Types) -> Node | None:
         return None
     if isinstance(expression, AmongRows):
         return _of_rows(expression, types)
-    return _of_key(expression, types)
+    if isinstance(expression, Compared):
+        for each in (expression.left, expression.right):
+            _known(each, types)
+        return None
+    return _of_subject(expression, types)
 
 
-def _known(column: KeyColumn, types: Types) -> None:
-    if types.get(column.name) != column.type:
+def _known(term: Term, types: Types) -> None:
+    if isinstance(term, Call):
+        for each in term.arguments:
+            _known(each, types)
+    elif isinstance(term, KeyColumn) and types.get(term.name) != term.type:
         raise NotUnderstood("a key that the table does not have, or with another type")
 
 
-def _of_key(leaf: Comparison | Same | Between | Among | Null, types: Types) -> Node | None:
-    column = leaf.column
+def _of_subject(leaf: Leaf, types: Types) -> Node | None:
+    column = leaf.subject
     _known(column, types)
+    if isinstance(column, Call):
+        return None
     kind = base(column.type)
     values = _constants(leaf)
     if kind in _NEVER:
@@ -98,7 +112,7 @@ def _of_key(leaf: Comparison | Same | Between | Among | Null, types: Types) -> N
     return Compare(key, leaf.op, _literal(leaf.value), leaf.flipped)
 
 
-def _constants(leaf: Comparison | Same | Between | Among | Null) -> tuple[Constant, ...]:
+def _constants(leaf: Leaf) -> tuple[Constant, ...]:
     if isinstance(leaf, Between):
         return leaf.low, leaf.high
     if isinstance(leaf, Among):

@@ -5,8 +5,8 @@ values of the keys' types, and three-valued. Must not know: bytes, names, the ca
 
 - A value that is the default partition's name is null; so `key = 'that name'` asks whether it is null, `<>` whether
   it is not, in whatever type.
-- What is unknown of a partition with such a value is dropped. (Of others Hive keeps it, and says so with
-  `hasUnknownPartitions`: that needs a null that is no value of a key, and there is none in what is evaluated here.)
+- What is unknown of a partition with such a value is dropped. Of others Hive keeps it, and says so with
+  `hasUnknownPartitions`: a text that is no date, for example, is null as a date.
 - Values have to be written as Hive writes values of their type: what it makes of others is not known here, `Odd`.
 
 Source: Hive 4.2's PartitionPruner, GenericUDFBaseCompare, GenericUDFIn, GenericUDFBetween. Owner: any thread; no state.
@@ -14,24 +14,22 @@ Source: Hive 4.2's PartitionPruner, GenericUDFBaseCompare, GenericUDFIn, Generic
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Mapping
-from datetime import date
-from decimal import Decimal
 from typing import Any, Final
 
-from hms_cache_proxy.cache.typed import DEFAULT_PARTITION, INTEGER_TYPES
+from hms_cache_proxy.cache.typed import DEFAULT_PARTITION
 from hms_cache_proxy.filters.values import OPERATORS, Values
 
-from .decode import FIRST_YEAR
+from .functions import typed
 from .pushed import Types
 from .tree import (
     MOST_DIGITS,
     Among,
     AmongRows,
     Between,
+    Call,
     Combined,
+    Compared,
     Comparison,
     Constant,
     Expression,
@@ -40,26 +38,22 @@ from .tree import (
     NotUnderstood,
     Null,
     Same,
+    Subject,
+    Term,
     base,
 )
+from .values import BITS, Odd, numbers, reader
 
 Truth = bool | None
 TruthOf = Callable[[Values], Truth]
-ValueReader = Callable[[bytes], Any]
+ValueOf = Callable[[Values], Any]
+"""None: null. Raises Odd."""
+Places = Mapping[str, int]
+"""Of the keys."""
 
-_INTEGERS: Final = frozenset(kind.decode() for kind in INTEGER_TYPES)
-_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-_INTEGER: Final = re.compile(rb"0|-?[1-9][0-9]{0,18}")
-_DECIMAL: Final = re.compile(rb"-?(0|[1-9][0-9]*)(?:\.([0-9]*[1-9]))?")
-_DOUBLE: Final = re.compile(rb"-?(0|[1-9][0-9]{0,6})\.([0-9]|[0-9]{0,7}[1-9])")
-_DATE: Final = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _BEYOND: Final = 0xF0
 """Where Java orders strings otherwise than their bytes: a character beyond 16 bits begins with such a byte."""
 _NAME: Final = DEFAULT_PARTITION.decode()
-
-
-class Odd(Exception):
-    """A value is not written in the usual way."""
 
 
 class NameSelection:
@@ -71,12 +65,13 @@ class NameSelection:
         """`types`: the keys in their order. NotUnderstood for what is not evaluated here."""
         self._condition = _compiled(expression, {key: at for at, key in enumerate(types)})
 
-    def selects(self, values: Values) -> bool:
-        """Whether the partition with these values is selected. Raises Odd."""
-        return self._condition(values) is True
+    def selects(self, values: Values) -> Truth:
+        """Whether the partition with these values is selected; None: it is, as Hive does not know. Raises Odd."""
+        found = self._condition(values)
+        return False if found is None and DEFAULT_PARTITION in values else found
 
 
-def _compiled(node: Expression, places: Mapping[str, int]) -> TruthOf:
+def _compiled(node: Expression, places: Places) -> TruthOf:
     if isinstance(node, Combined):
         terms = [_compiled(term, places) for term in node.terms]
         return _all(terms) if node.how == "and" else _any(terms)
@@ -85,21 +80,23 @@ def _compiled(node: Expression, places: Mapping[str, int]) -> TruthOf:
         return lambda values: None if (found := term(values)) is None else not found
     if isinstance(node, AmongRows):
         raise NotUnderstood("structs over names")
-    column = node if isinstance(node, KeyColumn) else node.column
-    at, read = places[column.name], _reader(column.type)
     if isinstance(node, KeyColumn):
-        return _of_value(at, read, bool)
+        return _value(node, places)
+    if isinstance(node, Compared):
+        return _two(node, places)
+    subject = _value(node.subject, places)
     if isinstance(node, Null):
-        return _null(at, read, node.negated)
+        negated = node.negated
+        return lambda values: (subject(values) is None) is not negated
     if isinstance(node, Same):
-        value = _comparable(column, node.value, ordered=False)
-        return lambda values: values[at] != DEFAULT_PARTITION and read(values[at]) == value
+        value = _comparable(node.subject, node.value, ordered=False)
+        return lambda values: (found := subject(values)) is not None and found == value
     if isinstance(node, Between):
-        return _between(at, read, node)
+        return _between(subject, node)
     if isinstance(node, Among):
-        members = frozenset(_comparable(column, value, ordered=False) for value in node.values)
-        return _of_value(at, read, lambda value: value in members)
-    return _comparison(at, read, node)
+        members = frozenset(_comparable(node.subject, value, ordered=False) for value in node.values)
+        return _unless_null(subject, lambda value: value in members)
+    return _comparison(subject, node)
 
 
 def _all(terms: list[TruthOf]) -> TruthOf:
@@ -118,55 +115,96 @@ def _any(terms: list[TruthOf]) -> TruthOf:
     return holds
 
 
-def _of_value(at: int, read: ValueReader, holds: Callable[[Any], bool]) -> TruthOf:
+def _unless_null(subject: ValueOf, holds: Callable[[Any], bool]) -> TruthOf:
     """Unknown of null."""
 
     def condition(values: Values) -> Truth:
-        value = values[at]
-        return None if value == DEFAULT_PARTITION else holds(read(value))
+        value = subject(values)
+        return None if value is None else holds(value)
 
     return condition
 
 
-def _null(at: int, read: ValueReader, negated: bool) -> TruthOf:
-    def condition(values: Values) -> Truth:
-        null = values[at] == DEFAULT_PARTITION
-        if not null:
-            read(values[at])  # an odd value may be null, too
-        return null is not negated
-
-    return condition
-
-
-def _comparison(at: int, read: ValueReader, node: Comparison) -> TruthOf:
+def _comparison(subject: ValueOf, node: Comparison) -> TruthOf:
     if node.value.type == "string" and node.value.value == _NAME:
-        if node.op not in ("=", "!=") or node.flipped:
+        if node.op not in ("=", "!=") or node.flipped or not isinstance(node.subject, KeyColumn):
             raise NotUnderstood("the default partition's name, compared")
-        return _null(at, read, node.op == "!=")
+        negated = node.op == "!="
+        return lambda values: (subject(values) is None) is not negated
     ordered = node.op not in ("=", "!=")
-    value, holds = _comparable(node.column, node.value, ordered=ordered), OPERATORS[node.op]
-    checked = _ordered(read) if ordered and node.column.type == "string" else read
-    return _of_value(at, checked, lambda found: holds(found, value))
+    value, holds = _comparable(node.subject, node.value, ordered=ordered), OPERATORS[node.op]
+    checked = _ordered(subject) if ordered and node.subject.type == "string" else subject
+    return _unless_null(checked, lambda found: holds(found, value))
 
 
-def _between(at: int, read: ValueReader, node: Between) -> TruthOf:
-    low, high = (_comparable(node.column, value, ordered=True) for value in (node.low, node.high))
-    checked = _ordered(read) if node.column.type == "string" else read
-    return _of_value(at, checked, lambda value: (low <= value <= high) is not node.inverted)
+def _between(subject: ValueOf, node: Between) -> TruthOf:
+    low, high = (_comparable(node.subject, value, ordered=True) for value in (node.low, node.high))
+    checked = _ordered(subject) if node.subject.type == "string" else subject
+    return _unless_null(checked, lambda value: (low <= value <= high) is not node.inverted)
 
 
-def _ordered(read: ValueReader) -> ValueReader:
-    def checked(value: bytes) -> Any:
-        if max(value, default=0) >= _BEYOND:
+def _two(node: Compared, places: Places) -> TruthOf:
+    """Of one type, as Hive would convert one of both."""
+    kinds = {node.left.type, node.right.type}
+    if not (kinds <= BITS.keys() or kinds in ({"string"}, {"date"})):
+        raise NotUnderstood(f"a comparison of {' and '.join(sorted(kinds))}")
+    left, right = _value(node.left, places), _value(node.right, places)
+    if kinds == {"string"} and node.op not in ("=", "!="):
+        left, right = _ordered(left), _ordered(right)
+    holds = OPERATORS[node.op]
+
+    def condition(values: Values) -> Truth:
+        one, other = left(values), right(values)
+        return None if one is None or other is None else holds(one, other)
+
+    return condition
+
+
+# -- values ----------------------------------------------------------------------------------------------------------
+
+
+def _value(term: Term, places: Places) -> ValueOf:
+    if isinstance(term, KeyColumn):
+        return _of_key(places[term.name], term.type)
+    if isinstance(term, Constant):
+        plain = term.value.encode() if isinstance(term.value, str) else term.value
+        return lambda _: plain
+    return _of_call(term, places)
+
+
+def _of_key(at: int, kind: str) -> ValueOf:
+    read = reader(kind)
+    return lambda values: None if (value := values[at]) == DEFAULT_PARTITION else read(value)
+
+
+def _of_call(call: Call, places: Places) -> ValueOf:
+    meaning = typed(call.function, tuple(each.type for each in call.arguments), call.type)
+    if meaning is None:
+        raise NotUnderstood(f"{call.function} of other types")
+    arguments = [_value(each, places) for each in call.arguments]
+
+    def called(values: Values) -> Any:
+        given = [each(values) for each in arguments]
+        return None if None in given else meaning(*given)
+
+    return called
+
+
+def _ordered(subject: ValueOf) -> ValueOf:
+    """A text that Java orders as its bytes."""
+
+    def checked(values: Values) -> Any:
+        value = subject(values)
+        if value is not None and max(value, default=0) >= _BEYOND:
             raise Odd
-        return read(value)
+        return value
 
     return checked
 
 
-def _comparable(column: KeyColumn, value: Constant, *, ordered: bool) -> Any:
-    """A constant as values of the key's type are read. NotUnderstood if Hive would convert one of both."""
-    plain, kind, given = value.value, base(column.type), base(value.type)
+def _comparable(subject: Subject, value: Constant, *, ordered: bool) -> Any:
+    """A constant as values of the subject's type are read. NotUnderstood if Hive would convert one of both."""
+    plain, kind, given = value.value, base(subject.type), base(value.type)
     if kind == "string" and given == "string":
         if plain == _NAME:
             raise NotUnderstood("the default partition's name, compared")
@@ -174,87 +212,19 @@ def _comparable(column: KeyColumn, value: Constant, *, ordered: bool) -> Any:
         if ordered and max(text, default=0) >= _BEYOND:
             raise NotUnderstood("a text beyond 16 bits, ordered")
         return text
-    if kind in _INTEGERS and given in _INTEGERS:
+    if kind in BITS and given in BITS:
         return plain
-    if kind == "decimal" and (given == "decimal" or given in _INTEGERS):
-        _room(column.type, value)
+    if kind == "decimal" and (given == "decimal" or given in BITS):
+        _room(subject.type, value)
         return plain
     if kind == given and kind in ("date", "double") or (kind == given == "boolean" and not ordered):
         return plain
-    raise NotUnderstood(f"{given} for a key of {kind}")
+    raise NotUnderstood(f"{given} for {kind}")
 
 
-def _room(column: str, value: Constant) -> None:
+def _room(subject: str, value: Constant) -> None:
     """Both have to fit into one decimal, as Hive converts them to it."""
-    precision, scale = _numbers(column)
-    other, others_scale = _numbers(value.type) if base(value.type) == "decimal" else (19, 0)
+    precision, scale = numbers(subject)
+    other, others_scale = numbers(value.type) if base(value.type) == "decimal" else (19, 0)
     if max(precision - scale, other - others_scale) + max(scale, others_scale) > MOST_DIGITS:
         raise NotUnderstood("a decimal with too many digits")
-
-
-def _numbers(kind: str) -> tuple[int, int]:
-    precision, _, scale = kind[len("decimal(") : -1].partition(",")
-    return int(precision), int(scale)
-
-
-# -- values ----------------------------------------------------------------------------------------------------------
-
-
-def _reader(kind: str) -> ValueReader:
-    """What makes a value of a name's text. NotUnderstood for types whose values are not read here."""
-    known = base(kind)
-    if known == "string":
-        return lambda value: value
-    if known in _INTEGERS:
-        most = 1 << _BITS[known] - 1
-        return lambda value: _integer(value, most)
-    if known == "decimal":
-        precision, scale = _numbers(kind)
-        return lambda value: _decimal(value, precision, scale)
-    readers: dict[str, ValueReader] = {"date": _day, "double": _double, "boolean": _truth}
-    if known not in readers:
-        raise NotUnderstood(f"a key of {known} over names")
-    return readers[known]
-
-
-def _integer(value: bytes, most: int) -> int:
-    if _INTEGER.fullmatch(value) is None or not -most <= (number := int(value)) < most:
-        raise Odd
-    return number
-
-
-def _decimal(value: bytes, precision: int, scale: int) -> Decimal:
-    parts = _DECIMAL.fullmatch(value)
-    if parts is None or value == b"-0":
-        raise Odd
-    whole, rest = parts[1], parts[2] or b""
-    if len(rest) > scale or (len(whole) > precision - scale and whole != b"0"):
-        raise Odd
-    return Decimal(value.decode())
-
-
-def _double(value: bytes) -> float:
-    if _DOUBLE.fullmatch(value) is None:
-        raise Odd
-    found = float(value)
-    if found == 0 and math.copysign(1, found) < 0:
-        raise Odd
-    return found
-
-
-def _day(value: bytes) -> date:
-    if _DATE.fullmatch(value) is None:
-        raise Odd
-    try:
-        found = date.fromisoformat(value.decode())
-    except ValueError:
-        raise Odd from None
-    if found.year < FIRST_YEAR:
-        raise Odd
-    return found
-
-
-def _truth(value: bytes) -> bool:
-    if value not in (b"true", b"false"):
-        raise Odd
-    return value == b"true"

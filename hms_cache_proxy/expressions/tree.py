@@ -20,6 +20,8 @@ class NotUnderstood(Exception):
 
 MOST_DIGITS: Final = 38
 """Of a decimal."""
+FIRST_YEAR: Final = 1583
+"""Of the calendar of today, whole; Java has two for what was before."""
 
 Plain = bool | int | float | str | date | Decimal
 """A constant's value: that of its type, never of another."""
@@ -47,20 +49,38 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """A key and a constant. `op` is that of the key, also if it is `flipped`: the constant first."""
+class Call:
+    """A function of functions.py, or a cast, of keys and constants."""
 
-    column: KeyColumn
+    function: str
+    arguments: tuple[Term, ...]
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A subject and a constant. `op` is that of the subject, also if it is `flipped`: the constant first."""
+
+    subject: Subject
     op: Op
     value: Constant
     flipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Same:
-    """`key <=> constant`: two nulls are the same, and nothing is unknown."""
+class Compared:
+    """Two subjects."""
 
-    column: KeyColumn
+    left: Subject
+    op: Op
+    right: Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """`subject <=> constant`: two nulls are the same, and nothing is unknown."""
+
+    subject: Subject
     value: Constant
 
 
@@ -68,7 +88,7 @@ class Same:
 class Between:
     """Both bounds belong; `inverted`: the values outside of them."""
 
-    column: KeyColumn
+    subject: Subject
     low: Constant
     high: Constant
     inverted: bool
@@ -76,9 +96,9 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """The key has one of these values."""
+    """The subject has one of these values."""
 
-    column: KeyColumn
+    subject: Subject
     values: tuple[Constant, ...]
 
 
@@ -92,9 +112,9 @@ class AmongRows:
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """The key is null, or is `negated`: is not."""
+    """The subject is null, or is `negated`: is not."""
 
-    column: KeyColumn
+    subject: Subject
     negated: bool
 
 
@@ -113,5 +133,9 @@ class Combined:
     how: OneOf["and", "or"]
 
 
-Expression = KeyColumn | Comparison | Same | Between | Among | AmongRows | Null | Not | Combined
+Subject = KeyColumn | Call
+Term = Subject | Constant
+Leaf = Comparison | Same | Between | Among | Null
+"""What is said of one subject."""
+Expression = KeyColumn | Leaf | Compared | AmongRows | Not | Combined
 """A condition. A column alone is one if its type is boolean."""

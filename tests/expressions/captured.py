@@ -13,6 +13,7 @@ import lzma
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from hms_cache_proxy.expressions.tree import (
     Among,
     AmongRows,
     Between,
+    Call,
     Combined,
+    Compared,
     Comparison,
     Constant,
     Expression,
@@ -29,6 +32,7 @@ from hms_cache_proxy.expressions.tree import (
     Not,
     Null,
     Same,
+    Term,
 )
 
 _SUFFIX = {"tinyint": "Y", "smallint": "S", "bigint": "L", "double": "D"}
@@ -91,25 +95,52 @@ def written(node: Expression) -> str:
     """The filter that Hive writes of it."""
     if isinstance(node, KeyColumn):
         return node.name
+    if isinstance(node, Compared):
+        return f"({_term(node.left)} {node.op.replace('!=', '<>')} {_term(node.right)})"
     if isinstance(node, Combined):
         return f"({f' {node.how} '.join(map(written, node.terms))})"
     if isinstance(node, Not):
         return f"(not {written(node.term)})"
     if isinstance(node, Null):
-        return f"({node.column.name} {'<>' if node.negated else '='} '__HIVE_DEFAULT_PARTITION__')"
+        if isinstance(node.subject, Call):
+            return f"{_call(node.subject)} is {'not ' if node.negated else ''}null"
+        return f"({node.subject.name} {'<>' if node.negated else '='} '__HIVE_DEFAULT_PARTITION__')"
     if isinstance(node, Same):
-        return f"({node.column.name} IS NOT DISTINCT FROM {_constant(node.value)})"
+        return f"({_term(node.subject)} IS NOT DISTINCT FROM {_constant(node.value)})"
     if isinstance(node, Between):
         bounds = f"{_constant(node.low)} AND {_constant(node.high)}"
-        return f"{node.column.name}{' NOT' if node.inverted else ''} BETWEEN {bounds}"
+        return f"{_term(node.subject)}{' NOT' if node.inverted else ''} BETWEEN {bounds}"
     if isinstance(node, Among):
-        return f"({node.column.name}) IN ({', '.join(map(_constant, node.values))})"
+        return f"({_term(node.subject)}) IN ({', '.join(map(_constant, node.values))})"
     if isinstance(node, AmongRows):
         rows = ", ".join(f"struct({_listed(map(_constant, row))})" for row in node.rows)
         return f"(struct({_listed(column.name for column in node.columns)})) IN ({rows})"
     assert isinstance(node, Comparison)
-    key, value, sign = node.column.name, _constant(node.value), node.op.replace("!=", "<>")
+    key, value, sign = _term(node.subject), _constant(node.value), node.op.replace("!=", "<>")
     return f"({value} {_FLIPPED.get(sign, sign)} {key})" if node.flipped else f"({key} {sign} {value})"
+
+
+_SIGNS = {"OPPlus": "+", "OPMinus": "-", "OPMultiply": "*", "OPMod": "%"}
+_CASTS = {"ToDate": "DATE", "ToString": "STRING"}
+_NAMES = {"Date": "to_date", "UDFDayOfMonth": "day", "UDFSubstr": "substr"}
+
+
+def _term(term: Term) -> str:
+    if isinstance(term, KeyColumn):
+        return term.name
+    return _constant(term) if isinstance(term, Constant) else _call(term)
+
+
+def _call(call: Call) -> str:
+    name = call.function.rpartition(".")[2].removeprefix("GenericUDF")
+    arguments = [_term(each) for each in call.arguments]
+    if name in _SIGNS:
+        return f"({f' {_SIGNS[name]} '.join(arguments)})"
+    if name in _CASTS:
+        return f"CAST( {arguments[0]} AS {_CASTS[name]})"
+    if not name.startswith("UDFTo"):
+        name = _NAMES.get(name) or name.removeprefix("UDF").lower()
+    return f"{name}({', '.join(arguments)})"
 
 
 def _listed(words: Iterable[str]) -> str:
@@ -130,9 +161,9 @@ def _constant(constant: Constant) -> str:
 
 
 def _java(value: float) -> str:
-    """As Java writes a number of which 17 digits are not needed."""
+    """As Java writes a number."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
-    digits, _, exponent = f"{value:e}".partition("e")
+    digits, _, exponent = f"{Decimal(repr(value)):e}".partition("e")
     digits = digits.rstrip("0")
     return f"{digits}{'0' if digits.endswith('.') else ''}E{int(exponent)}"

@@ -86,7 +86,6 @@ def names_of(shelf: Shelf, method: str, result: Any) -> list[bytes]:
     if method == "get_partition_names_req":
         names: list[bytes] = result
         return names
-    assert result.hasUnknownPartitions is False
     if method == "get_partitions_by_expr":
         found = result.partitions
     else:
@@ -106,10 +105,11 @@ def test_answers_are_the_metastores(shelves: dict[str, Shelf], method: str) -> N
         if isinstance(found, Reason):
             assert found is Reason.FILTER
             continue
-        assert not captured.unknown, captured.filter
+        if method != "get_partition_names_req":
+            assert found.hasUnknownPartitions is captured.unknown, captured.filter
         assert names_of(shelves[captured.table], method, found) == selected(captured), captured.filter
         counts[captured.hive] += 1
-    assert counts == {"4.0.1": 352, "4.2.0": 11}
+    assert counts == {"4.0.1": 410, "4.2.0": 23}
 
 
 def selected(captured: Captured) -> list[bytes]:

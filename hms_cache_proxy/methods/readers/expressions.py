@@ -23,8 +23,9 @@ from hms_cache_proxy.cache.walk import NameWalk
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.expressions.decode import decode
 from hms_cache_proxy.expressions.pushed import filter_of
-from hms_cache_proxy.expressions.selection import NameSelection, Odd
+from hms_cache_proxy.expressions.selection import NameSelection
 from hms_cache_proxy.expressions.tree import Expression, NotUnderstood
+from hms_cache_proxy.expressions.values import Odd
 from hms_cache_proxy.filters.tree import Node
 from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire.spec import Struct
@@ -50,7 +51,8 @@ from .shared_specs import shared_specs
 _LINE: Final = "4.2"
 """The Hive with which the answers were compared."""
 ALL_KNOWN: Final = b"\x02\x00\x02\x00" + STOP
-"""The end of a result, with `hasUnknownPartitions` false."""
+"""The end of a result: `hasUnknownPartitions` is false."""
+SOME_UNKNOWN: Final = b"\x02\x00\x02\x01" + STOP
 
 Made = Callable[["_Asked", list[bytes]], Generator[None, None, Body]]
 """Makes the result for these names."""
@@ -63,7 +65,12 @@ class _Asked:
     context: Context
     entry: TableEntry
     node: Node | None
-    selection: NameSelection | None
+    by_name: _ByName | None
+
+    @property
+    def end(self) -> bytes:
+        """Of the result, once the names are known."""
+        return SOME_UNKNOWN if self.by_name is not None and self.by_name.unknown else ALL_KNOWN
 
     @property
     def variant(self) -> Variant:
@@ -72,22 +79,23 @@ class _Asked:
     def names(self, walk: NameWalk, search: Search) -> Names:
         if self.node is not None:
             return (yield from chosen(self.context, self.entry, walk, self.node, None, search))
+        assert self.by_name is not None, "it is not pushed down"
         try:
-            return (yield from by_looking_at_all(walk, _ByName(self), None))
+            return (yield from by_looking_at_all(walk, self.by_name, None))
         except (Unsure, TooFar):
             raise Decline(Reason.FILTER) from None
 
 
 class _ByName:
-    """A selection over names."""
+    """A selection over names. `unknown`: Hive does not know of one that was selected, and so keeps it."""
 
-    __slots__ = ("_begins", "_selection", "_stored")
+    __slots__ = ("_begins", "_selection", "_stored", "unknown")
 
-    def __init__(self, asked: _Asked) -> None:
-        assert asked.selection is not None, "it is not pushed down"
-        self._selection = asked.selection
-        self._begins = begins_of(asked.entry.partition_keys)
-        self._stored = partial(stored_values, asked.context, asked.entry)
+    def __init__(self, context: Context, entry: TableEntry, selection: NameSelection) -> None:
+        self._selection = selection
+        self._begins = begins_of(entry.partition_keys)
+        self._stored = partial(stored_values, context, entry)
+        self.unknown = False
 
     def selects(self, name: bytes) -> bool:
         """Whether the partition of this name is selected. Raises Unsure."""
@@ -95,9 +103,11 @@ class _ByName:
         if DEFAULT_PARTITION in name and self._stored(name) != values:
             raise Unsure  # an empty value has the same name as the default partition
         try:
-            return self._selection.selects(values)
+            found = self._selection.selects(values)
         except Odd:
             raise Unsure from None
+        self.unknown = self.unknown or found is None
+        return found is not False
 
 
 def get_partitions_by_expr(context: Context, args: Struct) -> Body | Unfinished:
@@ -154,7 +164,7 @@ def _asked(context: Context, request: Struct, expression: Expression) -> _Asked:
     types = {key.decode("utf-8", "replace"): kind.decode("utf-8", "replace") for key, kind in entry.partition_keys}
     try:
         node = filter_of(expression, types)
-        selection = NameSelection(expression, types) if node is None else None
+        by_name = _ByName(context, entry, NameSelection(expression, types)) if node is None else None
     except NotUnderstood:
         raise Decline(Reason.FILTER) from None
     if node is None and not context.snapshot.identity.exact_text:
@@ -163,7 +173,7 @@ def _asked(context: Context, request: Struct, expression: Expression) -> _Asked:
     route = Reason.EXPRESSION_PUSHED if node is not None else Reason.EXPRESSION_NAMES
     if context.routes is None or not context.routes.open(route):
         raise Decline(route)
-    return _Asked(context, entry, node, selection)
+    return _Asked(context, entry, node, by_name)
 
 
 def _named(_asked: _Asked, names: list[bytes]) -> Generator[None, None, Body]:
@@ -172,15 +182,14 @@ def _named(_asked: _Asked, names: list[bytes]) -> Generator[None, None, Body]:
 
 
 def _listed(asked: _Asked, names: list[bytes]) -> Generator[None, None, Body]:
-    return (yield from framed(asked.context, asked.entry, names, _around, asked.variant))
+    def around(_entry: TableEntry, count: int) -> tuple[bytes, bytes]:
+        before, _ = around_structs(count, wrapped=True)
+        return before, asked.end + STOP
 
-
-def _around(_entry: TableEntry, count: int) -> tuple[bytes, bytes]:
-    before, _ = around_structs(count, wrapped=True)
-    return before, ALL_KNOWN + STOP
+    return (yield from framed(asked.context, asked.entry, names, around, asked.variant))
 
 
 def _as_specs(asked: _Asked, names: list[bytes]) -> Generator[None, None, Body]:
     before, _ = around_structs(min(len(names), 1), wrapped=True)
     specs = yield from shared_specs(asked.context, asked.entry, names, asked.variant)
-    return b"".join((before, specs, ALL_KNOWN, STOP))
+    return b"".join((before, specs, asked.end, STOP))

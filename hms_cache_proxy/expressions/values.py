@@ -1,0 +1,95 @@
+"""The values of a partition's name, as Hive writes and reads those of each type.
+
+Job: `reader(kind)`: what makes a value of a name's text. A text that Hive does not write for a value of its type is
+`Odd`: what Hive makes of it is not known here. Strings are their bytes. Owner: any thread; no state.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final
+
+from .tree import FIRST_YEAR, NotUnderstood, base
+
+ValueReader = Callable[[bytes], Any]
+
+BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_INTEGER: Final = re.compile(rb"0|-?[1-9][0-9]{0,18}")
+_DECIMAL: Final = re.compile(rb"-?(0|[1-9][0-9]*)(?:\.([0-9]*[1-9]))?")
+_DOUBLE: Final = re.compile(rb"-?(0|[1-9][0-9]{0,6})\.([0-9]|[0-9]{0,7}[1-9])")
+_DATE: Final = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+class Odd(Exception):
+    """A value is not written in the usual way, or what is made of it is not known here."""
+
+
+def numbers(kind: str) -> tuple[int, int]:
+    """Precision and scale of a decimal type."""
+    precision, _, scale = kind[len("decimal(") : -1].partition(",")
+    return int(precision), int(scale)
+
+
+def reader(kind: str) -> ValueReader:
+    """What makes a value of a name's text. NotUnderstood for types whose values are not read here."""
+    known = base(kind)
+    if known == "string":
+        return lambda value: value
+    if known in BITS:
+        most = 1 << BITS[known] - 1
+        return lambda value: _integer(value, most)
+    if known == "decimal":
+        precision, scale = numbers(kind)
+        return lambda value: _decimal(value, precision, scale)
+    readers: dict[str, ValueReader] = {"date": day, "double": _double, "boolean": _truth}
+    if known not in readers:
+        raise NotUnderstood(f"a key of {known} over names")
+    return readers[known]
+
+
+def _integer(value: bytes, most: int) -> int:
+    if _INTEGER.fullmatch(value) is None or not -most <= (number := int(value)) < most:
+        raise Odd
+    return number
+
+
+def _decimal(value: bytes, precision: int, scale: int) -> Decimal:
+    parts = _DECIMAL.fullmatch(value)
+    if parts is None or value == b"-0":
+        raise Odd
+    whole, rest = parts[1], parts[2] or b""
+    if len(rest) > scale or (len(whole) > precision - scale and whole != b"0"):
+        raise Odd
+    return Decimal(value.decode())
+
+
+def _double(value: bytes) -> float:
+    if _DOUBLE.fullmatch(value) is None:
+        raise Odd
+    found = float(value)
+    if found == 0 and math.copysign(1, found) < 0:
+        raise Odd
+    return found
+
+
+def day(value: bytes) -> date:
+    """A date. Raises Odd."""
+    if _DATE.fullmatch(value) is None:
+        raise Odd
+    try:
+        found = date.fromisoformat(value.decode())
+    except ValueError:
+        raise Odd from None
+    if found.year < FIRST_YEAR:
+        raise Odd
+    return found
+
+
+def _truth(value: bytes) -> bool:
+    if value not in (b"true", b"false"):
+        raise Odd
+    return value == b"true"
