@@ -1,4 +1,4 @@
-"""What all kinds of objects have: parameter maps, lists of ids in statements, ordered lists.
+"""SQL that all kinds of objects share: parameter maps, lists of ids in statements, ordered lists.
 
 Job: small pieces of SQL. Must not know: what the objects are. Owner: the thread of a call.
 """
@@ -15,11 +15,11 @@ from sqlalchemy import bindparam, delete, insert, select
 from hms_cache_proxy.embedded.call import Call
 
 BATCH = 900
-"""Ids in one statement: SQLite's oldest limit of parameters is 999."""
+"""Ids in one statement: the limit of parameters in old SQLite is 999."""
 
 
 def batches(ids: Iterable[Any]) -> Iterator[list[Any]]:
-    """In lists of at most BATCH."""
+    """The ids in lists of at most BATCH."""
     every = list(ids)
     for start in range(0, len(every), BATCH):
         yield every[start : start + BATCH]
@@ -34,7 +34,7 @@ def rows_of(call: Call, column: Any, ids: Iterable[int], *columns: Any, order: S
 
 @lru_cache(256)
 def _query_of(column: Any, columns: tuple[Any, ...], order: tuple[Any, ...]) -> Any:
-    """Made once: making a statement takes SQLAlchemy as long as running it."""
+    """The query, made once: SQLAlchemy takes as long to make a statement as to execute it."""
     return select(column, *columns).where(column.in_(bindparam("ids", expanding=True))).order_by(*order)
 
 
@@ -55,7 +55,7 @@ def read_maps(call: Call, column: Any, ids: Iterable[int]) -> dict[int, dict[str
 
 
 def write_maps(call: Call, column: Any, maps: Mapping[int, Mapping[str, str] | None]) -> None:
-    """Insert parameters; there are none of these ids."""
+    """Insert parameters of ids that have none yet."""
     rows = [
         {column.name: id_, "PARAM_KEY": key, "PARAM_VALUE": value}
         for id_, parameters in maps.items()

@@ -2,9 +2,9 @@
 
 Job: rows to the six kinds of structs and back. Must not know: what a call may do.
 
-A row names a column by its descriptor and its number there, or, past the columns, a partition key by the table and its
-number (CD null). PARENT is the table that has the constraint; of a foreign key it is the one that it refers to, and
-CHILD the one that has it. Source: ObjectStore.addPrimaryKeys and its sisters of Hive 4.2. Owner: the thread of a call.
+A row refers to a column by its column descriptor and number, or to a partition key by the table and the number (CD is
+null). PARENT is the table with the constraint. For a foreign key, PARENT is the table that it refers to, and CHILD the
+table that has it. Source: ObjectStore.addPrimaryKeys and similar methods of Hive 4.2. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ ENABLE, VALIDATE, RELY = 4, 2, 1
 
 @dataclass(frozen=True, slots=True)
 class ConstraintLayout:
-    """One of the kinds: its number, struct, field that holds the name, and what a generated name ends with."""
+    """A kind of constraint: its number, struct, the field with the name, and the suffix of generated names."""
 
     number: int
     struct: str
     name: str
     positioned: bool = False
-    value: str | None = None  # field that holds an expression
+    value: str | None = None  # the field with an expression
 
 
 KINDS = {
@@ -60,7 +60,7 @@ def column_of(call: Call, row: StoredTable, name: str) -> tuple[int | None, int]
 def insert_constraint(
     call: Call, kind: ConstraintLayout, row: StoredTable, place: tuple[int | None, int], element: Struct
 ) -> None:
-    """A row of one column of a constraint of the table."""
+    """Insert the row for one column of a constraint of the table."""
     values = {
         "PARENT_CD_ID": place[0],
         "PARENT_INTEGER_IDX": place[1],
@@ -87,7 +87,7 @@ def insert_foreign_key(
     places: tuple[tuple[int | None, int], tuple[int | None, int]],
     key: Struct,
 ) -> None:
-    """A row of one column of a foreign key; `places` are the parent's and the child's column."""
+    """Insert the row for one column of a foreign key; `places` are the parent's and the child's column."""
     values = {
         "PARENT_CD_ID": places[0][0],
         "PARENT_INTEGER_IDX": places[0][1],
@@ -118,14 +118,14 @@ def name_taken(call: Call, name: str, table_id: int) -> bool:
 
 
 def has_primary_key(call: Call, table_id: int) -> bool:
-    """Does the table have one?"""
+    """Does the table have a primary key?"""
     columns = T.KEY_CONSTRAINTS.c
     mine = (columns.PARENT_TBL_ID == table_id) & (columns.CONSTRAINT_TYPE == KINDS["primary"].number)
     return call.execute(select(columns.POSITION).where(mine)).first() is not None
 
 
 def read(call: Call, kind: ConstraintLayout, row: StoredTable) -> list[Struct]:
-    """All of a kind of a table, by name and position."""
+    """All constraints of one kind of a table, by name and position."""
     columns = T.KEY_CONSTRAINTS.c
     mine = (columns.PARENT_TBL_ID == row.table_id) & (columns.CONSTRAINT_TYPE == kind.number)
     query = select(T.KEY_CONSTRAINTS).where(mine).order_by(columns.CONSTRAINT_NAME, columns.POSITION)
@@ -190,7 +190,7 @@ def _column_name(row: StoredTable, cd_id: int | None, number: int) -> str | None
 
 
 def remove(call: Call, table_id: int, name: str) -> bool:
-    """A constraint of a table, or a foreign key on either side; False if there is none."""
+    """Delete a constraint of a table, or a foreign key on either side; False if there is none."""
     columns = T.KEY_CONSTRAINTS.c
     mine = (columns.PARENT_TBL_ID == table_id) | (columns.CHILD_TBL_ID == table_id)
     removed = call.execute(delete(T.KEY_CONSTRAINTS).where(mine, columns.CONSTRAINT_NAME == name))

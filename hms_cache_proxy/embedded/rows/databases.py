@@ -22,7 +22,7 @@ _DATABASE_TYPES = {member.name: int(member) for member in enum("DatabaseType")}
 
 
 def owner_type_name(value: int | None) -> str | None:
-    """`USER` of 1."""
+    """The name of an owner type: `USER` for 1."""
     return next((name for name, number in OWNER_TYPES.items() if number == value), None)
 
 
@@ -33,7 +33,7 @@ def find_database(call: Call, catalog: str, name: str) -> tuple[int, Struct] | N
 
 
 def find_databases(call: Call, catalog: str, names: list[str] | None = None) -> list[tuple[int, Struct]]:
-    """(id, database) of a catalog, all or the named ones, by name."""
+    """(id, database) of all or the named databases of a catalog, by name."""
     columns = T.DBS.c
     query = select(T.DBS).where(columns.CTLG_NAME == catalog).order_by(columns.NAME)
     if names is not None:
@@ -63,14 +63,14 @@ def _database(row: Any, parameters: dict[str, str]) -> Struct:
 
 
 def database_names(call: Call, catalog: str) -> list[str]:
-    """Of a catalog, in order."""
+    """The names of a catalog's databases, in order."""
     columns = T.DBS.c
     query = select(columns.NAME).where(columns.CTLG_NAME == catalog).order_by(columns.NAME)
     return [row[0] for row in call.execute(query)]
 
 
 def insert_database(call: Call, database: Struct) -> int:
-    """A new row and its parameters; the id."""
+    """Insert a row and its parameters; returns the id."""
     id_ = new_ids(call.connection, "MDatabase")
     call.execute(insert(T.DBS), {"DB_ID": id_, **_row(database)})
     write_maps(call, T.DATABASE_PARAMS.c.DB_ID, {id_: database.parameters})
@@ -78,7 +78,7 @@ def insert_database(call: Call, database: Struct) -> int:
 
 
 def update_database(call: Call, id_: int, database: Struct) -> None:
-    """All of a database but its name."""
+    """Replace everything of a database except its name."""
     call.execute(update(T.DBS).where(T.DBS.c.DB_ID == id_).values(**_row(database)))
     call.execute(delete(T.DATABASE_PARAMS).where(T.DATABASE_PARAMS.c.DB_ID == id_))
     write_maps(call, T.DATABASE_PARAMS.c.DB_ID, {id_: database.parameters})
@@ -102,7 +102,7 @@ def _row(database: Struct) -> dict[str, Any]:
 
 
 def has_schemas(call: Call, id_: int) -> bool:
-    """Of the schema registry."""
+    """Does it have schemas of the schema registry?"""
     return call.execute(select(T.I_SCHEMA.c.SCHEMA_ID).where(T.I_SCHEMA.c.DB_ID == id_)).first() is not None
 
 
@@ -115,7 +115,7 @@ def delete_database(call: Call, id_: int) -> None:
 
 
 def find_catalogs(call: Call, name: str | None = None) -> list[tuple[int, Struct]]:
-    """(id, catalog), all or the named one, by name."""
+    """(id, catalog) of all catalogs or the named one, by name."""
     columns = T.CTLGS.c
     query = select(T.CTLGS).order_by(columns.NAME)
     if name is not None:
@@ -139,7 +139,7 @@ def find_catalogs(call: Call, name: str | None = None) -> list[tuple[int, Struct
 
 
 def insert_catalog(call: Call, catalog: Struct) -> None:
-    """A new row and its parameters."""
+    """Insert a row and its parameters."""
     id_ = new_ids(call.connection, "MCatalog")
     row = {
         "CTLG_ID": id_,
@@ -153,7 +153,7 @@ def insert_catalog(call: Call, catalog: Struct) -> None:
 
 
 def update_catalog(call: Call, id_: int, catalog: Struct) -> None:
-    """Description, location and parameters."""
+    """Replace description, location and parameters."""
     values = {"DESC": catalog.description, "LOCATION_URI": catalog.locationUri}
     call.execute(update(T.CTLGS).where(T.CTLGS.c.CTLG_ID == id_).values(**values))
     call.execute(delete(T.CATALOG_PARAMS).where(T.CATALOG_PARAMS.c.CTLG_ID == id_))
@@ -161,6 +161,6 @@ def update_catalog(call: Call, id_: int, catalog: Struct) -> None:
 
 
 def delete_catalog(call: Call, id_: int) -> None:
-    """The row and its parameters."""
+    """Delete the row and its parameters."""
     call.execute(delete(T.CATALOG_PARAMS).where(T.CATALOG_PARAMS.c.CTLG_ID == id_))
     call.execute(delete(T.CTLGS).where(T.CTLGS.c.CTLG_ID == id_))

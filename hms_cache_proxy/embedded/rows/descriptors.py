@@ -24,7 +24,7 @@ _SERDE_TYPES = {1, 2}  # SerdeType HIVE and SCHEMA_REGISTRY
 
 
 def insert_columns(call: Call, columns: Sequence[Struct] | None) -> int:
-    """A new column descriptor."""
+    """Insert a column descriptor; returns its id."""
     cd_id = new_ids(call.connection, "MColumnDescriptor")
     call.execute(insert(T.CDS), {"CD_ID": cd_id})
     rows = [
@@ -42,7 +42,7 @@ def insert_columns(call: Call, columns: Sequence[Struct] | None) -> int:
 
 
 def insert_serde(call: Call, serde: Struct) -> int:
-    """A new row for a serde that belongs to no descriptor; its SERDE_ID."""
+    """Insert a serde that belongs to no descriptor; returns its SERDE_ID."""
     serde_id = new_ids(call.connection, "MSerDeInfo")
     write(call, T.SERDES, [_serde_row(serde_id, serde)])
     write_maps(call, T.SERDE_PARAMS.c.SERDE_ID, {serde_id: serde.parameters})
@@ -50,7 +50,7 @@ def insert_serde(call: Call, serde: Struct) -> int:
 
 
 def insert_descriptors(call: Call, found: Sequence[tuple[Struct, int | None]]) -> list[int]:
-    """New rows for (descriptor, the column descriptor to share or None for a new one); their SD_IDs."""
+    """Insert (descriptor, the column descriptor to share, or None for a new one); returns their SD_IDs."""
     if not found:
         return []
     first_sd = new_ids(call.connection, "MStorageDescriptor", len(found))
@@ -76,7 +76,7 @@ def insert_descriptors(call: Call, found: Sequence[tuple[Struct, int | None]]) -
 
 
 def update_descriptor(call: Call, sd_id: int, sd: Struct, *, columns: bool = True, constraints: bool = False) -> None:
-    """Replace what a descriptor says; with `columns` also its columns (a new column descriptor if they differ);
+    """Replace the content of a descriptor; with `columns` also its columns (a new column descriptor if they differ).
     `constraints`: it is a table's, whose constraints follow their columns."""
     serde_id, cd_id = call.execute(select(T.SDS.c.SERDE_ID, T.SDS.c.CD_ID).where(T.SDS.c.SD_ID == sd_id)).one()
     values = _sd_row(sd)
@@ -120,7 +120,7 @@ def _serde_row(serde_id: int, serde: Struct) -> dict[str, Any]:
 
 
 def _insert_extras(call: Call, found: Sequence[tuple[int, Struct]]) -> None:
-    """Parameters, bucket and sort columns, skew."""
+    """Insert parameters, bucket and sort columns, skew."""
     write_maps(call, T.SD_PARAMS.c.SD_ID, {sd_id: sd.parameters for sd_id, sd in found})
     buckets, sorts = [], []
     for sd_id, sd in found:
@@ -179,7 +179,7 @@ def _delete_extras(call: Call, sd_ids: Sequence[int]) -> None:
 
 
 def delete_descriptors(call: Call, sd_ids: Sequence[int]) -> None:
-    """Descriptors that nothing refers to any more, with their serdes, and columns that only they had."""
+    """Delete descriptors that nothing refers to any more, with their serdes, and columns that only they had."""
     found = [row for row in rows_of(call, T.SDS.c.SD_ID, sd_ids, T.SDS.c.SERDE_ID, T.SDS.c.CD_ID)]
     _delete_extras(call, sd_ids)
     delete_of(call, T.SDS.c.SD_ID, sd_ids)
@@ -190,8 +190,8 @@ def delete_descriptors(call: Call, sd_ids: Sequence[int]) -> None:
 
 
 def _follow(call: Call, old_cd: int, new_cd: int | None, names: Sequence[str]) -> None:
-    """Constraints go with their columns, found by name, to another column descriptor; where the column is gone, so is
-    the constraint on it (4.2: HiveAlterHandler)."""
+    """Move constraints with their columns, found by name, to another column descriptor. If the column is gone, delete
+    the constraint (4.2: HiveAlterHandler)."""
     keys = T.KEY_CONSTRAINTS.c
     sides = ((keys.PARENT_CD_ID, keys.PARENT_INTEGER_IDX), (keys.CHILD_CD_ID, keys.CHILD_INTEGER_IDX))
     for number, column in enumerate(read_columns(call, [old_cd]).get(old_cd, ())):
@@ -205,7 +205,7 @@ def _follow(call: Call, old_cd: int, new_cd: int | None, names: Sequence[str]) -
 
 
 def drop_unused_columns(call: Call, cd_ids: Iterable[int]) -> None:
-    """Delete those column descriptors which no descriptor has any more, and the constraints on their columns."""
+    """Delete column descriptors that no descriptor uses any more, and the constraints on their columns."""
     for cd_id in cd_ids:
         if call.execute(select(func.count()).select_from(T.SDS).where(T.SDS.c.CD_ID == cd_id)).scalar_one():
             continue
@@ -216,7 +216,7 @@ def drop_unused_columns(call: Call, cd_ids: Iterable[int]) -> None:
 
 
 def read_descriptors(call: Call, sd_ids: Iterable[int | None], *, whole: bool) -> dict[int, Struct]:
-    """Descriptors by SD_ID. `whole`: with what lists leave out of serdes (description, classes, type)."""
+    """Descriptors by SD_ID. `whole`: with the fields of serdes that lists leave out (description, classes, type)."""
     ids = [sd_id for sd_id in sd_ids if sd_id is not None]
     sds = T.SDS.c
     columns = (sds.CD_ID, sds.SERDE_ID, sds.INPUT_FORMAT, sds.OUTPUT_FORMAT, sds.LOCATION, sds.NUM_BUCKETS)
@@ -229,7 +229,7 @@ def read_descriptors(call: Call, sd_ids: Iterable[int | None], *, whole: bool) -
     for row in rows:
         found[row.SD_ID] = new(
             "StorageDescriptor",
-            cols=None if row.CD_ID is None else list(cols.get(row.CD_ID, ())),  # columns themselves are never changed
+            cols=None if row.CD_ID is None else list(cols.get(row.CD_ID, ())),  # the column structs are never changed
             location=row.LOCATION,
             inputFormat=row.INPUT_FORMAT,
             outputFormat=row.OUTPUT_FORMAT,
@@ -263,7 +263,7 @@ def read_columns(call: Call, cd_ids: Iterable[int | None]) -> dict[int, list[Str
 
 
 def read_serdes(call: Call, serde_ids: Sequence[int], *, whole: bool) -> dict[int, Struct]:
-    """Serdes by SERDE_ID; `whole` as read_descriptors."""
+    """Serdes by SERDE_ID; `whole` as in read_descriptors."""
     columns = T.SERDES.c
     wanted = (columns.NAME, columns.SLIB, columns.DESCRIPTION, columns.SERIALIZER_CLASS, columns.DESERIALIZER_CLASS)
     parameters = read_maps(call, T.SERDE_PARAMS.c.SERDE_ID, serde_ids)

@@ -20,7 +20,7 @@ from hms_cache_proxy.wire.spec import Struct
 
 
 def function_names(call: Call, database_id: int) -> list[str]:
-    """Of a database, by name."""
+    """The names of a database's functions, in order."""
     columns = T.FUNCS.c
     query = select(columns.FUNC_NAME).where(columns.DB_ID == database_id).order_by(columns.FUNC_NAME)
     return [row[0] for row in call.execute(query)]
@@ -29,7 +29,7 @@ def function_names(call: Call, database_id: int) -> list[str]:
 def find_functions(
     call: Call, catalog: str, database: str | None = None, name: str | None = None
 ) -> list[tuple[int, Struct]]:
-    """(id, function) of a catalog, of a database, or the named one."""
+    """(id, function) of a catalog's or database's functions, or of the named one."""
     functions, dbs = T.FUNCS.c, T.DBS.c
     query = (
         select(T.FUNCS, dbs.NAME.label("DB"), dbs.CTLG_NAME.label("CATALOG"))
@@ -67,14 +67,14 @@ def _function(row: Any, resources: list[Struct]) -> Struct:
 
 
 def insert_function(call: Call, database_id: int, function: Struct) -> None:
-    """New rows."""
+    """Insert a function."""
     id_ = new_ids(call.connection, "MFunction")
     call.execute(insert(T.FUNCS), {"FUNC_ID": id_, **_row(database_id, function)})
     _insert_resources(call, id_, function)
 
 
 def update_function(call: Call, id_: int, database_id: int, function: Struct) -> None:
-    """Replace all of a function but its id."""
+    """Replace everything of a function except its id."""
     call.execute(update(T.FUNCS).where(T.FUNCS.c.FUNC_ID == id_).values(**_row(database_id, function)))
     delete_of(call, T.FUNC_RU.c.FUNC_ID, [id_])
     _insert_resources(call, id_, function)
@@ -101,7 +101,7 @@ def _row(database_id: int, function: Struct) -> dict[str, Any]:
 
 
 def delete_function(call: Call, database_id: int, name: str) -> None:
-    """The rows of a function."""
+    """Delete the rows of a function."""
     columns = T.FUNCS.c
     query = select(columns.FUNC_ID).where(columns.DB_ID == database_id, columns.FUNC_NAME == name)
     ids = [row[0] for row in call.execute(query)]

@@ -1,11 +1,11 @@
-"""Which objects live in a directory: databases, tables and partitions whose location is it, or lies below it.
+"""Which objects are in a directory: databases, tables and partitions whose location is the directory, or below it.
 
-Job: read locations and compare them as paths, whatever way they are written or linked. Must not know: what becomes of a
+Job: read locations and compare them as paths, however they are written or linked. Must not know: what happens to a
 directory.
 
-A path to a directory may lead through symbolic links. Locations of catalogs, databases and tables are resolved one by
-one; a partition is found by the text of its location, and through a link that leads to its table or database. A
-partition whose own directory is a link is found by where the link lies, not by where it leads.
+A path to a directory may contain symbolic links. Locations of catalogs, databases and tables are resolved one by one. A
+partition is found by the text of its location, and through a link in the path of its table or database. If a
+partition's directory itself is a link, the partition is found at the link, not at its target.
 Owner: the thread of a call.
 """
 
@@ -26,7 +26,7 @@ from hms_cache_proxy.embedded.warehouse import is_below
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """An object that lives somewhere. `path` is its location's path as it is written."""
+    """An object with a location. `path` is the path in the location, as written."""
 
     name: str
     path: str
@@ -35,15 +35,15 @@ class Tenant:
 
 
 _ODD = re.compile(r"//|/\.|/$")
-"""What Hadoop's Path takes out of a path."""
+"""What Hadoop's Path removes from a path."""
 
 TenantTest = Callable[[Tenant], bool]
 
 
 def tenants(call: Call, directories: Iterable[str], named: TenantTest = lambda tenant: False) -> dict[str, Tenant]:
-    """By directory (a path), one object that lives in it, other than those which the call names.
+    """For each directory (a path), one object in it, except those that the call names.
 
-    Costs a look at each location in the database, and a system call for each table.
+    Reads each location in the database, and makes a system call for each table.
     """
     links = _Links()
     entries = {directory: links.entry(directory) for directory in directories}
@@ -71,13 +71,13 @@ def tenants(call: Call, directories: Iterable[str], named: TenantTest = lambda t
 
 
 class _Links:
-    """Paths without symbolic links, each directory looked at once."""
+    """Paths without symbolic links; each directory is checked once."""
 
     def __init__(self) -> None:
         self._parents: dict[str, str] = {}
 
     def entry(self, path: str) -> str:
-        """The directory entry that a path names: what is removed with it. Its last step is not followed if a link."""
+        """The directory entry that a path names, which is what a removal removes. A link at its end is not followed."""
         parent, name = os.path.split(path)
         real = self._parents.get(parent)
         if real is None:
@@ -85,7 +85,7 @@ class _Links:
         return os.path.join(real, name)
 
     def real(self, path: str) -> str:
-        """Where a path leads."""
+        """The target of a path."""
         entry = self.entry(path)
         return os.path.realpath(entry) if os.path.islink(entry) else entry
 
@@ -116,7 +116,7 @@ def _tenant(
 
 
 def _partitions(call: Call, paths: Collection[str]) -> Iterator[Tenant]:
-    """Those whose location is one of these paths or lies below one."""
+    """Partitions whose location is one of these paths, or below one."""
     sds = T.SDS.c
     query = select(sds.SD_ID, sds.LOCATION).where(_contains(call, os.path.commonpath(paths)))
     found = {}
@@ -135,14 +135,14 @@ def _partitions(call: Call, paths: Collection[str]) -> Iterator[Tenant]:
 
 
 def _contains(call: Call, path: str) -> ColumnElement[bool]:
-    """A condition: the location has this path in it, whatever its scheme and authority are, or is written in a way that
-    may hide it (some calls store locations as they are sent)."""
+    """A condition: the location contains this path, with any scheme and authority, or is written in a way that may hide
+    it (some calls store locations as sent)."""
     place = func.instr if call.connection.dialect.name == "sqlite" else func.strpos
     return or_(*(place(T.SDS.c.LOCATION, part) > 0 for part in (path, "/.", "//")))
 
 
 def above(path: str, wanted: Collection[str]) -> str:
-    """The one of these paths that is `path` or above it; empty if none is."""
+    """The path among these that is `path` or above it; empty if there is none."""
     while path not in wanted:
         parent = os.path.dirname(path)
         if parent == path:
@@ -152,7 +152,7 @@ def above(path: str, wanted: Collection[str]) -> str:
 
 
 def _all_above(path: str, wanted: Mapping[str, set[str]]) -> set[str]:
-    """What stands for `path` and for all that are above it: of directories in each other, none is passed over."""
+    """The values for `path` and for all paths above it, so that nested directories are all found."""
     found: set[str] = set()
     while path := above(path, wanted):
         found |= wanted[path]
@@ -164,13 +164,13 @@ def _all_above(path: str, wanted: Mapping[str, set[str]]) -> set[str]:
 
 
 def local_path(call: Call, location: str) -> str | None:
-    """The path of a location on this machine; None elsewhere."""
-    if location.startswith("file:/") and not _ODD.search(location):  # as most locations are stored
+    """The path of a location on this machine; None if it is elsewhere."""
+    if location.startswith("file:/") and not _ODD.search(location):  # the form of most stored locations
         return location[5:]
     path = call.warehouse.local(location)
     return None if path is None else str(path)
 
 
 def paths_of(call: Call, locations: Sequence[str]) -> list[str]:
-    """The paths of those which lie on this machine."""
+    """The paths of the locations on this machine."""
     return [path for path in (local_path(call, location) for location in locations) if path is not None]

@@ -1,10 +1,10 @@
 """Locks: HIVE_LOCKS, NEXT_LOCK_ID.
 
-Job: rows of locks, and which of them stand in a request's way. Must not know: calls, transactions' states.
+Job: rows of locks, and which of them block a request. Must not know: calls, states of transactions.
 
-A request is one external id with an internal id for each component. A component waits for every lock of an earlier
-request on the same thing (or on what contains it, or is in it) that it is not compatible with, whether that is acquired
-or waits itself: first come, first served. Source: TxnHandler.enqueueLock, checkLock and its jump table of Hive 4.2.
+A request has one external id, and an internal id for each component. A component waits for every incompatible lock of
+an earlier request on the same object (or on one that contains it, or is in it), whether that lock is acquired or waits:
+first come, first served. Source: TxnHandler.enqueueLock, checkLock and its jump table of Hive 4.2.
 Owner: the thread of a call.
 """
 
@@ -25,16 +25,16 @@ _TYPES = {"SHARED_READ": "r", "SHARED_WRITE": "w", "EXCL_WRITE": "x", "EXCLUSIVE
 TYPE_CODES = {int(member): _TYPES[member.name] for member in enum("LockType") if member.name in _TYPES}
 TYPES_OF_CODES = {code: number for number, code in TYPE_CODES.items()}
 _EXCLUDES = {"r": "e", "w": "xe", "x": "wxe", "e": "rwxe"}
-"""Which types of an earlier lock one waits for."""
+"""The types of earlier locks for which a lock waits."""
 
 
 def type_name(code: str) -> str:
-    """`SHARED_READ` of `r`."""
+    """The name of a type: `SHARED_READ` for `r`."""
     return next(name for name, each in _TYPES.items() if each == code)
 
 
 def insert_locks(call: Call, request: Struct, components: Sequence[Struct], txn_id: int, now_ms: int) -> int:
-    """Rows of a new request, all waiting; the external id."""
+    """Insert the rows of a new request, all waiting; returns the external id."""
     query = update(T.NEXT_LOCK_ID).values(NL_NEXT=T.NEXT_LOCK_ID.c.NL_NEXT + 1).returning(T.NEXT_LOCK_ID.c.NL_NEXT)
     external = int(call.execute(query).scalar_one()) - 1
     rows = [
@@ -59,7 +59,7 @@ def insert_locks(call: Call, request: Struct, components: Sequence[Struct], txn_
 
 
 def of_request(call: Call, external: int) -> list[Any]:
-    """Its rows."""
+    """The rows of a request."""
     columns = T.HIVE_LOCKS.c
     return call.rows(select(T.HIVE_LOCKS).where(columns.HL_LOCK_EXT_ID == external).order_by(columns.HL_LOCK_INT_ID))
 
@@ -90,7 +90,7 @@ def _overlap(one: Any, other: Any) -> bool:
 
 
 def acquire(call: Call, external: int, now_ms: int) -> None:
-    """All of a request."""
+    """Acquire all locks of a request."""
     columns = T.HIVE_LOCKS.c
     values = {
         "HL_LOCK_STATE": ACQUIRED,
@@ -102,7 +102,7 @@ def acquire(call: Call, external: int, now_ms: int) -> None:
 
 
 def blocked(call: Call, row: Any, by: Any) -> None:
-    """Note what a lock waits for."""
+    """Record the lock for which another one waits."""
     columns = T.HIVE_LOCKS.c
     mine = (columns.HL_LOCK_EXT_ID == row.HL_LOCK_EXT_ID) & (columns.HL_LOCK_INT_ID == row.HL_LOCK_INT_ID)
     values = {"HL_BLOCKEDBY_EXT_ID": by.HL_LOCK_EXT_ID, "HL_BLOCKEDBY_INT_ID": by.HL_LOCK_INT_ID}
@@ -110,7 +110,7 @@ def blocked(call: Call, row: Any, by: Any) -> None:
 
 
 def heartbeat(call: Call, external: int, now_ms: int) -> bool:
-    """The owner lives; False if there is no such lock."""
+    """Heartbeat of a request; False if there is no such lock."""
     columns = T.HIVE_LOCKS.c
     changed = call.execute(
         update(T.HIVE_LOCKS).where(columns.HL_LOCK_EXT_ID == external).values(HL_LAST_HEARTBEAT=now_ms)
@@ -119,17 +119,17 @@ def heartbeat(call: Call, external: int, now_ms: int) -> bool:
 
 
 def remove(call: Call, external: int) -> None:
-    """All of a request."""
+    """Remove all locks of a request."""
     call.execute(delete(T.HIVE_LOCKS).where(T.HIVE_LOCKS.c.HL_LOCK_EXT_ID == external))
 
 
 def remove_of_transactions(call: Call, txn_ids: Sequence[int]) -> None:
-    """All locks of transactions that ended."""
+    """Remove all locks of transactions that have ended."""
     call.execute(delete(T.HIVE_LOCKS).where(T.HIVE_LOCKS.c.HL_TXNID.in_(list(txn_ids))))
 
 
 def remove_expired(call: Call, before_ms: int) -> None:
-    """Locks without a transaction whose owner has not been heard of."""
+    """Remove locks that have no transaction and no recent heartbeat."""
     columns = T.HIVE_LOCKS.c
     call.execute(delete(T.HIVE_LOCKS).where(columns.HL_TXNID == 0, columns.HL_LAST_HEARTBEAT < before_ms))
 

@@ -35,7 +35,7 @@ class Part:
 
 
 def partition_names(call: Call, table_id: int, limit: int | None = None, *, as_made: bool = False) -> list[str]:
-    """Of a table, in order; `as_made`: in the order in which they were made."""
+    """The names of a table's partitions, in order; `as_made`: in the order of creation."""
     columns = T.PARTITIONS.c
     order = columns.PART_ID if as_made else columns.PART_NAME
     query = select(columns.PART_NAME).where(columns.TBL_ID == table_id).order_by(order)
@@ -43,7 +43,7 @@ def partition_names(call: Call, table_id: int, limit: int | None = None, *, as_m
 
 
 def empty_values(call: Call, table_id: int) -> dict[str, list[str]]:
-    """By name, the values of partitions that have an empty one: names show the default in its place."""
+    """By name, the values of partitions with an empty value, for which names have the default partition's."""
     columns, kept = T.PARTITIONS.c, T.PARTITION_KEY_VALS.c
     empty = select(kept.PART_ID).where(kept.PART_KEY_VAL == "")
     query = (
@@ -59,7 +59,7 @@ def empty_values(call: Call, table_id: int) -> dict[str, list[str]]:
 
 
 def count(call: Call, table_id: int) -> int:
-    """How many there are."""
+    """The number of a table's partitions."""
     query = select(func.count()).select_from(T.PARTITIONS).where(T.PARTITIONS.c.TBL_ID == table_id)
     return int(call.execute(query).scalar_one())
 
@@ -72,9 +72,9 @@ def find(
     limit: int | None = None,
     whole: bool = False,
 ) -> list[Part]:
-    """Partitions of a table by name, all or the named ones which exist.
+    """Partitions of a table by name: all, or the named ones that exist.
 
-    `whole`: serdes with all that is stored, as the calls for one partition have them.
+    `whole`: serdes with all stored fields, as in the calls for one partition.
     """
     columns = T.PARTITIONS.c
     query = select(T.PARTITIONS).where(columns.TBL_ID == row.table_id).order_by(columns.PART_NAME)
@@ -82,7 +82,7 @@ def find(
         found = call.rows(query if limit is None else query.limit(limit))
     else:
         found = []
-        for some in batches(sorted({name for name in names if name and "\0" not in name})):  # no database keeps it
+        for some in batches(sorted({name for name in names if name and "\0" not in name})):  # no database stores NUL
             found += call.rows(query.where(columns.PART_NAME.in_(some)))
         found.sort(key=lambda each: each.PART_NAME)
         found = found if limit is None else found[:limit]
@@ -121,7 +121,7 @@ def _parts(call: Call, table: Struct, found: Sequence[Any], *, whole: bool) -> l
 
 
 def insert_partitions(call: Call, row: table_rows.StoredTable, partitions: Sequence[Struct]) -> list[int]:
-    """New rows, and their ids; a partition whose columns are the table's shares its column descriptor."""
+    """Insert partitions; returns their ids. A partition with the table's columns shares its column descriptor."""
     if not partitions:
         return []
     first = new_ids(call.connection, "MPartition", len(partitions))
@@ -166,7 +166,7 @@ def _columns(sd: Struct | None) -> list[tuple[str, str, str | None]] | None:
 
 
 def update_partition(call: Call, row: table_rows.StoredTable, part: Part, after: Struct) -> None:
-    """Replace all of a partition but its id; its values too."""
+    """Replace everything of a partition except its id, even its values."""
     values: dict[str, Any] = {
         "CREATE_TIME": after.createTime or 0,
         "PART_NAME": naming.partition_name(row.table.partitionKeys, after.values),
@@ -195,7 +195,7 @@ def update_parameters(call: Call, partition_id: int, parameters: dict[str, str] 
 
 
 def set_columns(call: Call, table_id: int, columns: Sequence[Struct]) -> None:
-    """All partitions of a table get these columns (one column descriptor for all of them)."""
+    """Give all partitions of a table these columns (with one column descriptor for all)."""
     mine = T.PARTITIONS.c
     query = select(T.SDS.c.SD_ID, T.SDS.c.CD_ID).join(T.PARTITIONS, mine.SD_ID == T.SDS.c.SD_ID)
     found = call.rows(query.where(mine.TBL_ID == table_id))
@@ -208,14 +208,14 @@ def set_columns(call: Call, table_id: int, columns: Sequence[Struct]) -> None:
 
 
 def locations(call: Call, table_id: int) -> list[str]:
-    """Of a table's partitions."""
+    """The locations of a table's partitions."""
     columns = T.PARTITIONS.c
     query = select(T.SDS.c.LOCATION).join(T.PARTITIONS, columns.SD_ID == T.SDS.c.SD_ID)
     return [row[0] for row in call.execute(query.where(columns.TBL_ID == table_id)) if row[0]]
 
 
 def move(call: Call, table_id: int, source: str, target: str) -> None:
-    """Partitions whose paths have a table's old path in them have its new one there, as Hive replaces texts."""
+    """Replace a table's old path by the new one in the locations of its partitions, as text, like Hive."""
     old, new = without_scheme(source), without_scheme(target)
     columns = T.PARTITIONS.c
     query = select(T.SDS.c.SD_ID, T.SDS.c.LOCATION).join(T.PARTITIONS, columns.SD_ID == T.SDS.c.SD_ID)
@@ -227,12 +227,12 @@ def move(call: Call, table_id: int, source: str, target: str) -> None:
 
 
 def delete_partitions(call: Call, parts: Sequence[Part]) -> None:
-    """Delete partitions with all that belongs to them."""
+    """Delete partitions with everything that belongs to them."""
     _delete(call, [part.partition_id for part in parts], [part.sd_id for part in parts])
 
 
 def delete_all(call: Call, table_id: int) -> None:
-    """All partitions of a table."""
+    """Delete all partitions of a table."""
     columns = T.PARTITIONS.c
     found = call.rows(select(columns.PART_ID, columns.SD_ID).where(columns.TBL_ID == table_id))
     _delete(call, [row.PART_ID for row in found], [row.SD_ID for row in found])

@@ -1,7 +1,7 @@
 """Resource plans of workload management: WM_RESOURCEPLAN, WM_POOL, WM_TRIGGER, WM_POOL_TO_TRIGGER, WM_MAPPING.
 
 Job: find plans, pools and triggers by name; a whole plan as a struct. Must not know: what may be changed when. Names of
-plans and triggers are kept in lower case, paths of pools as they are given, though they are looked up in lower case.
+plans and triggers are stored in lower case; paths of pools are stored as given, but looked up in lower case.
 Source: ObjectStore of Hive 4.2. Owner: the thread of a call.
 """
 
@@ -25,7 +25,7 @@ _NUMBERS = {name: number for number, name in STATUSES.items()}
 
 
 def namespace(given: str | None) -> str:
-    """Where plans are looked for."""
+    """The namespace of a request, or the default one."""
     return "default" if given is None else folded(given)
 
 
@@ -37,7 +37,7 @@ def find(call: Call, name: str, space: str | None) -> Any | None:
 
 
 def named(call: Call, name: str | None, space: str | None) -> Any:
-    """As find, in a request's namespace; NoSuchObjectException if there is none."""
+    """The same in a request's namespace; NoSuchObjectException if there is none."""
     key, where = folded(name), namespace(space)
     row = find(call, key, where)
     if row is None:
@@ -46,13 +46,13 @@ def named(call: Call, name: str | None, space: str | None) -> Any:
 
 
 def active(call: Call, space: str | None) -> Any | None:
-    """The plan in force."""
+    """The active plan."""
     columns = T.WM_RESOURCEPLAN.c
     return call.execute(_plans().where(columns.STATUS == ACTIVE, columns.NS == namespace(space))).first()
 
 
 def listed(call: Call, space: str | None) -> list[Any]:
-    """Of a namespace, in the order in which they were made."""
+    """The plans of a namespace, in the order of creation."""
     columns = T.WM_RESOURCEPLAN.c
     return call.rows(_plans().where(columns.NS == namespace(space)).order_by(columns.RP_ID))
 
@@ -63,12 +63,12 @@ def _plans() -> Any:
 
 
 def _of(call: Call, plan: Any, table: Any, key: str) -> list[Any]:
-    """What a plan has in a table (Any: Core's), in the order in which it was made."""
+    """A plan's rows in a table (Any: Core's), in the order of creation."""
     return call.rows(select(table).where(table.c.RP_ID == plan.RP_ID).order_by(table.c[key]))
 
 
 def _called(found: list[Any], column: str, key: str, kind: str) -> Any:
-    """NoSuchObjectException where there is none."""
+    """The row with this name. NoSuchObjectException if there is none."""
     row = next((row for row in found if row._mapping[column] == key), None)
     if row is None:
         raise no_such_object(f"Cannot find {kind}: {key}")
@@ -76,27 +76,27 @@ def _called(found: list[Any], column: str, key: str, kind: str) -> Any:
 
 
 def pools(call: Call, plan: Any) -> list[Any]:
-    """Of a plan, in the order in which they were made."""
+    """The pools of a plan, in the order of creation."""
     return _of(call, plan, T.WM_POOL, "POOL_ID")
 
 
 def pool(call: Call, plan: Any, path: str | None) -> Any:
-    """By path in lower case; NoSuchObjectException."""
+    """A pool by path, in lower case. NoSuchObjectException."""
     return _called(pools(call, plan), "PATH", folded(path), "pool")
 
 
 def triggers(call: Call, plan: Any) -> list[Any]:
-    """Of a plan, in the order in which they were made."""
+    """The triggers of a plan, in the order of creation."""
     return _of(call, plan, T.WM_TRIGGER, "TRIGGER_ID")
 
 
 def trigger(call: Call, plan: Any, name: str | None) -> Any:
-    """By name; NoSuchObjectException."""
+    """A trigger by name. NoSuchObjectException."""
     return _called(triggers(call, plan), "NAME", folded(name), "trigger with name")
 
 
 def mappings(call: Call, plan: Any) -> list[Any]:
-    """Who goes to which pool, in the order in which it was said."""
+    """The mappings to pools, in the order of creation."""
     return _of(call, plan, T.WM_MAPPING, "MAPPING_ID")
 
 
@@ -108,7 +108,7 @@ def pairs(call: Call, pool_ids: list[int]) -> list[Any]:
 
 
 def as_plan(row: Any) -> Struct:
-    """Without what is in it."""
+    """A plan without its contents."""
     return new(
         "WMResourcePlan",
         name=row.NAME,
@@ -120,7 +120,7 @@ def as_plan(row: Any) -> Struct:
 
 
 def as_trigger(row: Any, plan: Any, name: str) -> Struct:
-    """A trigger, with the plan's name as it is to be shown."""
+    """A trigger, with the given name of the plan."""
     return new(
         "WMTrigger",
         resourcePlanName=name,
@@ -133,7 +133,7 @@ def as_trigger(row: Any, plan: Any, name: str) -> Struct:
 
 
 def as_full_plan(call: Call, plan: Any) -> Struct:
-    """With all that is in it."""
+    """A plan with its contents."""
     mine = {"resourcePlanName": plan.NAME, "ns": plan.NS}
     found_pools, found_triggers = pools(call, plan), triggers(call, plan)
     paths = {row.POOL_ID: row.PATH for row in found_pools}

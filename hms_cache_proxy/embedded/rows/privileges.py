@@ -1,8 +1,8 @@
 """Roles and privileges: ROLES, ROLE_MAP, and the *_PRIVS tables.
 
-Job: rows to structs and back; who belongs to which role. Must not know: what a call may do; whether anybody heeds a
-privilege (nobody does here). A privilege is of a scope, an owner (the id of a database, table or partition, the name of
-a connector, None for all of the metastore) and for columns a column. Source: ObjectStore of Hive 4.0. Owner: the thread
+Job: rows to structs and back; the members of roles. Must not know: what a call may do; whether privileges are enforced
+(here they are not). A privilege has a scope, an owner (the id of a database, table or partition, the name of a
+connector, None for the whole metastore) and, for columns, a column. Source: ObjectStore of Hive 4.0. Owner: the thread
 of a call.
 """
 
@@ -27,7 +27,7 @@ USER, ROLE, GROUP = "USER", "ROLE", "GROUP"
 
 
 class PrivilegeScope(Enum):
-    """What a privilege is of: the table of such privileges, its key, model, privilege column and owner column."""
+    """The kind of object of a privilege: the table of such privileges, its key, model, privilege and owner column."""
 
     GLOBAL = ("GLOBAL_PRIVS", "USER_GRANT_ID", "MGlobalPrivilege", "USER_PRIV", None)
     DATABASE = ("DB_PRIVS", "DB_GRANT_ID", "MDBPrivilege", "DB_PRIV", "DB_ID")
@@ -45,18 +45,18 @@ class PrivilegeScope(Enum):
 
     @property
     def table(self) -> Any:
-        """Any: a Core table."""
+        """The Core table (hence Any)."""
         return getattr(T, self.value[0])
 
     @property
     def of_columns(self) -> bool:
-        """Has it a column?"""
+        """Are these privileges on columns?"""
         return self in (PrivilegeScope.TABLE_COLUMN, PrivilegeScope.PARTITION_COLUMN)
 
 
 @dataclass(frozen=True, slots=True)
 class PrivilegeTarget:
-    """The object, or column of one, that privileges are of; `owner`, its key, is None where there is no such object."""
+    """The object, or its column, of privileges. `owner`, its key, is None if there is no such object."""
 
     scope: PrivilegeScope
     owner: Any = None
@@ -145,7 +145,7 @@ def grant(
     privileges: Iterable[str],
     authorizer: str | None,
 ) -> None:
-    """New rows, one for each privilege; `info` says who granted them."""
+    """Insert a row for each privilege; `info` has the grantor."""
     wanted = list(privileges)
     if not wanted:
         return
@@ -174,7 +174,7 @@ def revoke(call: Call, scope: PrivilegeScope, ids: Sequence[int]) -> None:
 
 
 def revoke_grant_option(call: Call, scope: PrivilegeScope, ids: Sequence[int]) -> None:
-    """They may no longer be passed on."""
+    """Remove the grant option."""
     call.execute(update(scope.table).where(scope.table.c[scope.value[1]].in_(list(ids))).values(GRANT_OPTION=0))
 
 
@@ -188,7 +188,7 @@ def privilege_set(
         return [each.info() for each in grants(call, scope, owners=owners, column=column, principal=(name, kind))]
 
     found = new("PrincipalPrivilegeSet")
-    if scope is PrivilegeScope.GLOBAL:  # lists only principals that have some, and no roles
+    if scope is PrivilegeScope.GLOBAL:  # it lists only principals with privileges, and no roles
         mine = of(user, USER) if user is not None else []
         found.userPrivileges = {user: mine} if mine else None
         if groups:
@@ -205,7 +205,7 @@ def privilege_set(
 
 
 def insert_set(call: Call, scope: PrivilegeScope, owner: Any, privileges: Struct | None) -> None:
-    """The privileges that a new table or partition brings."""
+    """Insert the privileges in the struct of a new table or partition."""
     if privileges is None:
         return
     for kind, some in (
@@ -229,18 +229,18 @@ def _role(row: Any) -> Struct:
 
 
 def role_names(call: Call) -> list[str]:
-    """All of them."""
+    """The names of all roles."""
     return [row[0] for row in call.execute(select(T.ROLES.c.ROLE_NAME).order_by(T.ROLES.c.ROLE_ID))]
 
 
 def insert_role(call: Call, name: str, owner: str | None) -> None:
-    """A new role."""
+    """Insert a role."""
     row = {"ROLE_ID": new_ids(call.connection, "MRole"), "CREATE_TIME": call.now}
     call.execute(insert(T.ROLES), {**row, "OWNER_NAME": owner, "ROLE_NAME": name})
 
 
 def delete_role(call: Call, role_id: int, name: str) -> None:
-    """A role, its memberships and its privileges."""
+    """Delete a role, its memberships and its privileges."""
     members = T.ROLE_MAP.c
     mine = (members.PRINCIPAL_NAME == name) & (members.PRINCIPAL_TYPE == ROLE)
     call.execute(delete(T.ROLE_MAP).where((members.ROLE_ID == role_id) | mine))
@@ -281,7 +281,7 @@ def memberships(
 
 
 def insert_membership(call: Call, role_id: int, given: Struct) -> None:
-    """A principal gets a role; `given` is a RolePrincipalGrant."""
+    """Give a principal a role; `given` is a RolePrincipalGrant."""
     row = {
         "ROLE_GRANT_ID": new_ids(call.connection, "MRoleMap"),
         "ADD_TIME": call.now,
@@ -296,12 +296,12 @@ def insert_membership(call: Call, role_id: int, given: Struct) -> None:
 
 
 def delete_membership(call: Call, id_: int) -> None:
-    """It has the role no longer."""
+    """Delete a membership."""
     call.execute(delete(T.ROLE_MAP).where(T.ROLE_MAP.c.ROLE_GRANT_ID == id_))
 
 
 def delete_admin_option(call: Call, id_: int) -> None:
-    """It may no longer pass the role on."""
+    """Remove the admin option of a membership."""
     call.execute(update(T.ROLE_MAP).where(T.ROLE_MAP.c.ROLE_GRANT_ID == id_).values(GRANT_OPTION=0))
 
 
@@ -322,7 +322,7 @@ def roles_in_hierarchy(call: Call, user: str | None, groups: Sequence[str] | Non
 
 
 def copy_to_partitions(call: Call, table_id: int, partition_ids: Sequence[int]) -> None:
-    """Privileges of a table are those of its new partitions (`PARTITION_LEVEL_PRIVILEGE`)."""
+    """Give new partitions the privileges of their table (`PARTITION_LEVEL_PRIVILEGE`)."""
     pairs = (
         (PrivilegeScope.TABLE, PrivilegeScope.PARTITION),
         (PrivilegeScope.TABLE_COLUMN, PrivilegeScope.PARTITION_COLUMN),

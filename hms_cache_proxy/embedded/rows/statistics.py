@@ -1,7 +1,7 @@
 """Column statistics: TAB_COL_STATS and PART_COL_STATS.
 
-Job: rows to ColumnStatisticsObj and back. Must not know: what a call may do. Bit vectors and histograms are stored, and
-not told (`metastore.stats.fetch.bitvector` and `.kll` are off, their default). Source: StatObjectConverter of Hive 4.2.
+Job: rows to ColumnStatisticsObj and back. Must not know: what a call may do. Bit vectors and histograms are stored, but
+not returned (`metastore.stats.fetch.bitvector` and `.kll` are off, their default). Source: StatObjectConverter of 4.2.
 Owner: the thread of a call.
 """
 
@@ -47,7 +47,7 @@ def _inside(struct: str, field: str, value: int | None) -> Struct | None:
 
 
 def _to_row(data: Struct) -> dict[str, Any]:
-    """The columns of a union's one member."""
+    """The row's columns for the member of a union."""
     for name in data._names:
         stats = getattr(data, name)
         if stats is not None:
@@ -84,7 +84,7 @@ _VALUES = (*_LONGS, *_DOUBLES, *_DECIMALS, "NUM_DISTINCTS", "AVG_COL_LEN", "MAX_
 
 
 def _data(row: Any) -> Struct:
-    """The union of a row; the column's type says which member it is."""
+    """The union of a row; the column's type determines the member."""
     kind = row.COLUMN_TYPE.lower().partition("(")[0]
     counts = {"numNulls": row.NUM_NULLS, "numDVs": row.NUM_DISTINCTS}
     if kind == "boolean":
@@ -137,7 +137,7 @@ def put(call: Call, owner_id: int, objects: Sequence[Struct], engine: str, *, pa
 
 
 def remove(call: Call, owner_id: int, names: Sequence[str] | None, engine: str | None, *, partition: bool) -> None:
-    """Of some columns or all, of one engine or all."""
+    """Delete statistics of some columns or all, of one engine or all."""
     column, _ = _PARTITION if partition else _TABLE
     columns = column.table.c
     statement = delete(column.table).where(column == owner_id)
@@ -158,7 +158,7 @@ def analyzed_columns(call: Call, owner_id: int, *, partition: bool) -> list[str]
 def read(
     call: Call, owner_ids: Iterable[int], names: Sequence[str] | None, engine: str, *, partition: bool
 ) -> dict[int, list[tuple[int, Struct]]]:
-    """(time, ColumnStatisticsObj) by id of the table or partition, by column; of some columns or all."""
+    """(time, ColumnStatisticsObj) of some columns or all, by id of the table or partition, ordered by column."""
     column, _ = _PARTITION if partition else _TABLE
     columns = column.table.c
     wanted = (columns.COLUMN_NAME, columns.COLUMN_TYPE, columns.LAST_ANALYZED, columns.ENGINE, columns.NUM_NULLS)

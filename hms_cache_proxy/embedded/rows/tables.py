@@ -1,7 +1,7 @@
 """Tables: TBLS, TABLE_PARAMS, PARTITION_KEYS, with their descriptors.
 
-Job: structs to rows and back. Must not know: what a call may do, partitions' rows (but that they go with the table).
-What a row's NULLs mean is as in store/sql_tables.py. Owner: the thread of a call.
+Job: structs to rows and back. Must not know: what a call may do, rows of partitions (except that they move with the
+table). NULLs in a row mean the same as in store/sql/tables.py. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def table_names(call: Call, database_id: int) -> list[TableBrief]:
 
 
 def filtered_tables(call: Call, catalog: str, database: str) -> list[FilteredTable]:
-    """All tables of a database, as filters see them, in the order in which they were made."""
+    """All tables of a database, as filters see them, in the order of creation."""
     tables, dbs = T.TBLS.c, T.DBS.c
     query = _placed().where(dbs.NAME == database, dbs.CTLG_NAME == catalog).order_by(tables.TBL_ID)
     found = call.rows(query)
@@ -81,7 +81,7 @@ def find_table(call: Call, catalog: str, database: str, name: str) -> StoredTabl
 
 
 def find_tables(call: Call, catalog: str, database: str, names: Sequence[str]) -> list[StoredTable]:
-    """The named ones which exist, by id."""
+    """The named tables that exist, by id."""
     tables, dbs = T.TBLS.c, T.DBS.c
     query = _placed().where(dbs.NAME == database, dbs.CTLG_NAME == catalog)
     found = []
@@ -124,7 +124,7 @@ def _tables(call: Call, rows: Sequence[Any]) -> list[StoredTable]:
 
 
 def _creation_metadata(call: Call, view: Struct) -> Struct | None:
-    """What a materialized view is made of (rows/views.py)."""
+    """The sources of a materialized view (rows/views.py)."""
     columns, used = T.MV_CREATION_METADATA.c, T.MV_TABLES_USED.c
     mine = (columns.CAT_NAME == view.catName) & (columns.DB_NAME == view.dbName) & (columns.TBL_NAME == view.tableName)
     row = call.execute(select(T.MV_CREATION_METADATA).where(mine)).first()
@@ -187,18 +187,18 @@ def _type(row: Any, parameters: dict[str, str]) -> str:
 
 
 def is_transactional(parameters: dict[str, str] | None) -> bool:
-    """Is it a table with transactions?"""
+    """Is it a transactional table?"""
     return (parameters or {}).get("transactional", "").lower() == "true"
 
 
 def is_full_acid(parameters: dict[str, str] | None) -> bool:
-    """With transactions, and not for inserts only."""
+    """Is it transactional, and not insert-only?"""
     properties = (parameters or {}).get("transactional_properties", "").lower()
     return is_transactional(parameters) and properties != "insert_only"
 
 
 def trim(sd: Struct) -> None:
-    """What a metastore does not say of full-ACID tables' descriptors."""
+    """Remove the fields of a descriptor that a metastore leaves out for full-ACID tables."""
     sd.parameters, sd.sortCols = {}, []
     sd.skewedInfo = new("SkewedInfo", skewedColNames=[], skewedColValues=[], skewedColValueLocationMaps={})
     if sd.serdeInfo is not None:
@@ -207,7 +207,7 @@ def trim(sd: Struct) -> None:
 
 
 def insert_table(call: Call, database_id: int, table: Struct) -> int:
-    """New rows; the table's id."""
+    """Insert a table; returns its id."""
     table_id = new_ids(call.connection, "MTable")
     sd_id = None
     if table.sd is not None:
@@ -250,13 +250,13 @@ def _row(table: Struct) -> dict[str, Any]:
 
 
 def _write_id(table: Struct) -> int:
-    """-1 for a transactional table that was never written to, as Hive keeps it."""
+    """The stored write id: -1 for a transactional table that has never been written, as in Hive."""
     unwritten = -1 if is_transactional(table.parameters) else 0
     return unwritten if table.writeId is None else max(table.writeId, unwritten)
 
 
 def update_table(call: Call, row: StoredTable, table: Struct, *, database_id: int) -> None:
-    """Replace all of a table but its id and the time of its creation."""
+    """Replace everything of a table except its id and creation time."""
     values = {**_row(table), "DB_ID": database_id}
     if table.writeId is not None:
         values["WRITE_ID"] = table.writeId
@@ -277,7 +277,7 @@ def update_parameters(call: Call, table_id: int, parameters: dict[str, str] | No
 
 
 def set_write_id(call: Call, table_id: int, write_id: int) -> None:
-    """The write that a table's parameters are of."""
+    """Set the write id to which a table's parameters belong."""
     call.execute(update(T.TBLS).where(T.TBLS.c.TBL_ID == table_id).values(WRITE_ID=write_id))
 
 
@@ -294,7 +294,7 @@ def _columns(sd: Struct | None) -> list[tuple[str, str, str | None]]:
 
 
 def delete_table(call: Call, row: StoredTable) -> None:
-    """Delete a table with all that belongs to it; there must be no partitions left."""
+    """Delete a table with everything that belongs to it; it must have no partitions left."""
     ids = [row.table_id]
     keys = T.KEY_CONSTRAINTS.c
     mine = (keys.PARENT_TBL_ID == row.table_id) | (keys.CHILD_TBL_ID == row.table_id)

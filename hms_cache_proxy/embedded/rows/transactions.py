@@ -1,7 +1,7 @@
 """Transactions and write ids: TXNS, TXN_TO_WRITE_ID, NEXT_WRITE_ID, TXN_COMPONENTS.
 
-Job: rows and their states. Must not know: what a call may do, locks. States: `o` open, `c` committed, `a` aborted; rows
-of ended transactions stay, as snapshots are made of them. Source: TxnHandler of Hive 4.2. Owner: the thread of a call.
+Job: rows and their states. Must not know: what a call may do, locks. States: `o` open, `c` committed, `a` aborted. Rows
+of ended transactions stay, because snapshots need them. Source: TxnHandler of Hive 4.2. Owner: the thread of a call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REPL_CREATED = int(enum("TxnType")["REPL_CREATED"])
 
 
 def open_transactions(call: Call, request: Struct, now_ms: int) -> list[int]:
-    """New ids, one after another."""
+    """Open transactions; returns their ids, which are consecutive."""
     last = int(call.execute(select(func.max(T.TXNS.c.TXN_ID))).scalar() or 0)
     row = {
         "TXN_STATE": OPEN,
@@ -38,22 +38,22 @@ def open_transactions(call: Call, request: Struct, now_ms: int) -> list[int]:
         ids = list(range(last + 1, last + 1 + request.num_txns))
         call.execute(insert(T.TXNS), [{"TXN_ID": id_, **row} for id_ in ids])
         return ids
-    numbered = insert(T.TXNS).values(**row).returning(T.TXNS.c.TXN_ID)  # the database's own sequence, as Hive does
+    numbered = insert(T.TXNS).values(**row).returning(T.TXNS.c.TXN_ID)  # from the database's sequence, as in Hive
     return [int(call.execute(numbered).scalar_one()) for _ in range(request.num_txns)]
 
 
 def seed(call: Call, txn_id: int) -> None:
-    """The id of the next transaction; SQLite's are counted from the last one, which is made for that, committed."""
+    """Set the id of the next transaction. SQLite counts from the last row, so a committed one is inserted for that."""
     if call.connection.dialect.name == "sqlite":
         row = {"TXN_ID": txn_id - 1, "TXN_STATE": COMMITTED, "TXN_STARTED": 0, "TXN_LAST_HEARTBEAT": 0}
         call.execute(insert(T.TXNS), {**row, "TXN_USER": "", "TXN_HOST": ""})
         return
     sequence = func.pg_get_serial_sequence('"TXNS"', "TXN_ID")
-    call.execute(select(func.setval(sequence, txn_id, False)))  # False: it is the next one
+    call.execute(select(func.setval(sequence, txn_id, False)))  # False: txn_id is the next one
 
 
 def targets(call: Call, policy: str, sources: Sequence[int] | None = None) -> dict[int, int]:
-    """Transactions of a policy's source (or some of them) to those that replay them."""
+    """Transactions of a policy's source (or some of them), each with the one that replays it."""
     columns = T.REPL_TXN_MAP.c
     query = select(columns.RTM_SRC_TXN_ID, columns.RTM_TARGET_TXN_ID).where(columns.RTM_REPL_POLICY == policy)
     if sources is not None:
@@ -62,7 +62,7 @@ def targets(call: Call, policy: str, sources: Sequence[int] | None = None) -> di
 
 
 def map_sources(call: Call, policy: str, sources: Sequence[int], ids: Sequence[int]) -> None:
-    """These replay those."""
+    """Record that the transactions `ids` replay `sources`."""
     found = [
         {"RTM_REPL_POLICY": policy, "RTM_SRC_TXN_ID": source, "RTM_TARGET_TXN_ID": target}
         for source, target in zip(sources, ids, strict=True)
@@ -83,7 +83,7 @@ def _rebuilds(txn_ids: Sequence[int]) -> Any:
 
 
 def end(call: Call, txn_ids: Sequence[int], to: str) -> None:
-    """Committed or aborted."""
+    """Set the state of transactions to committed or aborted."""
     columns = T.TXNS.c
     call.execute(update(T.TXNS).where(columns.TXN_ID.in_(list(txn_ids))).values(TXN_STATE=to))
     call.execute(delete(T.MATERIALIZATION_REBUILD_LOCKS).where(_rebuilds(txn_ids)))
@@ -96,7 +96,7 @@ def end(call: Call, txn_ids: Sequence[int], to: str) -> None:
 def add_components(
     call: Call, txn_id: int, write_id: int, place: tuple[str, str], partitions: Sequence[str], kind: str
 ) -> None:
-    """What a transaction has written: partitions of a table, in place of the table."""
+    """Store what a transaction has written: partitions of a table, instead of the table."""
     columns = T.TXN_COMPONENTS.c
     mine = (columns.TC_TXNID == txn_id) & (columns.TC_DATABASE == place[0]) & (columns.TC_TABLE == place[1])
     call.execute(delete(T.TXN_COMPONENTS).where(mine, columns.TC_PARTITION.is_(None)))
@@ -116,7 +116,7 @@ def add_components(
 
 
 def _complete(call: Call, txn_ids: Sequence[int]) -> None:
-    """What they had written is kept as written for good."""
+    """Move what transactions have written to the completed writes."""
     columns = T.TXN_COMPONENTS.c
     mine = columns.TC_TXNID.in_(list(txn_ids))
     found = [
@@ -136,12 +136,12 @@ def _complete(call: Call, txn_ids: Sequence[int]) -> None:
 
 
 def heartbeat(call: Call, txn_id: int, now_ms: int) -> None:
-    """The owner lives."""
+    """Heartbeat of a transaction."""
     call.execute(update(T.TXNS).where(T.TXNS.c.TXN_ID == txn_id).values(TXN_LAST_HEARTBEAT=now_ms))
 
 
 def expired(call: Call, before_ms: int) -> list[int]:
-    """Open transactions whose owner has not been heard of."""
+    """Open transactions without a recent heartbeat."""
     columns = T.TXNS.c
     query = select(columns.TXN_ID).where(columns.TXN_STATE == OPEN, columns.TXN_LAST_HEARTBEAT < before_ms)
     return [row[0] for row in call.execute(query)]
@@ -158,9 +158,9 @@ def not_committed(call: Call) -> tuple[int, list[Any]]:
 def allocate(
     call: Call, database: str, table: str, txn_ids: Sequence[int], *, first: int | None = None
 ) -> tuple[list[tuple[int, int]], bool]:
-    """(transaction, write id) of each, and whether one of them is new; those which have one keep it.
+    """(transaction, write id) of each, and whether one of them is new. A transaction with a write id keeps it.
 
-    `first`: of those that are new, as a source gave it; ids that the table had otherwise are forgotten.
+    `first`: the first of the new ids, given by a source; other ids of the table are forgotten.
     """
     columns = T.TXN_TO_WRITE_ID.c
     mine = (columns.T2W_DATABASE == database) & (columns.T2W_TABLE == table)
@@ -183,14 +183,14 @@ def allocate(
 
 
 def take_back(call: Call, database: str, table: str, txn_ids: Sequence[int]) -> None:
-    """The write ids of a table that these transactions have."""
+    """Delete the write ids of a table that these transactions have."""
     columns = T.TXN_TO_WRITE_ID.c
     mine = (columns.T2W_DATABASE == database) & (columns.T2W_TABLE == table)
     call.execute(delete(T.TXN_TO_WRITE_ID).where(mine, columns.T2W_TXNID.in_(list(txn_ids))))
 
 
 def _seed(call: Call, database: str, table: str, following: int) -> None:
-    """The next write id, whatever it was."""
+    """Set the next write id, whatever it was."""
     columns = T.NEXT_WRITE_ID.c
     mine = (columns.NWI_DATABASE == database) & (columns.NWI_TABLE == table)
     if not call.execute(update(T.NEXT_WRITE_ID).where(mine).values(NWI_NEXT=following)).rowcount:
@@ -210,20 +210,20 @@ def _advance(call: Call, database: str, table: str, count: int) -> int:
 
 
 def has_write_ids(call: Call, database: str, table: str) -> bool:
-    """Is there a next write id of a table?"""
+    """Does a table have a next write id?"""
     columns = T.NEXT_WRITE_ID.c
     mine = (columns.NWI_DATABASE == database) & (columns.NWI_TABLE == table)
     return call.execute(select(columns.NWI_NEXT).where(mine)).first() is not None
 
 
 def seed_write_ids(call: Call, database: str, table: str, last: int) -> None:
-    """The last write id of a table that has none yet."""
+    """Set the last write id of a table that has none yet."""
     row = {"NWI_DATABASE": database, "NWI_TABLE": table, "NWI_NEXT": last + 1}
     call.execute(insert(T.NEXT_WRITE_ID), row)
 
 
 def highest_write_id(call: Call, database: str, table: str, below_txn: int | None = None) -> int:
-    """The last write id that was given out (to transactions up to one), 0 if none."""
+    """The last write id that was allocated (to transactions up to a given one); 0 if there is none."""
     columns = T.TXN_TO_WRITE_ID.c
     mine = (columns.T2W_DATABASE == database) & (columns.T2W_TABLE == table)
     query = select(func.max(columns.T2W_WRITEID)).where(mine)
@@ -234,7 +234,7 @@ def highest_write_id(call: Call, database: str, table: str, below_txn: int | Non
 
 
 def last_write_id(call: Call, database: str, table: str) -> int:
-    """The one before the next: those that were given out, or seeded."""
+    """The write id before the next one, whether it was allocated or seeded."""
     nexts = T.NEXT_WRITE_ID.c
     mine = (nexts.NWI_DATABASE == database) & (nexts.NWI_TABLE == table)
     following = call.execute(select(nexts.NWI_NEXT).where(mine)).scalar()
@@ -242,7 +242,7 @@ def last_write_id(call: Call, database: str, table: str) -> int:
 
 
 def write_ids(call: Call, database: str, table: str, high: int) -> list[tuple[int, int]]:
-    """(write id, transaction) up to one, in order."""
+    """(write id, transaction) up to a given write id, in order."""
     columns = T.TXN_TO_WRITE_ID.c
     mine = (columns.T2W_DATABASE == database) & (columns.T2W_TABLE == table) & (columns.T2W_WRITEID <= high)
     query = select(columns.T2W_WRITEID, columns.T2W_TXNID).where(mine).order_by(columns.T2W_WRITEID)
@@ -250,19 +250,19 @@ def write_ids(call: Call, database: str, table: str, high: int) -> list[tuple[in
 
 
 def written(call: Call, txn_id: int) -> list[tuple[str, int]]:
-    """(database, write id) of a transaction, each once: what events tell."""
+    """(database, write id) of a transaction, each once, for events."""
     columns = T.TXN_TO_WRITE_ID.c
     query = select(columns.T2W_DATABASE, columns.T2W_WRITEID).where(columns.T2W_TXNID == txn_id).distinct()
     return [(row[0], row[1]) for row in call.execute(query.order_by(columns.T2W_DATABASE, columns.T2W_WRITEID))]
 
 
 def compaction_of(call: Call, txn_id: int) -> Any | None:
-    """The row of the compaction that a transaction does."""
+    """The row of the compaction that a transaction runs."""
     return call.execute(select(T.COMPACTION_QUEUE).where(T.COMPACTION_QUEUE.c.CQ_TXN_ID == txn_id)).first()
 
 
 def forget(call: Call, database: str, table: str | None = None, *, keep_ids: bool = False) -> None:
-    """What transactions wrote to a dropped table, or to a dropped database; `keep_ids`: its write ids stay."""
+    """Delete what transactions wrote to a dropped table or database. `keep_ids`: its write ids stay."""
     written = {
         "TC": T.TXN_COMPONENTS,
         "CTC": T.COMPLETED_TXN_COMPONENTS,
@@ -278,7 +278,7 @@ def forget(call: Call, database: str, table: str | None = None, *, keep_ids: boo
 
 
 def rename_table(call: Call, old: tuple[str, str], new: tuple[str, str]) -> None:
-    """(database, table) changed: its write ids go along."""
+    """Move the write ids of a renamed table; `old` and `new` are (database, table)."""
     columns, nexts = T.TXN_TO_WRITE_ID.c, T.NEXT_WRITE_ID.c
     call.execute(
         update(T.TXN_TO_WRITE_ID)

@@ -1,4 +1,4 @@
-"""What materialized views are made of: MV_CREATION_METADATA, MV_TABLES_USED.
+"""The sources of materialized views: MV_CREATION_METADATA, MV_TABLES_USED.
 
 Job: rows to CreationMetadata and back (reading it with a table is rows/tables.py's). Must not know: what a call may do.
 Source: ObjectStore.convertToMCreationMetadata of Hive 4.0. Owner: the thread of a call.
@@ -23,7 +23,7 @@ _MODEL = "MCreationMetadata"
 
 
 def insert_metadata(call: Call, metadata: Struct) -> None:
-    """Of a new view. MetaException for a source that is not there."""
+    """Insert the sources of a new view. MetaException for a source that does not exist."""
     id_ = new_ids(call.connection, _MODEL)
     row = {
         "MV_CREATION_METADATA_ID": id_,
@@ -65,7 +65,7 @@ def _insert_sources(call: Call, id_: int, metadata: Struct) -> None:
 
 
 def replace_metadata(call: Call, catalog: str, database: str, name: str, metadata: Struct) -> bool:
-    """Other sources and transactions of a view; False if it has none yet."""
+    """Replace sources and transactions of a view; False if it has none yet."""
     columns = T.MV_CREATION_METADATA.c
     mine = (columns.CAT_NAME == catalog) & (columns.DB_NAME == database) & (columns.TBL_NAME == name)
     id_ = call.execute(select(columns.MV_CREATION_METADATA_ID).where(mine)).scalar()
@@ -79,7 +79,7 @@ def replace_metadata(call: Call, catalog: str, database: str, name: str, metadat
 
 
 def delete_metadata(call: Call, row: tables.StoredTable) -> None:
-    """Of a view that is dropped."""
+    """Delete the sources of a dropped view."""
     if row.table.tableType != "MATERIALIZED_VIEW":
         return
     columns, used = T.MV_CREATION_METADATA.c, T.MV_TABLES_USED.c
@@ -91,7 +91,7 @@ def delete_metadata(call: Call, row: tables.StoredTable) -> None:
 
 
 def users(call: Call, table_id: int) -> list[str]:
-    """Materialized views (`database.view`) that are made of a table."""
+    """Materialized views (`database.view`) that use a table."""
     columns, used = T.MV_CREATION_METADATA.c, T.MV_TABLES_USED.c
     query = (
         select(columns.DB_NAME, columns.TBL_NAME)
