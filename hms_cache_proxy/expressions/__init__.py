@@ -1,1 +1,1 @@
-"""The expressions by which Hive's planner asks for partitions: bytes to a tree, and what the tree means."""
+"""The expressions with which Hive's planner selects partitions: bytes to a tree, and what the tree means."""

@@ -1,8 +1,8 @@
-"""The classes of which an expression may consist, and their fields in the order of the wire.
+"""The classes that an expression may contain, and their fields in the order of the wire.
 
-Job: a table. Every class that is not in it is refused, as what it would do, or how it is written, is not known. The
-order of fields is that of their names, those of superclasses among them; it is the same in Hive 4.0.1, 4.1.0 and
-4.2.0. Owner: any thread; constants.
+Job: a table. A class that is not in it is refused, because its meaning or its encoding is unknown. Fields, including
+those of superclasses, are in the order of their names, which is the same in Hive 4.0.1, 4.1.0 and 4.2.0. Owner: any
+thread; constants.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Kind = OneOf[
 ]
 """How a field is written.
 
-`any`: a class, then an object of it. `null`: the same, and only null is known. `string`: a String or null. `int`,
+`any`: a class, then an object of it. `null`: the same, but only null is accepted. `string`: a String or null. `int`,
 `long`, `short`, `byte`, `float`, `double`, `flag`: primitive numbers and booleans. `list`, `words`: an ArrayList, of
 anything or of strings. `date`: a LocalDate. `truth`: a BooleanWritable, which holds what was computed last, or null.
 `way`: one of WAYS ways to compare, which Hive determines itself, or null. `calendar`: a GregorianCalendar of UTC whose
@@ -72,7 +72,7 @@ AMONG: Final = _FUNCTIONS + "GenericUDFIn"
 BETWEEN: Final = _FUNCTIONS + "GenericUDFBetween"
 ROW: Final = _FUNCTIONS + "GenericUDFStruct"
 BRIDGE: Final = _FUNCTIONS + "GenericUDFBridge"
-"""Calls a function of the older kind by the name of its class."""
+"""Calls a function of the older kind, by the name of its class."""
 CALENDAR: Final = "java.util.GregorianCalendar"
 DECIMAL_RESULT: Final = _HIVE_SCRATCH + "HiveDecimalWritable"
 
@@ -88,12 +88,12 @@ COMPARISONS: Final[Mapping[str, str]] = {
         "GenericUDFOPEqualNS": "IS NOT DISTINCT FROM",
     }.items()
 }
-"""What each calls itself when Hive writes it as a filter: a field says so, and Hive believes the field."""
+"""The name of each when Hive writes it as a filter. Hive takes it from a field of the object."""
 
 WAYS: Final = 8
-"""Of GenericUDFBaseCompare$CompareType."""
+"""The number of values of GenericUDFBaseCompare$CompareType."""
 INSPECTOR: Final = "org.apache.hadoop.hive.serde2.objectinspector.primitive.WritableDoubleObjectInspector"
-"""Beside numbers that have been compared, in expressions of SHOW PARTITIONS."""
+"""Occurs with numbers that have been compared, in expressions of SHOW PARTITIONS."""
 
 _OF_COMPARISONS: Final[tuple[tuple[str, Kind], ...]] = (
     ("compareOI", "any"),
@@ -197,4 +197,4 @@ REGISTERED: Final[Mapping[int, str]] = {
     7: "long",
     8: "double",
 }
-"""Classes that are written as a number, of those that constants are of."""
+"""The classes of constants that are written as a number."""

@@ -1,12 +1,12 @@
 """The bytes of an expression to its tree.
 
-Job: `decode(data)`. Kryo's objects are checked to be an expression of the kinds that tree.py has: each constant of its
-type's class, each comparison called what it is, each function one of functions.py. Must not know: tables,
-partitions. Source: the classes of Hive 4.2 (ExprNodeDesc and its kin), asked which changes of bytes they read how.
+Job: `decode(data)`. Checks that Kryo's objects are an expression of the kinds in tree.py: each constant has the class
+of its type, each comparison has its own name, each function is in functions.py. Must not know: tables, partitions.
+Source: the classes of Hive 4.2 (ExprNodeDesc and related ones), tested with changed bytes.
 
-Refused beyond that are texts with quotes or backslashes, empty ones and ones with NUL (Hive writes them into its
-filter as they are), nulls, numbers that are none, dates before the calendar of today, and keys that are words of the
-filter language. Owner: any thread; what was decoded last is remembered by its bytes.
+Also refused are empty texts and texts with quotes, backslashes or NUL (Hive writes them into its filter unescaped),
+nulls, NaN and infinities, dates before the Gregorian calendar, and keys that are words of the filter language. Owner:
+any thread; the last results are cached by their bytes.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from .tree import (
 
 REMEMBERED: Final = 512
 REMEMBERED_BYTES: Final = 8 << 10
-"""Longer ones are decoded each time."""
+"""Longer expressions are decoded each time."""
 MOST_VALUES: Final = 500
-"""Of one IN: how metastores and databases take longer lists was not asked."""
+"""Values of one IN: longer lists were not tested with metastores and databases."""
 _KEY: Final = re.compile("[a-z][a-z0-9_]*")
 _NO_KEYS: Final = frozenset(word.lower() for word in KEYWORDS) | {"values"}
 _UNFIT: Final = re.compile(r"['\\\0]|\A\Z")
@@ -69,7 +69,7 @@ _FLIPPED: Final[dict[Op, Op]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def decode(data: bytes) -> Expression:
-    """The tree. NotUnderstood."""
+    """The tree of an expression. Raises NotUnderstood."""
     found = _remembered(data) if len(data) <= REMEMBERED_BYTES else _decoded(data)
     if isinstance(found, str):
         raise NotUnderstood(found)
@@ -238,7 +238,7 @@ def _constant(found: Any) -> Constant:
 
 
 def _type(found: Any) -> str:
-    """The name of a type, which must be what its class and its numbers say."""
+    """The name of a type, which must agree with its class and its numbers."""
     if isinstance(found, Instance):
         fields, cls = found.fields, found.cls
         if cls == c.PRIMITIVE_TYPE and fields["typeName"] in _SIMPLE:
@@ -268,7 +268,7 @@ def _struct(found: Any) -> list[str]:
 
 
 def _value(kind: str, found: Any) -> Plain:
-    """A value, if it is of the class that its type has."""
+    """A value, which must have the class of its type."""
     simple = base(kind)
     if isinstance(found, Boxed):
         if _BOXED.get(simple) == found.kind and (simple != "double" or _usual(float(found.value))):
@@ -287,7 +287,7 @@ def _value(kind: str, found: Any) -> Plain:
 
 
 def _usual(value: float) -> bool:
-    """Not the numbers that Java orders in a way of its own."""
+    """Is it a number that Java and Python order alike?"""
     return math.isfinite(value) and not (value == 0 and math.copysign(1, value) < 0)
 
 
@@ -312,7 +312,7 @@ def _day(found: Any) -> date:
 
 
 def _decimal(fields: dict[str, int]) -> Decimal:
-    """Three words of sixteen digits, the lowest first. Hive keeps no zeros at the end."""
+    """A decimal of three words of sixteen digits, the lowest first. Hive stores no trailing zeros."""
     words = fields["fast2"], fields["fast1"], fields["fast0"]
     scale, sign = fields["fastScale"], fields["fastSignum"]
     if min(words) < 0 or max(words) >= 10**16 or fields["fastSerializationScale"] != -1:

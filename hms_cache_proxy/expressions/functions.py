@@ -1,8 +1,8 @@
-"""The functions that an expression may call, and what they make of their arguments.
+"""The functions that an expression may call, and what they compute.
 
-Job: a table of Hive's classes; `typed(cls, kinds, result)`: what a function of such arguments computes. It is the
-metastore's to say what is not in the table, or is of other types. Values are those of values.py: bytes for strings,
-int, date. Null makes null.
+Job: a table of Hive's classes; `typed(cls, kinds, result)` returns what a function computes for arguments of these
+types. Functions that are not in the table, and other types, are left to the metastore. Values are those of values.py:
+bytes for strings, int, date. If an argument is null, so is the result.
 
 Source: the classes of Hive 4.2, run over values of every shape. Owner: any thread; no state.
 """
@@ -17,9 +17,9 @@ from typing import Any, Final
 from .values import BITS, Odd, day
 
 Meaning = Callable[..., Any]
-"""Of arguments that are not null. None: null. Raises Odd."""
+"""Computes a value from arguments that are not null. None: null. Raises Odd."""
 Typing = Callable[[tuple[str, ...], str], Meaning | None]
-"""What a function of arguments of these types with such a result computes; None: that is not known."""
+"""What a function computes, for these types of arguments and of the result; None: unknown."""
 
 _GENERIC: Final = "org.apache.hadoop.hive.ql.udf.generic."
 _OLD: Final = "org.apache.hadoop.hive.ql.udf."
@@ -27,7 +27,7 @@ _OLD: Final = "org.apache.hadoop.hive.ql.udf."
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`names`: how one that GenericUDFBridge calls may be named; `sign`: what an operator calls itself."""
+    """`names`: possible names of a function that GenericUDFBridge calls; `sign`: the name of an operator."""
 
     typing: Typing
     names: frozenset[str] = frozenset()
@@ -35,7 +35,7 @@ class Function:
 
 
 def typed(cls: str, kinds: tuple[str, ...], result: str) -> Meaning | None:
-    """What this function computes of such arguments, if that is known."""
+    """What this function computes for such arguments, if that is known."""
     return FUNCTIONS[cls].typing(kinds, result)
 
 
@@ -43,7 +43,7 @@ def typed(cls: str, kinds: tuple[str, ...], result: str) -> Meaning | None:
 
 
 def _date_of_text(text: bytes) -> date | None:
-    """A text without a dash is no date. Raises Odd for others that are not written as dates are."""
+    """The date in a text; None for a text without a dash. Raises Odd for others that are not written as dates."""
     return day(text) if b"-" in text else None
 
 
@@ -66,7 +66,7 @@ def _part_of_date(part: str) -> Typing:
 
 
 def _arithmetic(compute: Callable[[int, int], int | None]) -> Typing:
-    """Of the wider type of both; what is too large for it begins again at its other end, as in Java."""
+    """Arithmetic in the wider type of both, which wraps around as in Java."""
 
     def meaning_of(kinds: tuple[str, ...], result: str) -> Meaning | None:
         if len(kinds) != 2 or not BITS.keys() >= set(kinds) or result != max(kinds, key=lambda kind: BITS[kind]):
@@ -83,7 +83,7 @@ def _arithmetic(compute: Callable[[int, int], int | None]) -> Typing:
 
 
 def _remainder(left: int, right: int) -> int | None:
-    """With the sign of the left one; of a division by zero null."""
+    """The remainder, with the sign of `left`; null for a division by zero."""
     if right == 0:
         return None
     found = abs(left) % abs(right)
@@ -91,7 +91,7 @@ def _remainder(left: int, right: int) -> int | None:
 
 
 def _widened(kinds: tuple[str, ...], result: str) -> Meaning | None:
-    """An integer as one of a type that has room for it."""
+    """An integer as a wider type."""
     right = len(kinds) == 1 and kinds[0] in BITS and result in BITS and BITS[kinds[0]] <= BITS[result]
     return (lambda value: value) if right else None
 
@@ -125,7 +125,7 @@ def _part_of_text(kinds: tuple[str, ...], result: str) -> Meaning | None:
 
 
 def _substring(text: bytes, at: int, length: int | None = None) -> bytes:
-    """Characters are counted from 1, from the end if `at` is negative; 0 is as 1."""
+    """A part of a text. Characters are counted from 1, from the end if `at` is negative; 0 means 1."""
     characters = _characters(text)
     begin = at - 1 if at > 0 else len(characters) + at if at < 0 else 0
     if begin < 0 or (length is not None and length <= 0):

@@ -1,12 +1,12 @@
-"""Kryo's bytes to objects, of the classes that classes.py has and of no others.
+"""Reads Kryo's bytes into objects, only of the classes in classes.py.
 
 Job: `read(data)`. Must not know: what the objects mean. An object is an `Instance`; numbers, booleans and strings are
-Python's, boxed numbers a `Boxed` with the name of Java's type; a list is a list; a LocalDate is a date.
+Python's; boxed numbers are `Boxed`, with the name of Java's type; a list is a list; a LocalDate is a date.
 
-Everything that is not fully understood is NotUnderstood: classes and numbers of classes that are not known, references
-forward, to an object of another class or to one that is not complete, lengths and numbers out of range, text that is
-no UTF-16, bytes that are left over, too much depth. Source: Kryo 5.5.0 as Hive 4 sets it up (references on,
-registration not required). Owner: any thread; no state.
+Everything that is not fully understood raises NotUnderstood: unknown classes and class numbers; references forward, to
+an object of another class, or to an incomplete one; lengths and numbers out of range; invalid UTF-16; bytes after the
+end; too much depth. Source: Kryo 5.5.0 as configured by Hive 4 (references on, registration not required). Owner: any
+thread; no state.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _PACKED: Final = {
 }
 _ZONE: Final = "UTC"
 _NEVER: Final = -1 << 63
-"""When the calendar changed, of one that does not."""
+"""The time of the change to the Gregorian calendar, in a calendar that has always been Gregorian."""
 _BOXED: Final = frozenset(("int", "boolean", "byte", "short", "long", "double"))
 _STRING: Final = "string"
 _ONCE: Final = frozenset((FUNCTION, LIST))
-"""Not referred to, so that a tree is no larger than its bytes: few bytes could mean any number of conditions."""
+"""References to these are refused: with them, a few bytes could mean any number of conditions."""
 
 
 class Boxed(NamedTuple):
-    """A boxed number or boolean, and Java's primitive type of it."""
+    """A boxed number or boolean, and its primitive type in Java."""
 
     kind: str
     value: bool | int | float
@@ -68,7 +68,7 @@ _UNFINISHED: Final = _Unfinished()
 
 
 def read(data: bytes) -> Any:
-    """The object that these bytes are, all of them. NotUnderstood."""
+    """The object that all these bytes encode. Raises NotUnderstood."""
     if len(data) > MAX_BYTES:
         raise NotUnderstood("too long")
     reader = _Reader(data)
@@ -103,7 +103,8 @@ class _Reader:
         return self._data[at : at + count]
 
     def _number(self, bits: int = 32) -> int:
-        """Seven bits a byte, the lowest first, the top bit for more; of a long the ninth byte has eight."""
+        """A number with seven bits in each byte, the lowest first; the top bit says that more follow. In a long, the
+        ninth byte has eight bits."""
         value = shift = 0
         while True:
             byte = self._byte()
@@ -124,7 +125,7 @@ class _Reader:
         return (value >> 1) ^ -(value & 1)
 
     def _flagged(self) -> tuple[bool, int]:
-        """A number whose first byte has a flag in its top bit, and six bits."""
+        """A flag and a number: the first byte has the flag in its top bit, and six bits of the number."""
         byte = self._byte()
         flag, value, more, shift = byte >= 0x80, byte & 0x3F, byte & 0x40, 6
         while more:
@@ -143,7 +144,7 @@ class _Reader:
         return byte == 1
 
     def _text(self) -> str:
-        """Short ASCII ends with a byte that has its top bit set; all else has its length before it."""
+        """A text. Short ASCII ends with a byte whose top bit is set; any other text has its length before it."""
         data, at = self._data, self.at
         if at < len(data) and data[at] < 0x80:
             end = at
@@ -157,7 +158,7 @@ class _Reader:
         return self._units(count - 1)
 
     def _units(self, count: int) -> str:
-        """So many units of UTF-16, each in one to three bytes."""
+        """A text of so many UTF-16 units, each in one to three bytes."""
         if count > len(self._data):
             raise NotUnderstood("a text is too long")
         units = bytearray()
@@ -183,7 +184,7 @@ class _Reader:
 
     # -- objects -------------------------------------------------------------------------------------------------
     def _class(self) -> str | None:
-        """None: the object is null."""
+        """The class of an object; None if the object is null."""
         number = self._number()
         if number == 0:
             return None
@@ -299,7 +300,7 @@ class _Reader:
         return self._object(found, depth)
 
     def _calendar(self) -> None:
-        """What it shows depends on neither its time nor how it counts weeks."""
+        """A calendar, of which only the time zone and the calendar change matter."""
         zone, _time, lenient = self._text(), self._number(64), self._flag()
         self._number(), self._number()
         if zone != _ZONE or not lenient or self._signed(64) != _NEVER:
@@ -332,7 +333,7 @@ class _Reader:
         return found
 
     def _list(self, element: str | None, depth: int) -> list[Any]:
-        """Each with its class, or all of one. `element`: the field says of which."""
+        """Elements with a class each, or all of one class. `element`: the class that the field declares."""
         flag, count = self._flagged()
         count -= 1
         if count < 0 or count > len(self._data):

@@ -1,16 +1,17 @@
-"""An expression as the filter that a metastore makes of it, where it does.
+"""The filter that a metastore makes of an expression, if it makes one.
 
-Job: `filter_of(expression, types)`: the tree of that filter; None if it is certain that this metastore makes none, and
-goes over the names of all partitions in place of it (`selection.py`); NotUnderstood if that is not certain. Must not
-know: bytes, partitions, what comparisons mean.
+Job: `filter_of(expression, types)` returns the tree of that filter; None if the metastore certainly makes none, and
+evaluates the expression over the names of all partitions (`selection.py`); NotUnderstood if that is not certain. Must
+not know: bytes, partitions, what comparisons mean.
 
-A metastore writes the expression as a text and parses that as a filter; what does not parse, and what its database does
-not evaluate, goes over names. Both give other answers, so the way must be known. Never parsed are NOT, `IS NOT DISTINCT
-FROM` (as `<=>` is written), a key alone, a key compared with a key, functions, casts and arithmetic (a key or a
-parenthesis stands where a comparison has to), numbers with a letter behind them (all but int and decimal). Never
-evaluated are keys of some types. One part of an expression that is never pushed keeps the whole of it from being so.
-"Is null" of a key is pushed as a comparison with the default partition's name. Source: PartitionExpressionForMetastore
-and PartitionFilter.g4 of Hive 4.2, asked of a running 4.2.0. Owner: any thread; no state.
+A metastore writes the expression as a text and parses it as a filter. If the text does not parse, or the database
+cannot evaluate the filter, it evaluates the expression over names. The answers differ, so the way must be known. These
+never parse: NOT, `IS NOT DISTINCT FROM` (as `<=>` is written), a key alone, a key compared with a key, functions, casts
+and arithmetic (a key or a parenthesis is where a comparison is required), numbers followed by a letter (all except int
+and decimal). Keys of some types are never evaluated. If one part of an expression cannot be pushed down, no part is.
+"Is null" of a key is pushed down as a comparison with the default partition's name. Source:
+PartitionExpressionForMetastore and PartitionFilter.g4 of Hive 4.2, compared with a running 4.2.0. Owner: any thread; no
+state.
 """
 
 from __future__ import annotations
@@ -44,26 +45,26 @@ from .tree import (
 )
 
 Types = Mapping[str, str]
-"""Of the keys of a table, in lower case."""
+"""The types of a table's keys, in lower case."""
 
 _NEVER: Final = frozenset(("decimal", "double", "float", "boolean"))
-"""Types of keys that no filter is pushed down for."""
+"""Types of keys for which no filter is pushed down."""
 _WITH_LETTER: Final = frozenset(("tinyint", "smallint", "bigint"))
 _TEXTS: Final = frozenset(("string", "char", "varchar"))
 _ROWS: Final = 2
-"""As many structs as the grammar wants."""
+"""The number of structs that the grammar requires."""
 _LONG: Final = 1 << 63
 _DEFAULT: Final = Literal(DEFAULT_PARTITION.decode(), "string")
 
 
 def filter_of(expression: Expression, types: Types) -> Node | None:
-    """The filter; None: certainly none. NotUnderstood."""
+    """The filter; None if there is certainly none. Raises NotUnderstood."""
     if isinstance(expression, Combined):
         terms = [filter_of(term, types) for term in expression.terms]
         found = [term for term in terms if term is not None]
         return joined(found, every=expression.how == "and") if len(found) == len(terms) else None
     if isinstance(expression, Not):
-        filter_of(expression.term, types)  # which may be NotUnderstood
+        filter_of(expression.term, types)  # may raise NotUnderstood
         return None
     if isinstance(expression, KeyColumn):
         _known(expression, types)
@@ -133,7 +134,7 @@ def _pairs(columns: Iterable[KeyColumn], row: Iterable[Constant]) -> Iterable[No
 
 
 def _literal(value: Constant) -> Literal:
-    """A constant as it is written. NotUnderstood if that is no literal, or if it is not certain what is read of it."""
+    """A constant as Hive writes it. NotUnderstood if that is not a literal, or may be read as another value."""
     plain, kind = value.value, base(value.type)
     if kind in _TEXTS:
         return Literal(str(plain), "string")

@@ -1,13 +1,15 @@
-"""What an expression means for a partition by its name, where a metastore does not push it down.
+"""What an expression means for a partition name, if a metastore does not push it down.
 
-Job: `NameSelection`: a tree and a table's keys to "are these values selected", as Hive's classes evaluate them: with
-values of the keys' types, and three-valued. Must not know: bytes, names, the cache, filters.
+Job: `NameSelection` says for a tree and a table's keys whether values are selected, as Hive's classes evaluate it: with
+values of the keys' types, in three-valued logic. Must not know: bytes, names, the cache, filters.
 
-- A value that is the default partition's name is null; so `key = 'that name'` asks whether it is null, `<>` whether
-  it is not, in whatever type.
-- What is unknown of a partition with such a value is dropped. Of others Hive keeps it, and says so with
-  `hasUnknownPartitions`: a text that is no date, for example, is null as a date.
-- Values have to be written as Hive writes values of their type: what it makes of others is not known here, `Odd`.
+- A value that is the default partition's name is null. So `key = 'that name'` means "is null", and `<>` "is not null",
+  for any type.
+- If the result is unknown for a partition with such a value, the partition is not selected. Hive selects any other
+  partition with an unknown result, and sets `hasUnknownPartitions`: for example, a text that is not a date is null as a
+  date.
+- Values must be written as Hive writes values of their type. Others raise `Odd`, because it is not known here how Hive
+  reads them.
 
 Source: Hive 4.2's PartitionPruner, GenericUDFBaseCompare, GenericUDFIn, GenericUDFBetween. Owner: any thread; no state.
 """
@@ -47,12 +49,13 @@ from .values import BITS, Odd, numbers, reader
 Truth = bool | None
 TruthOf = Callable[[Values], Truth]
 ValueOf = Callable[[Values], Any]
-"""None: null. Raises Odd."""
+"""Reads a value; None: null. Raises Odd."""
 Places = Mapping[str, int]
-"""Of the keys."""
+"""The positions of the keys."""
 
 _BEYOND: Final = 0xF0
-"""Where Java orders strings otherwise than their bytes: a character beyond 16 bits begins with such a byte."""
+"""Java's order of strings may differ from that of their bytes if they have characters beyond 16 bits, which begin with
+such a byte."""
 _NAME: Final = DEFAULT_PARTITION.decode()
 
 
@@ -66,7 +69,7 @@ class NameSelection:
         self._condition = _compiled(expression, {key: at for at, key in enumerate(types)})
 
     def selects(self, values: Values) -> Truth:
-        """Whether the partition with these values is selected; None: it is, as Hive does not know. Raises Odd."""
+        """Is the partition with these values selected? None: it is, because the result is unknown. Raises Odd."""
         found = self._condition(values)
         return False if found is None and DEFAULT_PARTITION in values else found
 
@@ -116,7 +119,7 @@ def _any(terms: list[TruthOf]) -> TruthOf:
 
 
 def _unless_null(subject: ValueOf, holds: Callable[[Any], bool]) -> TruthOf:
-    """Unknown of null."""
+    """The condition; unknown if the subject is null."""
 
     def condition(values: Values) -> Truth:
         value = subject(values)
@@ -144,7 +147,7 @@ def _between(subject: ValueOf, node: Between) -> TruthOf:
 
 
 def _two(node: Compared, places: Places) -> TruthOf:
-    """Of one type, as Hive would convert one of both."""
+    """Two subjects compared. They must have one type; otherwise Hive would convert one of them."""
     kinds = {node.left.type, node.right.type}
     if not (kinds <= BITS.keys() or kinds in ({"string"}, {"date"})):
         raise NotUnderstood(f"a comparison of {' and '.join(sorted(kinds))}")
@@ -191,7 +194,7 @@ def _of_call(call: Call, places: Places) -> ValueOf:
 
 
 def _ordered(subject: ValueOf) -> ValueOf:
-    """A text that Java orders as its bytes."""
+    """The subject. Raises Odd for a text that Java does not order as its bytes."""
 
     def checked(values: Values) -> Any:
         value = subject(values)
@@ -203,7 +206,7 @@ def _ordered(subject: ValueOf) -> ValueOf:
 
 
 def _comparable(subject: Subject, value: Constant, *, ordered: bool) -> Any:
-    """A constant as values of the subject's type are read. NotUnderstood if Hive would convert one of both."""
+    """A constant, as values of the subject's type are read. NotUnderstood if Hive would convert one of the two."""
     plain, kind, given = value.value, base(subject.type), base(value.type)
     if kind == "string" and given == "string":
         if plain == _NAME:
@@ -223,7 +226,7 @@ def _comparable(subject: Subject, value: Constant, *, ordered: bool) -> Any:
 
 
 def _room(subject: str, value: Constant) -> None:
-    """Both have to fit into one decimal, as Hive converts them to it."""
+    """NotUnderstood unless both fit into one decimal type, to which Hive converts them."""
     precision, scale = numbers(subject)
     other, others_scale = numbers(value.type) if base(value.type) == "decimal" else (19, 0)
     if max(precision - scale, other - others_scale) + max(scale, others_scale) > MOST_DIGITS:

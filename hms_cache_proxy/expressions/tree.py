@@ -1,4 +1,4 @@
-"""The tree of an expression, and what it is refused with.
+"""The tree of an expression, and the exception for expressions that are refused.
 
 Job: the nodes that `decode.py` makes. Must not know: bytes, tables, partitions. Owner: any thread; no state.
 """
@@ -15,16 +15,16 @@ from hms_cache_proxy.filters.tree import Op
 
 
 class NotUnderstood(Exception):
-    """This expression is the metastore's to read; the message says why."""
+    """Only the metastore can evaluate this expression; the message says why."""
 
 
 MOST_DIGITS: Final = 38
-"""Of a decimal."""
+"""Digits of a decimal."""
 FIRST_YEAR: Final = 1583
-"""Of the calendar of today, whole; Java has two for what was before."""
+"""The first full year of the Gregorian calendar; Java has two calendars for earlier dates."""
 
 Plain = bool | int | float | str | date | Decimal
-"""A constant's value: that of its type, never of another."""
+"""The value of a constant, in the Python type of the constant's type."""
 
 
 def base(kind: str) -> str:
@@ -34,7 +34,7 @@ def base(kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """A key, with the type that the planner took it to have, in lower case."""
+    """A key, with its type according to the planner, in lower case."""
 
     name: str
     type: str
@@ -59,7 +59,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A subject and a constant. `op` is that of the subject, also if it is `flipped`: the constant first."""
+    """A subject and a constant. `op` is read from the subject, even if it is `flipped`, with the constant first."""
 
     subject: Subject
     op: Op
@@ -69,7 +69,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Two subjects."""
+    """Two subjects compared."""
 
     left: Subject
     op: Op
@@ -78,7 +78,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """`subject <=> constant`: two nulls are the same, and nothing is unknown."""
+    """`subject <=> constant`: two nulls are equal, and the result is never unknown."""
 
     subject: Subject
     value: Constant
@@ -86,7 +86,7 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Both bounds belong; `inverted`: the values outside of them."""
+    """The subject is between two bounds, which are included; `inverted`: it is not."""
 
     subject: Subject
     low: Constant
@@ -104,7 +104,7 @@ class Among:
 
 @dataclass(frozen=True, slots=True)
 class AmongRows:
-    """These keys have together the values of one of these rows."""
+    """These keys together have the values of one of these rows."""
 
     columns: tuple[KeyColumn, ...]
     rows: tuple[tuple[Constant, ...], ...]
@@ -112,7 +112,7 @@ class AmongRows:
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """The subject is null, or is `negated`: is not."""
+    """The subject is null; `negated`: it is not."""
 
     subject: Subject
     negated: bool
@@ -120,14 +120,14 @@ class Null:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """What the term says is not so."""
+    """The term is false."""
 
     term: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """All of these, or one of them."""
+    """All of these terms, or one of them."""
 
     terms: tuple[Expression, ...]
     how: OneOf["and", "or"]
@@ -136,6 +136,6 @@ class Combined:
 Subject = KeyColumn | Call
 Term = Subject | Constant
 Leaf = Comparison | Same | Between | Among | Null
-"""What is said of one subject."""
+"""A condition on one subject."""
 Expression = KeyColumn | Leaf | Compared | AmongRows | Not | Combined
-"""A condition. A column alone is one if its type is boolean."""
+"""A condition. A key alone is one if its type is boolean."""

@@ -1,7 +1,8 @@
-"""The values of a partition's name, as Hive writes and reads those of each type.
+"""The values in a partition's name, as Hive writes and reads them for each type.
 
-Job: `reader(kind)`: what makes a value of a name's text. A text that Hive does not write for a value of its type is
-`Odd`: what Hive makes of it is not known here. Strings are their bytes. Owner: any thread; no state.
+Job: `reader(kind)` returns a function from the text in a name to a value. It raises `Odd` for a text that Hive does not
+write for a value of the type, because it is not known here how Hive reads it. Strings are their bytes. Owner: any
+thread; no state.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _DATE: Final = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class Odd(Exception):
-    """A value is not written in the usual way, or what is made of it is not known here."""
+    """A value is not written in the usual way, or it is not known here how Hive treats it."""
 
 
 def numbers(kind: str) -> tuple[int, int]:
@@ -35,7 +36,7 @@ def numbers(kind: str) -> tuple[int, int]:
 
 
 def reader(kind: str) -> ValueReader:
-    """What makes a value of a name's text. NotUnderstood for types whose values are not read here."""
+    """The function that reads values of a type. NotUnderstood for types whose values are not read here."""
     known = base(kind)
     if known == "string":
         return lambda value: value
