@@ -1,8 +1,7 @@
-"""The supervisor's hold on the data directory, and the note in it that says where this proxy listens.
+"""The supervisor's claim on the data directory, and the file in it with the addresses of this proxy.
 
-The claim itself (flock, refusal of network file systems) is data_directory.py's. The children inherit the
-descriptor, so the directory is free again when the last process of a proxy is gone, even if the
-supervisor was killed.
+data_directory.py makes the claim (flock, refusal of network file systems). The children inherit the descriptor, so the
+directory is free again when the last process of a proxy has ended, even if the supervisor was killed.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from collections.abc import Iterator, Mapping
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.processes.data_directory import DataDir, DirectoryInUse
 
-CLAIM_WAIT_S = 5.0  # children of a supervisor that was killed may still be going
+CLAIM_WAIT_S = 5.0  # children of a killed supervisor may still be ending
 
 
 @contextlib.contextmanager
 def claimed(config: Config) -> Iterator[DataDir]:
-    """Hold the directory; CacheError when another proxy does, or when it cannot be used."""
+    """Hold the directory. CacheError if another proxy holds it, or if it cannot be used."""
     deadline = time.monotonic() + CLAIM_WAIT_S
     while True:
         try:
@@ -36,7 +35,7 @@ def claimed(config: Config) -> Iterator[DataDir]:
 
 
 def announce(config: Config, facts: Mapping[str, object]) -> None:
-    """Write where this proxy listens, in one piece: a reader sees the whole object or none."""
+    """Write the addresses of this proxy atomically: a reader sees the whole object or none."""
     final = paths.addresses(config)
     fresh = final.with_name(final.name + ".new")
     fresh.write_text(json.dumps(facts) + "\n", "utf-8")

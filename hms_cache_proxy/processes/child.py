@@ -2,14 +2,13 @@
 
 ROLE is `worker`, `follower` or `metastore`, PARENT the supervisor's process id, SOCKET the descriptor of the listening
 socket of a worker or the metastore.
-Job: tie the process to its supervisor, set up logging and metrics, and call the child's own `run`. The
-configuration comes as JSON on standard input, so that secrets are neither in the arguments nor in the
-environment.
 
-No orphans: the kernel kills the child when the supervisor ends, however it ends (PR_SET_PDEATHSIG,
-Linux). SIGKILL, because a supervisor that is restarted takes the data directory at once, and two
-followers must not meet there. SIGINT is ignored: Ctrl-C reaches the whole process group, but the
-supervisor alone decides how to stop.
+Job: tie the process to its supervisor, set up logging and metrics, and call the child's own `run`. The configuration
+comes as JSON on standard input, so that secrets are neither in the arguments nor in the environment.
+
+There are no orphans: the kernel kills the child when the supervisor ends in any way (PR_SET_PDEATHSIG, Linux). The
+signal is SIGKILL, because a restarted supervisor takes the data directory at once, and there must not be two followers.
+SIGINT is ignored: Ctrl-C reaches the whole process group, but only the supervisor decides how to stop.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def end_with_parent(parent: int) -> None:
-    """Ask the kernel to kill this process when `parent` ends; exit at once if it already did."""
+    """Ask the kernel to kill this process when `parent` ends; exit at once if it has ended already."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
@@ -36,7 +35,7 @@ def main(arguments: list[str]) -> None:
     role, index, parent = arguments[0], int(arguments[1]), int(arguments[2])
     end_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Imported only now: until here the child could be orphaned.
+    # Imported only now, because until here the child could become an orphan.
     import structlog
 
     from hms_cache_proxy.config import from_json, paths
@@ -47,7 +46,7 @@ def main(arguments: list[str]) -> None:
     name = f"{role}-{index}" if role == "worker" else role
     log.setup(config, name)
     try:
-        if role != "metastore":  # it counts nothing
+        if role != "metastore":  # which has no metrics
             from hms_cache_proxy import metrics
 
             metrics.start_process(paths.metrics(config), name)
@@ -63,7 +62,7 @@ def main(arguments: list[str]) -> None:
             from hms_cache_proxy.follower import runner
 
             runner.run(config)
-    except ProxyError as error:  # nothing to be found in a traceback
+    except ProxyError as error:  # a traceback would not help
         structlog.get_logger().error("cannot run", error=str(error))
         sys.exit(1)
 

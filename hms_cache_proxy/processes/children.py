@@ -1,9 +1,8 @@
-"""One child process kept alive: start, notice its death, start again after a pause that grows.
+"""Keeps one child process alive: starts it, notices when it ends, and restarts it after a growing pause.
 
-Job: processes only; it does not know what a child does. A child is a fresh interpreter (exec, never a
-bare fork) which gets its configuration on standard input and inherits the lock's descriptor. All of it
-runs on the supervisor's loop. Invariant: at most one process per Child at a time, so a role's metrics
-files have one writer.
+Job: processes. Must not know: what a child does. A child is a new interpreter (exec, never a bare fork), which gets its
+configuration on standard input and inherits the lock's descriptor. Invariant: a Child has at most one process at a
+time, so the metrics files of a role have one writer. Owner: the supervisor's loop.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from hms_cache_proxy.retry import Retry
 
 log = structlog.get_logger()
 
-BACKOFF_FIRST_S = 0.1  # a worker that was killed is back at once
-BACKOFF_LAST_S = 30.0  # a worker that cannot start does not eat a core
+BACKOFF_FIRST_S = 0.1  # a killed worker is back at once
+BACKOFF_LAST_S = 30.0  # a worker that cannot start does not occupy a core
 BACKOFF_FORGET_S = 5.0  # a child that ran longer did start; with
 BACKOFF_FORGET_PAUSES = 10  # times its next pause, too, it is started at once again
 
 
 class Child:
-    """A role (`worker`, `follower`, `metastore`) with an index, and the process that fills it now, if one does."""
+    """A role (`worker`, `follower`, `metastore`) with an index, and its current process, if there is one."""
 
     def __init__(
         self, role: str, index: int, *, lock_fd: int, died: Callable[[str], None], passed: tuple[int, ...] = ()
@@ -40,23 +39,23 @@ class Child:
         self.name = f"{role}-{index}" if role == "worker" else role
         self.restarts = 0
         self.started_s = 0.0  # time.monotonic() of the last start
-        self._lock_fd, self._passed = lock_fd, passed  # descriptors it inherits; it is told of the latter
+        self._lock_fd, self._passed = lock_fd, passed  # descriptors that it inherits; the latter are arguments
         self._died = died
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = asyncio.Event()
 
     @property
     def pid(self) -> int | None:
-        """Of the process that runs now."""
+        """The id of the current process."""
         return self._process.pid if self._process is not None else None
 
     async def keep(self, config: Config) -> None:
-        """Run the child, again and again, until `stop`."""
+        """Run the child, and restart it whenever it ends, until `stop`."""
         retry = Retry(BACKOFF_FIRST_S, BACKOFF_LAST_S)
         while not self._stopping.is_set():
             try:
                 ended = _how(await self._run_once(config))
-            except OSError as error:  # no process, memory or descriptor is available now
+            except OSError as error:  # no process, memory or descriptor is available at the moment
                 ended = f"not started: {error}"
             if self._stopping.is_set():
                 return
@@ -77,7 +76,7 @@ class Child:
             pass_fds=(self._lock_fd, *self._passed),
         )
         log.info("child started", child=self.name, pid=process.pid)
-        if self._stopping.is_set():  # stop() came while it was being started
+        if self._stopping.is_set():  # stop() was called during the start
             process.send_signal(signal.SIGTERM)
         try:
             await process.communicate(to_json(config))
@@ -87,14 +86,14 @@ class Child:
             self._died(self.name)
 
     def stop(self, signal_number: int) -> None:
-        """Tell the process to end (SIGTERM) or end it (SIGKILL); no new one is started."""
+        """Ask the process to end (SIGTERM) or end it (SIGKILL); no new one is started."""
         self._stopping.set()
         self.send(signal_number)
 
     def send(self, signal_number: int) -> None:
         """Signal the process, if one runs."""
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):  # it ended, and the loop has not heard of it yet
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and the loop does not know yet
                 self._process.send_signal(signal_number)
 
 

@@ -1,7 +1,7 @@
 """How many cores this process may use: affinity and the cgroup's CPU quota, version 2 and version 1.
 
-A container with `--cpus 2` on a host of 64 cores sees 64 of them; 64 workers would be throttled, and each
-has its reply cache. Imports nothing of the package.
+A container with `--cpus 2` on a host with 64 cores sees all 64. With that many workers it would be throttled, and each
+worker has a reply cache. Imports nothing of the package.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def usable_cores(root: Path = Path("/")) -> int:
-    """At least 1; `root` is where /proc and /sys lie, for tests."""
+    """The number of cores, at least 1; `root` is the parent of /proc and /sys, for tests."""
     affinity = len(os.sched_getaffinity(0))
     return max(1, min([affinity, *(math.ceil(quota) for quota in _quotas(root))]))
 
@@ -51,7 +51,7 @@ def _quota_v1(directory: Path) -> float | None:
 
 
 def _read(path: Path) -> str:
-    """The file's text, empty where there is none (another cgroup version, no permission)."""
+    """The text of a file; empty if it cannot be read (another cgroup version, no permission)."""
     try:
         return path.read_text("ascii").strip()
     except OSError:

@@ -1,14 +1,14 @@
 """The data directory: who may use it and whether its file system can hold a memory-mapped cache.
 
     data-dir/            mode 0700
-      lock               one exclusive flock for as long as a supervisor lives; holds its pid as text
+      lock               locked (exclusive flock) while a supervisor runs; contains its pid as text
       state              the state page (cache/state.py)
-      cache/             the shared cache (LMDB), cache.bad-<timestamp> beside it: the last one that was moved aside
-      uses               when each table was last asked for (cache/uses.py)
+      cache/             the shared cache (LMDB); cache.bad-<timestamp> is the last one that was moved aside
+      uses               when each table was last used (cache/uses.py)
       fences/            the fences environment (consistency/fences.py), fences.bad-<timestamp> likewise
 
-Job: claim the directory for one proxy, refuse what LMDB cannot work on. The kernel releases the flock when its holder
-dies, however it dies. Children of the supervisor do not lock: they use the directory while their parent holds it.
+Job: claim the directory for one proxy, refuse file systems on which LMDB does not work. The kernel releases the flock
+when its holder ends in any way. Children of the supervisor do not lock: they inherit the lock.
 Must not know: what is in the files. Owner: the supervisor.
 """
 
@@ -40,11 +40,11 @@ NETWORK_FILE_SYSTEMS: Final = {
     0x01161970: "GFS2",
     0x73757245: "Coda",
 }
-"""statfs magic numbers of file systems whose memory maps or locks are not those of one machine (linux/magic.h)."""
+"""statfs magic numbers of file systems that several machines may share (linux/magic.h)."""
 
 FUSE: Final = 0x65735546
 LOCAL_FUSE: Final = ("fuseblk", "fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.lxcfs")
-"""FUSE file systems that are known to be local; all others (sshfs, s3fs, GlusterFS ...) are taken for remote."""
+"""FUSE file systems that are known to be local; all others (sshfs, s3fs, GlusterFS ...) count as remote."""
 
 
 class DirectoryInUse(CacheError):
@@ -52,10 +52,10 @@ class DirectoryInUse(CacheError):
 
 
 class DataDir:
-    """A claimed data directory; a context manager that gives the claim up."""
+    """A claimed data directory; a context manager that releases the claim."""
 
     def __init__(self, path: Path | str) -> None:
-        """Create the directory where needed and claim it. Raises CacheError naming what is wrong and who holds it."""
+        """Create the directory if needed and claim it. Raises CacheError, which says what is wrong and who holds it."""
         self.path = Path(path).absolute()
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -69,11 +69,11 @@ class DataDir:
         self._descriptor = _claim(self.path / "lock")
 
     def fileno(self) -> int:
-        """The lock's descriptor; a child that inherits it keeps the directory claimed until it has ended too."""
+        """The lock's descriptor; a child that inherits it keeps the claim until it has ended too."""
         return self._descriptor
 
     def close(self) -> None:
-        """Give the directory up."""
+        """Release the directory."""
         os.close(self._descriptor)
 
     def __enter__(self) -> DataDir:
@@ -105,7 +105,7 @@ def _claim(lock: Path) -> int:
 
 
 def refuse_network_file_system(path: Path) -> None:
-    """Raise CacheError if `path` lies on a file system that is not this machine's own."""
+    """Raise CacheError if `path` is on a network file system."""
     name = network_file_system(_statfs_magic(path), lambda: _mounted_type(path))
     if name is not None:
         raise CacheError(
@@ -115,9 +115,9 @@ def refuse_network_file_system(path: Path) -> None:
 
 
 def network_file_system(magic: int | None, mounted_type: object) -> str | None:
-    """The name of the network file system that a statfs magic stands for; None if it is a local one.
+    """The name of the network file system with this statfs magic; None if it is a local one.
 
-    `mounted_type()` gives the mount table's name of the type; it is asked for FUSE only, which can be either.
+    `mounted_type()` returns the type in the mount table; it is only called for FUSE, which can be either.
     """
     if magic is None:
         return None
@@ -139,7 +139,7 @@ def _statfs_magic(path: Path) -> int | None:
 
 
 def _mounted_type(path: Path) -> str | None:
-    """The file system type that /proc/self/mountinfo gives for the device of `path`."""
+    """The file system type in /proc/self/mountinfo for the device of `path`."""
     device = os.stat(path).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:

@@ -1,9 +1,8 @@
-"""Log lines: structlog, for people or as JSON, on standard error; passwords never.
+"""Log lines by structlog, as text or as JSON, on standard error, without passwords.
 
-Every process calls `setup` once. `text` gives coloured lines on a terminal and plain ones elsewhere;
-`json` one object a line. Whatever is logged, a password inside a URL is masked on its way out: exceptions
-of database drivers quote URLs. A line that cannot be written (a full disk, a pipe whose reader has gone) is lost:
-nobody who logs fails by it. Imports config only.
+Every process calls `setup` once. `text` gives coloured lines on a terminal and plain lines elsewhere; `json` gives one
+object for each line. Passwords in URLs are masked in every line, because exceptions of database drivers quote URLs. A
+line that cannot be written (a full disk, a closed pipe) is lost, without an error. Imports config only.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def setup(config: Config, process: str) -> None:
                 colors=sys.stderr.isatty(),
                 pad_event_to=0,
                 sort_keys=False,
-                exception_formatter=structlog.dev.plain_traceback,  # another one is warned of: they are text already
+                exception_formatter=structlog.dev.plain_traceback,  # for any other structlog warns
             ),
         ]
     structlog.configure(
@@ -70,7 +69,7 @@ def setup(config: Config, process: str) -> None:
         logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )
-    # Libraries (SQLAlchemy, asyncio, aiohttp) log by the standard module: same stream, warnings and worse.
+    # Libraries (SQLAlchemy, asyncio, aiohttp) use the standard module: same stream, warnings and errors.
     logging.basicConfig(stream=stream, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
 
 

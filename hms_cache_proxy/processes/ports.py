@@ -1,6 +1,6 @@
-"""The ports of a proxy, taken before any child runs, so that one that is taken ends the start with one line.
+"""The ports of a proxy, bound before any child runs, so that a port in use ends the start with a one-line error.
 
-Job: sockets only. Must not know what is served on them. ConfigError, naming the setting, when a port is not available.
+Job: sockets. Must not know: what is served on them. ConfigError, which names the setting, if a port is not available.
 Owner: the supervisor.
 """
 
@@ -15,13 +15,13 @@ from hms_cache_proxy.errors import ConfigError
 
 
 def shared(address: Address) -> socket.socket:
-    """The one socket that all workers accept from; `::` takes IPv4 too.
+    """The one socket on which all workers accept; `::` includes IPv4.
 
-    The first worker makes it listen: until then a client is refused, from then on connections wait in its queue while
-    workers die and start.
+    The first worker makes it listen. Until then clients are refused; after that, connections wait in its queue while
+    workers end and start.
     """
     with _refused_as(address, "listen"):
-        family, where = min(_resolved(address))  # IPv4 where a name stands for both
+        family, where = min(_resolved(address))  # IPv4 if a name has both
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6 and address.host == "::":
@@ -31,7 +31,7 @@ def shared(address: Address) -> socket.socket:
 
 
 def bound(address: Address, key: str) -> list[socket.socket]:
-    """A socket for each address that the host's name stands for; listening is the HTTP server's."""
+    """A bound socket for each address of the host's name; the HTTP server makes them listen."""
     sockets: list[socket.socket] = []
     with _refused_as(address, key):
         for family, where in _resolved(address):

@@ -1,18 +1,17 @@
-"""The parent process: starts the children, keeps them alive, ends them in order, and serves HTTP about them.
+"""The parent process: starts the children, keeps them alive, stops them in order, and serves HTTP.
 
-Job: hold the data directory's lock and the Thrift port's socket, start N workers and the follower (a fresh
-interpreter each, never a bare fork), restart what dies after a growing pause, kill a child that shows
-no life, drain on SIGTERM or SIGINT. It must not know Thrift or the database: a fault in those is a
-child's, and ends a child at most.
+Job: hold the data directory's lock and the Thrift port's socket, start N workers and the follower (each a new
+interpreter, never a bare fork), restart a child that has ended after a growing pause, kill a child that hangs, drain on
+SIGTERM or SIGINT. Must not know: Thrift, the database. A fault in those ends at most one child.
 
-The workers inherit the socket and accept from it themselves. So its queue outlives any of them, and
-clients come and go while this process does nothing.
+The workers inherit the socket and accept connections themselves. So its queue outlives each of them, and clients
+connect and disconnect without this process.
 
-Shutdown is staged and bounded: /readyz says no; SIGTERM to the workers, which stop accepting and finish what
-runs; what is left after `drain_timeout_s` is cut off; then the follower, which until now lifted fences; then
-the embedded metastore, if there is one; then HTTP. A second signal skips the waiting. Children cannot outlive
-this process (see child.py), and they inherit the lock's descriptor, so that the next supervisor waits for the
-last of them. One event loop owns everything here.
+Shutdown has stages, each with a limit: /readyz answers 503; the workers get SIGTERM, stop accepting and finish running
+calls; what is left after `drain_timeout_s` is aborted; then the follower stops, which lifts fences until then; then the
+embedded metastore, if there is one; then HTTP. A second signal skips the waiting. Children cannot outlive this process
+(see child.py), and they inherit the lock's descriptor, so the next supervisor waits for the last of them. Owner: one
+event loop.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ from hms_cache_proxy.status.view import ProxyView, SharedFiles, Stage
 
 log = structlog.get_logger()
 
-FOLLOWER_STOP_S = 10.0  # a step may be in flight; what it has not committed is read again at the next start
-DRAIN_GRACE_S = 2.0  # a worker cuts off what is left at drain_timeout_s; this is for its goodbye
+FOLLOWER_STOP_S = 10.0  # for a step that is running; what it does not commit is read again at the next start
+DRAIN_GRACE_S = 2.0  # a worker aborts what is left at drain_timeout_s; this is for its exit
 WATCH_INTERVAL_S = 1.0
-START_INTERVAL_S = 0.05  # between looks whether the embedded metastore answers yet
+START_INTERVAL_S = 0.05  # between checks whether the embedded metastore answers
 EMBEDDED_LISTEN = Address("127.0.0.1", 0)  # only this proxy needs to reach it
 HTTP_MODULE = "hms_cache_proxy.status.http"
 
@@ -65,10 +64,10 @@ HTTP_MODULE = "hms_cache_proxy.status.http"
 def run(config: Config) -> int:
     """Run until a signal; 0 if everything ended in time, 1 if something had to be killed.
 
-    Raises CacheError when the data directory is not available, ConfigError when a port is not.
+    Raises CacheError if the data directory is not available, ConfigError if a port is not.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:  # the usual soft limit, 1,024, is for programs that call select(2)
+    if soft != hard:  # the usual soft limit, 1,024, exists for programs that call select(2)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with addresses.claimed(config) as directory, ports.shared(config.listen) as listener:
         listen = Address(config.listen.host, listener.getsockname()[1])
@@ -91,10 +90,10 @@ def run(config: Config) -> int:
 class Sockets(NamedTuple):
     """The sockets that this process has bound."""
 
-    listener: socket.socket  # the workers'
+    listener: socket.socket  # for the workers
     http: Sequence[socket.socket]
     admin: Sequence[socket.socket]
-    metastore: socket.socket | None = None  # the embedded one's
+    metastore: socket.socket | None = None  # for the embedded metastore
 
 
 class Supervisor:
@@ -131,8 +130,8 @@ class Supervisor:
         self._broken: BaseException | None = None
 
     def _recover_fences(self, unfenced: bool) -> FenceStore:
-        """Before any child runs: what a predecessor that was killed left in flight stays fenced; if some of it was
-        `unfenced`, everything."""
+        """Before any child runs: keep writes fenced that a killed predecessor left in flight. If some were `unfenced`,
+        fence everything."""
         hold_ns = self._config.upstream_options.request_timeout_ns
         return FenceStore.recover(paths.fences(self._config), self._page, hold_ns=hold_ns, unfenced=unfenced)
 
@@ -146,7 +145,7 @@ class Supervisor:
         )
 
     def _new_ttl_cache(self) -> TtlCache:
-        """Create an empty cache: the age of what an earlier run has loaded is unknown."""
+        """Create an empty cache, because the age of what an earlier run has loaded is unknown."""
         return TtlCache.create(paths.ttl(self._config), bounds_of(self._config.ttl), started)
 
     def _worker(self, index: int) -> Child:
@@ -162,11 +161,11 @@ class Supervisor:
         return Child("follower", 0, lock_fd=self._lock_fd, died=self._metrics.died)
 
     def _embedded(self, own: socket.socket) -> Child:
-        """The metastore as a child; it gets its listening socket, which outlives it."""
+        """The metastore as a child. It inherits its listening socket, which outlives it."""
         return Child("metastore", 0, lock_fd=self._lock_fd, died=lambda _: None, passed=(own.fileno(),))
 
     async def run(self) -> int:
-        """Serve until a signal, then drain; see `run` of the module."""
+        """Serve until a signal, then drain; see the module's `run`."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, signal.Signals(number).name)
@@ -207,7 +206,7 @@ class Supervisor:
         return task
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
-        """A task that raised is a bug of the supervisor: drain, then fail with it, so that it is noticed."""
+        """If a task has raised, that is a bug of the supervisor: drain, then raise the exception."""
         if not task.cancelled() and task.exception() is not None and self._broken is None:
             self._broken = task.exception()
             self._stop.set()
@@ -260,8 +259,8 @@ class Supervisor:
         return in_time
 
     def _close_listener(self) -> None:
-        """Nothing is accepted any more, not even by a worker that is stopped and cannot close its own copy."""
-        with contextlib.suppress(OSError):  # no worker has come so far as to listen
+        """End accepting, even in a worker that is stopped (SIGSTOP) and cannot close its descriptor."""
+        with contextlib.suppress(OSError):  # no worker has made it listen yet
             self._sockets.listener.shutdown(socket.SHUT_RD)
         self._sockets.listener.close()
 

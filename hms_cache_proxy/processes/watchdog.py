@@ -1,9 +1,8 @@
-"""Ends a child that hangs, so that the next one can be started.
+"""Kills a child that hangs, so that the next one can be started.
 
-Job: for how long has a child shown no life? Must not know what a sign of life is made of: a number that changes.
-
-What counts is the time during which this process has looked. If it was stopped itself, as all processes of a container
-are when that is paused, the children get their whole time again. Owner: the supervisor's loop.
+Job: measure how long a child has had no heartbeat. Must not know: what a heartbeat is, except that a number changes.
+Only time counts during which this process was running. If it was stopped itself, like all processes of a paused
+container, the children get their full time again. Owner: the supervisor's loop.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ import structlog
 
 log = structlog.get_logger()
 
-LOOKED_AWAY_S = 5.0  # between two looks: then it is not known how long the child could run
-START_S = 60.0  # until its first sign of life a child has this long at least
+LOOKED_AWAY_S = 5.0  # between two checks: then it is unknown how long the child could run
+START_S = 60.0  # a child has at least this long until its first heartbeat
 
 
 class Watched(Protocol):
-    """What is asked of a child."""
+    """What the watchdog needs of a child."""
 
     name: str
 
     @property
     def pid(self) -> int | None:
-        """Of the process that runs now."""
+        """The id of the current process."""
 
     def send(self, signal_number: int) -> None:
         """Signal the process, if one runs."""
 
 
 class Watchdog:
-    """Of one child; `life` changes while it lives, and is 0 before its first sign of life."""
+    """The watchdog of one child. `life` changes while the child works, and is 0 before its first heartbeat."""
 
     def __init__(self, child: Watched, life: Callable[[], int], limit_s: float) -> None:
         self._child, self._life, self._limit_s = child, life, limit_s
@@ -42,7 +41,7 @@ class Watchdog:
         self._since_s = self._looked_s = 0.0
 
     def look(self, now_s: float) -> None:
-        """Kill the child if it has shown no life for too long; to be called about every second."""
+        """Kill the child if it has had no heartbeat for too long. To be called about every second."""
         pid, life = seen = self._child.pid, self._life()
         if seen != self._seen or now_s - self._looked_s > LOOKED_AWAY_S:
             self._seen, self._since_s = seen, now_s
