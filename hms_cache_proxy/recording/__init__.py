@@ -1,1 +1,1 @@
-"""Recordings: read results kept in a file with their requests, and given again from it alone (docs/recording.md)."""
+"""Recordings: results of reads, kept in a file with their requests, and replayed from it (docs/recording.md)."""

@@ -1,8 +1,8 @@
-"""Which calls a recording holds: a list of what is allowed, so that what nobody has thought of stays out.
+"""Which calls are recorded: a list of allowed methods, so that any other is left out.
 
-Job: every read of the method table, and by name some calls that the table counts among others because they concern no
-cached object. Left out on purpose, though they only read: delegation tokens and master keys; settings
-(get_config_value, getMetaConf), data connectors and properties, which may hold passwords; what other users do
+Job: every read of the method table, and by name some calls that are of other kinds there because they concern no cached
+object. Some calls are left out although they only read: delegation tokens and master keys; settings (get_config_value,
+getMetaConf), data connectors and properties, which may contain passwords; the actions of other users
 (get_open_txns_info, show_locks, show_compact); notification events. Owner: any process; constants.
 """
 
@@ -17,7 +17,7 @@ from hms_cache_proxy.wire import facts
 ALLOWED_KINDS: Final = frozenset({MethodKind.READ})
 
 ALSO_ALLOWED: Final = frozenset(
-    # what a planner asks about the server, about transactions, roles, and what was measured
+    # a planner's calls about the server, transactions, roles, and statistics
     "getVersion getName getStatus getStatusDetails aliveSince get_metastore_db_uuid"
     " get_open_txns get_open_txns_req get_valid_write_ids get_max_allocated_table_write_id"
     " get_role_names list_roles get_principals_in_role get_role_grants_for_principal list_privileges get_privilege_set"
@@ -26,7 +26,7 @@ ALSO_ALLOWED: Final = frozenset(
     " get_ischema get_schema_version get_schema_latest_version get_schemas_by_cols get_schema_all_versions get_serde"
     " get_stored_procedure get_all_stored_procedures find_package get_all_packages get_runtime_stats".split()
 )
-"""Reads among the calls of the kinds `neutral` and `transaction`."""
+"""Calls of the kinds `neutral` and `transaction` that only read."""
 
 ALLOWED: Final = frozenset(
     name.encode() for name, row in METHODS.items() if row.kind in ALLOWED_KINDS or name in ALSO_ALLOWED
@@ -39,7 +39,7 @@ TABLE_IDS: Final = ("id", "tableId")
 
 @cache
 def bears_lists(method: str) -> tuple[str, ...]:
-    """Arguments (of `method`) that may say which transactions the caller sees: a list, or a struct with one."""
+    """Arguments of `method` that may say which transactions the client sees: a list, or a struct with one."""
     return tuple(
         row.name
         for row in facts.METHODS[method].args

@@ -1,15 +1,14 @@
-"""A recording as a file: begun or taken up again, appended to by several processes, read from its beginning.
+"""The file of a recording: begun or continued, appended to by several processes, read from its beginning.
 
-Job: locks, sizes, where the whole part ends, file mode. Must not know: methods, what is worth recording.
+Job: locks, sizes, the end of the complete part, file mode. Must not know: methods, what is worth recording.
 
 Invariants
-- Only whole records lie before `end`, which is moved after they are written, under an exclusive lock (flock) of the
-  file: a process that is killed while it writes leaves nothing that is read later, and no gap.
-- What is not a recording of this version is never written to. The mode is 0600 whatever the umask allows.
-- Reading stops where a checksum is wrong or the file ends too early, and says so (`Damage`); what comes before counts.
-- The file is never larger than the bound that its writers were given. A disk that is full costs what did not fit.
-
-Owner: the supervisor begins it, every worker appends (each with a descriptor of its own), anybody reads.
+- Before `end` there are only complete records. `end` is moved after they are written, under an exclusive lock (flock)
+  of the file, so a process that is killed while it writes leaves no partial record and no gap.
+- A file that is not a recording of this version is never written. The mode is 0600 whatever the umask is.
+- Reading stops at a wrong checksum or an early end of the file, and reports it (`Damage`); everything before is valid.
+- The file never exceeds the limit of its writers. If the disk is full, only what does not fit is lost.
+Owner: the supervisor begins it, every worker appends (each with a separate descriptor), any process reads.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _SCAN_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Where the whole part of a recording ends, and what is wrong there. `lost_bytes`: of the file's, not read."""
+    """The end of the complete part of a recording, and what is wrong there. `lost_bytes`: bytes that are not read."""
 
     at: int
     lost_bytes: int
@@ -51,7 +50,7 @@ class Damage:
 
 
 class Placed(NamedTuple):
-    """A record and where its result lies in the file."""
+    """A record, and the position of its result in the file."""
 
     record: Record
     result_at: int
@@ -61,7 +60,7 @@ class RecordingFile:
     """One open descriptor of a recording."""
 
     def __init__(self, path: str, key: str, flags: int) -> None:
-        """Opens it. ConfigError, naming the setting `key`, if that cannot be done."""
+        """Opens the file. ConfigError, which names the setting `key`, if that fails."""
         self.path = path
         self._key = key
         try:
@@ -71,22 +70,22 @@ class RecordingFile:
 
     @classmethod
     def to_read(cls, path: str) -> RecordingFile:
-        """An existing one, for `replay`. ConfigError if it is not a recording."""
+        """Open a recording for `replay`. ConfigError if it is not a recording."""
         file = cls(path, "replay", os.O_RDONLY)
         file.header()
         return file
 
     @classmethod
     def to_append(cls, path: str) -> RecordingFile:
-        """One that was begun."""
+        """Open a recording that was begun."""
         return cls(path, "record", os.O_RDWR)
 
     def close(self) -> None:
-        """The object cannot be used any more."""
+        """Close the file."""
         os.close(self._fd)
 
     def header(self) -> FileHeader:
-        """As it is now. ConfigError if this is no recording that can be read."""
+        """The current header. ConfigError if this is not a recording that can be read."""
         found = parse_header(os.pread(self._fd, HEADER_BYTES, 0))
         if found is None:
             raise ConfigError(f"{self._key}: {self.path} is not a recording", key=self._key)
@@ -96,8 +95,8 @@ class RecordingFile:
         return found
 
     def append(self, records: Sequence[bytes], max_bytes: int) -> int:
-        """How many of these encoded records were written: all, or those that keep the file within `max_bytes`; then it
-        says that it is full. OSError if the disk does not take them: none is there then."""
+        """Append encoded records; returns how many were written: all, or those that keep the file within `max_bytes`,
+        and then marks the file as full. OSError if the disk is full: none is then written."""
         with self._locked():
             header = self.header()
             written, size = [], 0
@@ -113,7 +112,7 @@ class RecordingFile:
         return len(written)
 
     def records(self, end: int, start: int = HEADER_BYTES) -> Iterator[Placed | Damage]:
-        """Everything from `start` (where a record begins) to `end` (a header's), in order; a Damage comes last."""
+        """The records from `start` (where a record begins) to `end` (of a header), in order. A Damage comes last."""
         with open(self._fd, "rb", buffering=_SCAN_BYTES, closefd=False) as stream:
             stream.seek(start)
             at = start
@@ -129,7 +128,7 @@ class RecordingFile:
                 yield Placed(found, at - len(found.result))
 
     def read(self, size: int, at: int) -> bytes:
-        """Bytes of it; fewer if it has become shorter."""
+        """Bytes of the file; fewer if it has become shorter."""
         return os.pread(self._fd, size, at)
 
     def _damage(self, at: int, end: int) -> Damage:
@@ -155,13 +154,13 @@ class RecordingFile:
         finally:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
-    # what the first process of a start does
+    # for the first process of a start
 
     @classmethod
     def begin(cls, path: str, now_ms: int, until_ms: int) -> tuple[RecordingFile, Damage | None]:
-        """A new recording, or one that goes on where it ended: what a crash has left there is cut off, and told.
+        """Begin a recording, or continue one at its end; what a crash has left there is cut off, and reported.
 
-        ConfigError if the file is there and is no recording.
+        ConfigError if the file exists and is not a recording.
         """
         file = cls(path, "record", os.O_RDWR | os.O_CREAT)
         try:

@@ -5,13 +5,14 @@
     record   u32 length of the payload | u32 CRC32 of the payload | payload
     payload  u64 recorded_ms | u8 type of the reply message | u8 length, method | u32 length, arguments | result
 
-All numbers big-endian; times are Unix time in ms. `arguments` and `result` are the structs of the request and of the
-reply as they lay on the wire: neither has a sequence id, and who asked is not in them. `until_ms` 0: no end is set.
-`end` is where the last whole record ends: writers append there under a lock and move it afterwards, so a record that a
-killed process has left unfinished lies beyond it, and the next one is written over it.
+All numbers are big-endian; times are Unix time in ms. `arguments` and `result` are the structs of the request and of
+the reply as on the wire: without sequence id, and without the user. `until_ms` 0: no end is set.
 
-Why no database: a file of records is read from its beginning to its end once, needs no library to be looked into, and
-says itself where it is damaged; a memory-mapped tree that was cut short is a bus error.
+`end` is the end of the last complete record. Writers append there under a lock, and move it afterwards. So an
+incomplete record of a killed process is beyond it, and the next record overwrites it.
+
+Why not a database: a file of records is read once, from its beginning to its end; it can be inspected without a
+library; and it shows where it is damaged, while a truncated memory-mapped file is a bus error.
 
 Job: values to bytes and back. Must not know files, locks, methods. Owner: any process; no state.
 """
@@ -25,11 +26,11 @@ from struct import Struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
-MAGIC: Final = b"HMSREC\r\n"  # a transfer that changes ends of lines damages it where it is seen at once
+MAGIC: Final = b"HMSREC\r\n"  # a transfer that changes line ends damages it here, which is noticed
 VERSION: Final = 1
 HEADER_BYTES: Final = 64
 MAX_PAYLOAD_BYTES: Final = 256 << 20
-"""More than any record has: a length beyond it is damage."""
+"""No record is longer: a larger length is damage."""
 
 _HEADER: Final = Struct(">8sHHIQQQQ")
 _REPLIES: Final = (2, 3)  # MessageType.REPLY, EXCEPTION
@@ -40,7 +41,7 @@ PREFIX_BYTES: Final = _RECORD.size
 
 
 class RecordingState(IntEnum):
-    """What a recording says of itself."""
+    """The state of a recording."""
 
     OPEN = 0
     FULL = 1  # it has reached its largest size
@@ -58,17 +59,17 @@ class FileHeader:
     version: int = VERSION
 
     def encoded(self) -> bytes:
-        """HEADER_BYTES of it."""
+        """The header as HEADER_BYTES bytes."""
         fields = (MAGIC, VERSION, self.state, 0, self.created_ms, self.until_ms, self.end, self.records)
         return _HEADER.pack(*fields).ljust(HEADER_BYTES, b"\0")
 
     def grown(self, size: int, records: int) -> FileHeader:
-        """With so much more before its end."""
+        """The header after so many bytes and records were added."""
         return replace(self, end=self.end + size, records=self.records + records)
 
 
 class Record(NamedTuple):
-    """One result with its request. `type`: of the reply message, MessageType's number."""
+    """One result with its request. `type`: the MessageType of the reply, as a number."""
 
     recorded_ms: int
     type: int
@@ -78,7 +79,7 @@ class Record(NamedTuple):
 
 
 def parse_header(data: bytes) -> FileHeader | None:
-    """The header that these bytes begin with; None if they are no recording's. Look at `version` first."""
+    """The header at the beginning of these bytes; None if this is not a recording. Check `version` first."""
     if len(data) < HEADER_BYTES or not data.startswith(MAGIC):
         return None
     _, version, state, _, created_ms, until_ms, end, records = _HEADER.unpack_from(data)
@@ -101,13 +102,13 @@ def encode(record: Record) -> bytes:
 
 
 def payload_bytes(prefix: bytes) -> int | None:
-    """The length that a record's first PREFIX_BYTES tell; None if no record begins so."""
+    """The length in a record's first PREFIX_BYTES; None if they are not the beginning of a record."""
     length: int = _RECORD.unpack(prefix)[0]
     return length if _BEGINNING.size + _LENGTH.size <= length <= MAX_PAYLOAD_BYTES else None
 
 
 def decode(prefix: bytes, payload: bytes) -> Record | None:
-    """The record; None if its bytes are not what a writer has written."""
+    """The record; None if its bytes are damaged."""
     length, checksum = _RECORD.unpack(prefix)
     if length != len(payload) or crc32(payload) != checksum:
         return None
@@ -124,5 +125,5 @@ def decode(prefix: bytes, payload: bytes) -> Record | None:
 
 
 def digest(method: bytes, arguments: bytes) -> bytes:
-    """16 bytes that stand for a request: its method and its arguments as they were sent."""
+    """A 16-byte hash of a request: its method, and its arguments as they were sent."""
     return blake2b(b"%b\0%b" % (method, arguments), digest_size=16).digest()

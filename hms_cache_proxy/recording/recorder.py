@@ -1,14 +1,14 @@
-"""A Decider that gives every read's result to the recording, whether the cache or the metastore answered it.
+"""A Decider that gives the result of every read to the recording, whether the cache or the metastore answered it.
 
-Job: stand before the dispatcher, pass everything on, look at the answers of the calls that are allowed (allowed.py).
-Must not know: how answers are found, the file.
+Job: wrap the dispatcher, pass everything on, and take the answers of allowed calls (allowed.py). Must not know: how
+answers are found, the file.
 
 Invariants
-- What clients get and what the dispatcher is told is the same as without it. To see a relayed reply it is held up to
-  HOLD_BYTES, where it would have been passed on as it came.
-- Only whole results are recorded: replies, and that the metastore does not know the method. Other
-  TApplicationExceptions say that something broke; what this proxy refuses by itself is no result either.
-- A connection that has called setMetaConf sees settings of its own: it is not recorded.
+- Clients and the dispatcher see the same as without it, except that a relayed reply is held, up to HOLD_BYTES, instead
+  of being passed on as it arrives.
+- Only complete results are recorded: replies, and that the metastore does not know the method. Other
+  TApplicationExceptions mean that something failed; refusals by this proxy are not results either.
+- A connection that has called setMetaConf has different settings, and is not recorded.
 Owner: one per worker, on its loop.
 """
 
@@ -42,7 +42,7 @@ _SEQID_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class WantedCall:
-    """A request whose result is wanted."""
+    """A request whose result is to be recorded."""
 
     method: bytes
     arguments: bytes
@@ -58,7 +58,7 @@ class Recorder:
         self.moved = inner.moved
 
     def hot(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
-        """The dispatcher's reply to a request that it knows by heart."""
+        """The reply of the dispatcher's hot path."""
         reply = self._hot(session, data, now_ns)
         if reply is not None and self._writer.active:
             end = _NAME + data[_NAME - 1]  # kept replies have names of less than 256 bytes
@@ -107,7 +107,7 @@ class Recorder:
         return None if found is None else self._watch(call, found)
 
     def _passing(self, call: WantedCall, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The slices of an answer; recorded once the last has been taken."""
+        """The slices of an answer, which is recorded after the last one has been taken."""
         parts: list[bytes] = []
         left = HOLD_BYTES
         for chunk in chunks:
@@ -131,7 +131,7 @@ class Recorder:
         self._writer.put(call.method, call.arguments, header.type, reply[header.body :])
 
     def passed_on(self, call: WantedCall, reply: bytes | None) -> None:
-        """What the client gets in answer to a call that was forwarded; None if it was too long to be held."""
+        """The reply to a forwarded call, as the client gets it; None if it was too long to be held."""
         if reply is None:
             self._writer.left_out("too_large", _TOO_LARGE)
         else:
@@ -140,7 +140,7 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True)
 class _Watched(Pending):
-    """A call that the dispatcher forwards, and whose result is wanted; it is shown what it has asked for."""
+    """A call that the dispatcher forwards, and whose result is to be recorded. The inner Pending is told everything."""
 
     recorder: Recorder
     call: WantedCall

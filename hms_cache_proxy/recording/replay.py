@@ -1,14 +1,14 @@
-"""Answers from a recording alone: a metastore in a file, which refuses writes and says what it does not hold.
+"""Answers only from a recording: a metastore in a file, which refuses writes and reports what it does not have.
 
-Job: an index of the recording by request, the dispatcher that answers from it. Must not know: sockets, caches.
+Job: an index of the recording by request, and the dispatcher that answers from it. Must not know: sockets, caches.
 
-- A request is answered by the latest result that was recorded for its very arguments. Failing that, for methods whose
-  requests may say which transactions the caller sees (ValidWriteIdList, ValidTxnList), by the latest result for the
-  same arguments but for these lists and the table's id: a planner's lists are its own, and there is one state here.
-- A call about the session succeeds, and changes nothing. What changes something is refused. What was not recorded is an
-  error that says so. Errors are MetaExceptions where the method declares them, as clients show these to people.
-
-Owner: one per worker, on its loop. The index has 100 bytes or so for each request; results are read when asked for.
+- A request is answered by the latest result that was recorded for exactly these arguments. If there is none, and the
+  method's requests may say which transactions the client sees (ValidWriteIdList, ValidTxnList), the answer is the
+  latest result for the same arguments without these lists and the table's id: each planner has other lists, and a
+  recording has one state.
+- A session call succeeds and changes nothing. A write is refused. A request that was not recorded is an error that says
+  so. Errors are MetaExceptions if the method declares them, because clients show these to people.
+Owner: one per worker, on its loop. The index takes about 100 bytes for each request; results are read on demand.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from hms_cache_proxy.wire.message import ApplicationError, Header, MessageType, 
 
 SLICE_BYTES: Final = 1 << 20
 NOT_RECORDED, READ_ONLY, OTHER_LIST = "not_recorded", "read_only", "other_list"
-"""Reasons of the metrics."""
+"""Reasons in the metrics."""
 
 _CHANGE = frozenset({MethodKind.WRITE, MethodKind.LOCK, MethodKind.TRANSACTION})
 
 
 class ResultPlace(NamedTuple):
-    """Where a result lies: offset, length; the type of its reply message; when it was recorded."""
+    """The position of a result (offset, length), the type of its reply, and when it was recorded."""
 
     at: int
     size: int
@@ -48,7 +48,7 @@ class Recorded:
     """A recording with its index."""
 
     def __init__(self, path: str) -> None:
-        """Reads all of it. ConfigError if there is no recording."""
+        """Reads the whole recording. ConfigError if it is not a recording."""
         self.file = RecordingFile.to_read(path)
         header = self.file.header()
         self.methods: Counter[bytes] = Counter()
@@ -67,7 +67,7 @@ class Recorded:
                 _keep_latest(self._without_lists, digest(record.method, alike), place)
 
     def find(self, method: bytes, arguments: bytes) -> tuple[ResultPlace | None, bool]:
-        """The result for a request, None if there is none; whether it was recorded for these very arguments."""
+        """The result for a request (None if there is none), and whether it was recorded for exactly these arguments."""
         place = self._exact.get(digest(method, arguments))
         if place is not None:
             return place, True
@@ -76,15 +76,15 @@ class Recorded:
 
 
 def _keep_latest(index: dict[bytes, ResultPlace], key: bytes, place: ResultPlace) -> None:
-    """Workers write a moment after they have answered: the order in the file is not that of the answers."""
+    """Keep the latest result. Workers write with a delay, so the order in the file is not that of the answers."""
     known = index.get(key)
     if known is None or place.recorded_ms >= known.recorded_ms:
         index[key] = place
 
 
 def without_lists(method: bytes, arguments: bytes) -> bytes | None:
-    """Arguments without lists of transactions and write ids, and without the table id that comes with them; None for
-    methods that have none, and for arguments that cannot be read."""
+    """Arguments without lists of transactions and write ids, and without the table id that belongs to them. None for
+    methods without such lists, and for arguments that cannot be read."""
     name = method.decode("ascii", "replace")
     bearers = bears_lists(name) if name in METHODS else ()
     if not bearers:
@@ -125,7 +125,7 @@ class ReplayDispatcher(BaseDecider):
         name = header.name.decode("utf-8", "replace")
         row = METHODS.get(name)
         if header.type is MessageType.ONEWAY or (row is not None and FACTS[name].oneway):
-            return Forward(name if row is not None else OTHER_LABEL, "relay", "oneway")  # there is nobody to tell
+            return Forward(name if row is not None else OTHER_LABEL, "relay", "oneway")  # no reply is expected
         if row is None:
             text = f"Invalid method name: '{name}'"
             return Serve(
@@ -184,7 +184,7 @@ class ReplayDispatcher(BaseDecider):
 
 
 def _agreement(name: str, header: Header, message: bytes) -> bytes:
-    """A session call has succeeded: set_ugi gives the groups that it was told, as a metastore does."""
+    """The reply to a successful session call: set_ugi returns the groups of its request, as in a metastore."""
     try:
         return agreement(name, header, message)
     except WireError:

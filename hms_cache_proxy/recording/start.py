@@ -1,7 +1,7 @@
 """What the supervisor does with recordings before its workers start.
 
-Job: begin or take up the file of `record`, look at that of `replay`, so that what is wrong with either is said once and
-ends the start. Must not know: requests. Owner: the supervisor.
+Job: begin or continue the file of `record`, check that of `replay`. An error in either is reported once and ends the
+start. Must not know: requests. Owner: the supervisor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 
 def begin(config: Config) -> RecordingFile:
-    """The recording of this run: a new one, or one that goes on. ConfigError if the file cannot be used for it."""
+    """The recording of this run, new or continued. ConfigError if the file cannot be used."""
     now_ms = time.time_ns() // 1_000_000
     until_ms = now_ms + int(config.record_for * 1000) if config.record_for not in (0, float("inf")) else 0
     file, damage = RecordingFile.begin(config.record, now_ms, until_ms)
@@ -31,7 +31,7 @@ def begin(config: Config) -> RecordingFile:
 
 
 def examine(path: str) -> None:
-    """Say what a recording holds that is to be replayed. ConfigError if it is not a recording."""
+    """Log what a recording to be replayed contains. ConfigError if it is not a recording."""
     file = RecordingFile.to_read(path)
     header = file.header()
     methods: Counter[str] = Counter()

@@ -1,12 +1,12 @@
-"""Results on their way into the recording: what is new is queued on the loop and written by a thread.
+"""Writes results into the recording: new results are queued on the loop and written by a thread.
 
-Job: leave out what is there already, whichever worker wrote it, bound the memory that waits, stop at the set time, at
-the set size, or when the disk refuses; count. Must not know: which calls are recorded, sessions.
+Job: leave out results that any worker has written already, limit the queue, stop at the set time, at the set size, or
+if the disk fails; count. Must not know: which calls are recorded, sessions.
 
-Invariants: `put` never waits (a result costs a hash of its request and of itself); at most QUEUE_BYTES wait; a result
-that is not written is counted, with a log line for the first of its cause. What waits when the process is killed is
-lost: FLUSH_INTERVAL_S of it. Owner: one per worker; `put` and `take` on its loop, `write` in one thread at a time. What
-both touch is one dict, one flag and the time of `take`, each by single operations.
+Invariants: `put` never waits (a result costs a hash of its request and of itself). At most QUEUE_BYTES wait. A result
+that is not written is counted, with a log line for the first one of each cause. If the process is killed, the queue is
+lost: the results of FLUSH_INTERVAL_S. Owner: one per worker; `put` and `take` on its loop, `write` in one thread at a
+time. Both use one dict, one flag and the time of `take`, each in single operations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hms_cache_proxy.recording.format import Record, RecordingState, digest, enc
 QUEUE_BYTES: Final = 128 << 20
 FLUSH_INTERVAL_S: Final = 0.1
 REMEMBERED: Final = 200_000
-"""Requests whose last result is known to be in the file; beyond that all are forgotten, and written once more."""
+"""Requests whose last result is known to be in the file. Beyond that, all are forgotten and written once more."""
 
 log = structlog.get_logger()
 
@@ -35,10 +35,10 @@ def _now_ms() -> int:
 
 
 class Writer:
-    """`active`: results are wanted."""
+    """Queues and writes results. `active`: recording goes on."""
 
     def __init__(self, path: str, max_bytes: int, metrics: WorkerMetrics) -> None:
-        """Of a recording that was begun. ConfigError if it is not a recording."""
+        """Opens a recording that was begun. ConfigError if it is not a recording."""
         self._path = path
         self._max_bytes = max_bytes
         self._metrics = metrics
@@ -55,8 +55,8 @@ class Writer:
         self._heed_time()
 
     def put(self, method: bytes, arguments: bytes, kind: int, result: bytes) -> None:
-        """A result of a call, `kind` the type of its reply message. One that comes after the set time is left out,
-        though `write` has not stopped yet."""
+        """Queue the result of a call; `kind` is the type of its reply. A result after the set time is left out, even if
+        `write` has not stopped yet."""
         now_ms = _now_ms()
         if not self.active or self._is_over(now_ms):
             return
@@ -74,21 +74,21 @@ class Writer:
         self._waiting_bytes += size
 
     def left_out(self, how: Literal["too_large", "lost"], why: str) -> None:
-        """A result that is not in the recording, and why."""
+        """Count a result that is not recorded, and log the cause."""
         self._metrics.recorded(how)
         if why not in self._said:
             self._said.add(why)
             log.warning("a result was not recorded", file=self._path, why=why, later="further ones are only counted")
 
     def take(self) -> list[bytes]:
-        """What waits, to be given to `write`."""
+        """Take the queue, to be given to `write`."""
         self._taken_ms = _now_ms()
         waiting, self._waiting = self._waiting, []
         self._waiting_bytes = 0
         return waiting
 
     def write(self, waiting: list[bytes]) -> None:
-        """Write these, and see whether recording goes on."""
+        """Write these records, and check whether recording goes on."""
         if waiting and self.active:
             self._append(waiting)
         if self.active:
@@ -96,7 +96,7 @@ class Writer:
         self._heed_time()
 
     def close(self) -> None:
-        """Write what waits; the object cannot be used any more."""
+        """Write the queue and close the file."""
         self.write(self.take())
         self._file.close()
 
@@ -113,7 +113,7 @@ class Writer:
             self._stop("the file has reached record_max_bytes")
 
     def _learn(self) -> None:
-        """What others have written need not be written again, nor may an earlier result be taken for the last one."""
+        """Read what other workers have written: it need not be written again, and replaces what was the last result."""
         end = self._file.header().end
         for found in self._file.records(end, self._read_to):
             if isinstance(found, Damage):
@@ -129,7 +129,7 @@ class Writer:
         return 0 < self._until_ms <= now_ms
 
     def _heed_time(self) -> None:
-        """At the set time, once all that came before it was taken."""
+        """Stop at the set time, after everything from before it was taken."""
         if self.active and self._is_over(self._taken_ms):
             self._stop("record_for is over")
 
