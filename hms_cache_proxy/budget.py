@@ -1,4 +1,4 @@
-"""What all the connections of a worker may take of something, together.
+"""Limits on what all connections of a worker use together.
 
 Job: count bytes against a total. What is counted is a Charge, which gives back what it has when it is closed or nobody
 has it any more, so that no way out of a connection can forget to. Must not know: what the bytes are for.
@@ -37,7 +37,7 @@ class Charge:
     __slots__ = ("_budget", "_for_write", "_must", "size")
 
     def __init__(self, budget: Budget, *, for_write: bool = False, must: bool = False) -> None:
-        """`must`: it is counted, and never refused."""
+        """`must`: count it, never refuse it."""
         self._budget = budget
         self._for_write = for_write
         self._must = must
@@ -61,7 +61,7 @@ class Charge:
 
 
 class Budgets:
-    """Those of a worker. Without numbers: as much as anybody wants."""
+    """The budgets of a worker. Without numbers they have no limit."""
 
     __slots__ = ("memory", "spool")
 

@@ -346,7 +346,7 @@ class WorkerMetrics:
         self._failures.labels(kind).inc()
 
     def circuit(self, uri: str, is_open: bool) -> None:
-        """A metastore, by a URI of the configuration, is sick, or well."""
+        """Set whether the circuit of a metastore, named by its URI in the configuration, is open."""
         self._circuit.labels(uri).set(is_open)
 
     def internal_error(self, where: str) -> None:
@@ -370,7 +370,7 @@ class WorkerMetrics:
         self._ttl_seconds.labels(kind).inc(seconds)
 
     def ttl_refreshed(self, kind: str, result: Literal["loaded", "failed"]) -> None:
-        """TTL mode: a load behind an answer has ended."""
+        """TTL mode: a refresh after an answer has ended."""
         self._ttl_refreshes.labels(kind, result).inc()
 
     def ttl_compared(self, *, same: bool) -> None:

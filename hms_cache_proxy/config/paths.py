@@ -1,4 +1,4 @@
-"""What lies where in the data directory; imports nothing but config."""
+"""The files in the data directory. Imports only config."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Flusher:
             reader.close()
 
     def _wake(self) -> None:
-        """Any byte means "look now"; one that is lost is made good by the follower's own clock."""
+        """Wake the follower. A lost byte costs at most one poll interval."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as wake, contextlib.suppress(OSError):
             wake.setblocking(False)
             wake.sendto(b"\n", str(paths.follower_socket(self._config)))

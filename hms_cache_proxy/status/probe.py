@@ -26,7 +26,7 @@ class UpstreamProbe:
     """All upstreams in their order; `facts` is what /status shows of them and of the first that answers."""
 
     def __init__(self, config: Config, *, starting: bool = False) -> None:
-        """`starting`: the metastore is started together with this process; until it answers, that is no news."""
+        """`starting`: the metastore starts together with this process; until it answers, nothing is logged."""
         self._starting = starting
         self._replay = config.replay
         timeout_s = min(config.upstream_options.connect_timeout_s, INTERVAL_S)
@@ -35,12 +35,12 @@ class UpstreamProbe:
 
     @property
     def answered(self) -> bool:
-        """One did, once."""
+        """Has any upstream ever answered?"""
         return any(seen.version is not None for seen in self._all)
 
     @property
     def outage(self) -> bool:
-        """None can be reached."""
+        """Is no upstream reachable?"""
         return bool(self._all) and all(seen.reachable is False for seen in self._all)
 
     @property
@@ -90,7 +90,7 @@ class _Seen:
         return {"uri": self.address.uri, "version": self.version, "reachable": self.reachable, "since_s": since_s}
 
     async def look(self, *, quiet: bool) -> None:
-        """Ask once; `quiet`: that there is no answer is no news yet."""
+        """Ask once; `quiet`: do not log that there is no answer."""
         try:
             version: bytes = await asyncio.to_thread(self._connection.call, "getVersion")
         except UpstreamError as error:
