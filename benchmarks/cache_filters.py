@@ -154,7 +154,7 @@ def once(reader: CacheReader, table: bytes, text: str, indexes: KeyIndexes | Non
 
     with reader.snapshot() as snapshot:
         proof = Proof("passthrough", exact=False)
-        context = Context(snapshot, b"hive", METHOD, by_name=True, proof=proof, indexes=indexes)
+        context = Context(snapshot, METHOD, by_name=True, proof=proof, indexes=indexes)
         try:
             found = timed(lambda: filters.get_partitions_by_filter(context, args))
             while isinstance(found, Unfinished):

@@ -40,14 +40,14 @@ def write_name(raw: bytes | None) -> bytes | None:
     return text.lower().encode("utf-8")
 
 
-def split_database(raw: bytes | None, default_catalog: bytes = DEFAULT_CATALOG) -> tuple[bytes, bytes | None] | None:
+def split_database(raw: bytes | None, catalog: bytes = DEFAULT_CATALOG) -> tuple[bytes, bytes | None] | None:
     """(catalog, database) of a name that may include its catalog; the database is None if the name has none.
 
     `@cat#` names only a catalog, `@cat#!` an empty database name. None for `@` without `#`, which a metastore refuses.
     The parts are not trimmed or folded.
     """
     if raw is None or not raw.startswith(_CATALOG_MARK):
-        return default_catalog, raw
+        return catalog, raw
     catalog, separator, database = raw[1:].partition(_CATALOG_END)
     if not separator:
         return None
@@ -56,11 +56,9 @@ def split_database(raw: bytes | None, default_catalog: bytes = DEFAULT_CATALOG) 
     return catalog, b"" if database == _EMPTY_DATABASE else database
 
 
-def write_database(
-    raw: bytes | None, catalog: bytes | None = None, default_catalog: bytes = DEFAULT_CATALOG
-) -> tuple[bytes, bytes] | None:
+def write_database(raw: bytes | None, catalog: bytes | None = None) -> tuple[bytes, bytes] | None:
     """The stored (catalog, database) that a write names. A catalog in the name wins."""
-    parts = split_database(raw, default_catalog if catalog is None else catalog)
+    parts = split_database(raw, DEFAULT_CATALOG if catalog is None else catalog)
     if parts is None:
         return None
     folded_catalog, folded_database = write_name(parts[0]), write_name(parts[1])

@@ -33,7 +33,6 @@ from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.gate import STALE, Authorization, Gate, Reason, Rules
 from hms_cache_proxy.consistency.guards import Guards
 from hms_cache_proxy.consistency.mirror import FenceMirror
-from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.metrics import WorkerMetrics
@@ -214,7 +213,7 @@ class Dispatcher:
                 return Forward(label, "relay", method.kind.value)
             identity = self._reader.identity if method.silent_before_4 else None
             if identity is not None and not identity.hive_line.startswith("4."):
-                targets += found.silent(message, header.body, DEFAULT_CATALOG, complete=complete)
+                targets += found.silent(message, header.body, complete=complete)
             return self._write(label, targets, "", logs=method.logs)
         if method.kind is MethodKind.LOCK:
             return Forward(
@@ -228,7 +227,7 @@ class Dispatcher:
         return Forward(label, "relay", method.kind.value)
 
     def _targets(self, found: Plan, header: Header, message: bytes, complete: bool) -> tuple[bytes, ...]:
-        return found.named(message, header.body, DEFAULT_CATALOG, complete=complete)
+        return found.named(message, header.body, complete=complete)
 
     def _write(self, label: str, targets: tuple[bytes, ...], reason: str, *, logs: bool = False) -> Forward:
         pending = effects.FencedWrite(self._shared, targets, logs) if targets else NOTHING
@@ -289,9 +288,9 @@ class Dispatcher:
         found, message, body = call.plan, call.message, call.header.body
         args = None
         if call.complete and found.reader is not None:
-            named, args = found.read(message, body, DEFAULT_CATALOG)
+            named, args = found.read(message, body)
         else:
-            named = found.named(message, body, DEFAULT_CATALOG, complete=call.complete)
+            named = found.named(message, body, complete=call.complete)
         return named or EVERYTHING, args
 
     def _may_be_stale(self, call: _Call, reason: Reason) -> bool:
@@ -380,7 +379,7 @@ class Dispatcher:
             except WireError:
                 raise Decline(Reason.ARGUMENTS) from None
         found.bearer.show(args, call.proof)
-        given = snapshot, DEFAULT_CATALOG, found.method.name, self._by_name, call.proof
+        given = snapshot, found.method.name, self._by_name, call.proof
         held = self._statistics, self._indexes, self._shared.routes
         context = Context(*given, self._shared.answers_absent, self._page[Slot.DIFFERS], *held)
         body = found.reader(context, args)
@@ -422,7 +421,7 @@ class Dispatcher:
     def _reject(self, call: _Call, rejected: Rejected, snapshot: CacheSnapshot) -> Serve | Forward:
         """Refuse the read (`transactional_reads = "reject"`) with an exception that the method declares."""
         label, header = call.plan.method.name, call.header
-        context = Context(snapshot, DEFAULT_CATALOG, label, self._by_name, call.proof)
+        context = Context(snapshot, label, self._by_name, call.proof)
         try:
             body = context.error("MetaException", rejected.message)
         except (Decline, StopIteration):

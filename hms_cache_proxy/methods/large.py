@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator
 from time import perf_counter_ns
 from typing import Final
 
-from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.wire.message import Header
 
 from .decision import Decision, Work
@@ -27,7 +26,7 @@ def decided(decide: Callable[[], Decision], header: Header, message: bytes, *, c
     found = plan(header.name) if complete and len(message) > WHOLE_BYTES else None
     if found is None or found.has_understood(message):
         return decide()
-    understanding = found.understand(message, header.body, DEFAULT_CATALOG)
+    understanding = found.understand(message, header.body)
 
     def step() -> Decision | None:
         understood = _run_slice(understanding)

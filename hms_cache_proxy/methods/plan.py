@@ -56,12 +56,12 @@ class Plan:
         self._cls = shapes.projection(method.name, tuple(paths))
         self._understood: Understood | None = None
 
-    def named(self, message: bytes, offset: int, default_catalog: bytes, *, complete: bool) -> tuple[bytes, ...]:
+    def named(self, message: bytes, offset: int, *, complete: bool) -> tuple[bytes, ...]:
         """The targets of a request. `complete` False: only its beginning is there."""
         name = self.targets if complete else self.targets_of_beginning
-        return name(message, offset, default_catalog)
+        return name(message, offset)
 
-    def targets(self, message: bytes, offset: int, default_catalog: bytes) -> tuple[bytes, ...]:
+    def targets(self, message: bytes, offset: int) -> tuple[bytes, ...]:
         """The targets of the arguments that begin at offset: what a write touches, what a read depends on."""
         if not self.method.rules:
             return ()
@@ -72,9 +72,9 @@ class Plan:
             row, _ = spec.decode(self._cls, message, offset)
         except WireError:
             return EVERYTHING
-        return self._named(row, default_catalog)
+        return self._named(row)
 
-    def read(self, message: bytes, offset: int, default_catalog: bytes) -> tuple[tuple[bytes, ...], spec.Struct | None]:
+    def read(self, message: bytes, offset: int) -> tuple[tuple[bytes, ...], spec.Struct | None]:
         """What a read depends on, and its arguments, decoded once; None if they cannot be decoded."""
         understood = self._understood_of(message)
         if understood is not None:
@@ -82,16 +82,16 @@ class Plan:
         try:
             args = spec.decode(self.args, message, offset)[0]
         except WireError:
-            return self.targets(message, offset, default_catalog), None
-        return self._named(args, default_catalog), args
+            return self.targets(message, offset), None
+        return self._named(args), args
 
-    def silent(self, message: bytes, offset: int, default_catalog: bytes, *, complete: bool) -> tuple[bytes, ...]:
+    def silent(self, message: bytes, offset: int, *, complete: bool) -> tuple[bytes, ...]:
         """The partitions that a write changes without an event. If only its beginning is there: all partitions of its
         tables."""
         if not self.method.silent_before_4:
             return ()
         if not complete:
-            named = self.targets_of_beginning(message, offset, default_catalog)
+            named = self.targets_of_beginning(message, offset)
             return tuple(b"p" + one[1:] for one in named if one[:1] == b"t")
         understood = self._understood_of(message)
         if understood is not None:
@@ -100,7 +100,7 @@ class Plan:
             row, _ = spec.decode(self._cls, message, offset)
         except WireError:
             return EVERYTHING
-        return self._named(row, default_catalog, self.method.silent_before_4)
+        return self._named(row, self.method.silent_before_4)
 
     def arguments(self, message: bytes, offset: int) -> Any:
         """The arguments that begin at offset. WireError if they cannot be decoded."""
@@ -111,7 +111,7 @@ class Plan:
             raise WireError("arguments that cannot be decoded, or are too many", offset=offset)
         return understood.args
 
-    def understand(self, message: bytes, offset: int, default_catalog: bytes) -> Generator[None, None, Understood]:
+    def understand(self, message: bytes, offset: int) -> Generator[None, None, Understood]:
         """The results of `targets`, `silent` and `arguments`, found in short steps."""
         named: tuple[bytes, ...] = EVERYTHING
         silent: tuple[bytes, ...] = EVERYTHING
@@ -122,19 +122,17 @@ class Plan:
         try:
             if row is None:
                 row = yield from stepwise.decode(self._cls, message, offset, MOST_ELEMENTS)
-            named = yield from self._named_stepwise(row, default_catalog, self.method.rules)
-            silent = yield from self._named_stepwise(row, default_catalog, self.method.silent_before_4)
+            named = yield from self._named_stepwise(row, self.method.rules)
+            silent = yield from self._named_stepwise(row, self.method.silent_before_4)
         except WireError:
             pass  # such arguments name everything, and the metastore says what is wrong with them
         return Understood(message, named if self.method.rules else (), silent, args)
 
     @staticmethod
-    def _named_stepwise(
-        row: spec.Struct, default_catalog: bytes, rules: Sequence[shapes.Rule]
-    ) -> Generator[None, None, tuple[bytes, ...]]:
+    def _named_stepwise(row: spec.Struct, rules: Sequence[shapes.Rule]) -> Generator[None, None, tuple[bytes, ...]]:
         found: dict[bytes, None] = {}
         for rule in rules:
-            for some in shapes.in_parts(rule, row, default_catalog):
+            for some in shapes.in_parts(rule, row):
                 found.update(dict.fromkeys(some))
                 if len(found) > MOST_TARGETS:
                     return EVERYTHING
@@ -158,7 +156,7 @@ class Plan:
         understood = self._understood
         return understood if understood is not None and understood.message is message else None
 
-    def targets_of_beginning(self, message: bytes, offset: int, default_catalog: bytes) -> tuple[bytes, ...]:
+    def targets_of_beginning(self, message: bytes, offset: int) -> tuple[bytes, ...]:
         """The targets of arguments of which only the beginning is there.
 
         Of a list the first element counts, because a metastore takes partitions of one table only. A rule that names
@@ -168,17 +166,15 @@ class Plan:
             return ()
         row = decode_beginning(self._cls, message, offset)
         for rule in self.method.rules:
-            if not any(True for _ in rule.targets(row, default_catalog)):
+            if not any(True for _ in rule.targets(row)):
                 return EVERYTHING
-        return tuple(dict.fromkeys(map(target.whole, self._named(row, default_catalog))))
+        return tuple(dict.fromkeys(map(target.whole, self._named(row))))
 
-    def _named(
-        self, row: spec.Struct, default_catalog: bytes, rules: Sequence[shapes.Rule] | None = None
-    ) -> tuple[bytes, ...]:
+    def _named(self, row: spec.Struct, rules: Sequence[shapes.Rule] | None = None) -> tuple[bytes, ...]:
         wanted = self.method.rules if rules is None else rules
         if len(wanted) == 1:
-            return tuple(dict.fromkeys(wanted[0].targets(row, default_catalog)))
-        return tuple(dict.fromkeys(named for rule in wanted for named in rule.targets(row, default_catalog)))
+            return tuple(dict.fromkeys(wanted[0].targets(row)))
+        return tuple(dict.fromkeys(named for rule in wanted for named in rule.targets(row)))
 
 
 _PLANS: dict[bytes, Plan] = {}

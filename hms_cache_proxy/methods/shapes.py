@@ -41,7 +41,7 @@ class Rule(Protocol):
         """The argument fields that it reads."""
         ...
 
-    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+    def targets(self, row: Any) -> Iterator[bytes]:
         """The targets that a decoded projection names."""
         ...
 
@@ -72,9 +72,9 @@ class _Database:
     def paths(self) -> Sequence[Path]:
         return [path for path in (self.database, self.catalog) if path]
 
-    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+    def targets(self, row: Any) -> Iterator[bytes]:
         raw, catalog = get(row, self.database), get(row, self.catalog)
-        named = names.write_database(raw, catalog, default_catalog)
+        named = names.write_database(raw, catalog)
         if named is None:
             return
         for make in self.make:
@@ -97,8 +97,8 @@ class _Table:
     def paths(self) -> Sequence[Path]:
         return [path for path in (self.database, self.table, self.catalog) if path]
 
-    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
-        named = names.write_database(get(row, self.database), get(row, self.catalog), default_catalog)
+    def targets(self, row: Any) -> Iterator[bytes]:
+        named = names.write_database(get(row, self.database), get(row, self.catalog))
         if named is None:
             return
         wanted = get(row, self.table)
@@ -126,8 +126,8 @@ class _Partitions:
     def paths(self) -> Sequence[Path]:
         return [path for path in (self.database, self.table, self.catalog, self.named) if path]
 
-    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
-        database = names.write_database(get(row, self.database), get(row, self.catalog), default_catalog)
+    def targets(self, row: Any) -> Iterator[bytes]:
+        database = names.write_database(get(row, self.database), get(row, self.catalog))
         table = names.write_name(get(row, self.table))
         if database is None or table is None:
             return
@@ -150,9 +150,9 @@ class _Rename:
     def paths(self) -> Sequence[Path]:
         return [path for path in (*self.old, *self.new) if path]
 
-    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
-        before = self._named(row, self.old, default_catalog)
-        after = self._named(row, self.new, default_catalog)
+    def targets(self, row: Any) -> Iterator[bytes]:
+        before = self._named(row, self.old)
+        after = self._named(row, self.new)
         sides = [side for side in (before, after) if side is not None]
         for side in sides:
             yield target.table(*side)
@@ -161,10 +161,8 @@ class _Rename:
                 yield target.tables(side[0], side[1])
 
     @staticmethod
-    def _named(
-        row: Any, paths: tuple[Path, Path, Path | None], default_catalog: bytes
-    ) -> tuple[bytes, bytes, bytes] | None:
-        database = names.write_database(get(row, paths[0]), get(row, paths[2]), default_catalog)
+    def _named(row: Any, paths: tuple[Path, Path, Path | None]) -> tuple[bytes, bytes, bytes] | None:
+        database = names.write_database(get(row, paths[0]), get(row, paths[2]))
         table = names.write_name(get(row, paths[1]))
         return None if database is None or table is None else (*database, table)
 
@@ -178,7 +176,7 @@ class _Catalog:
     def paths(self) -> Sequence[Path]:
         return [self.catalog]
 
-    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+    def targets(self, row: Any) -> Iterator[bytes]:
         catalog = names.write_name(get(row, self.catalog))
         if catalog is not None:
             yield target.databases(catalog)
@@ -195,8 +193,8 @@ class _Databases:
     def paths(self) -> Sequence[Path]:
         return [self.pattern] if self.pattern else []
 
-    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
-        parts = names.split_database(get(row, self.pattern), default_catalog)
+    def targets(self, row: Any) -> Iterator[bytes]:
+        parts = names.split_database(get(row, self.pattern))
         catalog = names.write_name(parts[0]) if parts else None
         if catalog is not None:
             yield target.databases(catalog)
@@ -211,9 +209,9 @@ class _Matching:
     def paths(self) -> Sequence[Path]:
         return [self.pattern]
 
-    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+    def targets(self, row: Any) -> Iterator[bytes]:
         raw = get(row, self.pattern)
-        named = names.write_database(raw, None, default_catalog)
+        named = names.write_database(raw)
         if named is not None and _PLAIN_PATTERN(named[1]):
             yield target.tables(*named)
             yield target.database(*named)
@@ -229,9 +227,9 @@ class _DatabasesOf:
     def paths(self) -> Sequence[Path]:
         return [self.catalog, self.pattern]
 
-    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+    def targets(self, row: Any) -> Iterator[bytes]:
         raw, pattern = get(row, self.catalog), get(row, self.pattern)
-        catalog = default_catalog if raw is None else names.write_name(raw)
+        catalog = names.DEFAULT_CATALOG if raw is None else names.write_name(raw)
         if catalog and not (pattern or b"").startswith(b"@"):
             yield target.databases(catalog)
 
@@ -246,20 +244,20 @@ class _Each:
     def paths(self) -> Sequence[Path]:
         return [f"{self.many}.{path}" for path in self.rule.paths()]
 
-    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+    def targets(self, row: Any) -> Iterator[bytes]:
         for element in get(row, self.many) or ():
-            yield from self.rule.targets(element, default_catalog)
+            yield from self.rule.targets(element)
 
 
-def in_parts(rule: Rule, row: Any, default_catalog: bytes) -> Iterator[list[bytes]]:
+def in_parts(rule: Rule, row: Any) -> Iterator[list[bytes]]:
     """What the rule names, in parts of at most PART elements."""
     if isinstance(rule, _Each):
         elements = get(row, rule.many) or ()
         for at in range(0, len(elements), PART):
-            each = (rule.rule.targets(element, default_catalog) for element in elements[at : at + PART])
+            each = (rule.rule.targets(element) for element in elements[at : at + PART])
             yield [named for some in each for named in some]
         return
-    named = rule.targets(row, default_catalog)
+    named = rule.targets(row)
     while some := list(islice(named, PART)):
         yield some
 
@@ -274,7 +272,7 @@ class _Everything:
     def paths(self) -> Sequence[Path]:
         return self.if_set
 
-    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+    def targets(self, row: Any) -> Iterator[bytes]:
         if not self.if_set or any(get(row, path) is not None for path in self.if_set):
             yield self.made
 
@@ -352,8 +350,8 @@ class _Locked:
     def paths(self) -> Sequence[Path]:
         return [self.db, self.table]
 
-    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
-        named = names.write_database(get(row, self.db), None, default_catalog)
+    def targets(self, row: Any) -> Iterator[bytes]:
+        named = names.write_database(get(row, self.db))
         if named is None:
             return
         name = names.write_name(get(row, self.table))
@@ -389,7 +387,7 @@ class _EverythingUnless:
     def paths(self) -> Sequence[Path]:
         return self.needed
 
-    def targets(self, row: Any, default_catalog: bytes) -> Iterator[bytes]:
+    def targets(self, row: Any) -> Iterator[bytes]:
         if any(get(row, path) is None for path in self.needed):
             yield target.ALL
 

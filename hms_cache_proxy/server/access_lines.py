@@ -23,7 +23,6 @@ from time import gmtime, monotonic_ns, strftime, time_ns
 from typing import NamedTuple
 
 from hms_cache_proxy.cache.replies import HitLabel
-from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.methods.plan import plan
 from hms_cache_proxy.wire import spec
@@ -134,7 +133,7 @@ def object_of(method: str, message: bytes, body: int, *, complete: bool) -> tupl
         return None, 0
     tables: list[list[bytes]] = []
     others: list[list[bytes]] = []
-    for target in found.named(message, body, DEFAULT_CATALOG, complete=complete):
+    for target in found.named(message, body, complete=complete):
         kind = target[:1]
         if kind == b"t":
             tables.append(target[1:].split(b"\0"))

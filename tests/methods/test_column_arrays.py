@@ -95,7 +95,7 @@ def asked(shelf: Shelf, memory: Memory | None, names: Sequence[bytes], columns: 
     )
     with shelf.reader.snapshot() as snapshot:
         proof = Proof("passthrough", exact=False)
-        context = Context(snapshot, b"hive", method, by_name=True, proof=proof, statistics=memory)
+        context = Context(snapshot, method, by_name=True, proof=proof, statistics=memory)
         try:
             found = aggregates.get_aggr_stats_for(context, spec.args(method)(request=request))
         except Decline:
@@ -187,7 +187,7 @@ def test_a_client_that_leaves_while_columns_are_read(from_memory: None) -> None:
         expected = asked(shelf, memory, ANALYZED, [b"lo"], b"hive")
         with shelf.reader.snapshot() as snapshot:
             proof = Proof("passthrough", exact=False)
-            context = Context(snapshot, b"hive", method, by_name=True, proof=proof, statistics=memory)
+            context = Context(snapshot, method, by_name=True, proof=proof, statistics=memory)
             found = aggregates.get_aggr_stats_for(context, spec.args(method)(request=request))
         assert isinstance(found, Unfinished)
         assert asked(shelf, memory, ANALYZED, [b"lo"], b"hive") == expected is not None, "beside it, out of rows"

@@ -71,7 +71,7 @@ def asked(shelf: Shelf, method: str, expression: bytes, differs: int = 0, **more
     wanted = spec.struct("PartitionsByExprRequest")(**(fields | {"expr": expression} | more))
     with shelf.reader.snapshot() as snapshot:
         proof = Proof("passthrough", exact=False)
-        context = Context(snapshot, b"hive", method, by_name=True, proof=proof, differs=differs, routes=routes)
+        context = Context(snapshot, method, by_name=True, proof=proof, differs=differs, routes=routes)
         try:
             body = READERS[method](context, spec.args(method)(req=wanted))
             body = finished(body.work) if isinstance(body, Unfinished) else body

@@ -68,7 +68,7 @@ def answered(shelf: Shelf, text: str, limit: int = -1, indexes: KeyIndexes | Non
     """The reply; None where the metastore would be asked."""
     with shelf.reader.snapshot() as snapshot:
         proof = Proof("passthrough", exact=False)
-        context = Context(snapshot, b"hive", METHOD, by_name=True, proof=proof, indexes=indexes)
+        context = Context(snapshot, METHOD, by_name=True, proof=proof, indexes=indexes)
         args = spec.args(METHOD)(db_name=b"sales", tbl_name=b"orders", filter=text.encode(), max_parts=limit)
         try:
             found = filters.get_partitions_by_filter(context, args)

@@ -108,7 +108,7 @@ def test_the_beginning_of_a_huge_request_is_not_walked_to_its_end() -> None:
     assert isinstance(header, Header)
     row: Any = decode_beginning(spec.args("add_partitions"), message[header.body :])
     assert len(row.new_parts) == 1
-    assert found.named(message, header.body, b"hive", complete=False) == EVERYTHING
+    assert found.named(message, header.body, complete=False) == EVERYTHING
 
 
 def asked(bench: Bench, names: list[str], method: str = "get_partitions_by_names") -> tuple[bytes, int]:

@@ -31,7 +31,7 @@ def test_rules_name_fields_that_exist(name: str) -> None:
 
 def targets_of(method: str, **arguments: object) -> set[bytes]:
     message = spec.encode(spec.args(method)(**arguments))
-    return set(Plan(METHODS[method]).targets(message, 0, HIVE))
+    return set(Plan(METHODS[method]).targets(message, 0))
 
 
 def struct(struct_name: str, /, **fields: object) -> spec.Struct:
@@ -109,11 +109,11 @@ def test_partitions_of_writes_that_are_not_logged(
     method: str, arguments: dict[str, object], expected: set[bytes]
 ) -> None:
     found, message = Plan(METHODS[method]), spec.encode(spec.args(method)(**arguments))
-    assert set(found.silent(message, 0, HIVE, complete=True)) == expected
+    assert set(found.silent(message, 0, complete=True)) == expected
     all_of_them = {t.partitions(HIVE, b"d", b"t")} if METHODS[method].silent_before_4 else set()
-    assert set(found.silent(message, 0, HIVE, complete=False)) == all_of_them
+    assert set(found.silent(message, 0, complete=False)) == all_of_them
     if expected:
-        assert found.silent(b"\x0b", 0, HIVE, complete=True) == (t.ALL,)
+        assert found.silent(b"\x0b", 0, complete=True) == (t.ALL,)
 
 
 def test_truncated_partitions() -> None:
@@ -125,7 +125,7 @@ def test_truncated_partitions() -> None:
     many = [b"p=%d" % number for number in range(shapes.MOST_CALLED + 1)]
     assert targets_of("truncate_table", **named, partNames=many) == {table, every}
     message = spec.encode(spec.args("truncate_table")(**named, partNames=many[:10]))
-    assert set(Plan(METHODS["truncate_table"]).targets_of_beginning(message[:-20], 0, HIVE)) == {table, every}
+    assert set(Plan(METHODS["truncate_table"]).targets_of_beginning(message[:-20], 0)) == {table, every}
 
 
 def test_a_write_without_names_touches_nothing() -> None:

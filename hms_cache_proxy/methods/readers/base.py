@@ -110,7 +110,6 @@ class Context(NamedTuple):
     """What a reader may look at. One is made per request."""
 
     snapshot: CacheSnapshot
-    default_catalog: bytes
     method: str
     by_name: bool
     """Answer lists for which Hive states no order in order of names. False: only the metastore knows their order."""
@@ -147,7 +146,7 @@ class Context(NamedTuple):
 
     def split(self, raw: bytes | None) -> DatabaseName:
         """The database named by an argument of the form `@catalog#database`."""
-        parts = names.split_database(raw, self.default_catalog)
+        parts = names.split_database(raw)
         if parts is None or (parts[1] is not raw and self.hive2):
             raise Decline(Reason.NAME)
         return self._database(*parts)
@@ -193,7 +192,7 @@ class Context(NamedTuple):
         """The database of a request struct, which has a separate field for the catalog."""
         if raw is not None and raw.startswith(b"@"):
             raise Decline(Reason.NAME)
-        return self._database(self.default_catalog if raw_catalog is None else raw_catalog, raw)
+        return self._database(names.DEFAULT_CATALOG if raw_catalog is None else raw_catalog, raw)
 
     def _database(self, raw_catalog: bytes, raw: bytes | None) -> DatabaseName:
         catalog, name = names.read_name(raw_catalog), names.read_name(raw)

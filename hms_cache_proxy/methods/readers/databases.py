@@ -23,13 +23,13 @@ MAX_MATCHED = 2_000
 
 def get_all_databases(context: Context, args: Struct) -> Body:
     """Names of the default catalog's databases."""
-    return success_strings(_databases(context, context.default_catalog))
+    return success_strings(_databases(context, names.DEFAULT_CATALOG))
 
 
 def get_databases(context: Context, args: Struct) -> Body:
     """Names that match a pattern. `@catalog#` means all of a catalog (getAllDatabases of clients since 3.0 sends it).
     Without a pattern it is declined, because releases differ."""
-    parts = names.split_database(args.pattern, context.default_catalog)
+    parts = names.split_database(args.pattern)
     catalog = names.read_name(parts[0]) if parts else None
     if parts is None or args.pattern is None or not catalog:
         raise Decline(Reason.NAME)

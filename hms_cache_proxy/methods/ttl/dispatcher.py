@@ -23,7 +23,6 @@ from hms_cache_proxy.cache.ttl import EntryKind, TtlCache
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.consistency.guards import Guards
-from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.metrics import WorkerMetrics
@@ -156,7 +155,7 @@ class LoadingDispatcher(BaseDecider):
         if kind is not None:
             return self._read(_ReadCall(session, found, kind, header, message, now_ns, complete, patient))
         if calls is MethodKind.WRITE or calls is MethodKind.TRANSACTION:
-            targets = found.named(message, header.body, DEFAULT_CATALOG, complete=complete)
+            targets = found.named(message, header.body, complete=complete)
             if calls is MethodKind.WRITE or targets:
                 targets = write_targets(label, targets)
             if not targets:
@@ -176,7 +175,7 @@ class LoadingDispatcher(BaseDecider):
 
     def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> Pending:
         if found.method.rules:
-            targets = found.named(message, header.body, DEFAULT_CATALOG, complete=complete)
+            targets = found.named(message, header.body, complete=complete)
             reads = complete and effects.only_reads(found.arguments, message, header.body)
             return Locking(self._shared, self._waited_for, targets, reads)
         return CheckingLock(self._shared, self._waited_for, effects.lock_id_of(found.args, message, header.body))
@@ -228,7 +227,7 @@ class LoadingDispatcher(BaseDecider):
     def _look(
         self, session: ClientSession, found: Plan, kind: EntryKind, header: Header, message: bytes, args: Any
     ) -> RequestView:
-        named = found.targets(message, header.body, DEFAULT_CATALOG)
+        named = found.targets(message, header.body)
         depends = read_targets(found.method.name, kind, named, args)
         user = b""
         if self._per_user:
