@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from hms_cache_proxy.config import load, to_json
 from tests.server.scripted import ScriptedMetastore
-from tests.testbed import ledger, metric_files, objects
+from tests.testbed import ledger, metric_files
+from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 from tests.testbed.processes import Process, free_port, wait_until
 from tests.testbed.raw import RawConnection
 
 READY_TIMEOUT_S = 60
+_hosts = itertools.count(2)
 
 
 @dataclass
 class Worker:
-    """A running worker."""
+    """A running worker. `source`: the address of its raw clients; `skipped`: of its log, what is not looked at."""
 
     process: Process
     port: int
     directory: Path
+    source: str = ""
+    skipped: int = 0
 
     host = "127.0.0.1"
 
     def raw(self, *, framed: bool = False, timeout_s: float = 60.0) -> RawConnection:
         """A connection that speaks bytes."""
-        return RawConnection(self.host, self.port, framed=framed, timeout_s=timeout_s)
+        return RawConnection(self.host, self.port, framed=framed, timeout_s=timeout_s, source=self.source)
 
     def client(self, *, framed: bool = False) -> MetastoreClient:
         """A connection that speaks Thrift."""
@@ -50,7 +55,12 @@ class Worker:
 
     def log(self) -> str:
         """What it has logged."""
-        return self.process.log.read_text()
+        return self.process.log.read_text()[self.skipped :]
+
+    def lent(self) -> Worker:
+        """The same for one more test: its log from now on, and clients of an address of their own, as what is said of
+        one address is not repeated for a while."""
+        return replace(self, source=f"127.0.0.{next(_hosts)}", skipped=self.skipped + len(self.log()))
 
     def logged(self, text: str) -> bool:
         """Has it logged this, or does it soon?"""
@@ -74,40 +84,58 @@ def accepts(port: int) -> bool:
     return True
 
 
+@contextmanager
+def started(
+    directory: Path, *upstreams: tuple[str, int], interface: str = "127.0.0.1", **settings: object
+) -> Iterator[Worker]:
+    """A worker before these metastores, until the end."""
+    port = free_port()
+    home = directory / f"worker-{port}"
+    (home / "metrics").mkdir(parents=True)
+    config = {
+        "listen": f"{interface}:{port}",
+        "upstream": [f"thrift://{host}:{number}" for host, number in upstreams],
+        "data_dir": str(home),
+        "store": "none",
+        **settings,
+    }
+    process = Process(
+        "worker",
+        [sys.executable, "-m", "tests.server.one_worker", to_json(load(cli=config))],
+        home / "worker.log",
+        cwd=Path(__file__).parents[2],
+    )
+    with ExitStack() as stack:
+        with ledger.starting(ledger.WORKER):
+            process.start()
+            stack.callback(process.stop)
+            process.wait_ready(lambda: accepts(port), READY_TIMEOUT_S)
+        yield Worker(process, port, home)
+
+
 @pytest.fixture
 def new_worker(tmp_path: Path) -> Iterator[Callable[..., Worker]]:
     """new_worker((host, port), ..., interface=, **settings): a worker before these metastores."""
     with ExitStack() as stack:
+        yield lambda *upstreams, **settings: stack.enter_context(started(tmp_path, *upstreams, **settings))
 
-        def make(*upstreams: tuple[str, int], interface: str = "127.0.0.1", **settings: object) -> Worker:
-            port = free_port()
-            directory = tmp_path / f"worker-{port}"
-            (directory / "metrics").mkdir(parents=True)
-            config = {
-                "listen": f"{interface}:{port}",
-                "upstream": [f"thrift://{host}:{number}" for host, number in upstreams],
-                "data_dir": str(directory),
-                "store": "none",
-                **settings,
-            }
-            process = Process(
-                "worker",
-                [sys.executable, "-m", "tests.server.one_worker", to_json(load(cli=config))],
-                directory / "worker.log",
-                cwd=Path(__file__).parents[2],
-            )
-            with ledger.starting(ledger.WORKER):
-                process.start()
-                stack.callback(process.stop)
-                process.wait_ready(lambda: accepts(port), READY_TIMEOUT_S)
-            return Worker(process, port, directory)
 
-        yield make
+@pytest.fixture(scope="module")
+def shared_relay(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    """A worker before Hive 4.2.0."""
+    with started(tmp_path_factory.mktemp("relay"), bed.shared("hive42").address) as worker:
+        yield worker
 
 
 @pytest.fixture
-def relay(hms42: Metastore, new_worker: Callable[..., Worker]) -> Worker:
-    """A worker before Hive 4.2.0."""
+def relay(shared_relay: Worker) -> Worker:
+    """One that the tests of a module share."""
+    return shared_relay.lent()
+
+
+@pytest.fixture
+def own_relay(hms42: Metastore, new_worker: Callable[..., Worker]) -> Worker:
+    """One of the test's own, whose memory and connections are measured."""
     return new_worker(hms42.address)
 
 
@@ -116,13 +144,3 @@ def scripted() -> Iterator[ScriptedMetastore]:
     """A metastore that answers as it is told."""
     with ScriptedMetastore() as metastore:
         yield metastore
-
-
-@pytest.fixture
-def passing_database(hms42: Metastore, unique_name: str) -> Iterator[str]:
-    """A database of the shared metastore that is dropped after the test: what is huge slows every later follower."""
-    with MetastoreClient(*hms42.address) as client:
-        objects.create_database(client, unique_name)
-    yield unique_name
-    with MetastoreClient(*hms42.address) as client:
-        client.drop_database(unique_name, False, True)

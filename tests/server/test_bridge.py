@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 
 import pytest
 from hive_metastore.ttypes import GetTablesRequest, NoSuchObjectException
@@ -12,6 +13,7 @@ from thrift.Thrift import TApplicationException
 
 from tests.server.conftest import Worker
 from tests.testbed import objects
+from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 from tests.testbed.raw import RawConnection, decode_reply, encode_call
@@ -30,15 +32,15 @@ def database(client42: MetastoreClient, unique_name: str) -> str:
 
 
 @pytest.mark.parametrize("framed", [False, True], ids=["unframed", "framed"])
-def test_a_table_is_the_twins_table(relay: Worker, client42: MetastoreClient, database: str, framed: bool) -> None:
-    with relay.client(framed=framed) as client:
+def test_a_table_is_the_twins_table(own_relay: Worker, client42: MetastoreClient, database: str, framed: bool) -> None:
+    with own_relay.client(framed=framed) as client:
         for _ in range(2):  # found out, then remembered
             assert client.get_table(database, "t1") == objects.read_table(client42, database, "t1")
             assert client.get_table(f"@hive#{database}", "T1") == objects.read_table(client42, database, "t1")
             with pytest.raises(NoSuchObjectException) as error:
                 client.get_table(database, "absent")
             assert error.value.message == f"hive.{database}.absent table not found"
-    assert relay.counted(6, "hms_proxy_requests_total", method="get_table", outcome="relay")
+    assert own_relay.counted(6, "hms_proxy_requests_total", method="get_table", outcome="relay")
 
 
 def test_tables_are_the_twins_tables(relay: Worker, client42: MetastoreClient, database: str) -> None:
@@ -79,21 +81,29 @@ def test_a_metastore_that_has_the_method_is_asked_it(hms40: Metastore, new_worke
         assert [connection.call(one) for one in requests] == [direct.call(one) for one in requests]
 
 
+@pytest.fixture(scope="module")
+def large(bed: Bed) -> Iterator[tuple[str, list[str]]]:
+    """A database and its tables of 6 MB; they go with the module: what is huge slows every later follower."""
+    name, names = f"lists_{uuid.uuid4().hex[:8]}", [f"t{number}" for number in range(4)]
+    with MetastoreClient(*bed.shared("hive42").address) as client:
+        objects.create_database(client, name)
+        for number, table in enumerate(names):
+            client.create_table(objects.table(name, table, parameters={"big": chr(97 + number) * (6 * MEGABYTE)}))
+        yield name, names
+        client.drop_database(name, False, True)
+
+
 @pytest.mark.parametrize("framed", [False, True], ids=["unframed", "framed"])
 def test_large_lists_are_spliced_as_they_pass(
-    relay: Worker, client42: MetastoreClient, passing_database: str, framed: bool
+    own_relay: Worker, client42: MetastoreClient, large: tuple[str, list[str]], framed: bool
 ) -> None:
-    for number in range(4):
-        client42.create_table(
-            objects.table(passing_database, f"t{number}", parameters={"big": chr(97 + number) * (6 * MEGABYTE)})
-        )
-    names = [f"t{number}" for number in range(4)]
-    expected = client42.get_table_objects_by_name_req(GetTablesRequest(passing_database, names)).tables
-    with relay.raw(framed=framed) as connection:
+    name, names = large
+    expected = client42.get_table_objects_by_name_req(GetTablesRequest(name, names)).tables
+    with own_relay.raw(framed=framed) as connection:
         connection.call(encode_call("getVersion"))
-        before = relay.memory_bytes()
-        reply = connection.call(encode_call("get_table_objects_by_name", passing_database, names, seqid=5))
-        assert relay.memory_bytes("VmHWM") - before < 20 * MEGABYTE
+        before = own_relay.memory_bytes()
+        reply = connection.call(encode_call("get_table_objects_by_name", name, names, seqid=5))
+        assert own_relay.memory_bytes("VmHWM") - before < 20 * MEGABYTE
     assert decode_reply(reply)[2].success == expected
     assert len(reply) > 24 * MEGABYTE
     assert struct.unpack_from(">i", reply, 4)[0] == len("get_table_objects_by_name")

@@ -11,20 +11,41 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.chance import chance
-from tests.server.conftest import Worker
+from tests.lengths import by_tier
+from tests.server.conftest import Worker, started
 from tests.server.scripted import STOP, Call, ScriptedMetastore, string_field
 from tests.testbed.processes import SOON_S, wait_until
 from tests.testbed.raw import EndOfStream, RawConnection, encode_call
 
 KILOBYTE, MEGABYTE = 1 << 10, 1 << 20
+GARBAGE = int(by_tier(test=500, all=1500, every=1500))
 VERSION = encode_call("getVersion", seqid=4)
 
 
+LIMITS = {"max_message_bytes": 2 * MEGABYTE, "max_string_bytes": MEGABYTE, "max_connections": 20}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Worker, ScriptedMetastore]]:
+    """A worker with small limits, and its metastore."""
+    with (
+        ScriptedMetastore() as metastore,
+        started(tmp_path_factory.mktemp("limits"), metastore.address, limits=LIMITS) as worker,
+    ):
+        yield worker, metastore
+
+
 @pytest.fixture
-def worker(scripted: ScriptedMetastore, new_worker: Callable[..., Worker]) -> Worker:
-    """A worker with small limits."""
-    limits = {"max_message_bytes": 2 * MEGABYTE, "max_string_bytes": MEGABYTE, "max_connections": 20}
-    return new_worker(scripted.address, limits=limits)
+def worker(shared: tuple[Worker, ScriptedMetastore]) -> Worker:
+    """The shared one; what is counted there is compared with what it was before."""
+    return shared[0].lent()
+
+
+@pytest.fixture
+def called(shared: tuple[Worker, ScriptedMetastore]) -> list[tuple[int, Call]]:
+    """The calls that reach the shared worker's metastore."""
+    shared[1].calls.clear()
+    return shared[1].calls
 
 
 def call(body: bytes, name: str = "get_all_databases") -> bytes:
@@ -55,6 +76,7 @@ OVER = {
 @pytest.mark.parametrize("framed", [False, True], ids=["unframed", "framed"])
 def test_limits(worker: Worker, what: str, framed: bool) -> None:
     message, limit = OVER[what]
+    before = worker.metric("hms_proxy_limits_broken_total", limit=limit)
     with worker.raw(framed=framed) as neighbour, worker.raw(framed=framed) as connection:
         expected = neighbour.call(VERSION)
         connection.call(VERSION)
@@ -64,7 +86,7 @@ def test_limits(worker: Worker, what: str, framed: bool) -> None:
             pass  # closed before it was all sent
         assert is_closed(connection)
         assert neighbour.call(VERSION) == expected
-    assert worker.counted(1, "hms_proxy_limits_broken_total", limit=limit)
+    assert worker.counted(before + 1, "hms_proxy_limits_broken_total", limit=limit)
     assert worker.logged(limit)
 
 
@@ -94,12 +116,12 @@ def test_broken_messages(worker: Worker, what: str) -> None:
 
 
 @pytest.mark.parametrize("inner", [VERSION + VERSION, VERSION + b"\0", VERSION[:-1], b""])
-def test_a_frame_holds_exactly_one_message(worker: Worker, scripted: ScriptedMetastore, inner: bytes) -> None:
+def test_a_frame_holds_exactly_one_message(worker: Worker, called: list[tuple[int, Call]], inner: bytes) -> None:
     with worker.raw(framed=True) as connection:
         connection.call(encode_call("get_all_databases"))
         connection.send(inner)
         assert is_closed(connection)
-    assert not scripted.named("getVersion")
+    assert [call.name for _, call in called] == ["get_all_databases"]
 
 
 TRANSPORTS = {
@@ -114,6 +136,7 @@ TRANSPORTS = {
 
 @pytest.mark.parametrize("transport", list(TRANSPORTS))
 def test_other_transports_are_refused(worker: Worker, transport: str) -> None:
+    assert worker.metric("hms_proxy_refused_transports_total", transport=transport) == 0
     with worker.raw() as neighbour, worker.raw() as connection:
         connection.send_bytes(TRANSPORTS[transport])
         assert is_closed(connection)
@@ -122,7 +145,8 @@ def test_other_transports_are_refused(worker: Worker, transport: str) -> None:
     assert worker.logged("only the Thrift binary protocol, framed or unframed, is supported")
 
 
-def test_too_many_connections(worker: Worker) -> None:
+def test_too_many_connections(scripted: ScriptedMetastore, new_worker: Callable[..., Worker]) -> None:
+    worker = new_worker(scripted.address, limits=LIMITS)
     connections = [worker.raw() for _ in range(20)]
     for connection in connections:
         connection.call(VERSION)
@@ -236,10 +260,11 @@ def garbage(seed: int) -> bytes:
     return bytes(data[: rng.randint(1, len(data))] if rng.random() < 0.3 else data)
 
 
-def test_garbage_never_reaches_a_neighbour(worker: Worker) -> None:
+def test_garbage_never_reaches_a_neighbour(scripted: ScriptedMetastore, new_worker: Callable[..., Worker]) -> None:
+    worker = new_worker(scripted.address, limits=LIMITS)
     with worker.raw() as neighbour, worker.raw(framed=True) as framed:
         expected = neighbour.call(VERSION)
-        for seed in range(1500):
+        for seed in range(GARBAGE):
             with socket.create_connection((worker.host, worker.port)) as sock:
                 sock.sendall(garbage(seed))
                 sock.shutdown(socket.SHUT_WR)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from hive_metastore.ttypes import GetTableRequest, GetTablesRequest
 
+from tests.lengths import by_tier
 from tests.server.conftest import Worker
 from tests.testbed import objects
 from tests.testbed.bed import Bed
@@ -20,6 +21,8 @@ from tests.testbed.raw import RawConnection, encode_call
 
 pytestmark = pytest.mark.real
 MEGABYTE = 1 << 20
+PARTS = int(by_tier(test=2, all=5, every=5))
+"""Of a large reply: tables of 21 MB each."""
 
 
 @pytest.fixture
@@ -68,13 +71,13 @@ def direct(metastore: Metastore, requests: list[bytes]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("framed", [False, True], ids=["unframed", "framed"])
-def test_replies_are_the_metastores_bytes(relay: Worker, hms42: Metastore, database: str, framed: bool) -> None:
+def test_replies_are_the_metastores_bytes(own_relay: Worker, hms42: Metastore, database: str, framed: bool) -> None:
     requests = calls(database)
     expected = direct(hms42, requests)
-    with relay.raw(framed=framed) as connection:
+    with own_relay.raw(framed=framed) as connection:
         assert [connection.call(request) for request in requests] == expected
-    assert relay.counted(1, "hms_proxy_requests_total", method="other", outcome="relay")
-    assert relay.counted(1, "hms_proxy_requests_total", method="get_partitions", outcome="relay")
+    assert own_relay.counted(1, "hms_proxy_requests_total", method="other", outcome="relay")
+    assert own_relay.counted(1, "hms_proxy_requests_total", method="get_partitions", outcome="relay")
 
 
 @pytest.mark.parametrize("framed", [False, True], ids=["unframed", "framed"])
@@ -125,22 +128,22 @@ def test_a_oneway_call_has_no_reply_and_the_next_call_has(relay: Worker, hms42: 
         assert connection.call(encode_call("getVersion", seqid=9)) == version_reply(hms42, 9)
 
 
-def test_a_oneway_goodbye_opens_no_upstream_connection(relay: Worker) -> None:
-    with relay.raw() as connection:
+def test_a_oneway_goodbye_opens_no_upstream_connection(own_relay: Worker) -> None:
+    with own_relay.raw() as connection:
         connection.send(encode_call("shutdown", oneway=True))
         connection.socket.shutdown(socket.SHUT_WR)
         assert connection.at_end()
-    assert relay.counted(1, "hms_proxy_requests_total", method="shutdown")
-    assert relay.metric("hms_proxy_upstream_connections") == 0
+    assert own_relay.counted(1, "hms_proxy_requests_total", method="shutdown")
+    assert own_relay.metric("hms_proxy_upstream_connections") == 0
 
 
-def test_no_upstream_connection_before_the_first_need(relay: Worker) -> None:
-    with relay.raw() as connection:
-        assert relay.counted(1, "hms_proxy_accepted_total")
-        assert relay.metric("hms_proxy_upstream_connections") == 0
+def test_no_upstream_connection_before_the_first_need(own_relay: Worker) -> None:
+    with own_relay.raw() as connection:
+        assert own_relay.counted(1, "hms_proxy_accepted_total")
+        assert own_relay.metric("hms_proxy_upstream_connections") == 0
         connection.call(encode_call("getVersion"))
-        assert relay.counted(1, "hms_proxy_upstream_connections")
-    assert wait_zero(relay, "hms_proxy_upstream_connections")
+        assert own_relay.counted(1, "hms_proxy_upstream_connections")
+    assert wait_zero(own_relay, "hms_proxy_upstream_connections")
 
 
 def wait_zero(worker: Worker, name: str) -> bool:
@@ -153,34 +156,34 @@ def wait_zero(worker: Worker, name: str) -> bool:
 
 @pytest.fixture(scope="module")
 def large(bed: Bed) -> Iterator[tuple[bytes, bytes]]:
-    """A request and its reply of 100 MB; the tables go with the module: what is huge slows every later follower."""
+    """A request and its large reply; the tables go with the module: what is huge slows every later follower."""
     name, metastore = f"large_{uuid.uuid4().hex[:8]}", bed.shared("hive42")
     with MetastoreClient(*metastore.address) as client:
         objects.create_database(client, name)
-        for number in range(5):
+        for number in range(PARTS):
             client.create_table(
                 objects.table(name, f"t{number}", parameters={"big": chr(97 + number) * (21 * MEGABYTE)})
             )
-    tables = GetTablesRequest(name, [f"t{number}" for number in range(5)])
+    tables = GetTablesRequest(name, [f"t{number}" for number in range(PARTS)])
     request = encode_call("get_table_objects_by_name_req", tables, seqid=3)
     (expected,) = direct(metastore, [request])
-    assert len(expected) > 100 * MEGABYTE
+    assert len(expected) > 20 * PARTS * MEGABYTE
     yield request, expected
     with MetastoreClient(*metastore.address) as client:
         client.drop_database(name, False, True)
 
 
 @pytest.mark.parametrize("framed", [False, True], ids=["unframed", "framed"])
-def test_a_reply_of_100_mb_to_a_slow_client_stays_out_of_memory(
-    relay: Worker, large: tuple[bytes, bytes], framed: bool
+def test_a_large_reply_to_a_slow_client_stays_out_of_memory(
+    own_relay: Worker, large: tuple[bytes, bytes], framed: bool
 ) -> None:
     request, expected = large
-    with relay.raw(framed=framed, timeout_s=120) as connection:
+    with own_relay.raw(framed=framed, timeout_s=120) as connection:
         connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         connection.call(encode_call("getVersion"))
-        before = relay.memory_bytes()
+        before = own_relay.memory_bytes()
         connection.send(request)
         time.sleep(2)  # the client takes nothing: the reply has to wait somewhere
-        assert relay.memory_bytes() - before < 16 * MEGABYTE
+        assert own_relay.memory_bytes() - before < 16 * MEGABYTE
         assert connection.receive() == expected
-        assert relay.memory_bytes("VmHWM") - before < 24 * MEGABYTE
+        assert own_relay.memory_bytes("VmHWM") - before < 24 * MEGABYTE

@@ -36,9 +36,12 @@ class EndOfStream(ConnectionError):
 class RawConnection(Closing):
     """A socket to a Thrift server, seen as bytes. Use as a context manager, or close()."""
 
-    def __init__(self, host: str, port: int, *, framed: bool = False, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, host: str, port: int, *, framed: bool = False, timeout_s: float = TIMEOUT_S, source: str = ""
+    ) -> None:
         self._peer = (host, port)
-        self._use(socket.create_connection(self._peer, timeout=timeout_s), framed)
+        self._source = (source, 0) if source else None  # an address of this machine; "": the one that is usual
+        self._use(socket.create_connection(self._peer, timeout_s, self._source), framed)
 
     @classmethod
     def accepted(cls, sock: socket.socket) -> Self:
@@ -62,7 +65,7 @@ class RawConnection(Closing):
         """Begin again on a new connection; what was received is forgotten."""
         timeout_s = self.socket.gettimeout()
         self.close()
-        self._use(socket.create_connection(self._peer, timeout=timeout_s), self.framed)
+        self._use(socket.create_connection(self._peer, timeout_s, self._source), self.framed)
 
     def send(self, message: bytes) -> None:
         """Send a message, with a frame header where the connection is framed."""
