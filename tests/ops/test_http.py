@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hms_cache_proxy.metrics import TABLE
 from tests.proxy import Proxy
+from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 from tests.testbed.objects import create_database, create_table, read_table, table
 
 pytestmark = pytest.mark.real
 NewProxy = Callable[..., Proxy]
+NOTED = "_noted"
 
 # Keys that the design fixes; the others may grow.
 STATUS = {
@@ -62,12 +65,28 @@ def code_of(url: str) -> int:
     return caught.value.code
 
 
-def test_paths_and_keys(new_proxy: NewProxy, hms42: Metastore, unique_name: str) -> None:
-    name = unique_name
-    with MetastoreClient(hms42.host, hms42.port) as client:
+@pytest.fixture(scope="module")
+def name() -> str:
+    """A database with a table `t`, and the beginning of the name of another, whose table has a note."""
+    return f"http_{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="module")
+def proxy(bed: Bed, name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """A prewarmed one for the tests that change none of its settings and nothing at the metastore."""
+    metastore = bed.shared("hive42")
+    assert metastore.database is not None
+    with MetastoreClient(*metastore.address) as client:
         create_database(client, name)
         create_table(client, table(name, "t"))
-    proxy = new_proxy(hms42)
+        create_database(client, name + NOTED)
+        create_table(client, table(name + NOTED, "t", parameters={"note": "0"}))
+    started = Proxy(tmp_path_factory.mktemp("proxy"), metastore.uri, metastore.database.reader_url)
+    yield started.start(prewarmed=True)
+    started.close()
+
+
+def test_paths_and_keys(proxy: Proxy, hms42: Metastore, name: str) -> None:
     with MetastoreClient(*proxy.address) as client:
         client.get_table(name, "t")
     proxy.wait(lambda: proxy.requests(), "counted")
@@ -90,12 +109,7 @@ def test_paths_and_keys(new_proxy: NewProxy, hms42: Metastore, unique_name: str)
     assert all(family.documentation for family in families)
 
 
-def test_flush(new_proxy: NewProxy, hms42: Metastore, unique_name: str) -> None:
-    name = unique_name
-    with MetastoreClient(hms42.host, hms42.port) as client:
-        create_database(client, name)
-        create_table(client, table(name, "t"))
-    proxy = new_proxy(hms42)
+def test_flush(proxy: Proxy, name: str) -> None:
     for path, targets in [
         ("/admin/flush", 1),
         (f"/admin/flush?db={name}&table=t", 3),
@@ -113,13 +127,9 @@ def test_flush(new_proxy: NewProxy, hms42: Metastore, unique_name: str) -> None:
         assert client.get_table(name, "t").tableName == "t"
 
 
-def test_flush_reads_again_what_no_event_tells_of(new_proxy: NewProxy, hms42: Metastore, unique_name: str) -> None:
+def test_flush_reads_again_what_no_event_tells_of(proxy: Proxy, hms42: Metastore, name: str) -> None:
     """A row of the metastore's database is changed past the metastore: its log says nothing of it."""
-    name = unique_name
-    with MetastoreClient(hms42.host, hms42.port) as client:
-        create_database(client, name)
-        create_table(client, table(name, "t", parameters={"note": "0"}))
-    proxy = new_proxy(hms42)
+    name += NOTED
     assert hms42.database is not None
     with MetastoreClient(*proxy.address) as client, hms42.database.connect() as connection:
         for number, query in enumerate((f"db={name}&table=t", f"db={name}", "")):
