@@ -56,7 +56,7 @@ TIERS: Final = {
     "quick": Tier(WITHOUT_SERVER),
     "test": Tier(
         USUAL | {"embedded-postgresql"},
-        sampled=150,
+        sampled=100,
         elsewhere=80,
         by_parameter=(("planted", 1),),
         scenarios=1,

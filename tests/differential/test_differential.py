@@ -28,7 +28,7 @@ from tests.testbed.raw import RawConnection
 
 READS = int(os.environ.get("DIFFERENTIAL_READS", "20000"))
 LENGTH = by_tier(test=0.06, all=0.3, every=1)
-CHANGES = int(by_tier(test=40, all=100, every=100))
+CHANGES = int(by_tier(test=25, all=100, every=100))
 """Between two rounds."""
 SEED = run_seed()
 ROUNDS = 6

@@ -28,8 +28,8 @@ from tests.testbed.metastore import Metastore
 
 pytestmark = pytest.mark.real
 Follow = Callable[..., Followed]
-ROUNDS = int(by_tier(test=4, all=12, every=12))
-KILLS = int(by_tier(test=4, all=8, every=8))
+ROUNDS = int(by_tier(test=3, all=12, every=12))
+KILLS = int(by_tier(test=3, all=8, every=8))
 LARGE = int(by_tier(test=900, all=3000, every=3000))
 STEADY = int(by_tier(test=50, all=200, every=200))
 

@@ -28,7 +28,7 @@ from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 
 pytestmark = pytest.mark.real
-TORN_S = by_tier(test=8, all=40, every=40)
+TORN_S = by_tier(test=5, all=40, every=40)
 Follow = Callable[..., Followed]
 
 

@@ -13,7 +13,7 @@ from tests.proxy import Proxy
 from tests.testbed.bed import Bed
 from tests.testbed.metastore import Metastore
 
-SECONDS = float(os.environ.get("HISTORY_SECONDS", by_tier(test=6, all=30, every=180)))
+SECONDS = float(os.environ.get("HISTORY_SECONDS", by_tier(test=4, all=30, every=180)))
 ELSEWHERE_SECONDS = float(os.environ.get("HISTORY_SECONDS", by_tier(test=4, all=12, every=20)))
 ELSEWHERE = [("hive31", "sql"), ("hive23-postgresql", "sql"), ("hive42-mariadb", "sql"), ("hive42", "thrift")]
 CAUGHT_WITHIN_S = 180.0

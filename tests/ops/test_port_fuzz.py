@@ -20,7 +20,7 @@ from tests.testbed.metastore import Metastore
 from tests.testbed.processes import wait_until
 from tests.testbed.raw import RawConnection, encode_call
 
-ATTACKS = int(os.environ.get("FUZZ_ATTACKS", by_tier(test=500, all=1500, every=1500)))
+ATTACKS = int(os.environ.get("FUZZ_ATTACKS", by_tier(test=250, all=1500, every=1500)))
 
 
 class Neighbour(threading.Thread):

@@ -1,4 +1,4 @@
-"""Messages of 100 MB, both ways, and workers that end while they pass."""
+"""Messages of up to 100 MB, both ways, and workers that end while they pass."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.lengths import by_tier
 from tests.server.conftest import Worker
 from tests.server.scripted import STOP, Call, ScriptedMetastore, string_field
 from tests.testbed.processes import wait_until
 from tests.testbed.raw import EndOfStream, encode_call
 
 MEGABYTE = 1 << 20
+LARGE = int(by_tier(test=40, all=95, every=95))
 VERSION = encode_call("getVersion", seqid=4)
 
 
@@ -33,12 +35,12 @@ def digest(message: bytes, call: Call) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("framed", [False, True], ids=["unframed", "framed"])
-def test_a_request_of_95_mb_stays_out_of_memory(
+def test_a_large_request_stays_out_of_memory(
     scripted: ScriptedMetastore, new_worker: Callable[..., Worker], framed: bool
 ) -> None:
     worker = new_worker(scripted.address)
     scripted.answers["add_partitions"] = digest
-    request = large_call(95)
+    request = large_call(LARGE)
     with worker.raw(framed=framed) as connection:
         connection.call(VERSION)
         before = worker.memory_bytes()

@@ -17,13 +17,15 @@ from hms_cache_proxy.follower.messages import decode, list_field, string_field, 
 from hms_cache_proxy.store.protocol import EventRow
 from hms_cache_proxy.store.sql.store import SqlStore, open_sql_store
 from tests.chance import chance
+from tests.lengths import by_tier
 from tests.store.content import column, descriptor
 from tests.store.oracle import Oracle, hms
 from tests.testbed.bed import Bed
 from tests.testbed.metastore import Metastore
 
-CLIENTS, CHANGES = 5, 24  # of each, and further ones until enough was seen, on a busy machine
-MOST_CHANGES, STATES = 400, 20
+CLIENTS = int(by_tier(test=3, all=5, every=5))
+CHANGES = int(by_tier(test=12, all=24, every=24))  # of each, and further ones until enough was seen, on a busy machine
+MOST_CHANGES, STATES = 400, int(by_tier(test=10, all=20, every=20))
 KINDS = "CREATE_TABLE DROP_TABLE ALTER_TABLE ADD_PARTITION DROP_PARTITION ALTER_PARTITION".split()
 
 
