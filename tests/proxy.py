@@ -37,6 +37,14 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def _text(file: Path) -> str:
+    """Of a process, "" if it has just ended."""
+    try:
+        return file.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 @dataclass
 class Proxy:
     """One proxy. `settings` are configuration keys as environment variables have them, e.g. {"WORKERS": "2"}."""
@@ -167,18 +175,16 @@ class Proxy:
         return document
 
     def children(self) -> dict[str, list[int]]:
-        """Process ids by role (follower, worker), from the process table."""
+        """Process ids by role (follower, worker), from the process table. It is asked often: no `ps` is started."""
         assert self.process is not None
         found: dict[str, list[int]] = {"follower": [], "worker": []}
-        listing = subprocess.run(
-            ["ps", "-ww", "-o", "pid=", "-o", "args=", "--ppid", str(self.process.pid)], capture_output=True, text=True
-        )
-        for line in listing.stdout.splitlines():
-            pid, _, command = line.strip().partition(" ")
-            for role in found:
-                if f"child {role}" in command:
-                    found[role].append(int(pid))
-        return found
+        for thread in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            for pid in _text(thread).split():
+                command = _text(Path("/proc") / pid / "cmdline").replace("\0", " ")  # a zombie has none
+                for role in found:
+                    if f"child {role}" in command:
+                        found[role].append(int(pid))
+        return {role: sorted(pids) for role, pids in found.items()}
 
     def log_tail(self, lines: int = 40) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

@@ -16,6 +16,7 @@ import pytest
 from tests.proxy import Proxy
 from tests.testbed.client import MetastoreClient
 from tests.testbed.fault_proxy import Direction, FaultProxy
+from tests.testbed.guard import start_ticks
 from tests.testbed.metastore import Metastore
 from tests.testbed.processes import SOON_S, wait_until
 
@@ -42,8 +43,8 @@ def alive(pid: int) -> bool:
 
 def age_s(pid: int) -> int:
     """For how long the process has run; 0 if it does not run."""
-    told = subprocess.run(["ps", "-o", "etimes=", "-p", str(pid)], capture_output=True, text=True).stdout
-    return int(told or 0)
+    ticks = start_ticks(pid)
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")) if ticks else 0
 
 
 def databases(proxy: Proxy) -> list[str]:
