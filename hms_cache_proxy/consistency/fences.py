@@ -68,6 +68,7 @@ import structlog
 from hms_cache_proxy.cache.environment import DAMAGE, DamagedFile, boot_id, lengthen, mark_clean
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL, Target
+from hms_cache_proxy.consistency import examination
 from hms_cache_proxy.consistency.fence_rows import (
     FINITE,
     LOCK_ID,
@@ -146,7 +147,7 @@ class FenceStore:
         """Opens the records in the first process of a start, while no other process runs (see "A predecessor that
         crashed"). `unfenced`: the predecessor could not record all of its fences."""
         known = path.exists()
-        if known and not trusted(path):
+        if known and (examination.damage(path) is not None or not trusted(path)):
             shutil.rmtree(path)
         lost = unfenced or (known and not path.exists())
         try:

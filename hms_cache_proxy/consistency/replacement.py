@@ -1,7 +1,8 @@
 """New fences in the place of damaged ones, while the proxy runs.
 
-Job: `Keeper.look` looks at the file of the fences, and replaces it if it is damaged. What was in the old file is not
-read; the new one begins with fences over everything:
+Job: `Keeper.look` looks at the file of the fences, and replaces it if it is damaged. If a child has died, LMDB may have
+aborted it: then the file is examined, too. What was in the old file is not read; the new one begins with fences over
+everything:
 
 - one with a ticket that asks for everything to be reloaded, as tickets were lost with the old file;
 - one for each worker, until it has recorded its writes that are under way, and has said so (`FenceStore.join`). If it
@@ -36,6 +37,7 @@ import structlog
 from hms_cache_proxy.cache.environment import condemn, move_aside
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
+from hms_cache_proxy.consistency import examination
 from hms_cache_proxy.consistency.fence_rows import (
     FINITE,
     NUMBER,
@@ -52,6 +54,7 @@ from hms_cache_proxy.consistency.fences import OVERDUE, FenceStore
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.errors import CacheError
 
+EXAMINATIONS: Final = 3
 NUMBERS_LEFT: Final = 1 << 32
 """Of commits and tickets, which whoever still has the old file open may give."""
 
@@ -70,14 +73,20 @@ class Keeper:
         self._workers = workers
         self._died_ns = 0
         self._told: str | None = None
+        self._doubted = False
 
-    def died(self) -> None:
-        """A worker has died."""
-        self._died_ns = time.monotonic_ns()
+    def died(self, *, worker: bool) -> None:
+        """A child has died."""
+        self._doubted = True
+        if worker:
+            self._died_ns = time.monotonic_ns()
 
     def look(self) -> None:
         """Replace the fences if they are damaged; to be called about every second."""
         reason = self._store.damage()
+        if reason is None and self._doubted:
+            self._doubted = False
+            reason = self._examined()
         if reason is None:
             return
         if reason != self._told:
@@ -95,6 +104,11 @@ class Keeper:
             return
         self._told = None
         log.warning("the fences have been replaced: everything is reloaded", file=str(self._path))
+
+    def _examined(self) -> str | None:
+        """What is wrong with its pages each time that they are looked at: others write meanwhile."""
+        reasons = [examination.damage(self._path) for _ in range(EXAMINATIONS)]
+        return None if None in reasons else reasons[-1]
 
     def _held_until(self) -> int:
         """Until when a write may be carried out of which no living worker knows."""

@@ -151,14 +151,19 @@ class Supervisor:
     def _worker(self, index: int) -> Child:
         def died(name: str) -> None:
             self._crew.forget(index)
-            if self._keeper is not None:
-                self._keeper.died()
             self._metrics.died(name)
+            if self._keeper is not None:
+                self._keeper.died(worker=True)
 
         return Child("worker", index, lock_fd=self._lock_fd, died=died, passed=(self._sockets.listener.fileno(),))
 
     def _new_follower(self) -> Child:
-        return Child("follower", 0, lock_fd=self._lock_fd, died=self._metrics.died)
+        def died(name: str) -> None:
+            self._metrics.died(name)
+            if self._keeper is not None:
+                self._keeper.died(worker=False)
+
+        return Child("follower", 0, lock_fd=self._lock_fd, died=died)
 
     def _embedded(self, own: socket.socket) -> Child:
         """The metastore as a child. It inherits its listening socket, which outlives it."""

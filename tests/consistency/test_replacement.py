@@ -156,7 +156,7 @@ def test_writes_of_unknown_outcome_are_remembered_beside_the_file(bench: Bench) 
 def test_a_worker_died_and_the_file_is_damaged(bench: Bench, seen: bool) -> None:
     """`seen`: the follower has looked for fences of the dead since; then the page has what there were."""
     keeper = bench.keeper()
-    keeper.died()
+    keeper.died(worker=True)
     if seen:
         bench.store.expire(time.monotonic_ns())
     bench.cut_off()
@@ -264,10 +264,10 @@ def test_a_proxy_that_ended_with_damaged_fences(bench: Bench) -> None:
         assert [ALL] == [*bench.store.read()[1]]
 
 
-@pytest.mark.parametrize("byte", [10, 12])
+@pytest.mark.parametrize("byte", [0, 10, 12])
 def test_a_start_with_a_damaged_page(bench: Bench, byte: int) -> None:
-    """Whichever it is: opening and reading may succeed, and a commit fail. `byte`: of the page's header, where its kind
-    is, or the end of its table of rows."""
+    """Whichever it is: opening and reading may succeed, and a commit fail, or abort the process. `byte`: of the page's
+    header, where its number is, or its kind, or the end of its table of rows."""
     for number in range(200):
         bench.store.finish(bench.store.begin([b"thive\0db\0%d" % number], ME))
     bench.follow()
@@ -296,3 +296,23 @@ def test_a_start_with_a_damaged_page(bench: Bench, byte: int) -> None:
             bench.follow()
             assert bench.served(A)
             bench.store.close()
+
+
+def test_a_file_that_aborts_its_process_is_found_when_a_child_has_died(bench: Bench) -> None:
+    for number in range(200):
+        bench.store.finish(bench.store.begin([b"thive\0db\0%d" % number], ME))
+    keeper = bench.keeper()
+    keeper.died(worker=False)
+    keeper.look()
+    assert not bench.page[Slot.FENCES_REPLACED], "it is sound"
+    with (bench.path / "data.mdb").open("r+b") as file:
+        for at in range(8192, len(file.read()), 4096):
+            file.seek(at)
+            file.write(b"\xff")
+    keeper.look()
+    assert not bench.page[Slot.FENCES_REPLACED], "nobody has died, and its length is the same"
+    keeper.died(worker=False)
+    keeper.look()
+    assert bench.page[Slot.FENCES_REPLACED] == 1
+    bench.follow()
+    assert bench.served(A)
