@@ -52,7 +52,7 @@ _NEVER: Final = frozenset(("decimal", "double", "float", "boolean"))
 _WITH_LETTER: Final = frozenset(("tinyint", "smallint", "bigint"))
 _TEXTS: Final = frozenset(("string", "char", "varchar"))
 _ROWS: Final = 2
-"""The number of structs that the grammar requires."""
+"""As many structs as the grammar wants: of one or three it makes no filter."""
 _LONG: Final = 1 << 63
 _DEFAULT: Final = Literal(DEFAULT_PARTITION.decode(), "string")
 
@@ -121,11 +121,11 @@ def _constants(leaf: Leaf) -> tuple[Constant, ...]:
     return () if isinstance(leaf, Null) else (leaf.value,)
 
 
-def _of_rows(leaf: AmongRows, types: Types) -> Node:
+def _of_rows(leaf: AmongRows, types: Types) -> Node | None:
     for column in leaf.columns:
         _known(column, types)
     if len(leaf.rows) != _ROWS:
-        raise NotUnderstood("another number of structs than two")
+        return None
     return joined([joined(list(_pairs(leaf.columns, row)), every=True) for row in leaf.rows], every=False)
 
 

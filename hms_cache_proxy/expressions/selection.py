@@ -82,7 +82,7 @@ def _compiled(node: Expression, places: Places) -> TruthOf:
         term = _compiled(node.term, places)
         return lambda values: None if (found := term(values)) is None else not found
     if isinstance(node, AmongRows):
-        raise NotUnderstood("structs over names")
+        return _among_rows(node, places)
     if isinstance(node, KeyColumn):
         return _value(node, places)
     if isinstance(node, Compared):
@@ -144,6 +144,15 @@ def _between(subject: ValueOf, node: Between) -> TruthOf:
     low, high = (_comparable(node.subject, value, ordered=True) for value in (node.low, node.high))
     checked = _ordered(subject) if node.subject.type == "string" else subject
     return _unless_null(checked, lambda value: (low <= value <= high) is not node.inverted)
+
+
+def _among_rows(node: AmongRows, places: Places) -> TruthOf:
+    """A struct with a null in it is not null, and like none of these."""
+    subjects = [_value(column, places) for column in node.columns]
+    rows = frozenset(
+        tuple(_comparable(*pair, ordered=False) for pair in zip(node.columns, row, strict=True)) for row in node.rows
+    )
+    return lambda values: tuple(subject(values) for subject in subjects) in rows
 
 
 def _two(node: Compared, places: Places) -> TruthOf:
