@@ -38,6 +38,7 @@ STARTS: Final[dict[str, tuple[str, ...]]] = {
     "LocalMariaDB": (ledger.MARIADB,),
     # clients and programs
     "HiveDriver": (ledger.HIVE_DRIVER,),
+    "Planner": (ledger.HIVE_DRIVER,),
     "ClientTests": (ledger.HIVE_TESTS,),
     "Flink": (ledger.FLINK,),
     "SparkSession": (ledger.SPARK,),

