@@ -30,20 +30,20 @@ from .tree import (
     Among,
     AmongRows,
     Between,
-    Call,
     Combined,
     Compared,
     Comparison,
     Constant,
     Expression,
+    FunctionCall,
     KeyColumn,
     Not,
     NotUnderstood,
     Null,
+    Operand,
     Plain,
     Same,
     Subject,
-    Term,
     base,
 )
 
@@ -188,7 +188,7 @@ def _row(found: Any) -> list[Constant]:
     return [_constant(each) for each in _members(found)]
 
 
-def _term(found: Any) -> Term:
+def _term(found: Any) -> Operand:
     return _constant(found) if isinstance(found, Instance) and found.cls == c.CONSTANT else _subject(found)
 
 
@@ -198,7 +198,7 @@ def _subject(found: Any) -> Subject:
     return _column(found)
 
 
-def _call(fields: dict[str, Any]) -> Call:
+def _call(fields: dict[str, Any]) -> FunctionCall:
     """A call of a function that the table has, by the name that it has there."""
     called, given = fields["genericUDF"], fields["children"]
     if not isinstance(called, Instance) or not given:
@@ -215,7 +215,7 @@ def _call(fields: dict[str, Any]) -> Call:
     arguments = tuple(map(_term, given))
     if all(isinstance(each, Constant) for each in arguments):
         raise NotUnderstood("a function of constants")
-    return Call(cls, arguments, _type(fields["typeInfo"]))
+    return FunctionCall(cls, arguments, _type(fields["typeInfo"]))
 
 
 def _column(found: Any) -> KeyColumn:

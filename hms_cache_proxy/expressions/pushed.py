@@ -28,19 +28,19 @@ from .tree import (
     Among,
     AmongRows,
     Between,
-    Call,
     Combined,
     Compared,
     Comparison,
     Constant,
     Expression,
+    FunctionCall,
     KeyColumn,
     Leaf,
     Not,
     NotUnderstood,
     Null,
+    Operand,
     Same,
-    Term,
     base,
 )
 
@@ -80,8 +80,8 @@ def filter_of(expression: Expression, types: Types) -> Node | None:
     return _of_subject(expression, types)
 
 
-def _known(term: Term, types: Types) -> None:
-    if isinstance(term, Call):
+def _known(term: Operand, types: Types) -> None:
+    if isinstance(term, FunctionCall):
         for each in term.arguments:
             _known(each, types)
     elif isinstance(term, KeyColumn) and types.get(term.name) != term.type:
@@ -91,7 +91,7 @@ def _known(term: Term, types: Types) -> None:
 def _of_subject(leaf: Leaf, types: Types) -> Node | None:
     column = leaf.subject
     _known(column, types)
-    if isinstance(column, Call):
+    if isinstance(column, FunctionCall):
         return None
     kind = base(column.type)
     values = _constants(leaf)

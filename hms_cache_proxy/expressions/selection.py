@@ -29,19 +29,19 @@ from .tree import (
     Among,
     AmongRows,
     Between,
-    Call,
     Combined,
     Compared,
     Comparison,
     Constant,
     Expression,
+    FunctionCall,
     KeyColumn,
     Not,
     NotUnderstood,
     Null,
+    Operand,
     Same,
     Subject,
-    Term,
     base,
 )
 from .values import BITS, Odd, numbers, reader
@@ -175,7 +175,7 @@ def _two(node: Compared, places: Places) -> TruthOf:
 # -- values ----------------------------------------------------------------------------------------------------------
 
 
-def _value(term: Term, places: Places) -> ValueOf:
+def _value(term: Operand, places: Places) -> ValueOf:
     if isinstance(term, KeyColumn):
         return _of_key(places[term.name], term.type)
     if isinstance(term, Constant):
@@ -189,7 +189,7 @@ def _of_key(at: int, kind: str) -> ValueOf:
     return lambda values: None if (value := values[at]) == DEFAULT_PARTITION else read(value)
 
 
-def _of_call(call: Call, places: Places) -> ValueOf:
+def _of_call(call: FunctionCall, places: Places) -> ValueOf:
     meaning = typed(call.function, tuple(each.type for each in call.arguments), call.type)
     if meaning is None:
         raise NotUnderstood(f"{call.function} of other types")

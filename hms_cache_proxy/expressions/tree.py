@@ -49,11 +49,11 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A function of functions.py, or a cast, of keys and constants."""
 
     function: str
-    arguments: tuple[Term, ...]
+    arguments: tuple[Operand, ...]
     type: str
 
 
@@ -133,8 +133,8 @@ class Combined:
     how: OneOf["and", "or"]
 
 
-Subject = KeyColumn | Call
-Term = Subject | Constant
+Subject = KeyColumn | FunctionCall
+Operand = Subject | Constant
 Leaf = Comparison | Same | Between | Among | Null
 """A condition on one subject."""
 Expression = KeyColumn | Leaf | Compared | AmongRows | Not | Combined

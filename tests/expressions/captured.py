@@ -22,17 +22,17 @@ from hms_cache_proxy.expressions.tree import (
     Among,
     AmongRows,
     Between,
-    Call,
     Combined,
     Compared,
     Comparison,
     Constant,
     Expression,
+    FunctionCall,
     KeyColumn,
     Not,
     Null,
+    Operand,
     Same,
-    Term,
 )
 
 _SUFFIX = {"tinyint": "Y", "smallint": "S", "bigint": "L", "double": "D"}
@@ -102,7 +102,7 @@ def written(node: Expression) -> str:
     if isinstance(node, Not):
         return f"(not {written(node.term)})"
     if isinstance(node, Null):
-        if isinstance(node.subject, Call):
+        if isinstance(node.subject, FunctionCall):
             return f"{_call(node.subject)} is {'not ' if node.negated else ''}null"
         return f"({node.subject.name} {'<>' if node.negated else '='} '__HIVE_DEFAULT_PARTITION__')"
     if isinstance(node, Same):
@@ -125,13 +125,13 @@ _CASTS = {"ToDate": "DATE", "ToString": "STRING"}
 _NAMES = {"Date": "to_date", "UDFDayOfMonth": "day", "UDFSubstr": "substr"}
 
 
-def _term(term: Term) -> str:
+def _term(term: Operand) -> str:
     if isinstance(term, KeyColumn):
         return term.name
     return _constant(term) if isinstance(term, Constant) else _call(term)
 
 
-def _call(call: Call) -> str:
+def _call(call: FunctionCall) -> str:
     name = call.function.rpartition(".")[2].removeprefix("GenericUDF")
     arguments = [_term(each) for each in call.arguments]
     if name in _SIGNS:
