@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from hms_cache_proxy.config.fields import Parsed, Section, setting
 from hms_cache_proxy.config.selection import Selection, check_pattern
-from hms_cache_proxy.config.ttl import NEVER, Bytes, Seconds, TtlSection
+from hms_cache_proxy.config.ttl import NEVER, Bytes, Seconds, TtlSection, of_text
 from hms_cache_proxy.config.urls import mask_url, store_url_problem
 
 ENV_PREFIX = "HMS_CACHE_PROXY_"
@@ -232,6 +232,29 @@ class AdminSection(Section):
     token_file: str = setting("", description="A file with the token, instead of `admin.token`.")
 
 
+def _check_users(value: object) -> object:
+    """In the environment, a table is written as JSON."""
+    users = of_text(value)
+    for user, words in users.items() if isinstance(users, dict) else ():
+        if isinstance(words, str) or not words:
+            raise ValueError(f"{user!r} needs a list of capabilities, such as ['HIVEFULLACIDREAD', 'EXTREAD']")
+    return users
+
+
+@dataclass(frozen=True)
+class BridgeSection(Section):
+    capabilities: Annotated[dict[str, tuple[str, ...]], Parsed(_check_users)] = setting(
+        {},
+        description="Capabilities for clients that name none: a list for each pattern of user names, such as `trino*`;"
+        " the first pattern that matches applies. docs/operations.md says what a client must be able to do.",
+    )
+    managed_locations: Literal["client", "metastore"] = setting(
+        "client",
+        description="Where these clients' new transactional tables lie: where the client says, or, if that is only its"
+        " database's default, where the metastore chooses. Files that a client has written before are not seen there.",
+    )
+
+
 @dataclass(frozen=True)
 class AccessLogSection(Section):
     directory: str = setting(
@@ -337,6 +360,7 @@ class Config(Section):
     follower: FollowerSection = FollowerSection()
     limits: LimitsSection = LimitsSection()
     upstream_options: UpstreamOptionsSection = UpstreamOptionsSection()
+    bridge: BridgeSection = BridgeSection()
     admin: AdminSection = AdminSection()
     metastore: MetastoreSection = MetastoreSection()
     access_log: AccessLogSection = AccessLogSection()

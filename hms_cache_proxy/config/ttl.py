@@ -62,7 +62,7 @@ def parse_size(value: object) -> object:
     return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
 
 
-def _of_text(value: object) -> object:
+def of_text(value: object) -> object:
     """In the environment, tables and lists are written as JSON."""
     if not isinstance(value, str):
         return value
@@ -145,10 +145,10 @@ class TtlSection(Section):
     validation_percentage: float = setting(
         0, ge=0, le=100, description="Percentage of partition hits that are compared with the metastore's answer."
     )
-    kinds: Annotated[dict[KindName, KindRule], Parsed(_of_text)] = setting(
+    kinds: Annotated[dict[KindName, KindRule], Parsed(of_text)] = setting(
         {}, description="Tables `[ttl.kinds.KIND]`: ttl, refresh_interval, sizes, cache_missing."
     )
-    tables: Annotated[tuple[TableRule, ...], Parsed(_of_text)] = setting(
+    tables: Annotated[tuple[TableRule, ...], Parsed(of_text)] = setting(
         (), description="Tables `[[ttl.tables]]`: pattern, ttl, refresh_interval; the first match applies."
     )
 

@@ -95,6 +95,7 @@ class Forward:
     offline: bytes | None = None  # a session call: the reply while no metastore answers; the call is made later
     pending: Pending = NOTHING  # is told what happens to the call
     ask: Ask | None = None  # the first question, asked instead of the request
+    instead: bytes | None = None  # a call of the same method and seqid, sent instead of the request
 
 
 @dataclass(frozen=True, slots=True)

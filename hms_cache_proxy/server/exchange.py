@@ -324,7 +324,7 @@ class Exchange:
             return None
         self.state = Asking(call, endpoint, Reply(request.header, self._limits, hold, charge), None, last)
         if request.spool is None:
-            self._commands.append(SendUpstream(request.message))
+            self._commands.append(SendUpstream(forward.instead or request.message))
         else:
             request.spool.rewind()
             self.pump()

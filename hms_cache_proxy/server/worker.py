@@ -28,6 +28,7 @@ from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.consistency.suspension import Suspension
+from hms_cache_proxy.methods.capabilities import CapableDecider
 from hms_cache_proxy.methods.decision import Decider
 from hms_cache_proxy.methods.dispatch import Dispatcher, SharedState
 from hms_cache_proxy.methods.relay import RelayDispatcher
@@ -79,7 +80,7 @@ def run(config: Config, index: int, listener: int) -> None:
         ttl = _Ttl(config, metrics, endpoints, suspension, budgets.memory)
     writer = recording.Writer(config.record, config.record_max_bytes, metrics) if config.record else None
     try:
-        decider = _decider(config, cache, ttl)
+        decider = _capable(config, _decider(config, cache, ttl))
         recorded = decider if writer is None else Recorder(decider, writer)
         member = Member(StatePage(paths.state(config)), index, config.workers)
         hub = _hub(config, recorded, endpoints, member, metrics, budgets)
@@ -255,6 +256,13 @@ def _decider(config: Config, cache: _Cache | None, ttl: _Ttl | None) -> Decider:
         return switch
     opened = cache or ttl
     return RelayDispatcher(NO_STORE) if opened is None else opened.dispatcher
+
+
+def _capable(config: Config, decider: Decider) -> Decider:
+    """The decider, for clients that are given capabilities."""
+    bridge = config.bridge
+    relocates = bridge.managed_locations == "metastore"
+    return CapableDecider(decider, bridge.capabilities, relocates=relocates) if bridge.capabilities else decider
 
 
 async def _serve(

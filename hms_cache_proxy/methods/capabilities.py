@@ -1,0 +1,150 @@
+"""`bridge.capabilities`: names capabilities for clients that name none.
+
+Job: a Decider in front of another. A request that could name what its client can do, and does not, gets the
+capabilities that the settings give its user, before it is decided; so the answer, from the cache or from the metastore,
+is the one that a client with these capabilities gets. Calls that create a table cannot all name capabilities, and need
+more than that: creations.py. Requests that name capabilities are sent as they are, byte for byte.
+Must not know: how answers are found, sockets. Owner: one per worker, on its loop.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import Header, MessageType, parse_header
+from hms_cache_proxy.wire.spans import fields_of
+
+from .creations import CREATE, Creation, created, field_of, with_request
+from .decision import ClientSession, Decider, Decision, Forward, Work
+
+IDENTIFIER: Final = b"hms-cache-proxy"
+"""What clients without an identifier of their own are called in the metastore's messages."""
+
+_USERS_REMEMBERED: Final = 10_000
+
+CARRIERS: Final[Mapping[bytes, str]] = {
+    b"alter_table_req": "AlterTableRequest",
+    b"create_table_req": "CreateTableRequest",
+    b"get_database_req": "GetDatabaseRequest",
+    b"get_partitions_by_names_req": "GetPartitionsByNamesRequest",
+    b"get_partitions_with_specs": "GetPartitionsRequest",
+    b"get_table_objects_by_name_req": "GetTablesRequest",
+    b"get_table_req": "GetTableRequest",
+    b"get_tables_ext": "GetTablesExtRequest",
+    b"translate_table_dryrun": "CreateTableRequest",
+}
+"""The methods whose request may name capabilities, and the request's struct."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What users with such names can do."""
+
+    user: re.Pattern[str]
+    capabilities: tuple[bytes, ...]
+
+
+class CapableDecider:
+    """Decides as `inner` does, about requests that name capabilities. `rules`: globs of user names and their
+    capabilities; the first that matches applies. `relocates`: see creations.py."""
+
+    def __init__(self, inner: Decider, rules: Mapping[str, Sequence[str]], *, relocates: bool) -> None:
+        self._inner = inner
+        self._relocates = relocates
+        self._hot = inner.hot
+        self.moved = inner.moved
+        self._rules = tuple(
+            _Rule(re.compile(fnmatch.translate(user)), tuple(word.encode() for word in words))
+            for user, words in rules.items()
+        )
+        self._known: dict[bytes | None, tuple[bytes, ...]] = {}
+
+    def hot(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
+        """The reply to a request whose very bytes were answered before. Bytes that gain capabilities are others."""
+        return None if self._given(session.identity) else self._hot(session, data, now_ns)
+
+    def decide(
+        self,
+        session: ClientSession,
+        header: Header,
+        message: bytes,
+        now_ns: int,
+        *,
+        complete: bool = True,
+        patient: bool = False,
+    ) -> Decision:
+        """What `inner` decides. A request that is too large to look at is not changed."""
+        decide = partial(self._inner.decide, session, header, now_ns=now_ns, complete=complete, patient=patient)
+        words = self._given(session.identity) if complete and header.type is MessageType.CALL else ()
+        if not words:
+            return decide(message=message)
+        try:
+            request = with_request(header, message)
+            named = with_capabilities(message if request is None else request, words)
+            if named is not None and (request is not None or header.name == CREATE):
+                creation = Creation(header, message, named)
+                return created(session, decide(message=message), creation, relocates=self._relocates)
+        except WireError:
+            named = None  # malformed: the metastore refuses it
+        return decide(message=message) if named is None else _sent_as(decide(message=named), named)
+
+    def _given(self, identity: bytes | None) -> tuple[bytes, ...]:
+        """The capabilities of the user that set_ugi has named; '' without one."""
+        words = self._known.get(identity)
+        if words is None:
+            user = _user(identity)
+            words = next((rule.capabilities for rule in self._rules if rule.user.match(user)), ())
+            if len(self._known) >= _USERS_REMEMBERED:
+                self._known.clear()
+            self._known[identity] = words
+        return words
+
+
+def with_capabilities(message: bytes, words: Sequence[bytes]) -> bytes | None:
+    """The call with these capabilities in its request; None if it has no place for them, or names its own. Raises
+    WireError."""
+    header = parse_header(message)
+    carrier = CARRIERS.get(header.name) if isinstance(header, Header) else None
+    if not isinstance(header, Header) or carrier is None:
+        return None
+    request = field_of(fields_of(message, header.body), 1)
+    if request is None:
+        return None
+    fields = spec.encode(spec.struct(carrier)(processorCapabilities=list(words), processorIdentifier=IDENTIFIER))
+    own = {field_id for field_id, _, _, _ in fields_of(fields)}
+    if any(field_id in own for field_id, _, _, _ in fields_of(message, request[2])):
+        return None
+    end = request[3] - 1
+    return message[:end] + fields[:-1] + message[end:]
+
+
+def _sent_as(decision: Decision, message: bytes) -> Decision:
+    """The decision, with this message for the metastore if the metastore is asked."""
+    if isinstance(decision, Forward):
+        return replace(decision, instead=message)
+    if isinstance(decision, Work):
+
+        def step(work: Work = decision) -> Decision | None:
+            found = work.step()
+            return None if found is None else _sent_as(found, message)
+
+        return Work(step)
+    return decision
+
+
+def _user(identity: bytes | None) -> str:
+    """The user's name in the arguments of a set_ugi."""
+    if identity is None:
+        return ""
+    try:
+        name = spec.decode(spec.args("set_ugi"), identity)[0].user_name
+    except WireError:
+        return ""
+    return (name or b"").decode("utf-8", "replace")
