@@ -97,8 +97,8 @@ FAULTS: Final = (
     ),
     Fault(
         "expressions/selection.py",
-        "return null is not negated",
-        "return null is negated",
+        "negated = node.negated",
+        "negated = not node.negated",
         "IS NULL over the names of partitions selects those that are not null",
         ("tests/expressions", "tests/methods/test_expressions.py"),
     ),
