@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import re
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,14 +112,3 @@ def test_a_length_that_ends_with_enough_work(monkeypatch: pytest.MonkeyPatch) ->
     assert going_on(), "not enough yet"
     now_s = 100 + 2 * MOST
     assert not going_on(), "it never ends"
-
-
-def test_no_test_with_a_server_is_started_when_time_is_up() -> None:
-    """Those without a server still run, and the run says what was left out."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--minutes", "0"]
-    tests = ["tests/wire/test_framing.py", "tests/embedded/test_server.py", "--tier", "quick"]
-    done = subprocess.run([*command, *tests], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
-    assert "time is up" in done.stdout and "tests were not run" in done.stdout
-    counted = re.search(r"(\d+) passed, (\d+) skipped", done.stdout)
-    assert counted is not None and min(map(int, counted.groups())) > 0
