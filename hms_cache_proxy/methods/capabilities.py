@@ -18,11 +18,12 @@ from typing import Final
 
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.wire import spec
-from hms_cache_proxy.wire.message import Header, MessageType, parse_header
+from hms_cache_proxy.wire.message import Header, MessageType
 from hms_cache_proxy.wire.spans import fields_of
 
 from .creations import CREATE, Creation, created, field_of, with_request
 from .decision import ClientSession, Decider, Decision, Forward, Work
+from .reply_contents import whole_header
 
 IDENTIFIER: Final = b"hms-cache-proxy"
 """What clients without an identifier of their own are called in the metastore's messages."""
@@ -110,9 +111,9 @@ class CapableDecider:
 def with_capabilities(message: bytes, words: Sequence[bytes]) -> bytes | None:
     """The call with these capabilities in its request; None if it has no place for them, or names its own. Raises
     WireError."""
-    header = parse_header(message)
-    carrier = CARRIERS.get(header.name) if isinstance(header, Header) else None
-    if not isinstance(header, Header) or carrier is None:
+    header = whole_header(message)
+    carrier = CARRIERS.get(header.name)
+    if carrier is None:
         return None
     request = field_of(fields_of(message, header.body), 1)
     if request is None:

@@ -27,12 +27,11 @@ from hms_cache_proxy.wire.message import (
     MessageType,
     exception_message,
     message_header,
-    parse_exception,
-    parse_header,
 )
 from hms_cache_proxy.wire.spans import FieldSpan, fields_of
 
 from .decision import Ask, ClientSession, Decision, Forward, Pending
+from .reply_contents import Said, said, whole_header
 
 CREATED_BY: Final[Mapping[bytes, Mapping[int, int]]] = {
     b"create_table": {1: 1},
@@ -84,11 +83,11 @@ class Creation:
 
     def reply(self, reply: bytes) -> bytes:
         """The reply to the client's call, which has the same result."""
-        answer = _header(reply)
+        answer = whole_header(reply)
         return message_header(self.header.name, answer.type, self.header.seqid) + reply[answer.body :]
 
     def _is_default(self, database: bytes) -> bool:
-        answer = _header(database)
+        answer = whole_header(database)
         if answer.type is not MessageType.REPLY:
             return False
         found = spec.decode(spec.result("get_database"), database, answer.body)[0].success
@@ -105,7 +104,7 @@ class Creation:
 
     def _field(self, *path: int) -> FieldSpan | None:
         """A field of the request."""
-        span, at = None, _header(self.message).body
+        span, at = None, whole_header(self.message).body
         for field_id in (1, *path):
             span = field_of(fields_of(self.message, at), field_id)
             if span is None:
@@ -141,7 +140,7 @@ class Creating(Pending):
             self._inner.failed(True)
             text = f"the metastore's reply to {CREATE.decode()} is longer than {HOLD_BYTES} bytes"
             return exception_message(creation.header.name, creation.header.seqid, ApplicationError.INTERNAL_ERROR, text)
-        if _header(reply).name == CREATE != creation.header.name and _is_unknown(reply):
+        if whole_header(reply).name == CREATE != creation.header.name and said(reply) is Said.UNKNOWN_METHOD:
             return Ask(creation.header, creation.original, HOLD_BYTES)
         answer, now_ns = creation.reply(reply), time.monotonic_ns()
         self._inner.reply_began(self._session, now_ns)
@@ -173,21 +172,7 @@ def with_request(header: Header, message: bytes) -> bytes | None:
 
 
 def _ask(message: bytes) -> Ask:
-    return Ask(_header(message), message, HOLD_BYTES)
-
-
-def _header(message: bytes) -> Header:
-    header = parse_header(message)
-    assert isinstance(header, Header), "a whole message"
-    return header
-
-
-def _is_unknown(reply: bytes) -> bool:
-    """Does the metastore say that it does not know the method?"""
-    header = _header(reply)
-    if header.type is not MessageType.EXCEPTION:
-        return False
-    return parse_exception(reply, header.body).type == ApplicationError.UNKNOWN_METHOD
+    return Ask(whole_header(message), message, HOLD_BYTES)
 
 
 def _is_new_and_transactional(row: spec.Struct) -> bool:

@@ -50,7 +50,7 @@ def said(reply: bytes | None) -> Said:
     """How the call of a held reply ended."""
     if reply is None:
         return Said.UNREAD
-    header = reply_header(reply)
+    header = whole_header(reply)
     if header.type is MessageType.EXCEPTION:
         unknown = parse_exception(reply, header.body).type == ApplicationError.UNKNOWN_METHOD
         return Said.UNKNOWN_METHOD if unknown else Said.REFUSED
@@ -60,7 +60,7 @@ def said(reply: bytes | None) -> Said:
 def kept_part(method: str, reply: bytes, *, not_found: bool = True) -> bytes | None:
     """The result struct of a reply that may be kept. None for failures, and for refusals; those in NOT_FOUND may be
     kept if `not_found`."""
-    header = reply_header(reply)
+    header = whole_header(reply)
     if header.type is not MessageType.REPLY or header.name != method.encode():
         return None
     field_id = _first_field(reply, header.body)
@@ -76,7 +76,7 @@ def kept_part(method: str, reply: bytes, *, not_found: bool = True) -> bytes | N
 def returned_at(reply: bytes, *, wrapped: bool = False) -> tuple[int, int] | None:
     """The span of the value that the call returns, or, if `wrapped`, of field 1 of the response struct that it returns.
     None for a refusal, and for a response that has other fields too."""
-    header = reply_header(reply)
+    header = whole_header(reply)
     if header.type is not MessageType.REPLY:
         return None
     spans, wanted = fields_of(reply, header.body), 0
@@ -104,10 +104,10 @@ def event_id_of(method: str, reply: bytes) -> int | None:
     return None
 
 
-def reply_header(reply: bytes) -> Header:
-    """The header of a held reply."""
-    header = parse_header(reply)
-    assert isinstance(header, Header), "a held reply is whole"
+def whole_header(message: bytes) -> Header:
+    """The header of a message that is whole, as held replies are."""
+    header = parse_header(message)
+    assert isinstance(header, Header), "the message is whole"
     return header
 
 
@@ -122,7 +122,7 @@ def _returned(cls: type[spec.Struct], reply: bytes | None) -> Any:
     """What a held reply returns; None if it was not held, failed or cannot be read."""
     if reply is None:
         return None
-    header = reply_header(reply)
+    header = whole_header(reply)
     if header.type is not MessageType.REPLY:
         return None
     try:

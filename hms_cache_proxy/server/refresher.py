@@ -142,7 +142,7 @@ async def _ask_bridged(endpoint: Endpoint, streams: _Streams, ask: Ask, memory: 
     header = ask.header
     if header.name not in endpoint.lacks:
         reply = await _ask(streams, header, ask.message, memory)
-        if not twin.is_bridged(header) or not twin.says_unknown_method(reply_contents.reply_header(reply), reply):
+        if not twin.is_bridged(header) or not twin.says_unknown_method(reply_contents.whole_header(reply), reply):
             return reply
         endpoint.lacks.add(header.name)
     bridged = twin.twin_of(header, ask.message)
@@ -167,7 +167,7 @@ async def _ask(streams: _Streams, asked: Header, message: bytes, memory: Budget)
         if isinstance(scanner.feed(piece), int):
             break
     reply = bytes(received)
-    header = reply_contents.reply_header(reply)
+    header = reply_contents.whole_header(reply)
     if (header.name, header.seqid) != (asked.name, asked.seqid) or header.type is MessageType.CALL:
         raise WireError(f"a reply to another call: {header.name!r} {header.seqid}, not {asked.name!r} {asked.seqid}")
     return reply

@@ -28,7 +28,7 @@ from ..readers.base import success_structs
 from ..readers.filter_declined import LikeFilter, tree_of
 from ..readers.filter_match import Match, Unsure
 from ..readers.part_names import DEFAULT_PARTITION, split_name
-from ..reply_contents import reply_header, returned_at
+from ..reply_contents import returned_at, whole_header
 from .looking import HOLD_BYTES, Conversation, DueEntry, RequestView, question
 from .partitions import ASKED_AT_ONCE, LIST, PartitionEntries, PartitionsByNames, by_values, partitions_in, table_of
 from .tables import table_key
@@ -137,7 +137,7 @@ class ByFilter(Conversation):
     def _learn_names(self, reply: bytes) -> None:
         names = _names_in(reply)
         if names is None:
-            self.look.refused(self._names_kind, reply_header(reply).name.decode(), reply, [self._names_key])
+            self.look.refused(self._names_kind, whole_header(reply).name.decode(), reply, [self._names_key])
         else:
             self._publish_names(names)
 
@@ -254,7 +254,7 @@ def _names_in(reply: bytes) -> list[bytes] | None:
     """The names of a reply that is a list of them; None for a refusal."""
     if returned_at(reply) is None:
         return None
-    header = reply_header(reply)
+    header = whole_header(reply)
     try:
         return list(spec.decode(spec.result(header.name.decode()), reply, header.body)[0].success)
     except WireError:

@@ -28,7 +28,7 @@ from .. import shapes
 from ..decision import Ask
 from ..readers.base import success_struct, success_structs, wrapped_structs
 from ..readers.part_names import make_name, split_name
-from ..reply_contents import reply_header, returned_at
+from ..reply_contents import returned_at, whole_header
 from .looking import Conversation, DueEntry, KnownKeys, RequestView, question, says_only
 from .members import Members, target_of
 from .tables import partition_keys
@@ -77,7 +77,7 @@ def partition_in(method: str, reply: bytes) -> Shown | None:
 def _shown(method: str, reply: bytes, prefix: str) -> Any:
     """What a call returns, decoded as far as Shown needs it."""
     projection = shapes.result_projection(method, tuple(prefix + path for path in _SHOWN))
-    return spec.decode(projection, reply, reply_header(reply).body)[0].success
+    return spec.decode(projection, reply, whole_header(reply).body)[0].success
 
 
 def by_values(wanted: list[bytes]) -> dict[tuple[bytes, ...], bytes]:
