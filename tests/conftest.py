@@ -22,7 +22,7 @@ from tests.testbed.mariadb import LocalMariaDB
 from tests.testbed.metastore import Metastore
 from tests.testbed.postgres import LocalPostgres, Postgres
 
-pytest_plugins = [f"tests.{name}_plugin" for name in ("figures", "proxy", "tiers", "times", "turns")]
+pytest_plugins = [f"tests.{name}_plugin" for name in ("failures", "figures", "proxy", "tiers", "times", "turns")]
 _numbers = itertools.count(1)
 
 

@@ -101,6 +101,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="quick: without a server; test: Hive 4.2 on PostgreSQL and the embedded metastore, questions sampled;"
         " all (default): every metastore, database and client, repeats sampled; every: nothing left out",
     )
+    parser.addoption(
+        "--after",
+        choices=TIERS,
+        help="leave out the tests that this tier takes: they have been run with the same SEED",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -142,11 +147,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     named = tuple(argument for argument in config.invocation_params.args if "::" in str(argument))
     if named:
         return
-    taken = {id(item) for item in _taken(TIERS[config.option.tier], items)}
+    taken = _selected(config.option.tier, config.option.after, items)
     left = [item for item in items if id(item) not in taken]
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if id(item) in taken]
+
+
+def _selected(tier: str, after: str | None, items: list[pytest.Item]) -> set[int]:
+    """The ids of the items that a tier takes, without those that the tier `after` takes."""
+    done = {id(item) for item in _taken(TIERS[after], items)} if after is not None else set[int]()
+    return {id(item) for item in _taken(TIERS[tier], items)} - done
 
 
 def _taken(tier: Tier, items: list[pytest.Item]) -> Iterator[pytest.Item]:

@@ -63,6 +63,18 @@ def test_what_has_a_choice_is_taken_on_sqlite() -> None:
     assert {item.nodeid.partition("[")[2][:-1] for item in taken} == {*ids} - {"embedded-postgresql-sql-x"}
 
 
+def test_what_another_tier_has_run_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two runs together are the whole tier."""
+    monkeypatch.setenv(tiers_plugin.SEED, "1")
+    monkeypatch.setattr(tiers_plugin, "needs", lambda item: frozenset({"hive42"} if "hive42" in item.nodeid else ()))
+    items: list[Any] = [Item("tests/a.py::test_without"), *questions("hive42", each=400)]
+    for tier in ("test", "all"):
+        quick, whole = (tiers_plugin._selected(one, None, items) for one in ("quick", tier))
+        rest = tiers_plugin._selected(tier, "quick", items)
+        assert quick == {id(items[0])} and not quick & rest and quick | rest == whole
+    assert not tiers_plugin._selected("test", "all", items[:1])
+
+
 def on_hive_31() -> str:
     return "hive31"
 
