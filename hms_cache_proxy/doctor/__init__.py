@@ -1,8 +1,7 @@
-"""`hms-cache-proxy doctor`: checks everything that `serve` needs, and says how to fix what is
-wrong.
+"""`hms-cache-proxy doctor`: checks everything that `serve` needs, and says how to fix what is wrong.
 
-Job: gather findings (metastores.py, database.py, machine.py) and show them. It uses the code that the proxy
-itself connects, reads and judges with, and changes nothing anywhere. Owner: the command's process.
+Job: collect the findings of metastores.py, database.py and machine.py, and print them. The checks use the proxy's own
+code for connecting, reading and judging. They change nothing. Owner: the command's process.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """`grant_script`: for the owner of the metastore's database; empty if it has no accounts (SQLite)."""
+    """`grant_script`: to be run by the owner of the metastore's database; empty for SQLite, which has no accounts."""
 
     findings: tuple[Finding, ...]
     grant_script: str
@@ -45,8 +44,8 @@ class Diagnosis:
 
 
 def diagnose(config: Config) -> Diagnosis:
-    """Check everything. This takes as long as the time-outs of what does not answer. The embedded metastore runs only
-    while its proxy does, so only its database is checked."""
+    """Check everything. A server that does not answer is waited for until its time-out. The embedded metastore runs
+    only while its proxy does, so only its database is checked."""
     if config.embedded:
         config = config.with_embedded_store(paths.embedded_database(config))
     answers = ask_metastores(config)

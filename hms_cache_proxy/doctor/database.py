@@ -1,4 +1,4 @@
-"""The doctor's check of the backing database, with the code that the follower reads it with. Only SELECTs."""
+"""The doctor's check of the backing database. It reads it with the follower's code, and runs only SELECTs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POSTGRES, MYSQL, SQLITE = "PostgreSQL", "MySQL", "SQLite"
 
 
 def look_at_database(config: Config) -> tuple[list[Finding], str | None, str]:
-    """Findings, the database's uuid (None if it is not known, empty if it has none), and the GRANT script."""
+    """The findings, the database's id (None if it is not known, empty if it has none), and the GRANT script."""
     if config.source != "sql":
         return [_without(config)], None, grant_script()
     try:
@@ -72,8 +72,8 @@ def _without(config: Config) -> Finding:
 def grant_script(
     server: DatabaseServer | None = None, tables: Sequence[str] = READ_TABLES, *, product: str = POSTGRES
 ) -> str:
-    """The script that creates an account which can read the tables that are needed, and nothing else. The database's
-    owner runs it. It is empty for SQLite, which has no accounts."""
+    """The script that creates an account with SELECT on the required tables, and no other privilege. The owner of the
+    database runs it. It is empty for SQLite, which has no accounts."""
     if product == SQLITE:
         return ""
     server = DatabaseServer(

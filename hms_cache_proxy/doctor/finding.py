@@ -1,4 +1,4 @@
-"""What the doctor found: one line, how bad it is, and what to do about it."""
+"""A finding of the doctor: one line, how serious it is, and what to do about it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """OK and NOTE need nothing; WARNING costs something; ERROR keeps the cache, or the proxy, from working."""
+    """OK and NOTE need no action; WARNING has a cost; ERROR keeps the cache, or the proxy, from working."""
 
     OK = "ok"
     NOTE = "note"
@@ -17,7 +17,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`subject` is what was looked at (metastore thrift://..., database, data directory, machine)."""
+    """`subject` is what was checked: the URI of a metastore, the database, the data directory, the machine."""
 
     subject: str
     level: Severity
@@ -26,7 +26,7 @@ class Finding:
 
     @property
     def bad(self) -> bool:
-        """Does the doctor's exit code say so?"""
+        """Whether the doctor's exit code reports it."""
         return self.level is Severity.ERROR
 
     def as_dict(self) -> dict[str, str]:

@@ -20,7 +20,7 @@ _MACHINE = "machine"
 
 
 def look_at_machine(config: Config) -> list[Finding]:
-    """Data directory and limits."""
+    """The findings about the data directory, the cores and the limit on open files."""
     return [*_directory(config), *_limits(config)]
 
 
@@ -72,7 +72,7 @@ def _limits(config: Config) -> Iterator[Finding]:
     workers = config.workers or usable_cores()
     yield Finding(_MACHINE, Severity.OK, f"{usable_cores()} usable cores, {workers} workers")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = 2 * config.limits.max_connections + 64  # a client's connection, one to the metastore; files
+    needed = 2 * config.limits.max_connections + 64  # each client has one more to the metastore; 64 are for files
     if hard != resource.RLIM_INFINITY and hard < needed:
         text = (
             f"a process may open {hard} files; limits.max_connections = {config.limits.max_connections} needs {needed}"

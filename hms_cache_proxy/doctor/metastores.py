@@ -1,8 +1,8 @@
-"""The doctor's check of the metastores: reachable, which version and database, listener, log, who may see
-what.
+"""The doctor's check of the metastores: whether they answer, their versions and databases, the notification log and its
+listener, and whether all users get the same answers.
 
-It asks with the same code as the proxy itself (upstream/checks.py) and judges with the follower's own
-rules, so it says what `serve` will do. It changes nothing at a metastore.
+It asks with the proxy's own code (upstream/checks.py) and judges by the follower's rules, so it reports what `serve`
+will do. It changes nothing in a metastore.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ Answer: TypeAlias = UpstreamFacts | UpstreamError
 
 
 def ask_metastores(config: Config) -> list[tuple[Address, Answer]]:
-    """What each of them answers. Call this before reading the database: a metastore makes its id when first asked."""
+    """The answer of each metastore. Call this before the database is read: a metastore creates the database's id when
+    it is first asked for it."""
     return [(address, _ask(config, address)) for address in config.upstream]
 
 
