@@ -1,6 +1,7 @@
 """`hms-cache-proxy advise`.
 
-Job: options to calls, results to files. Spark, matplotlib and what needs them are imported when the command runs.
+Job: turn options into calls, and results into files. Spark, matplotlib and the modules that need them are imported when
+the command runs.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from hms_cache_proxy.pipeline.advise.patterns import KnownTable
 
 CATALOGUE: Options[Any] = (
-    click.option("--metastore", metavar="URI", help="Ask this metastore or proxy (thrift://HOST:PORT) for all tables."),
-    click.option("--tables", metavar="FILE", help="Or read all tables from this file: one database.table per line."),
+    click.option("--metastore", metavar="URI", help="Metastore or proxy (thrift://HOST:PORT) to ask for all tables."),
+    click.option("--tables", metavar="FILE", help="File that lists all tables, one database.table per line."),
 )
 
 
@@ -60,14 +61,14 @@ class CatalogueOptions:
     metavar="DIR",
     default="./hms-cache-proxy-advice",
     show_default=True,
-    help="Directory for report and settings.",
+    help="Directory for the report and the settings.",
 )
 @click.option(
     "--hit-ratio",
     type=click.FloatRange(0, 1),
     default=0.9,
     show_default=True,
-    help="Share of reads to answer from the cache.",
+    help="Share of the reads to be answered from the cache.",
 )
 @gathered("catalogue", CatalogueOptions, CATALOGUE)
 @click.option("--json", "as_json", is_flag=True, help="Print the advice as one JSON object.")
@@ -80,10 +81,10 @@ def advise(
     as_json: bool,
     spark: SparkOptions,
 ) -> None:
-    """Recommend settings from access logs, and name the clients that ask too much.
+    """Recommend settings based on access logs, and name the clients that send too many requests.
 
-    LOG: files, directories or patterns, as Spark reads them (also .gz, hdfs://, s3a://). Writes report.html, plots,
-    advice.toml (include, exclude, cache.max_bytes) and advice.json into --out.
+    LOG is a file, a directory or a pattern that Spark can read (also .gz, hdfs://, s3a://). The command writes
+    report.html, plots, advice.toml (include, exclude, cache.max_bytes) and advice.json to --out.
     """
     opened = spark.session()
     require("pyspark", "matplotlib")

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from hms_cache_proxy.pipeline.audit import AuditResult
 
 LISTED = 20
-"""How many differences are printed."""
+"""Number of differences that are printed."""
 
 
 @click.command()
 @gathered("database", DatabaseOptions, DATABASE)
 @click.option("--data-dir", metavar="DIR", help="The proxy's data directory. [./hms-cache-proxy-data]")
-@click.option("--out", metavar="URI", default="", help="New directory for the differences, as Parquet.")
+@click.option("--out", metavar="URI", default="", help="New directory for the differences, in Parquet.")
 @click.option(
-    "--connections", metavar="N", type=click.IntRange(1, 1000), default=4, help="Tasks that read at the same time. [4]"
+    "--connections", metavar="N", type=click.IntRange(1, 1000), default=4, help="Number of tasks that read at once. [4]"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @gathered("spark", SparkOptions, SPARK)
@@ -39,7 +39,7 @@ def audit(
 ) -> None:
     """Compare the cache of a running proxy with the database as of one event, object by object.
 
-    Run it on the proxy's machine. The exit code is 1 if they differ.
+    Run it on the machine of the proxy. The exit code is 1 if they differ.
     """
     if not spark.master.startswith("local"):
         raise click.UsageError(

@@ -15,9 +15,9 @@ from hms_cache_proxy.errors import ConfigError
 @options(SETTINGS)
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(file: str | None, as_json: bool, **given: object) -> None:
-    """Check the metastore, its database and the data directory with these settings, and say what to fix.
+    """Check the metastores, the database and the data directory of these settings, and say what to fix.
 
-    Prints the GRANT script for a SELECT-only account. The exit code is 1 if something is wrong.
+    Prints the script that creates a SELECT-only account. The exit code is 1 if something is wrong.
     """
     config = load_config(file, given)
     if not config.upstream and not config.embedded:

@@ -1,8 +1,8 @@
 """The group of all commands, the entry point of the console script, and its exit codes.
 
-Exit codes: 0 success; 1 a problem was found, or the proxy could not be reached; 2 wrong usage or configuration, in one
-line; 130 interrupted by Ctrl-C. Each command is in the module of its name; what only that command needs is imported
-when it runs, so that `--help` does not wait for the codec.
+Exit codes: 0 success; 1 a problem was found, or the proxy could not be reached; 2 wrong usage or configuration (one
+line says what); 130 interrupted by Ctrl-C. Each command has a module of the same name. What only one command needs is
+imported when that command runs, so that `--help` does not wait for the codec.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def commands() -> None:
     """A caching, version-bridging proxy for the Apache Hive Metastore.
 
     Every option of `serve` is also a key of the TOML file (see conf/hms-cache-proxy.toml) and an environment variable
-    HMS_CACHE_PROXY_<KEY>. Put secrets into the environment or a file.
+    HMS_CACHE_PROXY_<KEY>. Secrets belong in the environment or in a file.
     """
 
 

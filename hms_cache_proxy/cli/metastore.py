@@ -13,7 +13,7 @@ from hms_cache_proxy.cli.options import CONFIG_FILE, load_config
 @CONFIG_FILE
 @click.option("--listen", metavar="HOST:PORT", help="Address for Thrift clients. [0.0.0.0:9083]")
 @click.option(
-    "--url", "metastore_url", metavar="URL", help="Its database, SQLite or PostgreSQL. [SQLite in --data-dir]"
+    "--url", "metastore_url", metavar="URL", help="URL of its database, SQLite or PostgreSQL. [SQLite in --data-dir]"
 )
 @click.option("--warehouse", "metastore_warehouse_dir", metavar="URI", help="Warehouse of managed tables.")
 @click.option("--external", "metastore_external_dir", metavar="URI", help="Warehouse of all other tables.")
@@ -21,7 +21,7 @@ from hms_cache_proxy.cli.options import CONFIG_FILE, load_config
 def metastore(file: str | None, **given: object) -> None:
     """Run the embedded metastore alone, without a proxy, until SIGTERM or Ctrl-C.
 
-    See docs/metastore.md for what it can do. `serve --embedded` runs it behind the proxy.
+    docs/metastore.md says what it can do. `serve --embedded` runs it behind the proxy.
     """
     config = load_config(file, {key.replace("metastore_", "metastore."): value for key, value in given.items()})
     from hms_cache_proxy.embedded import runner

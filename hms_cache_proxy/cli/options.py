@@ -1,6 +1,6 @@
-"""Options that several commands share, and the settings that they make.
+"""Options that several commands share, and the settings that result from them.
 
-Job: click options; `load_config` reads the same settings as `serve`. Must not know: what a command does.
+Job: the click options; `load_config` reads the settings as `serve` does. Must not know: what a command does.
 """
 
 from __future__ import annotations
@@ -32,16 +32,18 @@ SETTINGS: Options[Any] = (
     CONFIG_FILE,
     click.option("--listen", metavar="HOST:PORT", help="Address for Thrift clients. [0.0.0.0:9083]"),
     click.option("--http", metavar="HOST:PORT", help="Address for metrics, health and status. [0.0.0.0:9084]"),
-    click.option("--upstream", metavar="URIS", help="Metastore: thrift://HOST:PORT[,thrift://HOST:PORT]."),
+    click.option("--upstream", metavar="URIS", help="Metastores: thrift://HOST:PORT[,thrift://HOST:PORT]."),
     click.option(
         "--embedded", is_flag=True, default=None, help="Start the embedded metastore, and use it as the upstream."
     ),
-    click.option("--store-url", metavar="URL", help="SQLAlchemy URL of its database, with a SELECT-only account."),
+    click.option("--store-url", metavar="URL", help="SQLAlchemy URL of their database; SELECT-only account."),
     click.option("--bootstrap", metavar="URI", help="Snapshot to fill an empty cache from (see `snapshot`)."),
-    click.option("--data-dir", metavar="DIR", help="Directory for cache and lock. [./hms-cache-proxy-data]"),
+    click.option(
+        "--data-dir", metavar="DIR", help="Directory for the cache and all other state. [./hms-cache-proxy-data]"
+    ),
     click.option("--workers", metavar="N", help="Number of worker processes. [usable cores]"),
     click.option("--consistency", metavar="MODE", help="Mode: eventual, session, bounded or strict. [session]"),
-    click.option("--max-staleness-ms", metavar="N", help="With bounded: maximum age of an answer."),
+    click.option("--max-staleness-ms", metavar="N", help="Maximum age of an answer, with --consistency bounded."),
     click.option("--record", metavar="FILE", help="Record every read and its result in this file."),
     click.option("--record-for", metavar="TIME", help="How long to record, such as 30m or 8h. [until the proxy stops]"),
     click.option("--replay", metavar="FILE", help="Answer from this recording alone: no metastore, no writes."),
@@ -49,7 +51,7 @@ SETTINGS: Options[Any] = (
 
 
 def options(some: Options[F]) -> Callable[[F], F]:
-    """A decorator that adds them to a command, in this order."""
+    """A decorator that adds these options to a command, in this order."""
 
     def add(command: F) -> F:
         for option in reversed(some):
@@ -60,8 +62,8 @@ def options(some: Options[F]) -> Callable[[F], F]:
 
 
 def gathered(name: str, kind: type[Any], some: Options[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator that adds these options to a command, which gets them as one argument: `kind`, a dataclass with a
-    field for each of them."""
+    """A decorator that adds these options to a command. The command gets them as one argument, `name`: a `kind`, which
+    is a dataclass with a field for each option."""
     parts = [field.name for field in fields(kind)]
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,6 +84,6 @@ def load_config(file: str | None, given: dict[str, object]) -> Config:
 
 
 def require_source(config: Config) -> None:
-    """Raise ConfigError when there is nothing to answer from: no metastore, no recording."""
+    """Raise ConfigError if there is neither a metastore nor a recording to answer from."""
     if not config.upstream and not config.embedded and not config.replay:
         raise ConfigError(NO_UPSTREAM, key="upstream")

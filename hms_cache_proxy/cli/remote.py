@@ -1,7 +1,6 @@
-"""Questions to a running proxy over its HTTP addresses, for `hms-cache-proxy status` and `flush`.
+"""Requests to the HTTP addresses of a running proxy, for `hms-cache-proxy status` and `flush`.
 
-Job: one request, one answer, and how it is printed. Must not know: how the proxy makes its
-answers.
+Job: send one request, and print the answer. Must not know: how the proxy finds its answers.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ TIMEOUT_S = 10.0  # a flush waits up to 5 s for its reload
 
 
 def get_status(url: str) -> dict[str, Any]:
-    """The object of /status; ProxyError when there is no proxy."""
+    """The object of /status; ProxyError if no proxy answers."""
     return _ask(url, "/status", "GET", {}, "the proxy's `http` address (--url or HMS_CACHE_PROXY_URL)")
 
 
@@ -39,9 +38,7 @@ def _ask(url: str, path: str, method: str, headers: dict[str, str], wanted: str)
     if not url.startswith(("http://", "https://")):
         raise ProxyError(f"{url!r} is not http://HOST:PORT; give {wanted}")
     target = urllib.parse.urljoin(url, path)
-    opener = urllib.request.build_opener(
-        urllib.request.ProxyHandler({})
-    )  # http_proxy is not for a proxy on this network
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # http_proxy is meant for other addresses
     try:
         request = urllib.request.Request(target, method=method, headers=headers)
         with opener.open(request, timeout=TIMEOUT_S) as response:

@@ -12,7 +12,7 @@ from hms_cache_proxy.cli.options import SETTINGS, load_config, options, require_
 @click.command()
 @options(SETTINGS)
 def serve(file: str | None, **given: object) -> None:
-    """Run the proxy until SIGTERM or Ctrl-C; a second one ends it at once."""
+    """Run the proxy until SIGTERM or Ctrl-C, which let calls in progress finish; a second one ends it at once."""
     config = load_config(file, given)
     require_source(config)
     from hms_cache_proxy.processes import log, supervisor

@@ -13,18 +13,18 @@ from hms_cache_proxy.cli.spark import DATABASE, SPARK, DatabaseOptions, SparkOpt
 from hms_cache_proxy.pipeline.progress import reporting
 
 WIDTH = 200
-"""Line width where the output is not a terminal."""
+"""Line width if the output is not a terminal."""
 
 _connections = click.option(
-    "--connections", metavar="N", type=click.IntRange(1, 1000), default=4, help="Tasks that read at once. [4]"
+    "--connections", metavar="N", type=click.IntRange(1, 1000), default=4, help="Number of tasks that read at once. [4]"
 )
 
 
 @click.group()
 def snapshot() -> None:
-    """Snapshots of a whole catalog in Parquet files, made by Spark (docs/pipeline.md).
+    """Make and query snapshots of a whole catalog in Parquet files, with Spark (docs/pipeline.md).
 
-    A new proxy fills its cache from one (`serve --bootstrap URI`) instead of reading the database.
+    A new proxy can fill its cache from a snapshot (`serve --bootstrap URI`) instead of the database.
     """
 
 
@@ -35,9 +35,9 @@ def snapshot() -> None:
 @_connections
 @gathered("spark", SparkOptions, SPARK)
 def build(out: str, resume: bool, database: DatabaseOptions, connections: int, spark: SparkOptions) -> None:
-    """Read the metastore's database into one snapshot.
+    """Make one snapshot of the metastore's database.
 
-    Tables that `include` and `exclude` leave out are only listed.
+    Tables that `include` and `exclude` leave out are only listed by name.
     """
     config = database.config()
     from hms_cache_proxy.pipeline.build import Build, summary
@@ -54,7 +54,7 @@ def build(out: str, resume: bool, database: DatabaseOptions, connections: int, s
 @_connections
 @gathered("spark", SparkOptions, SPARK)
 def publish(out: str, keep: int, database: DatabaseOptions, connections: int, spark: SparkOptions) -> None:
-    """Add a snapshot to a directory of snapshots, and remove all but the newest K. Made for cron."""
+    """Add a snapshot to a directory of snapshots, and remove all but the newest K. It can run from cron."""
     config = database.config()
     from hms_cache_proxy.pipeline import publish as publishing
     from hms_cache_proxy.pipeline.build import summary

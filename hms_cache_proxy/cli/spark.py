@@ -1,6 +1,6 @@
-"""What the commands that run Spark jobs share: options for Spark and the database, and errors with a remedy.
+"""What the commands that run Spark jobs share: options for Spark and the database, and a hint in errors.
 
-Job: click options and what they mean. Must not know: what a job does.
+Job: the click options and what they mean. Must not know: what a job does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL_SHUFFLES: Final = "8"
-"""Partitions of a shuffle in this process; Spark's own default suits clusters."""
+"""Partitions of a shuffle, with Spark in this process; Spark's default is for clusters."""
 
 NO_DATABASE = (
     "store_url: is not set: give --store-url postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or the key `store_url` in a"
@@ -50,8 +50,8 @@ class SparkOptions:
     settings: tuple[str, ...]
 
     def session(self, *, bar: bool = True) -> AbstractContextManager[SparkSession]:
-        """The session with these options; `bar`: show Spark's own progress bar on a terminal. Raises UsageError for a
-        setting that is not KEY=VALUE."""
+        """The session with these options. `bar`: whether Spark shows its own progress bar on a terminal. Raises
+        UsageError for a setting that is not KEY=VALUE."""
         found = {} if bar else {"spark.ui.showConsoleProgress": "false"}
         if self.master.startswith("local"):
             found["spark.sql.shuffle.partitions"] = LOCAL_SHUFFLES
@@ -71,7 +71,7 @@ class DatabaseOptions:
     store_url: str | None
 
     def config(self, *, data_dir: str | None = None) -> Config:
-        """The settings; raises ConfigError if they name no database."""
+        """The settings. Raises ConfigError if they name no database."""
         config = load_config(self.file, {"store_url": self.store_url, "data_dir": data_dir})
         if not config.store_url:
             raise ConfigError(NO_DATABASE, key="store_url")
@@ -80,7 +80,7 @@ class DatabaseOptions:
 
 @contextmanager
 def explaining_privileges() -> Iterator[None]:
-    """Adds a hint to errors that say that the account may not read something."""
+    """Adds a hint to an error that says that the account may not read something."""
     try:
         yield
     except (StoreError, SnapshotError, AuditError) as error:
@@ -90,7 +90,7 @@ def explaining_privileges() -> Iterator[None]:
 
 
 def uri_of(place: str) -> str:
-    """The place as a URI; a path of this machine becomes a file: URI."""
+    """The place as a URI; a local path becomes a file: URI."""
     from hms_cache_proxy.snapshots.place import as_uri
 
     return as_uri(place)
