@@ -1,8 +1,8 @@
-"""How a setting is declared: a field of a frozen dataclass with bounds and a one-line description.
+"""How a setting is declared: as a field of a frozen dataclass, with bounds and a one-line description.
 
-Job: what sections.py and ttl.py are written with. Bounds and descriptions are stored where pydantic looks for them in
-a dataclass (a field's metadata, `__get_pydantic_core_schema__`). load.py validates with pydantic; child processes,
-which get validated settings, do not import it and save 9 MB and a fifth of a second each.
+Job: the base class and the field function of sections.py and ttl.py. Bounds and descriptions are stored where pydantic
+looks for them in a dataclass (a field's metadata, `__get_pydantic_core_schema__`). load.py validates with pydantic.
+Child processes get validated settings; they do not import pydantic, which saves 9 MB and a fifth of a second each.
 Must not know: which settings there are.
 """
 
@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 
 
 class Section:
-    """Base of Config and its sections; the subclasses are frozen dataclasses. A key that is no field is an error."""
+    """Base of Config and its sections; the subclasses are frozen dataclasses. A key without a field is an error."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
 
 def setting(default: Any, *, description: str = "", secret: bool = False, **bounds: float) -> Any:
-    """A field. `bounds`: ge, gt, le. A secret is left out of `repr`."""
+    """A field. `bounds`: ge, gt, le. `secret` leaves the value out of `repr`."""
     metadata = {"description": description, **bounds}
     if isinstance(default, dict):
         return field(default_factory=default.copy, repr=not secret, metadata=metadata)
@@ -29,7 +29,7 @@ def setting(default: Any, *, description: str = "", secret: bool = False, **boun
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """In an Annotated type: `parse` gets the value as written, and pydantic validates its result."""
+    """For an Annotated type: `parse` gets the value as written, and pydantic validates what it returns."""
 
     parse: Callable[[object], object]
 

@@ -1,8 +1,8 @@
-"""Loads the settings, and raises an error of one clear line when one is wrong.
+"""Loads the settings; a wrong one raises an error of one clear line.
 
-The TOML file, then the environment (HMS_CACHE_PROXY_ and the key in upper case, dots as underscores),
-then the command line; the later one wins. Every ConfigError names the key, where its value came from,
-and for an unknown key the most similar known key. The command line prints it and ends with exit code 2.
+Settings come from the TOML file, then from the environment (HMS_CACHE_PROXY_ and the key in upper case, dots as
+underscores), then from the command line; the last one wins. Every ConfigError names the key and where its value came
+from, and for an unknown key the most similar known key. The command line prints it and exits with code 2.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CONFIG_FILE_VARIABLE = ENV_PREFIX + "CONFIG"
 HTTP_URL_VARIABLE = ENV_PREFIX + "URL"  # where `status` looks for the proxy
 ADMIN_URL_VARIABLE = ENV_PREFIX + "ADMIN_URL"  # where `flush` does
 _OF_THE_CLIENT = (CONFIG_FILE_VARIABLE, HTTP_URL_VARIABLE, ADMIN_URL_VARIABLE)
-# Kubernetes sets these in every pod beside a Service with the name hms-cache-proxy.
+# Kubernetes sets these in every pod of a namespace that has a Service named hms-cache-proxy.
 _NOT_OURS = re.compile(r"HMS_CACHE_PROXY_(SERVICE_HOST|SERVICE_PORT.*|PORT|PORT_\d+.*|[A-Z]+_SERVICE_.*)")
 
 
@@ -49,9 +49,9 @@ def load(
     env: Mapping[str, str] | None = None,
     cli: Mapping[str, object] | None = None,
 ) -> Config:
-    """Settings from `file` (TOML), `env` and `cli` (dotted key -> value; None = not given).
+    """The settings of `file` (TOML), `env` and `cli` (dotted key -> value; None = not given).
 
-    Raises ConfigError whose message is one line and names the key and where its value came from.
+    Raises ConfigError; its message is one line, which names the key and where its value came from.
     """
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
@@ -114,7 +114,7 @@ def _nearest(name: str, known: list[str]) -> str:
 
 @cache
 def _adapter() -> TypeAdapter[Config]:
-    from pydantic import TypeAdapter  # the child processes, which get their settings, need no pydantic
+    from pydantic import TypeAdapter  # child processes, which get validated settings, do not need pydantic
 
     return TypeAdapter(Config)
 
@@ -143,7 +143,7 @@ def _validate(values: dict[str, Any], origins: Mapping[str, str]) -> Config:
 
 
 def _check_numbers(values: Mapping[str, Any], origins: Mapping[str, str]) -> None:
-    """Refuse values that pydantic would take for numbers but nobody can mean as numbers: true, infinity."""
+    """Refuse values that pydantic accepts as numbers but that cannot be meant as numbers: true, infinity."""
     for key, default in ((row.key, row.default) for row in settings()):
         value: Any = values
         for part in key.split("."):
@@ -153,7 +153,7 @@ def _check_numbers(values: Mapping[str, Any], origins: Mapping[str, str]) -> Non
         if isinstance(value, bool):
             problem = f"must be a number, not {str(value).lower()}"
         elif str(value).strip().lower().lstrip("+-") in ("inf", "infinity", "nan"):
-            problem = "input should be a finite number"
+            problem = "must be a finite number"
         else:
             continue
         raise ConfigError(f"{_origin(key, origins)}: {key}: {problem}", key=key)
@@ -182,7 +182,7 @@ def _with_secrets(config: Config, origins: Mapping[str, str]) -> Config:
 
 
 def _secret(key: str, value: str, file: str, origins: Mapping[str, str]) -> str:
-    """The secret itself, read from `file` if one is given."""
+    """The secret, read from `file` if one is given."""
     if not file:
         return value
     origin = origins.get(f"{key}_file", "configuration")

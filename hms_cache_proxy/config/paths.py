@@ -8,7 +8,7 @@ from hms_cache_proxy.config import Config
 
 
 def lock(config: Config) -> Path:
-    """Held exclusively by the supervisor (flock), for as long as it or a child lives."""
+    """The lock file (flock); the supervisor and its children hold it as long as one of them lives."""
     return Path(config.data_dir) / "lock"
 
 
@@ -23,42 +23,42 @@ def state(config: Config) -> Path:
 
 
 def cache(config: Config) -> Path:
-    """The cache's LMDB environment; the follower writes."""
+    """The LMDB environment of the cache; the follower writes it."""
     return Path(config.data_dir) / "cache"
 
 
 def uses(config: Config) -> Path:
-    """When each table was last asked for; workers mark, the follower reads."""
+    """When each table was last requested; the workers write it, the follower reads it."""
     return Path(config.data_dir) / "uses"
 
 
 def fences(config: Config) -> Path:
-    """The LMDB environment of fences and tickets; every process writes."""
+    """The LMDB environment of fences and tickets; every process writes it."""
     return Path(config.data_dir) / "fences"
 
 
 def ttl(config: Config) -> Path:
-    """The LMDB environment of TTL mode, created at each start; every worker writes."""
+    """The LMDB environment of TTL mode, created at each start; every worker writes it."""
     return Path(config.data_dir) / "ttl"
 
 
 def metrics(config: Config) -> Path:
-    """Files of prometheus_client, one per metric type and role; emptied at each start."""
+    """The files of prometheus_client, one per metric type and role; deleted at each start."""
     return Path(config.data_dir) / "metrics"
 
 
 def follower_socket(config: Config) -> Path:
-    """Datagram socket of the follower: any byte means "look now"."""
+    """The follower's datagram socket; any byte wakes the follower."""
     return Path(config.data_dir) / "follower.sock"
 
 
 def follower_report(config: Config) -> Path:
-    """What the follower tells beyond the state page's counters: JSON, replaced as a whole."""
+    """What the follower reports beyond the counters of the state page: JSON, replaced as a whole."""
     return Path(config.data_dir) / "follower.json"
 
 
 def not_followed(config: Config) -> Path:
-    """There while the log was not followed since the cache was last known to be right (follower/mode.py)."""
+    """Exists while the log has not been followed since the cache was last known to be right (follower/mode.py)."""
     return Path(config.data_dir) / "not_followed"
 
 
@@ -68,15 +68,15 @@ def answers(config: Config) -> Path:
 
 
 def access_log(config: Config, worker: int) -> Path:
-    """The file that a worker writes its calls to; older ones have a number behind."""
+    """The file to which a worker writes its calls; older files have a number appended."""
     return Path(config.access_log.directory) / f"access-{worker}.jsonl"
 
 
 def embedded_database(config: Config) -> str:
-    """The URL of the embedded metastore's database: an SQLite file, where no other is set."""
+    """The URL of the embedded metastore's database; an SQLite file if none is set."""
     return config.metastore.url or f"sqlite:///{Path(config.data_dir).absolute()}/metastore/metastore.db"
 
 
 def embedded_warehouse(config: Config, kind: str) -> Path:
-    """The embedded metastore's directory of `managed` or `external` tables, where none is set."""
+    """The embedded metastore's default directory for `managed` or `external` tables."""
     return Path(config.data_dir).absolute() / "warehouse" / kind

@@ -1,9 +1,9 @@
-"""The settings: type, default, bounds, a one-line description of each, and how a value is written.
+"""The settings: type, default, bounds and a one-line description of each, and the forms of their values.
 
 A setting has one dotted key (`follower.poll_interval_max_ms`), the same in the TOML file, in error
-messages and in the documents. `Config` is frozen and picklable: it is loaded once and passed to every
+messages and in the documentation. `Config` is frozen and picklable: it is loaded once and passed to every
 child process. Secrets (`store_url`, `metastore.url`, `admin.token`) have `secret=True`, and `Config.shown()` masks
-them, so they cannot reach a log. Import these names from hms_cache_proxy.config, which also loads the settings. Must
+them, so they cannot get into a log. Import these names from hms_cache_proxy.config, which also loads the settings. Must
 not know: where values come from, and what they are used for.
 """
 
@@ -95,7 +95,7 @@ class CacheSection(Section):
         8 << 30, ge=1 << 20, description="Size above which the least recently used tables are evicted."
     )
     pin: _Patterns = setting(
-        (), description="Tables that are never evicted, as patterns like those of `include`; other tables make room."
+        (), description="Tables that are never evicted, as patterns like those of `include`; others are evicted."
     )
 
 
@@ -122,7 +122,7 @@ class FollowerSection(Section):
         125,
         ge=1,
         le=600_000,
-        description="Longest pause between two steps, when idle; two fifths of it within a minute of an event or read.",
+        description="Longest pause between two steps, when idle; two fifths of it for a minute after events or reads.",
     )
     revalidate_interval_s: float = setting(
         3600, ge=0, description="How often all tables are checked for changes that write no event; 0 = never."
@@ -139,13 +139,13 @@ class LimitsSection(Section):
     max_string_bytes: Bytes = setting(100 << 20, ge=1024, description="Longest string in a message.")
     max_connections: int = setting(5_000, ge=1, description="Maximum client connections of all workers together.")
     max_connections_per_address: int = setting(
-        0, ge=0, description="Maximum client connections that one worker has from one address; 0 = no limit."
+        0, ge=0, description="Maximum client connections from one address to one worker; 0 = no limit."
     )
     memory_bytes: Bytes = setting(
         128 << 20, ge=1 << 20, description="Memory for requests and replies in progress, in each worker."
     )
     spool_bytes: Bytes = setting(
-        2 << 30, ge=1 << 20, description="Disk space for requests and replies that wait, in each worker."
+        2 << 30, ge=1 << 20, description="Disk space for long requests and replies in progress, in each worker."
     )
     idle_timeout_s: float = setting(
         86_400, ge=0, description="A client connection that is idle for longer is closed; 0 = never."
@@ -160,7 +160,7 @@ class UpstreamOptionsSection(Section):
     request_timeout_s: float = setting(
         600,
         gt=0,
-        description="Longest wait for an answer; a write of unknown outcome is fenced for as long.",
+        description="Longest wait for an answer; a write of unknown outcome stays fenced for as long.",
     )
     idle_timeout_s: float = setting(
         30,
@@ -233,7 +233,7 @@ class AdminSection(Section):
 
 
 def _check_users(value: object) -> object:
-    """In the environment, a table is written as JSON."""
+    """In the environment, the table is written as JSON."""
     users = of_text(value)
     for user, words in users.items() if isinstance(users, dict) else ():
         if isinstance(words, str) or not words:
@@ -250,8 +250,8 @@ class BridgeSection(Section):
     )
     managed_locations: Literal["client", "metastore"] = setting(
         "client",
-        description="Where these clients' new transactional tables lie: where the client says, or, if that is only its"
-        " database's default, where the metastore chooses. Files that a client has written before are not seen there.",
+        description="Where new transactional tables of these clients are stored: where the client says, or, if that is"
+        " only the database's default, where the metastore chooses (files that the client wrote before are not there).",
     )
 
 
@@ -300,13 +300,13 @@ class Config(Section):
         description="URI of a snapshot, or of a directory of published snapshots, to fill an empty cache from; needs"
         " store_url.",
     )
-    data_dir: str = setting("./hms-cache-proxy-data", description="Directory for cache, fences, lock; must be local.")
+    data_dir: str = setting("./hms-cache-proxy-data", description="Directory for cache and all state; must be local.")
     workers: int = setting(0, ge=0, le=256, description="Worker processes; 0 = usable cores.")
     worker_hung_after_s: float = setting(
         30, ge=2, description="A worker whose event loop is stuck for this long is killed and restarted."
     )
     consistency: Literal["eventual", "session", "bounded", "strict"] = setting(
-        "session", description="What a reader may see; docs/operations.md explains the four modes."
+        "session", description="How recent an answer must be; see the four modes in docs/operations.md."
     )
     max_staleness_ms: int | None = setting(
         None, ge=1, description="With consistency = bounded: maximum age of an answer from the cache."
@@ -317,23 +317,23 @@ class Config(Section):
         " step, or refuse.",
     )
     max_unconfirmed_ms: int = setting(
-        10_000, ge=100, description="The cache answers nothing once the follower has not confirmed it for this long."
+        10_000, ge=100, description="The cache stops answering if the follower has not confirmed it for this long."
     )
     serve_stale: Seconds = setting(
         0,
         ge=0,
         le=366 * 86_400,
         description="Maximum age of unconfirmed answers while neither a metastore nor the database can be reached; 0 ="
-        " none are given. Reads with a ValidWriteIdList are not answered.",
+        " no such answers. Reads with a ValidWriteIdList are never answered so.",
     )
     authorization: Literal["auto", "none", "per_user", "relay"] = setting(
         "auto", description="Whether the metastore's answers depend on who asks."
     )
     list_order: Literal["metastore", "name"] = setting(
-        "metastore", description="Order of lists that Hive leaves unordered: the metastore's own, as seen, or by name."
+        "metastore", description="Order of lists that Hive does not sort: the metastore's own, as seen, or by name."
     )
     cache_absent: bool = setting(
-        True, description="Whether the cache answers for objects known not to exist; if not, the metastore is asked."
+        True, description="Whether the cache answers for objects known not to exist; false: the metastore is asked."
     )
     include: _Patterns = setting(
         (), description="What may be cached, as `db.table` globs or `re:` patterns; empty = all."
@@ -353,7 +353,7 @@ class Config(Section):
         "", description="Answer from this recording alone: no upstream, store or TTL mode; writes are refused."
     )
     ready_when: Literal["relay", "prewarmed"] = setting("relay", description="When /readyz answers 200.")
-    drain_timeout_s: float = setting(30, ge=0, description="How long running calls may take to end after SIGTERM.")
+    drain_timeout_s: float = setting(30, ge=0, description="Time for calls in progress to finish after SIGTERM.")
     cache: CacheSection = CacheSection()
     replies: RepliesSection = RepliesSection()
     ttl: TtlSection = TtlSection()
@@ -368,7 +368,7 @@ class Config(Section):
 
     @property
     def source(self) -> Literal["sql", "thrift", "none"]:
-        """Where the cache is read from, `auto` decided."""
+        """Where the cache is read from, with `auto` resolved."""
         if self.replay:
             return "none"
         if self.store == "auto":
@@ -376,16 +376,16 @@ class Config(Section):
         return self.store
 
     def with_embedded(self, address: Address, database_url: str) -> Config:
-        """These settings for the children, with the embedded metastore, which listens at `address`, as upstream."""
+        """These settings for the children, whose upstream is the embedded metastore at `address`."""
         return replace(self.with_embedded_store(database_url), embedded=False, upstream=(address,))
 
     def with_embedded_store(self, database_url: str) -> Config:
-        """The cache is read from the embedded metastore's database, unless `store` or `store_url` says otherwise."""
+        """These settings; the store is the embedded metastore's database, unless `store` or `store_url` differs."""
         by_sql = self.store in ("auto", "sql") and not self.store_url and not store_url_problem(database_url)
         return replace(self, store_url=database_url) if by_sql else self
 
     def with_replay(self) -> Config:
-        """These settings without what a replay does not use."""
+        """These settings, without those that a replay does not use."""
         return replace(self, upstream=(), ttl=TtlSection(), ready_when="relay")
 
     @property
@@ -394,7 +394,7 @@ class Config(Section):
         return Selection(self.include, self.exclude)
 
     def shown(self) -> dict[str, Any]:
-        """All settings as plain values, secrets masked: for `check-config` and logs."""
+        """All settings as plain values, with secrets masked, for `check-config` and logs."""
         values: dict[str, Any] = _plain(self, _written)
         values["upstream"] = [address.uri for address in self.upstream]
         values["store_url"] = mask_url(self.store_url)
@@ -414,11 +414,11 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
     if config.serve_stale and config.consistency == "strict":
         yield "serve_stale", "has no meaning with consistency = strict"
     if config.replay and config.record:
-        yield "record", "cannot be used with replay: its answers are recorded already"
+        yield "record", "cannot be used with replay: its answers are already recorded"
     if config.replay and config.embedded:
         yield "replay", "cannot be used with embedded = true: a replay answers from a file, without a metastore"
     if config.bootstrap and config.source != "sql" and not config.store_url_file and not config.embedded:
-        yield "bootstrap", "needs a store_url: the log is followed in the database, from the snapshot's event on"
+        yield "bootstrap", "needs a store_url: from the snapshot's event on, the log is followed in the database"
     if config.store == "sql" and not (config.store_url or config.store_url_file or config.embedded):
         yield "store_url", "is required with store = sql"
     if config.follower.poll_interval_min_ms > config.follower.poll_interval_max_ms:
@@ -431,7 +431,7 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
 
 
 class Setting(NamedTuple):
-    """One row of the reference: a dotted key, its default, its environment variable and one line about it."""
+    """One row of the reference: a dotted key, its default, its environment variable and a one-line description."""
 
     key: str
     default: Any
@@ -440,8 +440,8 @@ class Setting(NamedTuple):
 
 
 def settings(model: type[Section] = Config, prefix: str = "") -> Iterator[Setting]:
-    """Every setting in the order of the file; the source of the documents and of the environment variables."""
-    for each in fields(model):  # type: ignore[arg-type]  # a dataclass, as every Section
+    """Every setting, in the order of the file: the source of the documentation and the environment variables."""
+    for each in fields(model):  # type: ignore[arg-type]  # a dataclass, like every Section
         default = each.default if each.default_factory is MISSING else each.default_factory()
         if isinstance(default, Section):
             yield from settings(type(default), f"{prefix}{each.name}.")
@@ -456,12 +456,12 @@ def env_name(key: str) -> str:
 
 
 def to_json(config: Config) -> bytes:
-    """The settings for another process, secrets and all."""
+    """The settings for another process, including the secrets."""
     return json.dumps(_plain(config, _tagged, named=True)).encode()
 
 
 def from_json(text: str | bytes) -> Config:
-    """The settings that `to_json` wrote, which were validated there."""
+    """The settings that `to_json` wrote. They are not validated again."""
     classes: dict[str, Any] = {"Address": Address, **{each.__name__: each for each in Section.__subclasses__()}}
 
     def made(values: dict[str, Any]) -> Any:
@@ -477,7 +477,7 @@ _CLASS = "class"
 
 
 def _plain(value: Any, leaf: Callable[[Any], Any], *, named: bool = False) -> Any:
-    """Sections as dicts, with their classes if `named`; tuples as lists; and what `leaf` makes of the rest."""
+    """Sections as dicts, with the names of their classes if `named`; tuples as lists; others as `leaf` gives them."""
     if isinstance(value, Section):
         own = {each.name: _plain(getattr(value, each.name), leaf, named=named) for each in fields(value)}  # type: ignore[arg-type]
         return {_CLASS: type(value).__name__, **own} if named else own
@@ -489,7 +489,7 @@ def _plain(value: Any, leaf: Callable[[Any], Any], *, named: bool = False) -> An
 
 
 def _written(value: Any) -> Any:
-    """As in the file."""
+    """As it is written in the file."""
     return str(value) if isinstance(value, Address) else "never" if value == NEVER else value
 
 

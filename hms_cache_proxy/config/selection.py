@@ -2,8 +2,8 @@
 
 A pattern is a glob over `database.table` (`sales.*`, `*.tmp_*`; without a dot it names a whole database),
 or `re:` and a regular expression that must match the whole of `database.table`. Names are lower case;
-case does not matter in patterns. They apply in every catalog. `exclude` wins; an empty `include` admits
-everything. Pure; imports nothing of the package.
+the case of a pattern does not matter. Patterns apply to every catalog. `exclude` takes precedence; an empty `include`
+admits everything. Pure; imports nothing of the package.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=1024)
 def check_pattern(pattern: str) -> re.Pattern[str]:
-    """The compiled pattern; ValueError with one line if it is not a pattern."""
+    """The compiled pattern. Raises ValueError, with one line, if it is not a pattern."""
     if not pattern.startswith("re:"):
         glob = pattern.strip().lower()
         if not glob or glob.count(".") > 1:

@@ -1,6 +1,7 @@
-"""The settings of TTL mode: the section `[ttl]`, and which values apply to one kind and one table.
+"""The settings of TTL mode: the section `[ttl]`, and which values apply to a kind and a table.
 
-The first of these that sets a value applies: a rule of `ttl.tables` whose pattern matches, `ttl.kinds`, the section.
+A value comes from the first of these that sets it: the rule of `ttl.tables` whose pattern matches, the rule of
+`ttl.kinds`, the section.
 Must not know: what the values are used for.
 """
 
@@ -32,7 +33,7 @@ KindName = Literal[
     "table_privileges",
 ]
 PARTITION_SCOPE = ("partition", "partition_statistics")
-"""What `scope = "partition"` caches, as Presto's metastore-cache-scope does."""
+"""The kinds that are cached with `scope = "partition"`, as with Presto's metastore-cache-scope."""
 
 NEVER = float("inf")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
@@ -84,7 +85,7 @@ Seconds = Annotated[float, Parsed(parse_duration)]
 
 @dataclass(frozen=True)
 class KindRule(Section):
-    """Values for one kind, which replace those of the section."""
+    """Values for one kind; they replace those of the section."""
 
     ttl: Seconds | None = setting(None, ge=0)
     refresh_interval: Seconds | None = setting(None, ge=0)
@@ -95,7 +96,7 @@ class KindRule(Section):
 
 @dataclass(frozen=True)
 class TableRule(Section):
-    """Values for tables that match a pattern, which replace those of their kind."""
+    """Values for the tables that match a pattern; they replace those of their kind."""
 
     pattern: Annotated[str, Parsed(parse_pattern)]
     ttl: Seconds | None = setting(None, ge=0)
@@ -103,7 +104,7 @@ class TableRule(Section):
 
 
 class Policy(NamedTuple):
-    """The values for one kind, and one table. `refresh_s` is NEVER if it is not below `ttl_s`."""
+    """The values for one kind and one table. `refresh_s` is NEVER if it would not be below `ttl_s`."""
 
     ttl_s: float
     refresh_s: float
@@ -129,7 +130,7 @@ class TtlSection(Section):
         description="An older entry is served, and reloaded in the background; has effect only below `ttl.ttl`.",
     )
     maximum_size: int = setting(
-        100_000, ge=0, description="Maximum entries of each kind; the least recently used go first."
+        100_000, ge=0, description="Maximum number of entries of each kind; the least recently used are evicted first."
     )
     maximum_bytes: Bytes = setting(256 << 20, ge=0, description="Maximum bytes of each kind.")
     scope: Literal["all", "partition"] = setting(
@@ -140,7 +141,7 @@ class TtlSection(Section):
         "off", description="`on`: each user (set_ugi) has separate entries; a write invalidates those of all users."
     )
     partition_column_limit: int = setting(
-        0, ge=0, description="A partition with more columns than this is not kept, only counted; 0 = no limit."
+        0, ge=0, description="A partition with more columns than this is not cached, only counted; 0 = no limit."
     )
     validation_percentage: float = setting(
         0, ge=0, le=100, description="Percentage of partition hits that are compared with the metastore's answer."
@@ -153,7 +154,7 @@ class TtlSection(Section):
     )
 
     def policy(self, kind: str, database: bytes | None = None, table: bytes | None = None) -> Policy:
-        """The values for a kind and, if an entry is about a table, for that table (names as stored)."""
+        """The values for a kind and, if the entry is about a table, for that table (names as stored)."""
         if self.scope == "partition" and kind not in PARTITION_SCOPE:
             return Policy(0, NEVER, False)
         rule = self.kinds.get(kind, KindRule())  # type: ignore[call-overload]  # a name of KindName
@@ -165,7 +166,7 @@ class TtlSection(Section):
         return Policy(ttl, refresh if refresh < ttl else NEVER, missing)
 
     def bounds(self, kind: str) -> tuple[int, int]:
-        """Maximum entries and bytes of a kind."""
+        """Maximum number of entries, and of bytes, of a kind."""
         rule = self.kinds.get(kind, KindRule())  # type: ignore[call-overload]  # a name of KindName
         entries = self.maximum_size if rule.maximum_size is None else rule.maximum_size
         return entries, self.maximum_bytes if rule.maximum_bytes is None else rule.maximum_bytes

@@ -1,4 +1,4 @@
-"""Database URLs: which are supported, why one is not, and how one is shown without its password.
+"""Database URLs: which are supported, what is wrong with one, and how to show one without its password.
 
 Job: check and mask text. Must not know: settings, databases.
 """
@@ -15,7 +15,7 @@ STORE_URLS = POSTGRES_URLS + MYSQL_URLS + SQLITE_URLS
 
 
 def store_url_problem(url: str) -> str:
-    """Why this is not a usable store_url, without the secrets in it; empty if it is one."""
+    """What is wrong with this store_url, without the secrets in it; empty if it can be used."""
     scheme, found, rest = url.partition("://")
     if not found:
         return "is not a database URL such as postgresql+psycopg2://USER:PASSWORD@HOST:5432/DATABASE"
@@ -27,7 +27,7 @@ def store_url_problem(url: str) -> str:
 
 
 def driver_problem(url: str) -> str:
-    """Says that the driver for a store_url is not installed; empty if it is. MySQL's comes with an extra."""
+    """What to install if the driver for a store_url is missing (MySQL's comes with an extra); empty if it is there."""
     if url.partition("://")[0] not in MYSQL_URLS or find_spec("pymysql") is not None:
         return ""
     return "needs the driver for MySQL: pip install 'hms-cache-proxy[mysql]'"
