@@ -1,1 +1,1 @@
-"""What HTTP says about a running proxy: health, metrics, status, the page, and the flush that an operator asks for."""
+"""The HTTP addresses of a running proxy: health, metrics, status, the status page, and flushes."""

@@ -1,10 +1,10 @@
-"""POST /admin/flush: fence the named objects and have the follower read them again.
+"""POST /admin/flush: fences the named objects, and has the follower read them again.
 
-A flush is a fence that is born finite: from the moment it is answered, calls about the objects go to the
-metastore, until a step of the follower that began later has read them. It works on objects that do not
-exist: a table that was created behind the log's back is found by it. Where the log is followed it is as coarse
-as targets are: a partition's flush reads its whole table. In TTL mode it forgets that partition, and what lists
-say of it. Owner: threads of the supervisor; a lock keeps flushes apart.
+A flush is a fence that is finite from the start: once it is answered, calls about the objects go to the
+metastore until a step of the follower that began later has read them. It also works for objects that the cache
+does not know, so it finds a table that was created without an event. Where the log is followed, it is as coarse
+as targets are: the flush of a partition reads its whole table. In TTL mode it invalidates only that partition
+and the lists that may contain it. Owner: threads of the supervisor; a lock lets one flush run at a time.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from hms_cache_proxy.consistency.names import write_name
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.methods.ttl.members import flushed
 
-WAIT_S = 5.0  # how long the answer waits for the reload; the fence holds however long that takes
+WAIT_S = 5.0  # how long the answer waits for the reload; the fence stays until the reload is done
 _POLL_S = 0.005
 
 
 class Flusher:
-    """`fences` is None where no log is followed, `ttl` where nothing is cached by time."""
+    """`fences` is None if no log is followed; `ttl` is None without TTL mode."""
 
     def __init__(self, config: Config, page: StatePage, fences: FenceStore | None, ttl: TtlCache | None) -> None:
         self._config = config
@@ -40,7 +40,7 @@ class Flusher:
         """Held while the fences are used here."""
 
     def flush(self, catalog: str, database: str | None, table: str | None, partition: str | None) -> dict[str, object]:
-        """Targets, ticket, and whether the reload is done; CacheError if nothing is cached here at all."""
+        """Targets, ticket, and whether the reload is done. Raises CacheError if nothing is cached at all."""
         if self._fences is None and self._ttl is None:
             raise CacheError("nothing is cached: store = none")
         owner = write_name(catalog.encode()) or b""
@@ -56,7 +56,7 @@ class Flusher:
             return {"targets": len(set(names)), "ticket": 0, "done": True}
         with self.lock:
             self._fences.ticket(names)
-            ticket = self._fences.fence_now(names)  # a later number: lifted when the reload is done too
+            ticket = self._fences.fence_now(names)  # its number is later, so it is lifted when the reload is done, too
         self._wake()
         deadline = time.monotonic() + WAIT_S
         while self._page[Slot.DONE_TICKET] < ticket and time.monotonic() < deadline:
@@ -71,13 +71,13 @@ class Flusher:
         whole = [targets.databases(catalog), targets.database(catalog, database)]
         whole += [targets.tables(catalog, database), targets.FUNCTIONS]
         if self._fences is None:
-            return whole  # in TTL mode what is read of a table depends on its database
+            return whole  # in TTL mode the entries of a table depend on its database
         for name in self._cached(catalog, database):
             whole += _of_table(catalog, database, name)
         return whole
 
     def _cached(self, catalog: bytes, database: bytes) -> list[bytes]:
-        """Tables of the database that the cache has; the others are read when they are asked for."""
+        """The cached tables of the database; other tables are read when they are requested."""
         reader = CacheReader(paths.cache(self._config), self._page)
         try:
             with reader.snapshot() as snapshot:
@@ -93,7 +93,7 @@ class Flusher:
 
 
 def _of_table(catalog: bytes, database: bytes, table: bytes) -> list[bytes]:
-    """The table, its partitions wholesale, and its place in the list of tables."""
+    """The targets of the table, of all its partitions, and of the list of tables."""
     return [
         targets.table(catalog, database, table),
         targets.partitions(catalog, database, table),

@@ -1,10 +1,10 @@
-"""The HTTP side: /metrics, /healthz, /readyz, /status and the status page; on an address of its own,
-/admin/flush.
+"""The HTTP server: /metrics, /healthz, /readyz, /status and the status page; /admin/flush on a separate
+address.
 
-Job: turn requests into questions to a `View`, which `view.ProxyView` implements, and answers into HTTP. It
+Job: turn requests into calls of a `View`, which `view.ProxyView` implements, and their results into HTTP. It
 must not know where the facts come from. Nothing on the public address changes anything; the admin address
-is loopback unless the operator gave it a token. Runs on the supervisor's event loop; questions that take
-a while are asked in a thread.
+is loopback unless the operator has set a token. Runs on the supervisor's event loop; slow calls run in a
+thread.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _FLUSH_KEYS = {"catalog", "db", "table", "partition"}
 
 
 class View(Protocol):
-    """What HTTP may ask; every method is quick or may run in a thread."""
+    """What HTTP needs of the proxy. `status` and `not_ready` do not block; the other methods run in a thread."""
 
     def status(self) -> dict[str, object]:
         """The JSON object of /status; its keys are documented in docs/operations.md."""
 
     def not_ready(self) -> str | None:
-        """Why /readyz says 503, or None when it says 200."""
+        """Why /readyz answers 503; None if it answers 200."""
 
     def metrics(self) -> bytes:
         """/metrics in the text format."""
 
     def flush(self, catalog: str, database: str | None, table: str | None, partition: str | None) -> dict[str, object]:
-        """Have the named objects reloaded (None = all); until that is done, reads of them go upstream."""
+        """Have the named objects reloaded (None = all). Until that is done, reads of them go upstream."""
 
 
 class HttpServer:
-    """Both listeners, while it is entered, on bound sockets."""
+    """A context manager that serves both addresses, on sockets that are already bound."""
 
     def __init__(
         self, config: Config, view: View, *, http: Sequence[socket.socket], admin: Sequence[socket.socket]

@@ -1,8 +1,7 @@
-"""Is the metastore there, and which version is it? Asked every few seconds, told by /status.
+"""Checks every few seconds whether the metastores answer, and their versions, for /status.
 
-The workers find out for themselves whether an upstream answers; this is for people. The blocking call
-runs in a thread, and a metastore that hangs delays nothing but the next look. Owner: the supervisor's
-loop.
+The workers find out for themselves whether an upstream answers; this is for operators. The blocking call
+runs in a thread, and a metastore that hangs delays only the next check. Owner: the supervisor's loop.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ STARTING_INTERVAL_S = 0.1  # a call waits in the listening socket until the meta
 
 
 class UpstreamProbe:
-    """All upstreams in their order; `facts` is what /status shows of them and of the first that answers."""
+    """All upstreams, in the order of the setting; `facts` is what /status shows of them."""
 
     def __init__(self, config: Config, *, starting: bool = False) -> None:
-        """`starting`: the metastore starts together with this process; until it answers, nothing is logged."""
+        """`starting`: the metastore starts together with this process; nothing is logged until it answers."""
         self._starting = starting
         self._replay = config.replay
         timeout_s = min(config.upstream_options.connect_timeout_s, INTERVAL_S)
@@ -35,12 +34,12 @@ class UpstreamProbe:
 
     @property
     def answered(self) -> bool:
-        """Has any upstream ever answered?"""
+        """Whether any upstream has ever answered."""
         return any(seen.version is not None for seen in self._all)
 
     @property
     def outage(self) -> bool:
-        """Is no upstream reachable?"""
+        """Whether no upstream is reachable."""
         return bool(self._all) and all(seen.reachable is False for seen in self._all)
 
     @property
@@ -48,14 +47,14 @@ class UpstreamProbe:
         return next((seen for seen in self._all if seen.reachable), self._all[0])
 
     def facts(self) -> dict[str, object]:
-        """Of the first that answers: uri (of a replay: its file), version (None until it answered), reachable (None
-        until it was asked), since_s (for how long); `all`: the same of each."""
+        """Of the first that answers: uri (of a replay: its file), version (None until it has answered), reachable (None
+        until it has been asked), since_s (for how long); `all`: the same facts of each."""
         if not self._all:
             return {"uri": self._replay, "version": None, "reachable": None, "since_s": None, "all": []}
         return {**self._first.facts(), "all": [seen.facts() for seen in self._all]}
 
     async def watch(self) -> None:
-        """Keep asking until cancelled, if there is anybody to ask."""
+        """Check until cancelled. Returns at once if there is no upstream."""
         while self._all:
             await asyncio.gather(*(seen.look(quiet=self._starting) for seen in self._all))
             self._starting = self._starting and not self.answered
@@ -63,7 +62,7 @@ class UpstreamProbe:
             await asyncio.sleep(STARTING_INTERVAL_S if self._starting else INTERVAL_S)
 
     def _tell(self) -> None:
-        """Log a change: which is the first that answers, or that none does."""
+        """Log a change of the first that answers, or that none does."""
         first = self._first
         if self._starting or self._told == (state := (bool(first.reachable), first)):
             return
@@ -90,7 +89,7 @@ class _Seen:
         return {"uri": self.address.uri, "version": self.version, "reachable": self.reachable, "since_s": since_s}
 
     async def look(self, *, quiet: bool) -> None:
-        """Ask once; `quiet`: do not log that there is no answer."""
+        """Ask once; `quiet`: a failure does not count as unreachable."""
         try:
             version: bytes = await asyncio.to_thread(self._connection.call, "getVersion")
         except UpstreamError as error:

@@ -1,8 +1,8 @@
-"""What HTTP tells about the proxy: `ProxyView` reads the state page and the children; a flush writes a
+"""What the HTTP server says about the proxy. `ProxyView` reads the state page and the children; a flush writes a
 ticket.
 
 Owner: the supervisor's loop; `metrics` and `flush` run in a thread. `status` must not wait for a child,
-the metastore or the database: the answer to "what is wrong" has to come when everything is.
+the metastore or the database: it must answer especially when these do not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hms_cache_proxy.status.probe import UpstreamProbe
 
 log = structlog.get_logger()
 
-READY_SILENT_NS = 5 * 10**9  # a worker that has shown no life for longer may hang
+READY_SILENT_NS = 5 * 10**9  # a worker that has shown no sign of life for longer may hang
 BY_TIME_TEXT = "TTL mode: no notification log is followed, so answers are cached for a limited time"
 
 
@@ -40,19 +40,19 @@ class Stage(enum.Enum):
 
 
 class ChildProcess(Protocol):
-    """What the status shows of a child of the supervisor."""
+    """What /status shows of a child of the supervisor."""
 
     role: str
     restarts: int
 
     @property
     def pid(self) -> int | None:
-        """Of the process that runs now; None while none does."""
+        """The id of the running process; None while there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedFiles:
-    """Files that the processes of a proxy share, and in which one sees what the others do."""
+    """Files that the processes of a proxy share."""
 
     page: StatePage
     ttl: TtlCache | None
@@ -95,7 +95,7 @@ class ProxyView:
 
     @property
     def _accepting(self) -> int:
-        """How many workers accept connections, and have shown life lately."""
+        """How many workers accept connections and have shown a sign of life recently."""
         since_ns = time.monotonic_ns() - READY_SILENT_NS
         return sum(beat > since_ns for beat in self._crew.beats())
 
@@ -168,7 +168,7 @@ class ProxyView:
             return None
         try:
             header = self._recording.header()
-        except ConfigError as error:  # somebody has written to it
+        except ConfigError as error:  # another program has written to it
             header = FileHeader(0, 1)
             log.warning("the recording cannot be read", error=str(error))
         left_s = max(0.0, header.until_ms / 1000 - time.time()) if header.until_ms else None
@@ -196,18 +196,18 @@ class ProxyView:
         if self._config.replay:
             return ModeReason.REPLAY
         if self._config.source == "none":
-            return ModeReason.NO_STORE  # there is no follower to say so
+            return ModeReason.NO_STORE  # no follower runs, so the state page does not say so
         reason = ModeReason(self._page[Slot.MODE_REASON])
         return ModeReason.UNCONFIRMED if reason is ModeReason.SERVING and self._unconfirmed() else reason
 
     def _unconfirmed(self) -> bool:
-        """Whether readers relay as the follower is stuck (gate.Reason.UNCONFIRMED)."""
+        """Whether reads are relayed because the follower is stuck (gate.Reason.UNCONFIRMED)."""
         age_ms = _ms_ago(self._page[Slot.BEGAN_NS])
         return age_ms is not None and age_ms > self._config.max_unconfirmed_ms
 
 
 def _sizes(cache: TtlCache) -> dict[str, dict[str, int]]:
-    """What TTL mode has, by kind."""
+    """The entries of TTL mode and their bytes, by kind."""
     return {kind.label: {"entries": size.entries, "bytes": size.bytes} for kind, size in cache.sizes().items()}
 
 
