@@ -1,9 +1,9 @@
-"""Limits on what all connections of a worker use together.
+"""Limits on the memory and disk space that all connections of a worker use together.
 
-Job: count bytes against a total. What is counted is a Charge, which gives back what it has when it is closed or nobody
-has it any more, so that no way out of a connection can forget to. Must not know: what the bytes are for.
-Part of a budget is for writes alone: what only answers reads leaves SPARE of it.
-Owner: one thread.
+Job: count bytes against a total. A Charge holds what one owner uses. It returns its bytes when it is closed or garbage
+collected, so a connection that ends in any way returns them. Must not know: what the bytes are for.
+
+A part of each budget (SPARE) is reserved for writes. Owner: one thread.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Final
 
 SPARE: Final = 4
-"""One part in so many is left for what belongs to writes."""
+"""One part in SPARE of a budget is reserved for writes."""
 UNBOUNDED: Final = 1 << 62
 
 
 class Budget:
-    """`limit` bytes; `setting` is the key of the configuration that says so."""
+    """`limit` bytes; `setting` is the key of the setting with that limit, without its section."""
 
     __slots__ = ("limit", "setting", "used")
 
@@ -26,25 +26,25 @@ class Budget:
         self.used = 0
 
     def has(self, size: int, *, for_write: bool = False) -> bool:
-        """Is there room for so much more?"""
+        """Whether `size` more bytes fit."""
         limit = self.limit if for_write else self.limit - self.limit // SPARE
         return self.used + size <= limit
 
 
 class Charge:
-    """What one owner takes of a budget."""
+    """The bytes of a budget that one owner uses."""
 
     __slots__ = ("_budget", "_for_write", "_must", "size")
 
     def __init__(self, budget: Budget, *, for_write: bool = False, must: bool = False) -> None:
-        """`must`: count it, never refuse it."""
+        """`must`: the bytes are counted, but never refused."""
         self._budget = budget
         self._for_write = for_write
         self._must = must
         self.size = 0
 
     def grow(self, size: int) -> bool:
-        """Take so much more; False, and nothing is taken, if there is no room."""
+        """Take `size` more bytes. If they do not fit, take nothing and return False."""
         if not self._must and not self._budget.has(size, for_write=self._for_write):
             return False
         self.size += size
@@ -52,7 +52,7 @@ class Charge:
         return True
 
     def close(self) -> None:
-        """Give everything back."""
+        """Return all bytes."""
         self._budget.used -= self.size
         self.size = 0
 
@@ -61,7 +61,7 @@ class Charge:
 
 
 class Budgets:
-    """The budgets of a worker. Without numbers they have no limit."""
+    """The budgets of a worker; by default they have no limit."""
 
     __slots__ = ("memory", "spool")
 

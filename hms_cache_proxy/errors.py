@@ -1,33 +1,33 @@
-"""Every exception of this package, split by whose fault it is.
+"""Every exception of this package, by whose fault it is.
 
     ProxyError
-    +-- WireError        the peer sent bytes that are not what the protocol allows
+    +-- WireError        the peer sent bytes that the protocol does not allow
     |   +-- LimitError   ... or more of them than a named limit allows
-    |   +-- WriteIdsError  ... or a malformed list of write ids or transactions: it proves nothing
-    +-- UpstreamError    a metastore cannot be reached, died, or is not one that may be used
-    +-- StoreError       the backing database cannot be read, or is not a metastore schema that is known
-    |   +-- LogClosed    ... or (over Thrift) does not let its notification log be read
-    |   +-- Unfit        ... or has an object in a form that a cache cannot hold without loss
-    +-- CacheError       the shared cache cannot be used (another upstream's, damaged, locked)
+    |   +-- WriteIdsError  ... or a malformed list of write ids or transactions, which proves nothing
+    +-- UpstreamError    a metastore cannot be reached, has died, or must not be used
+    +-- StoreError       the backing database cannot be read, or its schema is not a known metastore schema
+    |   +-- LogClosed    ... or (over Thrift) the metastore does not allow its notification log to be read
+    |   +-- Unfit        ... or an object has a form that the cache cannot hold without loss
+    +-- CacheError       the shared cache cannot be used (it belongs to another upstream, is damaged or locked)
     |   +-- CacheFull    ... or has no room left
-    +-- SnapshotError    a snapshot of a catalog cannot be made or used (not there, damaged, of something else)
-    +-- AdviceError      access logs cannot be read, or say nothing
-    +-- AuditError       a cache could not be compared with its database
+    +-- SnapshotError    a snapshot of a catalog cannot be made or used (it is missing, damaged, of another database)
+    +-- AdviceError      access logs cannot be read, or contain nothing of use
+    +-- AuditError       a cache cannot be compared with its database
     +-- ConfigError      a setting is wrong; the message names its key
 
-Declared Hive exceptions are reply values, not exceptions here. A bug is an AssertionError. Low-level exceptions are
-translated once, at the module that touches the foreign library, with `raise ... from cause`.
+Exceptions that Hive declares are reply values, not exceptions here. A bug is an AssertionError. Exceptions of other
+libraries are translated once, in the module that calls the library, with `raise ... from cause`.
 This module imports nothing of the package.
 """
 
 from __future__ import annotations
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, as in shells."""
 
 
 def one_line(error: Exception | str) -> str:
-    """An error as the command line tells it."""
+    """An error as the command line prints it."""
     return f"hms-cache-proxy: {' '.join(str(error).split())}"
 
 
@@ -36,7 +36,7 @@ class ProxyError(Exception):
 
 
 class WireError(ProxyError):
-    """The peer's bytes break the protocol; `method` and `offset` (in the message) where they are known."""
+    """The peer's bytes violate the protocol. `method`, and `offset` in the message, if they are known."""
 
     def __init__(self, message: str, *, method: str | None = None, offset: int | None = None) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class WireError(ProxyError):
 
 
 class LimitError(WireError):
-    """A length, size or depth from the peer is over the setting `limit`; `size` is what it asked for."""
+    """A length, size or depth from the peer exceeds the setting `limit`; `size` is the peer's value."""
 
     def __init__(
         self,
@@ -62,11 +62,11 @@ class LimitError(WireError):
 
 
 class WriteIdsError(WireError):
-    """A text is no list of write ids or transactions as Hive writes it, or a list cannot be changed as asked."""
+    """A text is not a list of write ids or transactions as Hive writes it, or a list cannot be changed as requested."""
 
 
 class UpstreamError(ProxyError):
-    """A metastore did not do what was asked; `sent` tells whether it may have seen the request."""
+    """A metastore did not do what was requested; `sent` tells whether it may have received the request."""
 
     def __init__(self, message: str, *, uri: str | None = None, method: str | None = None, sent: bool = False) -> None:
         super().__init__(message)
@@ -76,23 +76,23 @@ class UpstreamError(ProxyError):
 
 
 class StoreError(ProxyError):
-    """The backing database could not be read, or its schema is not one that is known."""
+    """The backing database cannot be read, or its schema is not a known metastore schema."""
 
 
 class LogClosed(StoreError):
-    """A metastore answers, but not to questions about its notification log: without it nothing can be followed."""
+    """A metastore answers, but does not allow its notification log to be read, so it cannot be followed."""
 
 
 class Unfit(StoreError):
-    """An object has a form that cannot be held without loss: it is left out, everything else goes on."""
+    """An object has a form that the cache cannot hold without loss. It is left out; all else continues."""
 
 
 class CacheError(ProxyError):
-    """The shared cache cannot be used; what it would have answered goes upstream."""
+    """The shared cache cannot be used; the calls that it would have answered go upstream."""
 
 
 class CacheFull(CacheError):
-    """The cache has reached `limit` bytes: stop admitting."""
+    """The cache has reached `limit` bytes and admits nothing more."""
 
     def __init__(self, message: str, *, limit: int | None = None) -> None:
         super().__init__(message)
@@ -100,19 +100,19 @@ class CacheFull(CacheError):
 
 
 class SnapshotError(ProxyError):
-    """A snapshot of a catalog in files cannot be made, or must not be used."""
+    """A snapshot of a catalog cannot be made, or must not be used."""
 
 
 class AdviceError(ProxyError):
-    """Access logs, or what is to be known beside them, cannot be read, or are empty."""
+    """Access logs, or the list of tables that is given with them, cannot be read or are empty."""
 
 
 class AuditError(ProxyError):
-    """A cache could not be compared with its database; nothing is known about it."""
+    """A cache could not be compared with its database, so nothing is known about its contents."""
 
 
 class ConfigError(ProxyError):
-    """A setting is wrong; `key` is its name as in the TOML file (dotted), None when no single key is at fault."""
+    """A setting is wrong; `key` is its dotted name as in the TOML file, None if no single key is at fault."""
 
     def __init__(self, message: str, *, key: str | None = None) -> None:
         super().__init__(message)
@@ -120,5 +120,5 @@ class ConfigError(ProxyError):
 
 
 def exit_code(error: ProxyError) -> int:
-    """Of a command that ends with it."""
+    """The exit code of a command that ends with this error."""
     return 2 if isinstance(error, ConfigError) else 1

@@ -1,20 +1,19 @@
-"""Every metric, declared once, and the cheap counting that workers do.
+"""Every metric, declared once, and the cheap counting in workers.
 
-A bound prometheus counter and histogram cost 4 us an observation in multiprocess mode, so a worker counts
-in plain Python numbers (`Slot.observe`, about 0.2 us) and `WorkerMetrics.flush` adds what is new to
-prometheus_client's files on a timer. What a worker counted since the last flush is lost if it is killed;
-nothing else is.
+A prometheus counter and histogram cost 4 us per observation in multiprocess mode, so a worker counts in
+plain Python numbers (`CallCounts.observe`, about 0.2 us), and on a timer `WorkerMetrics.flush` adds what is
+new to prometheus_client's files. If a worker is killed, only what it counted since its last flush is lost.
 
 Files are named by role (`worker-0`, `follower`), not by process id: a restarted child continues its
-predecessor's file, so that counters stay monotonic and no files pile up. A role is used by one process at
-a time. The supervisor aggregates the files for /metrics, and adds its own few metrics
-(`SupervisorMetrics`), which live in its memory.
+predecessor's file, so counters stay monotonic and files do not accumulate. One process at a time has a role.
+The supervisor aggregates the files for /metrics, and adds its own few metrics (`SupervisorMetrics`), which it
+keeps in memory.
 
-`TABLE` lists them all for the documents and their test. Labels come from literal tables of this package,
+`TABLE` lists all metrics; the documentation and its test read it. Labels come from literal tables of this package,
 never from a peer's bytes: otherwise a client could make the files grow without limit.
 
-The files are memory-mapped, so their room on the disk is reserved before (`RESERVED`): a store into a page that a full
-disk has no room for ends the process with SIGBUS.
+The files are memory-mapped, so their disk space is reserved in advance (`RESERVED`): a store to a page for which a full
+disk has no room kills the process with SIGBUS.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from hms_cache_proxy.errors import ProxyError
 
 MULTIPROCESS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client
-FLUSH_INTERVAL_S = 1.0  # what a scrape may miss; a flush of 500 busy slots takes a few ms
+FLUSH_INTERVAL_S = 1.0  # a scrape may miss this much; a flush of 500 busy slots takes a few ms
 
 RESERVED = {"counter": 1 << 20, "gauge_livesum": 1 << 16, "gauge_mostrecent": 1 << 16, "histogram": 4 << 20}
-"""Bytes of each of a process's files: more than all labels take (histograms 6 kB for each method and outcome)."""
-_NO_VALUES = struct.pack("i", 8)  # prometheus_client's files begin with how many bytes are in use, these included
+"""Bytes of each file of a process: more than all labels take (a histogram takes 6 kB per method and outcome)."""
+_NO_VALUES = struct.pack("i", 8)  # prometheus_client's files begin with the number of bytes in use, including these
 
 Outcome = Literal["hit", "miss", "relay", "write", "error"]
 UpstreamFailure = Literal["connect", "closed", "timeout", "protocol"]
@@ -81,7 +80,7 @@ TABLE: tuple[Metric, ...] = (
         "gauge",
         ("uri",),
         "worker",
-        "Workers that consider this metastore sick: it did not answer their probes, and calls go to others.",
+        "Workers whose circuit for this metastore is open: it did not answer their probes, so calls go to others.",
     ),
     Metric("hms_proxy_accepted_total", "counter", (), "worker", "Client connections accepted."),
     Metric(
@@ -89,23 +88,23 @@ TABLE: tuple[Metric, ...] = (
         "counter",
         ("transport",),
         "worker",
-        "Connections closed because their first bytes are of an unsupported transport.",
+        "Connections closed because their first bytes belong to an unsupported transport.",
     ),
     Metric(
         "hms_proxy_limits_broken_total",
         "counter",
         ("limit",),
         "worker",
-        "Connections closed because the client broke a limit, by the limit's key.",
+        "Connections closed because the client exceeded a limit, by the limit's key.",
     ),
     Metric(
         "hms_proxy_budget_bytes",
         "gauge",
         ("budget",),
         "worker",
-        "What workers use of `limits.memory_bytes` and `limits.spool_bytes` now.",
+        "Bytes of `limits.memory_bytes` and `limits.spool_bytes` that workers use now.",
     ),
-    Metric("hms_proxy_budget_limit_bytes", "gauge", ("budget",), "worker", "What all workers together may use."),
+    Metric("hms_proxy_budget_limit_bytes", "gauge", ("budget",), "worker", "Bytes that all workers together may use."),
     Metric(
         "hms_proxy_upstream_failures_total",
         "counter",
@@ -118,26 +117,26 @@ TABLE: tuple[Metric, ...] = (
         "counter",
         ("where",),
         "worker",
-        "Errors of this program that it survived: a connection was closed, or a step was repeated.",
+        "Errors in this program that it survived: a connection was closed, or a step was repeated.",
     ),
     Metric(
         "hms_proxy_access_log_lines_total",
         "counter",
         ("result",),
         "worker",
-        "Lines of the access log: written, dropped because more came than could be written (overflow), or not written"
-        " because writing the file failed (failed).",
+        "Lines of the access log: written; dropped because they came faster than they could be written (overflow); or"
+        " lost because the file could not be written (failed).",
     ),
     Metric("hms_proxy_cache_objects", "gauge", ("kind",), "follower", "Objects in the cache."),
     Metric("hms_proxy_cache_bytes", "gauge", (), "follower", "Bytes of the cache file that are in use."),
-    Metric("hms_proxy_cursor_event_id", "gauge", (), "follower", "The last event that is in the cache."),
+    Metric("hms_proxy_cursor_event_id", "gauge", (), "follower", "The last event whose changes are in the cache."),
     Metric("hms_proxy_upstream_event_id", "gauge", (), "follower", "The metastore's newest event."),
     Metric(
         "hms_proxy_event_lag_seconds",
         "gauge",
         (),
         "follower",
-        "Time from the newest followed event's time stamp (whole seconds) to its commit in the cache.",
+        "Time from the time stamp (whole seconds) of the newest followed event to its commit in the cache.",
     ),
     Metric(
         "hms_proxy_events_total",
@@ -153,7 +152,7 @@ TABLE: tuple[Metric, ...] = (
         "counter",
         ("reason",),
         "follower",
-        "How often all entries lost validity: a gap, a purged log, another database.",
+        "How often all entries were invalidated: because of a gap, a purged log, another database.",
     ),
     Metric(
         "hms_proxy_follower_steps_total",
@@ -168,15 +167,15 @@ TABLE: tuple[Metric, ...] = (
         "gauge",
         ("state",),
         "follower",
-        "Fences now: of writes in flight (infinite), of writes that wait for their reload (finite), of writes whose"
-        " outcome is not known (unknown).",
+        "Fences now: of writes in flight (infinite), of finished writes that wait for their reload (finite), of writes"
+        " of unknown outcome (unknown).",
     ),
     Metric(
         "hms_proxy_oldest_fence_seconds",
         "gauge",
         (),
         "follower",
-        "Age of the oldest fence; at most three times `upstream_options.request_timeout_s` and a reload.",
+        "Age of the oldest fence; at most three times `upstream_options.request_timeout_s` plus a reload.",
     ),
     Metric("hms_proxy_restarts_total", "counter", ("child",), "supervisor", "Children restarted after they died."),
     Metric(
@@ -184,7 +183,7 @@ TABLE: tuple[Metric, ...] = (
         "counter",
         ("kind", "result"),
         "worker",
-        "TTL mode: requests by kind of entry and what was found (hit, refresh_due, miss).",
+        "TTL mode: lookups by kind of entry and result (hit, refresh_due, miss).",
     ),
     Metric(
         "hms_proxy_ttl_loads_total",
@@ -193,7 +192,7 @@ TABLE: tuple[Metric, ...] = (
         "worker",
         "TTL mode: loads for a waiting reader, by kind and result (loaded, failed).",
     ),
-    Metric("hms_proxy_ttl_load_seconds_total", "counter", ("kind",), "worker", "TTL mode: time that loads took."),
+    Metric("hms_proxy_ttl_load_seconds_total", "counter", ("kind",), "worker", "TTL mode: total time of the loads."),
     Metric(
         "hms_proxy_ttl_refreshes_total",
         "counter",
@@ -207,7 +206,7 @@ TABLE: tuple[Metric, ...] = (
         "counter",
         (),
         "worker",
-        "TTL mode: partitions not kept because they have more columns than `ttl.partition_column_limit`.",
+        "TTL mode: partitions not cached because they have more columns than `ttl.partition_column_limit`.",
     ),
     Metric(
         "hms_proxy_ttl_validations_total",
@@ -221,20 +220,22 @@ TABLE: tuple[Metric, ...] = (
         "counter",
         ("result",),
         "worker",
-        "Results for the recording: kept, too_large (over 64 MiB), lost (the file is full, or cannot be written).",
+        "Results of recorded reads: kept, too_large (over 64 MiB), lost (the file is full, or cannot be written).",
     ),
     Metric("hms_proxy_children", "gauge", ("child",), "supervisor", "Running child processes."),
-    Metric("hms_proxy_info", "gauge", ("version",), "supervisor", "1, with the version of this program."),
+    Metric(
+        "hms_proxy_info", "gauge", ("version",), "supervisor", "Always 1; the label is the version of this program."
+    ),
 )
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # a time stamp for each counter
 _BY_NAME = {metric.name: metric for metric in TABLE}
 
 
 def start_process(directory: Path, role: str) -> None:
-    """Make this process write its metrics into `directory` under the name `role`; call before any is made.
+    """Make this process write its metrics to `directory` under the name `role`. Call this before any metric is created.
 
-    Without it (in a test, in the supervisor) metrics live in the memory of the process. ProxyError if the disk has no
-    room for the files.
+    Otherwise (in a test, in the supervisor) metrics are in the memory of the process. Raises ProxyError if the disk has
+    no room for the files.
     """
     for kind, size in RESERVED.items():
         path = directory / f"{kind}_{role}.db"
@@ -265,7 +266,7 @@ def _histogram(name: str, registry: CollectorRegistry, bounds: tuple[float, ...]
 class CallCounts:
     """The running counts of one (method, outcome, reason); `observe` is the hot path.
 
-    Where 0.2 us matter, a call below the first bound is counted by `quick` and `quick_ns`, which are plain integers.
+    Where 0.2 us matter, a call below the first bound is counted in `quick` and `quick_ns`, which are plain integers.
     """
 
     __slots__ = ("buckets", "quick", "quick_ns", "seconds")
@@ -277,19 +278,19 @@ class CallCounts:
         self.quick_ns = 0
 
     def observe(self, seconds: float) -> None:
-        """Count one call that took so long."""
+        """Count one call that took `seconds`."""
         self.buckets[bisect_left(BOUNDS, seconds)] += 1
         self.seconds += seconds
 
     def fold(self) -> None:
-        """Put the quick ones where they belong."""
+        """Add the quick calls to the buckets."""
         self.buckets[0] += self.quick
         self.seconds += self.quick_ns * 1e-9
         self.quick = self.quick_ns = 0
 
 
 class WorkerMetrics:
-    """What one worker counts; `flush` from a timer of its loop, and once at its end."""
+    """What one worker counts. Its loop calls `flush` on a timer, and once at the end."""
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()
@@ -322,7 +323,7 @@ class WorkerMetrics:
         self._looked_up: dict[tuple[str, str], int] = {}
 
     def slot(self, method: str, outcome: Outcome, reason: str = "") -> CallCounts:
-        """The one slot of these labels; keep it where the path is hot."""
+        """The one slot of these labels. A hot path keeps it."""
         key = (method, outcome, reason)
         slot = self._slots.get(key)
         if slot is None:
@@ -334,11 +335,11 @@ class WorkerMetrics:
         self._refused.labels(transport).inc()
 
     def limit_broken(self, limit: str) -> None:
-        """A client broke the limit with this key, e.g. max_message_bytes."""
+        """A client exceeded the limit with this key, such as max_message_bytes."""
         self._limits.labels(limit).inc()
 
     def budget(self, name: str, used: int, limit: int) -> None:
-        """Bytes of a budget of the worker, by the key of its setting."""
+        """The bytes of a budget of this worker, by the key of its setting."""
         self._budget.labels(name).set(used)
         self._budget_limit.labels(name).set(limit)
 
@@ -353,44 +354,44 @@ class WorkerMetrics:
         self._internal.labels(where).inc()
 
     def access_logged(self, result: Literal["written", "overflow", "failed"], lines: int) -> None:
-        """What became of lines of the access log."""
+        """Lines of the access log were written, or not."""
         self._logged.labels(result).inc(lines)
 
     def recorded(self, result: Literal["kept", "too_large", "lost"], number: int = 1) -> None:
-        """Results that are, or are not, in the recording."""
+        """Results of reads were recorded, or not."""
         self._recorded.labels(result).inc(number)
 
     def ttl_looked_up(self, kind: str, result: Literal["hit", "refresh_due", "miss"]) -> None:
-        """TTL mode: a request found, or did not find, what it wants."""
+        """TTL mode: a lookup had this result."""
         self._looked_up[kind, result] = self._looked_up.get((kind, result), 0) + 1
 
     def ttl_loaded(self, kind: str, result: Literal["loaded", "failed"], seconds: float) -> None:
-        """TTL mode: a load for a reader who waits has ended."""
+        """TTL mode: a load for a waiting reader has ended."""
         self._ttl_loads.labels(kind, result).inc()
         self._ttl_seconds.labels(kind).inc(seconds)
 
     def ttl_refreshed(self, kind: str, result: Literal["loaded", "failed"]) -> None:
-        """TTL mode: a refresh after an answer has ended."""
+        """TTL mode: a load in the background has ended."""
         self._ttl_refreshes.labels(kind, result).inc()
 
     def ttl_compared(self, *, same: bool) -> None:
-        """TTL mode: a cached partition was compared with what the metastore says."""
+        """TTL mode: a cached partition was compared with the metastore's answer."""
         self._ttl_validations.labels("same" if same else "different").inc()
 
     def ttl_sizes(self, kind: str, entries: int, size: int, evicted: int) -> None:
-        """TTL mode: what the cache has of a kind (`size` in bytes), and how many this worker has evicted since the last
-        time."""
+        """TTL mode: the entries of a kind and their bytes (`size`), and how many this worker has evicted since the last
+        call."""
         self._objects.labels(kind).set(entries)
         self._ttl_bytes.labels(kind).set(size)
         if evicted:
             self._evictions.labels(kind).inc(evicted)
 
     def ttl_bytes(self, size: int) -> None:
-        """TTL mode: bytes of all entries."""
+        """TTL mode: the bytes of all entries."""
         self._bytes.set(size)
 
     def flush(self) -> bool:
-        """Add what was counted since the last flush to the shared files; was a read among it?"""
+        """Add what was counted since the last flush to the shared files. Returns whether a read was among it."""
         read = False
         for (kind, result), number in self._looked_up.items():
             self._ttl_lookups.labels(kind, result).inc(number)
@@ -410,9 +411,9 @@ class WorkerMetrics:
 
 
 def _add(child: Histogram, counts: list[int], seconds: float) -> None:
-    """Add many observations to a histogram at once: the library can only add one at a time, 15 times dearer.
+    """Add many observations to a histogram at once; the library adds one at a time, at 15 times the cost.
 
-    `_buckets` and `_sum` are its own fields; tests/ops/test_metrics.py would tell if they changed.
+    `_buckets` and `_sum` are private fields of the library; tests/ops/test_metrics.py fails if they change.
     """
     child._sum.inc(seconds)
     for bucket, count in zip(child._buckets, counts, strict=True):
@@ -421,7 +422,7 @@ def _add(child: Histogram, counts: list[int], seconds: float) -> None:
 
 
 class FollowerMetrics:
-    """What the follower tells; a few sets a step, so they go straight to the files."""
+    """What the follower counts. A step sets only a few metrics, so they go straight to the files."""
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()
@@ -434,7 +435,7 @@ class FollowerMetrics:
         self.step_seconds = _histogram("hms_proxy_follower_step_seconds", registry, _STEP_BOUNDS)
         self._events = _counter("hms_proxy_events_total", registry)
         self._evictions = _counter("hms_proxy_evictions_total", registry)
-        self._evictions.labels("tables")  # 0 from the start: who watches its rate misses the first rise else
+        self._evictions.labels("tables")  # 0 from the start: otherwise a rate would miss the first increase
         self._resets = _counter("hms_proxy_resets_total", registry)
         self._steps = _counter("hms_proxy_follower_steps_total", registry)
         self._internal = _counter("hms_proxy_internal_errors_total", registry)
@@ -442,17 +443,17 @@ class FollowerMetrics:
         self._oldest_fence_seconds = _gauge("hms_proxy_oldest_fence_seconds", registry, "mostrecent")
 
     def fences(self, numbers: Mapping[str, int], oldest_s: float) -> None:
-        """How many fences there are in each state."""
+        """The number of fences in each state, and the age of the oldest."""
         for state in FENCE_STATES:
             self._fences.labels(state).set(numbers.get(state, 0))
         self._oldest_fence_seconds.set(oldest_s)
 
     def objects(self, kind: str, number: int) -> None:
-        """How many objects of a kind the cache has; the kinds are those of `objects` in /status."""
+        """The number of cached objects of a kind; the kinds are those of `objects` in /status."""
         self.cache_objects.labels(kind).set(number)
 
     def event(self, type: str, result: str, number: int = 1) -> None:
-        """`type` is one that the event table knows, else "other"."""
+        """`type` is a type that the event table knows, or "other"."""
         self._events.labels(type, result).inc(number)
 
     def evicted(self, kind: str, number: int = 1) -> None:
@@ -470,12 +471,12 @@ class FollowerMetrics:
 
 
 class SupervisorMetrics:
-    """The supervisor's own metrics, and the sum over all children's files."""
+    """The supervisor's own metrics, and the sums over the files of all children."""
 
     def __init__(self, directory: Path, version: str) -> None:
         self._directory = directory
         directory.mkdir(parents=True, exist_ok=True)
-        for file in directory.glob("*.db"):  # of the last run
+        for file in directory.glob("*.db"):  # of the previous run
             file.unlink()
         self.registry = CollectorRegistry()
         self._children = CollectorRegistry()
@@ -485,10 +486,10 @@ class SupervisorMetrics:
         _gauge("hms_proxy_info", self.registry, "livesum").labels(version).set(1)
 
     def died(self, role: str) -> None:
-        """A child is gone: its gauges end, its counters stay."""
+        """A child has ended: its gauges are removed, its counters stay."""
         live = self._directory / f"gauge_livesum_{role}.db"
         with contextlib.suppress(FileNotFoundError), live.open("r+b") as file:
-            file.write(_NO_VALUES)  # not removed: it could not be made again on a full disk
+            file.write(_NO_VALUES)  # not removed: on a full disk it could not be created again
         self._restarts.labels(role.partition("-")[0]).inc()
 
     def render(self) -> bytes:

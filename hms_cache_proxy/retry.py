@@ -1,19 +1,19 @@
-"""How long to wait before another attempt: pauses that double from the first one to the longest.
+"""How long to wait before another attempt: pauses double from the first to the longest.
 
-Job: the rule for whatever is tried until it works: a step of the follower, the start of a child process. Must not know
-clocks, nor what is tried. Pure.
+Job: the rule for everything that is tried until it works: a step of the follower, the start of a child process. Must
+not know: clocks, what is tried. Pure.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-_DOUBLED_AT_MOST = 30  # times: far beyond any longest pause, and a number of seconds still
+_DOUBLED_AT_MOST = 30  # times: far beyond any longest pause, and still a finite number of seconds
 
 
 @dataclass(slots=True)
 class Retry:
-    """Pauses after failures in a row."""
+    """The pauses after consecutive failures."""
 
     first_s: float
     longest_s: float
@@ -31,6 +31,6 @@ class Retry:
         return pause_s
 
     def succeeded(self) -> bool:
-        """Forgets the failures; True if there were any."""
+        """Forget the failures. Returns whether there were any."""
         failed, self.failures = self.failures > 0, 0
         return failed
