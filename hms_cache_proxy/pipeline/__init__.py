@@ -1,4 +1,4 @@
-"""Spark jobs over a whole catalog: snapshots of it in files, and SQL over them.
+"""Spark jobs over a whole catalog: snapshots in files and SQL over them, audits of a cache, advice from access logs.
 
-Nothing imports this package but cli. Spark is imported by the function that needs it: it is an extra.
+Only cli imports this package. Spark is an extra, so the functions that need it import it.
 """

@@ -1,10 +1,10 @@
-"""`audit`: does the cache of a running proxy say what the database says, object by object, as of one event?
+"""`audit`: compares the cache of a running proxy with the database, object by object, as of one event.
 
-    a snapshot of the database, exported, at event E -> the cache is copied once its cursor is at E -> lists, by the
-    driver -> tables and partitions, by Spark tasks -> differences
+    an exported snapshot of the database at event E -> a copy of the cache, made when its cursor is at E -> lists, by
+    the driver -> tables and partitions, by Spark tasks -> differences
 
-Job: that order. The proxy goes on meanwhile: its cache is copied in one read transaction of LMDB. Must not know: how
-objects are compared. Runs on the proxy's machine, as the account that may read its data directory.
+Job: this sequence. The proxy keeps running: its cache is copied in one read transaction of LMDB. Must not know: how
+objects are compared. Runs on the proxy's machine, under an account that may read its data directory.
 
 Owner: the driver's process.
 """
@@ -74,7 +74,7 @@ class AuditResult:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """One audit. `out`: URI of a directory for the differences, empty for none; `report` takes how far it is."""
+    """One audit. `out`: URI of a directory for the differences, or empty; `report` gets the progress."""
 
     spark: SparkSession
     config: Config
@@ -110,7 +110,7 @@ class Audit:
             shutil.rmtree(directory, ignore_errors=True)
 
     def _beside_the_cache(self) -> Path:
-        """A directory for a copy of it. Raises AuditError where no proxy has one."""
+        """A directory for a copy of the cache. Raises AuditError if there is no cache, or no room for a directory."""
         if not paths.state(self.config).exists() or not paths.cache(self.config).exists():
             raise AuditError(f"{self.config.data_dir} has no cache: give --data-dir of a running proxy")
         try:
@@ -119,7 +119,7 @@ class Audit:
             raise AuditError(f"{self.config.data_dir}: the cache cannot be copied: {error.strerror}") from error
 
     def _copied(self, directory: Path, snapshot: SqlSnapshot) -> bool:
-        """Copy the cache as it is at the snapshot's event; False if the cache has moved past it."""
+        """Copy the cache at the snapshot's event; False if the cache has already passed it."""
         deadline_s = time.monotonic() + AT_EVENT_S
         with StatePage(paths.state(self.config)) as page:
             while page[Slot.CURSOR] < snapshot.event_id:
@@ -154,7 +154,7 @@ class Audit:
     def _compared(self, store: SqlStore, snapshot: SqlSnapshot, source: SnapshotSource, copy: Copy) -> AuditResult:
         with copy.snapshot() as cache:
             if cache.identity != store.identity:
-                raise AuditError("the cache belongs to another database than store_url")
+                raise AuditError("the cache is of another database than store_url")
             listed = [*self._databases(cache, snapshot), *self._lists(cache, snapshot)]
             loaded = self._loaded(cache)
             listed += self._emptied(loaded, snapshot)
@@ -184,7 +184,7 @@ class Audit:
         shown = [Difference(*row) for row in everything.limit(SHOWN).collect()]
         return AuditResult(event_id, counted, dict(missing), sum(by_field.values()), by_field, shown)
 
-    # --- what the driver compares itself
+    # --- compared by the driver
 
     @staticmethod
     def _databases(cache: CacheSnapshot, snapshot: SqlSnapshot) -> Iterator[Difference]:
@@ -202,7 +202,7 @@ class Audit:
 
     @staticmethod
     def _lists(cache: CacheSnapshot, snapshot: SqlSnapshot) -> Iterator[Difference]:
-        """Tables that only the cache has. Those that it lacks are found with the tables."""
+        """Tables that only the cache has. Tables that it lacks are found by the tasks."""
         inventory = Inventory(cache)
         for key in inventory.databases():
             names = {name for name, _, _ in snapshot.table_names(*key)}
@@ -219,7 +219,7 @@ class Audit:
 
     @staticmethod
     def _emptied(loaded: dict[TableKey, TableEntry], snapshot: SqlSnapshot) -> Iterator[Difference]:
-        """Tables of which only the cache has partitions."""
+        """Tables whose partitions only the cache has."""
         some = {entry.table_id: key for key, entry in loaded.items() if entry.partition_count}
         for table_id, count in snapshot.partition_counts(list(some)).items():
             if not count:
@@ -231,7 +231,7 @@ class Audit:
 
 
 def _in_order(stretches: Sequence[TableStretch], loaded: dict[TableKey, TableEntry]) -> list[Partitioned]:
-    """The tables of which partitions are compared."""
+    """The tables whose partitions are compared."""
     found = []
     for stretch in stretches:
         database: DatabaseKey = stretch.database

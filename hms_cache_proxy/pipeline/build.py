@@ -1,19 +1,19 @@
-"""`snapshot build`: the whole catalog of a metastore's database into files, in parallel.
+"""`snapshot build`: writes the whole catalog of a metastore's database to files, in parallel.
 
     the driver's snapshot (event id `before`, exported) -> lists -> tables, by Spark tasks -> partitions, by Spark tasks
     -> event id `after` -> checksums of the files -> the manifest
 
-Job: that order. Must not know: how objects are read (store/) or laid out (snapshots/rows.py), who uses the result.
+Job: this sequence. Must not know: how objects are read (store/) or laid out (snapshots/rows.py), who uses the result.
 
 Invariants:
-- On PostgreSQL every task sees the state that the driver exported, and the driver holds it to the end. Elsewhere each
-  task has a state of its own, and one that goes on with what an earlier build began (rounds.py) has a later one: each
-  object is as of some state between `before` and `after`, lists and marks as of `before`; whoever uses the snapshot
-  replays these events.
+- On PostgreSQL every task sees the snapshot that the driver exported, and the driver holds it to the end. On other
+  databases each task has its own snapshot, and a resumed build (rounds.py) has later ones: each object is as of some
+  state between `before` and `after`, lists and marks are as of `before`. Whoever uses the result replays the events
+  between them.
 - At most `connections` tasks run at once, each with one connection; the driver has one more.
-- The manifest is written last, as a whole. A build that ends early leaves files that nobody uses.
+- The manifest is written last, atomically. A build that ends early leaves files without one, which nobody uses.
 
-Owner: the driver's process. The database's URL goes to the tasks, not into Spark's settings.
+Owner: the driver's process. The database's URL is passed to the tasks, not to Spark's settings.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ DATABASES_AT_ONCE: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """One build. `config`: store_url, include and exclude; `connections`: of Spark's tasks; `resume`: go on with what
-    lies at `uri`, if that is a build that has ended early."""
+    """One build. `config`: store_url, include and exclude; `connections`: how many Spark tasks run at once; `resume`:
+    continue an unfinished build at `uri`, if there is one."""
 
     spark: SparkSession
     config: Config
@@ -65,7 +65,7 @@ class Build:
     resume: bool = False
 
     def run(self) -> Manifest:
-        """Make the snapshot; gives its manifest. Raises StoreError, SnapshotError."""
+        """Make the snapshot, and return its manifest. Raises StoreError, SnapshotError."""
         place = Directory(self.spark, self.uri)
         if place.exists(manifest.NAME):
             raise SnapshotError(f"{self.uri} already has a snapshot; to add one beside it, use `snapshot publish`")
@@ -115,7 +115,7 @@ class Build:
         )
 
     def _begin(self, store: SqlStore, snapshot: SqlSnapshot, progress: Rounds) -> Manifest:
-        """Forget what lies there; databases and lists of tables are read at once, with the marks that go with them."""
+        """Remove what is there, and read databases and lists of tables at once, with the marks that belong to them."""
         before = snapshot.event_id
         begun = Manifest(
             __version__,
@@ -139,7 +139,7 @@ class Build:
         return begun
 
     def _check(self, begun: Manifest, store: SqlStore, snapshot: SqlSnapshot) -> None:
-        """Raises SnapshotError if what an earlier build has read is not what this one would."""
+        """Raises SnapshotError if this build would not read the same as the one that it resumes."""
         config = self.config
         why = begun.differs(store.identity, config.include, config.exclude)
         if why is None and (begun.include, begun.exclude) != (config.include, config.exclude):
@@ -169,7 +169,7 @@ class Build:
     def _tables(self, source: SnapshotSource, snapshot: SqlSnapshot, progress: Rounds) -> None:
         with phase("tables", self.report):
             plan = progress.plan(rows.TABLES)
-            assert plan is not None, "it is kept before the build is begun"
+            assert plan is not None, "the plan of the tables is kept before the build begins"
             self._rounds(rows.TABLES, plan, partial(read_tables, source), progress)
 
     def _partitions(self, source: SnapshotSource, store: SqlStore, snapshot: SqlSnapshot, progress: Rounds) -> None:
@@ -184,7 +184,7 @@ class Build:
     def _rounds(
         self, kind: str, plan: Sequence[Sequence[Any]], read: Callable[[Any], Iterator[Any]], progress: Rounds
     ) -> None:
-        """Those that are not done."""
+        """Run the rounds that are not done."""
         total, read_so_far = sum(stretch.size for stretches in plan for stretch in stretches), 0
         for number, stretches in enumerate(plan):
             self.report.at(kind, read_so_far, total)
@@ -195,8 +195,8 @@ class Build:
         self.report.at(kind, total, total)
 
     def _partitioned(self) -> list[Partitioned]:
-        """The tables that were written and have partition keys, in the order of the catalog. Where two tables have one
-        id, one was renamed between two states: neither, as their partitions could not be told apart."""
+        """The written tables that have partition keys, in the order of the catalog. If two have the same id, the table
+        was renamed between two snapshots. Both are left out, because their partitions cannot be told apart."""
         from pyspark.sql import functions as F
 
         columns = [name for name in Partitioned.__dataclass_fields__]
@@ -256,7 +256,7 @@ def _database_batches(lists: Sequence[list[tuple[Any, ...]]]) -> Iterator[Any]:
 
 
 def _name(path: str) -> str:
-    """Of a file, from its round on."""
+    """The name of a file, from its round on."""
     return "/".join(PurePosixPath(unquote(path)).parts[-2:])
 
 
@@ -270,7 +270,7 @@ def _plain(row: Any) -> Iterator[Any]:
 
 
 def summary(made: Manifest) -> str:
-    """A line about a snapshot."""
+    """One line that describes a snapshot."""
     counts: Mapping[str, int] = made.counts
     size = sum(file.bytes for file in made.files)
     events = f"event {made.before}" if made.before == made.after else f"events {made.before} to {made.after}"

@@ -1,9 +1,10 @@
-"""What one task of an audit does: objects from the database against what a copy of the cache says of them.
+"""One task of an audit: compares objects of the database with those in a copy of the cache.
 
-Job: differences of one stretch of the catalog, as rows. Objects are compared as what they decode to, field by field,
-set and unset. What the cache lists as not loaded is no difference: it is relayed. Must not know: Spark, the driver.
+Job: find the differences in one stretch of the catalog, as rows. Objects are decoded and compared field by field,
+including which fields are set. What the cache lists as not loaded is not a difference: it is relayed. Must not know:
+Spark, the driver.
 
-Not compared: lists of write ids, which change without an event; who uses them proves them again with each request.
+Not compared: lists of write ids. They change without an event, and every request that uses one proves it again.
 
 Owner: a Python worker of Spark on the proxy's own machine; a connection, and the copy of the cache, read-only.
 """
@@ -34,14 +35,14 @@ COLUMNS: Final = {
     "cached": "binary",
     "stored": "binary",
 }
-"""Of a row: `difference` is missing (in the cache), extra, or different; `field` says in what."""
+"""The columns of a row: `difference` is missing (from the cache), extra or different; `field` says which field."""
 
 MISSING, EXTRA, DIFFERENT = "missing", "extra", "different"
 _PARTITION: Final = "Partition"
 
 
 class Difference(NamedTuple):
-    """One row; `cached` and `stored` are what both have, where that is bytes."""
+    """One row; `cached` and `stored` are the two values, if they are bytes."""
 
     kind: str
     catalog: str
@@ -56,7 +57,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A copy of a cache: a directory with `cache` and `state`, as a data directory has them."""
+    """A copy of a cache: a directory with `cache` and `state`, like a data directory."""
 
     directory: str
 
@@ -78,7 +79,7 @@ def text(value: bytes) -> str:
 
 
 def compare_tables(source: SnapshotSource, copy: Copy, stretches: Sequence[TableStretch]) -> Iterator[tuple[Any, ...]]:
-    """Differences of tables that the database has."""
+    """The differences of the tables that the database has."""
     with source.snapshot() as snapshot, copy.snapshot() as cache:
         for stretch in stretches:
             found = snapshot.tables(*stretch.database, [table.name for table in stretch.tables if table.admitted])
@@ -109,7 +110,7 @@ def _table(cache: CacheSnapshot, record: TableRecord) -> Iterator[Difference]:
 def compare_partitions(
     source: SnapshotSource, copy: Copy, stretches: Sequence[PartitionStretch]
 ) -> Iterator[tuple[Any, ...]]:
-    """Differences of the partitions of tables that have partition keys."""
+    """The differences of the partitions of partitioned tables."""
     with source.snapshot() as snapshot, copy.snapshot() as cache:
         for stretch in stretches:
             for table in stretch.tables:
@@ -184,14 +185,14 @@ def _place(table: Partitioned, name: bytes | None) -> tuple[str, str, str, str, 
 
 
 def _assembled(owner: TableNames, record: PartitionRecord, sd_tail: bytes) -> bytes:
-    """The Partition as the metastore has it."""
+    """The Partition as the metastore returns it."""
     sd = record.sd_head + encode.string_field(2, record.location) + sd_tail if record.sd_head else b""
     own = record.values + owner.fields() + record.times + sd
     return own + record.parameters + record.tail + encode.STOP
 
 
 def _fields(struct: str, cached: bytes, stored: bytes) -> list[str]:
-    """The fields in which two structs differ; `bytes` where one of them is none."""
+    """The fields in which two structs differ; `bytes` if one of them cannot be decoded, or not to its end."""
     kind = spec.struct(struct)
     try:
         (left, left_end), (right, right_end) = spec.decode(kind, cached), spec.decode(kind, stored)

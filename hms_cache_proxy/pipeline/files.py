@@ -1,6 +1,7 @@
-"""Files on any file system that Spark can write to, by Hadoop's classes in the driver's JVM.
+"""Files on any file system that Spark can write to, through Hadoop's classes in the driver's JVM.
 
-Job: small things beside the data: is it there, list, delete, a document written at once. Must not know: what it is for.
+Job: small operations beside the data: check whether a file exists, list, delete, write a document atomically. Must not
+know: what they are for.
 Owner: the driver's process.
 """
 
@@ -17,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class Directory:
-    """A directory by its URI."""
+    """A directory, given by its URI."""
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
         self.uri = uri
-        hadoop: Any = spark._jvm  # py4j's view of the JVM: any name is there
+        hadoop: Any = spark._jvm  # py4j's view of the JVM has any name
         self._path = hadoop.org.apache.hadoop.fs.Path
         self._files = self._do(lambda: self._path(uri).getFileSystem(spark._jsc.hadoopConfiguration()))
 
     def exists(self, name: str) -> bool:
-        """Is there a file or directory of this name?"""
+        """Whether there is a file or directory of this name."""
         return bool(self._do(lambda: self._files.exists(self._path(self.uri, name))))
 
     def names(self) -> list[str]:
-        """What is in it, sorted; nothing if it is not there."""
+        """The names in it, sorted; none if the directory does not exist."""
         if not self._do(lambda: self._files.exists(self._path(self.uri))):
             return []
         return sorted(
@@ -38,12 +39,12 @@ class Directory:
         )
 
     def make(self, name: str) -> None:
-        """A directory in it, and itself. Raises SnapshotError where it may not be made."""
+        """Create a directory in it, and the directory itself. Raises SnapshotError if that is not possible."""
         if not self._do(lambda: self._files.mkdirs(self._path(self.uri, name))):
             raise SnapshotError(f"cannot write to {self.uri}: no permission, or it is read-only")
 
     def delete(self, name: str) -> None:
-        """Remove a file, or a directory with all that is in it."""
+        """Delete a file, or a directory with everything in it."""
         self._do(lambda: self._files.delete(self._path(self.uri, name), True))
 
     def read(self, name: str) -> bytes:
@@ -59,7 +60,7 @@ class Directory:
         return bytes(self._do(read))
 
     def write(self, name: str, data: bytes) -> None:
-        """Make a file that is there as a whole or not at all."""
+        """Write a file atomically."""
         place = self._path(self.uri, name)
         beside = self._path(place.getParent(), f".{place.getName()}.new")
 

@@ -1,8 +1,8 @@
-"""The JVM that Spark's driver is: its start, and what it said if it did not.
+"""The JVM of Spark's driver: its start, and why it did not start.
 
-Job: launch it with the settings that it has to know before it runs. What it writes to standard error (warnings of Java
-and Spark at each start, stacks of what is reported in one line anyway) goes into a file without a name, from which the
-reason is taken where it ends at once; with `--conf spark.log.level=...` it is left alone.
+Job: launch it with the settings that it needs from the beginning. Its standard error (warnings of Java and Spark at
+each start, stack traces of failures that are reported in one line anyway) goes to an anonymous file. If the JVM ends at
+once, the reason is taken from there. With `--conf spark.log.level=...`, standard error is not redirected.
 
 Must not know: sessions, jobs.
 
@@ -18,8 +18,8 @@ from typing import IO, Any, Final
 from hms_cache_proxy.errors import ConfigError
 
 LOCAL_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Of a JVM that does a job of some minutes at most: the second compiler and a collector's threads cost more than they
-give (benchmarks/advise.py)."""
+"""For a JVM whose job takes a few minutes at most: the second compiler and a parallel collector cost more than they
+save (benchmarks/advise.py)."""
 
 LOG_LEVEL: Final = "spark.log.level"
 OPTIONS: Final = "spark.driver.extraJavaOptions"
@@ -30,11 +30,11 @@ _NO_JAVA: Final = (
     " (--conf)"
 )
 _SPARKS: Final = "org.apache.spark.SparkException: "
-"""Begins what Spark says of its settings, once it runs."""
+"""The beginning of Spark's message about a wrong setting, once the JVM runs."""
 
 
 def start(settings: Mapping[str, str], *, quiet: bool) -> None:
-    """Launch it, unless this process has one. Raises ConfigError; ImportError where PySpark is missing."""
+    """Launch the JVM, unless this process has one. Raises ConfigError, or ImportError if PySpark is missing."""
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
@@ -53,7 +53,7 @@ def start(settings: Mapping[str, str], *, quiet: bool) -> None:
 
 
 def _reason(said: IO[bytes]) -> str:
-    """The line that says most: the first failure, else the first line."""
+    """The most useful line: the first failure, otherwise the first line."""
     said.seek(0)
     lines = [line.strip() for line in said.read(SAID_BYTES).decode("utf-8", "replace").splitlines()]
     lines = [line for line in lines if line and not line.startswith("WARNING:")]
@@ -62,5 +62,5 @@ def _reason(said: IO[bytes]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception says, in one line."""
+    """The message of an exception, in one line."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

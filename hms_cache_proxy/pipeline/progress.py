@@ -1,6 +1,6 @@
-"""How far a job is: a bar on a terminal, lines elsewhere.
+"""The progress of a job: a bar on a terminal, lines elsewhere.
 
-Job: what a person sees of a long job. Must not know: which job. Owner: the driver's process.
+Job: show a user how far a long job is. Must not know: which job. Owner: the driver's process.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import click
 
 
 class JobReport(Protocol):
-    """Takes what a job tells."""
+    """Receives the progress of a job."""
 
     def tell(self, line: str) -> None:
-        """A line about what was done."""
+        """Report one line about what was done."""
 
     def at(self, name: str, done: int, total: int) -> None:
-        """So much of a part of the job is done."""
+        """Report that `done` of `total` in the part `name` are done."""
 
 
 class LineReport:
-    """Lines, for logs; `sink` takes each."""
+    """Writes lines, for logs, to `sink`."""
 
     def __init__(self, sink: Callable[[str], Any]) -> None:
         self._sink = sink
@@ -34,13 +34,13 @@ class LineReport:
         self._sink(line)
 
     def at(self, name: str, done: int, total: int) -> None:
-        """Between the beginning and the end."""
+        """A line while the part is in progress; none for its beginning and end."""
         if 0 < done < total:
             self._sink(f"{name}: {done:,} of {total:,}")
 
 
 class Bar:
-    """A bar on a terminal's standard error for the part that is going on, lines above it."""
+    """Shows a bar for the current part on standard error, if that is a terminal, with the lines above it."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -57,7 +57,7 @@ class Bar:
         self.progress.console.print(line)
 
     def at(self, name: str, done: int, total: int) -> None:
-        """Move it; it goes when all is done."""
+        """Move the bar; remove it when the part is done."""
         if name not in self._tasks:
             self._tasks[name] = self.progress.add_task(name, total=total)
         self.progress.update(self._tasks[name], completed=done, total=total, visible=done < total)
@@ -65,7 +65,7 @@ class Bar:
 
 @contextmanager
 def reporting() -> Iterator[JobReport]:
-    """For a command: on standard error, in the form that fits it."""
+    """The report of a command, on standard error: a bar on a terminal, otherwise lines."""
     if not sys.stderr.isatty():
         yield LineReport(lambda line: click.echo(line, err=True))
         return

@@ -1,7 +1,7 @@
-"""`snapshot publish`: a new snapshot beside the older ones, of which the newest are kept.
+"""`snapshot publish`: adds a snapshot to a directory of snapshots, and removes old ones.
 
-Job: a name that no other run has, and which old directories may go. Safe from cron: two runs at once make two
-snapshots; what goes is never among the newest complete ones. Must not know: how a snapshot is made.
+Job: choose a unique name, and decide which directories are removed. It can run from cron: two runs at once make two
+snapshots, and the newest complete ones are never removed. Must not know: how a snapshot is made.
 
 Owner: the driver's process.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hms_cache_proxy.config import Config
 
 ABANDONED_S: Final = 86_400.0
-"""A snapshot without a manifest is one that is being made, or after so long one that was given up."""
+"""A snapshot without a manifest is being made; after this time it counts as abandoned."""
 
 _TIME: Final = "%Y%m%dT%H%M%SZ"
 _NAME: Final = re.compile(re.escape(PREFIX) + r"(\d{8}T\d{6}Z)-[0-9a-f]{8}")
@@ -44,17 +44,17 @@ def new_name() -> str:
 def publish(
     spark: SparkSession, config: Config, uri: str, keep: int, connections: int, report: JobReport
 ) -> tuple[str, Manifest]:
-    """Make a snapshot below `uri`, then remove all but the newest `keep`; gives its URI and manifest.
+    """Make a snapshot below `uri`, then remove all but the newest `keep`. Returns its URI and manifest.
 
-    What was given up goes first, and what fails leaves nothing: from cron, nobody would go on with it, and a disk that
-    is full would stay so.
+    Abandoned snapshots are removed first, and a build that fails is removed: nobody would resume it from cron, and a
+    full disk would stay full.
     """
     place, name = Directory(spark, uri), new_name()
     _remove(place, 0, report)
     try:
         made = Build(spark, config, f"{uri}/{name}", connections, report).run()
     except ProxyError:
-        with suppress(ProxyError):  # the reason of the failure is what has to be reported
+        with suppress(ProxyError):  # the reason of the failure must be reported, not this one
             place.delete(name)
         raise
     _remove(place, keep, report)
@@ -62,17 +62,17 @@ def publish(
 
 
 def _remove(place: Directory, keep: int, report: JobReport) -> None:
-    """The outdated ones; `keep` 0: only those that were given up."""
+    """Remove outdated snapshots; `keep` 0: only abandoned ones."""
     found = [one for one in place.names() if _NAME.fullmatch(one)]
     complete = {one for one in found if place.exists(f"{one}/{manifest.NAME}")}
     for old in outdated(found, complete, keep or len(found), time.time()):
-        place.delete(f"{old}/{manifest.NAME}")  # first: from now on it no longer is a snapshot to any reader
+        place.delete(f"{old}/{manifest.NAME}")  # first: without it, no reader takes it for a snapshot
         place.delete(old)
         report.tell(f"removed {old}")
 
 
 def outdated(names: Iterable[str], complete: set[str], keep: int, now_s: float) -> list[str]:
-    """Which of the directories may go: complete ones beyond the newest `keep`, and abandoned ones."""
+    """The directories to remove: complete ones beyond the newest `keep`, and abandoned ones."""
     newest = sorted(complete, reverse=True)[:keep]
     return [
         name

@@ -1,4 +1,4 @@
-"""`snapshot query`: a snapshot as Spark views, for questions about a whole catalog.
+"""`snapshot query`: shows a snapshot as Spark views, for questions about a whole catalog.
 
     databases   catalog, name, description, location, managed_location, owner, owner_type, remote, parameters
     tables      catalog, database, name, table_id, type, owner, create_time, last_access_time, location, input_format,
@@ -6,12 +6,12 @@
     columns     catalog, database, table, position, name, type, comment, partition_key
     partitions  catalog, database, table, name, values, create_time, last_access_time, location, input_format,
                 output_format, serde, buckets, parameters
-    parameters  catalog, database, table, partition, key, value; partition is NULL for those of a table
+    parameters  catalog, database, table, partition, key, value; partition is NULL for parameters of a table
     statistics  catalog, database, table, partition, engine, column, type, analyzed, nulls, distinct_values, low, high,
                 average_length, longest, trues, falses
 
-Job: the views; files are read, checked and decoded by Spark tasks, one file at a time. Must not know: the store, the
-cache. Times are seconds since 1970; text that is no UTF-8 shows with replacement characters.
+Job: the views; Spark tasks read, check and decode the files, one file at a time. Must not know: the store, the cache.
+Times are seconds since 1970; text that is not UTF-8 is shown with replacement characters.
 
 Owner: the driver's process; the readers run in Spark's Python workers.
 """
@@ -64,7 +64,7 @@ _COLUMNS: Final[dict[str, dict[str, str]]] = {
         "statistics": _STATISTICS,
     },
 }
-"""What the readers give; the views are made of it."""
+"""What the readers return; the views are made from it."""
 
 _OF_TABLE: Final = "t.catalog, t.database, t.name AS table"
 _VIEWS: Final = {
@@ -172,7 +172,7 @@ def _partitions(uri: str, file: File) -> Iterator[tuple[Any, ...]]:
         for record in run.records():
             shape = record.sd_head, record.sd_tail
             if shape not in known:
-                sd = record.sd_head[3:] + record.sd_tail  # behind the header of the partition's field
+                sd = record.sd_head[3:] + record.sd_tail  # after the header of the partition's field
                 known[shape] = _storage(spec.decode(descriptor, sd)[0] if record.sd_head else None)
             own = record.values + record.times + record.parameters + encode.STOP
             found = spec.decode(kind, own)[0]
@@ -212,7 +212,7 @@ def _statistics(statistics: Statistics | None) -> list[tuple[Any, ...]]:
     found = []
     for one in statistics or ():
         if not one.data:
-            continue  # the metastore can give no answer
+            continue  # the metastore has no answer
         decoded = spec.decode(spec.struct("ColumnStatisticsObj"), one.element)[0]
         union = decoded.statsData
         data = next((value for value in vars(union).values() if value is not None), None)

@@ -1,7 +1,7 @@
-"""How a catalog is cut into stretches that are read independently, and stretches into tasks.
+"""How a catalog is divided into stretches that are read independently, and stretches into tasks.
 
-Job: lists of names from the driver's snapshot to stretches of like cost, in the order of the catalog (names bytewise),
-then into as many tasks as there may be connections. Must not know: Spark, files.
+Job: divide the lists of names in the driver's snapshot into stretches of similar cost, in the order of the catalog
+(names bytewise), and these into as many tasks as there may be connections. Must not know: Spark, files.
 
 Owner: the driver's process.
 """
@@ -20,11 +20,11 @@ from hms_cache_proxy.store.sql.store import SqlStore
 
 TABLES_PER_STRETCH: Final = 100
 PARTITIONS_PER_STRETCH: Final = 25_000
-"""Partitions that a task reads, and holds in memory, at once."""
+"""Partitions that a task reads and holds in memory at once."""
 
 COUNTED_AT_ONCE: Final = 10_000
 TABLE_COST: Final = 10
-"""Partitions that cost what a table costs (follower/reading.py)."""
+"""Number of partitions that cost as much as a table (follower/reading.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class TableStretch:
 
 @dataclass(frozen=True, slots=True)
 class Partitioned:
-    """What reading a table's partitions takes."""
+    """What is needed to read a table's partitions."""
 
     catalog: bytes
     database: bytes
@@ -67,7 +67,7 @@ class Partitioned:
 
 @dataclass(frozen=True, slots=True)
 class PartitionStretch:
-    """All partitions of some consecutive tables; or of one table those whose names are over `after`, up to `until`."""
+    """All partitions of consecutive tables; or the partitions of one table with names after `after`, up to `until`."""
 
     place: int
     tables: tuple[Partitioned, ...]
@@ -85,7 +85,7 @@ class PartitionStretch:
 
 
 class _Costs(Protocol):
-    """`size`: objects; `cost`: what they cost, in partitions."""
+    """`size`: number of objects; `cost`: their cost, in partitions."""
 
     @property
     def size(self) -> int: ...
@@ -136,7 +136,7 @@ def partition_stretches(store: SqlStore, snapshot: Snapshot, tables: Sequence[Pa
 
 
 def _of_large(store: SqlStore, table: Partitioned, count: int, place: int) -> list[PartitionStretch]:
-    """One table in several stretches: the database says at which names they end."""
+    """One table in several stretches; the database says at which names they end."""
     part = store.schema["PARTITIONS"].c
     name = store.database.bytewise(part.PART_NAME)
     numbered = (
@@ -156,7 +156,7 @@ def _of_large(store: SqlStore, table: Partitioned, count: int, place: int) -> li
 
 
 def tasks(stretches: Sequence[S], most: int) -> list[list[S]]:
-    """The stretches in at most `most` consecutive lists of like cost: so many connections are open at once."""
+    """The stretches in at most `most` consecutive lists of similar cost; each list takes one connection."""
     total = sum(stretch.cost for stretch in stretches)
     found: list[list[S]] = []
     spent = 0

@@ -1,14 +1,14 @@
-"""What a build has done so far, beside its files, so that a build that was killed can go on.
+"""What a build has done so far, recorded beside its files, so that an interrupted build can be resumed.
 
     <snapshot>/_build/begun.json             the manifest as far as it is known: identity, scope, event, marks
     <snapshot>/_build/tables.json, ...       the stretches of a kind, in rounds
     <snapshot>/_build/tables-00003.done      that round's files are complete
     <snapshot>/tables/round-00003/part-...   its files
 
-Job: these documents, each there as a whole or not at all. A round is what one Spark job reads: as much as is lost if
-the build ends. Must not know: how stretches are read.
+Job: these documents, each written atomically. A round is what one Spark job reads; if the build is interrupted, at most
+one round is lost. Must not know: how stretches are read.
 
-Invariant: a round's files are never looked at, but overwritten, unless the round is marked as done.
+Invariant: the files of a round that is not marked as done are never read, only overwritten.
 
 Owner: the driver's process, one at a time.
 """
@@ -28,7 +28,7 @@ from hms_cache_proxy.snapshots.manifest import Manifest
 NAME: Final = "_build"
 BEGUN: Final = f"{NAME}/begun.json"
 COST: Final = 250_000
-"""Partitions of a round, for each connection: about ten seconds."""
+"""Partitions of a round per connection; they take about ten seconds."""
 
 
 class Rounds:
@@ -38,17 +38,17 @@ class Rounds:
         self._place = place
 
     def clear(self) -> None:
-        """Forget what there is, files too. Raises SnapshotError where nothing can be written."""
+        """Remove all documents and files. Raises SnapshotError if nothing can be written here."""
         for name in (NAME, *rows.COLUMNS):
             self._place.delete(name)
         self._place.make(NAME)
 
     def begin(self, manifest: Manifest) -> None:
-        """From now on another build can go on: databases are written, and the rounds of tables are known."""
+        """From now on the build can be resumed: the databases are written, and the rounds of the tables are known."""
         self._place.write(BEGUN, manifest.dump())
 
     def begun(self) -> Manifest | None:
-        """What an earlier build noted when it began; None if there is none."""
+        """What the interrupted build recorded when it began; None if there is none."""
         return Manifest.parse(self._place.read(BEGUN)) if self._place.exists(BEGUN) else None
 
     def plan(self, kind: str) -> list[list[Any]] | None:
@@ -63,13 +63,13 @@ class Rounds:
             raise SnapshotError(f"{name} is damaged: {error}") from error
 
     def keep(self, kind: str, plan: Sequence[Sequence[Any]]) -> None:
-        """Note the rounds of a kind."""
+        """Record the rounds of a kind."""
         dump = _DUMPED[kind]
         document = [[dump(stretch) for stretch in some] for some in plan]
         self._place.write(f"{NAME}/{kind}.json", json.dumps(document).encode())
 
     def is_done(self, kind: str, number: int) -> bool:
-        """Are the files of a round complete?"""
+        """Whether the files of a round are complete."""
         return self._place.exists(f"{NAME}/{kind}-{number:05}.done")
 
     def done(self, kind: str, number: int) -> None:
@@ -77,17 +77,17 @@ class Rounds:
         self._place.write(f"{NAME}/{kind}-{number:05}.done", b"")
 
     def end(self) -> None:
-        """The snapshot is complete: nothing is left to be known."""
+        """The snapshot is complete: remove the documents."""
         self._place.delete(NAME)
 
 
 def directory(kind: str, number: int) -> str:
-    """Of a round's files, below the snapshot."""
+    """The directory of a round's files, in the snapshot."""
     return f"{kind}/round-{number:05}"
 
 
 def rounds(stretches: Sequence[S], cost: int) -> list[list[S]]:
-    """The stretches in rounds of about this cost; one where there are none, so that every kind has a directory."""
+    """The stretches in rounds of about this cost; one empty round for no stretches: every kind has a directory."""
     found: list[list[S]] = [[]]
     spent = 0
     for stretch in stretches:
@@ -99,7 +99,7 @@ def rounds(stretches: Sequence[S], cost: int) -> list[list[S]]:
     return found
 
 
-# Stretches as JSON: bytes as the characters of the same numbers
+# Stretches as JSON: each byte as the character with the same number
 
 
 def _dump_tables(stretch: TableStretch) -> list[Any]:

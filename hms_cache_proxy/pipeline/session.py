@@ -1,11 +1,11 @@
-"""A Spark session, and functions of ours as its data sources.
+"""A Spark session, and Python functions as its data sources.
 
-Job: start Spark with one clear error for what is missing; run a function on lists of anything, one task for each list,
-whose Arrow batches are a DataFrame. Must not know: metastores, snapshots.
+Job: start Spark, with one clear error if something is missing; run a function on lists, one task per list, and make a
+DataFrame of its Arrow batches. Must not know: metastores, snapshots.
 
-Arrow goes in by Spark's Python data sources (Spark 4): `mapInArrow` would need pandas.
+The batches come from a Python data source (Spark 4), because `mapInArrow` needs pandas.
 
-Owner: the driver's process; what `data_frame` is given runs in Spark's Python workers, which need this package.
+Owner: the driver's process; the function of `data_frame` runs in Spark's Python workers, which need this package.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 APPLICATION = "hms-cache-proxy"
 _BAR = "spark.ui.showConsoleProgress"
-"""Spark's own bar, which the JVM draws."""
+"""Whether Spark's JVM draws its own progress bar."""
 
 _MISSING = "{} is missing: pip install 'hms-cache-proxy[pipeline]'"
 _FILE_SYSTEM = ("FileSystem not found", "No FileSystem for scheme", "UnsupportedFileSystemException")
@@ -51,7 +51,7 @@ _JVM_GONE = "Spark's JVM has ended: it was killed, or ran out of memory (--conf 
 
 
 def require(*modules: str) -> None:
-    """Raises ConfigError where one of these is not installed, before anything takes time."""
+    """Raise ConfigError if one of these modules is not installed. Call this before anything that takes time."""
     for module in modules:
         if importlib.util.find_spec(module) is None:
             raise ConfigError(_MISSING.format(module))
@@ -59,9 +59,9 @@ def require(*modules: str) -> None:
 
 @contextmanager
 def session(master: str, options: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A session for the block: the one that runs in this process already, else a new one, which is stopped at its end.
+    """A session for the block: the one that runs in this process, or a new one, which is stopped at the end.
 
-    Raises ConfigError where something is missing; what the block leaves of Spark's failures becomes a SnapshotError.
+    Raises ConfigError if something is missing. A failure of Spark that leaves the block becomes a SnapshotError.
     """
     try:
         from py4j.protocol import Py4JError
@@ -106,7 +106,7 @@ def session(master: str, options: Mapping[str, str]) -> Iterator[SparkSession]:
 
 @contextmanager
 def _untold(spark: SparkSession) -> Iterator[None]:
-    """What `failures` tells of a JVM that has ended is not told by PySpark, too, with tracebacks."""
+    """Keeps PySpark from logging tracebacks about a JVM that has ended, which `failures` reports."""
 
     def not_of_py4j(record: logging.LogRecord) -> bool:
         return "py4j" not in Path(record.pathname).parts
@@ -122,8 +122,8 @@ def _untold(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C ends the block: PySpark's own handler calls the JVM in the middle of another call, and py4j reports it at
-    length."""
+    """Ctrl-C ends the block. PySpark's own handler would call the JVM in the middle of another call, and py4j would log
+    that at length."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -137,7 +137,7 @@ def _interruptible() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if pressed.is_set():  # py4j made something else of it
+        if pressed.is_set():  # py4j has turned it into another exception
             raise KeyboardInterrupt from error
         raise
     finally:
@@ -155,9 +155,9 @@ def _stop(spark: SparkSession) -> None:
 def data_frame(
     spark: SparkSession, name: str, columns: Mapping[str, str], tasks: Sequence[T], read: Callable[[T], Iterator[Any]]
 ) -> DataFrame:
-    """The batches that `read` yields for each of `tasks`, one Spark task each, in their order.
+    """The batches that `read` yields for each of `tasks`, in their order; each is one Spark task.
 
-    `columns`: names and Spark types; `read` and `tasks` are pickled. Raises ConfigError where pyarrow is missing.
+    `columns`: names and Spark types. `read` and `tasks` are pickled. Raises ConfigError if pyarrow is missing.
     """
     try:
         import pyarrow  # noqa: F401
@@ -191,7 +191,7 @@ def data_frame(
 
 @contextmanager
 def failures(doing: str, error_class: type[ProxyError] = SnapshotError) -> Iterator[None]:
-    """Spark's failures as one line of ours."""
+    """Turns a failure of Spark into an error of one line."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -203,7 +203,7 @@ def failures(doing: str, error_class: type[ProxyError] = SnapshotError) -> Itera
 
 @contextmanager
 def phase(name: str, report: JobReport, error_class: type[ProxyError] = SnapshotError) -> Iterator[None]:
-    """A part of a job: its failures by name, and a line about how long it took."""
+    """A part of a job: its errors name it, and a line reports how long it took."""
     began_s = time.monotonic()
     with failures(name, error_class):
         yield
@@ -211,7 +211,7 @@ def phase(name: str, report: JobReport, error_class: type[ProxyError] = Snapshot
 
 
 def _cause(error: BaseException) -> str:
-    """The line of a Spark failure that says what happened: an error of ours in a task, or Java's innermost one."""
+    """The line of a Spark failure that says what happened: this package's error in a task, or the innermost of Java."""
     from py4j.protocol import Py4JNetworkError
 
     try:
@@ -228,6 +228,6 @@ def _cause(error: BaseException) -> str:
         found = jvm.first_line(error if cause is None else Exception(cause.toString()))
         if file is not None and cause is not None:
             found = f"{file[1]}: {found}"
-    except (OSError, Py4JNetworkError):  # asking the JVM what was wrong with it
+    except (OSError, Py4JNetworkError):  # when the JVM was asked for the cause
         return _JVM_GONE
     return f"{found}; {_NO_FILE_SYSTEM}" if any(word in found for word in _FILE_SYSTEM) else found

@@ -1,7 +1,7 @@
-"""What one Spark task of a build does: read stretches of the catalog by the store's own code, and yield Arrow batches.
+"""One Spark task of a build: reads stretches of the catalog with the store's code, and yields Arrow batches.
 
-Job: a connection of its own, on the snapshot that the driver exported where the database has such a thing. What is read
-are the store's records, as the follower's prewarm reads them: there is one encoder. Must not know: Spark, the driver.
+Job: open a connection, on the snapshot that the driver exported if the database can export one, and read the store's
+records as the follower's prewarm does: there is one encoder. Must not know: Spark, the driver.
 
 Owner: a Python worker of Spark; one connection, closed at the end of the task.
 """
@@ -23,19 +23,19 @@ from hms_cache_proxy.store.sql.store import open_sql_store
 
 STATEMENT_TIMEOUT_S: Final = 3600.0
 BATCH: Final = 5_000
-"""Rows that go to Spark at once."""
+"""Rows that are passed to Spark at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSource:
-    """The database, and the name of the exported snapshot if there is one."""
+    """The database, and the name of the exported snapshot, if there is one."""
 
     url: str
     exported: str | None
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
-        """The state that everything is read in."""
+        """The snapshot that is read."""
         store = open_sql_store(self.url, statement_timeout_s=STATEMENT_TIMEOUT_S)
         try:
             if self.exported is not None:
@@ -63,7 +63,7 @@ def _tables(snapshot: Snapshot, stretch: TableStretch) -> Iterator[tuple[Any, ..
     for table in stretch.tables:
         record = found.get(table.name)
         if record is None and table.admitted:
-            continue  # dropped meanwhile, where there is no exported snapshot
+            continue  # dropped meanwhile; possible without an exported snapshot
         its = writes.get((database, table.name))
         write_ids = None if its is None else WriteIds(its.valid.text(), tuple(sorted(its.open)))
         id_, kind = (table.table_id, table.table_type) if record is None else (record.table_id, record.table_type)
@@ -96,7 +96,7 @@ def _partitions(snapshot: Snapshot, table: Partitioned, stretch: PartitionStretc
 def records(
     snapshot: Snapshot, table: Partitioned, after: bytes | None, until: bytes | None
 ) -> Iterator[PartitionRecord]:
-    """Partitions over `after`, up to `until`. On an exported snapshot the first page ends there."""
+    """The partitions after `after`, up to `until`. On an exported snapshot the first page ends there."""
     owner = TableRecord(
         table.catalog, table.database, table.name, table.table_id, b"", b"", False, False, (), None, table.full_acid
     )

@@ -1,7 +1,7 @@
-"""What exactly two objects differ in, for people.
+"""Shows in which values two objects differ.
 
-Job: the innermost values that differ between the two structs of a difference, with their places in it. Must not know:
-where they are from. Owner: the driver's process; no state.
+Job: find the innermost values that differ between the two structs of a difference, and their places. Must not know:
+where the structs come from. Owner: the driver's process; no state.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hms_cache_proxy.wire import spec
 
 STRUCTS: Final = {"database": "Database", "table": "Table", "partition": "Partition"}
 MOST: Final = 5
-"""Values that are told of one difference."""
+"""Maximum number of values that are shown of one difference."""
 
 CHARACTERS: Final = 80
 

@@ -3,7 +3,7 @@
 Job: decide. Must not know: Spark, files, how it is shown. Pure.
 
 Tables are chosen in the order of served reads (questions.py) per byte of replies. Reads of databases, of lists, and of
-several tables at once always count as served, because they take almost no room. The size of a table is an estimate: the
+several tables at once always count as served, as they take almost no space. The size of a table is an estimate: the
 sum of the largest reply of each method. The cache file stores partitions in a smaller form, so the estimate is on the
 safe side for tables that are listed in full. For tables that are only read one partition at a time, the log does not
 tell the size.
@@ -79,7 +79,7 @@ class NeverRead:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """All of it. `cache_bytes`: what cache.max_bytes should be."""
+    """The advice. `cache_bytes`: the recommended cache.max_bytes."""
 
     logs: tuple[str, ...]
     read: LinesRead
@@ -92,7 +92,7 @@ class Advice:
     hammering: tuple[ClientTraffic, ...]
 
     def summary(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """The advice as plain values, for JSON."""
         overview, choice = self.answers.overview, self.choice
         return {
             "lines": {"read": self.read.lines, "empty": self.read.empty, "invalid": self.read.invalid},
@@ -141,7 +141,7 @@ class Advice:
 def advise(
     logs: Collection[str], read: LinesRead, answers: Answers, catalogue: frozenset[KnownTable] | None, wanted: float
 ) -> Advice:
-    """`catalogue`: all tables, None where that is not known; `wanted`: a hit ratio, 0 to 1."""
+    """`catalogue`: all existing tables, None if they are not known; `wanted`: a hit ratio, 0 to 1."""
     choice = choose(answers, wanted)
     tables = [item for item in answers.items if item.of_table]
     chosen = {name_of(item) for item in choice.tables}
@@ -194,7 +194,7 @@ def cache_bytes(size: int) -> int:
 
 
 def name_of(item: ObjectTraffic) -> KnownTable:
-    """Of a table, without its catalog: patterns apply in all of them."""
+    """The name of a table without its catalog, because patterns apply to all catalogs."""
     assert item.of_table and item.object is not None
     _, database, table = item.object.split(".", 2)
     return KnownTable(database, table)

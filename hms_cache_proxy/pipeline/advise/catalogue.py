@@ -1,7 +1,7 @@
-"""Which tables there are: what the access log cannot tell of those that nobody has asked for.
+"""Which tables exist: the access log does not name those that nobody reads.
 
-Job: names from a file (one `database.table` or `catalog.database.table` a line), or from a metastore, which the proxy
-is, too. Must not know: the log. Owner: the driver's process.
+Job: get the names from a file (one `database.table` or `catalog.database.table` per line), or from a metastore or a
+proxy. Must not know: the log. Owner: the driver's process.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Access log files as a Spark view.
+"""Reads access log files into a Spark view.
 
-Job: read lines of any number of files, plain or compressed, from wherever Spark reads; count and name those that are
-none; fold the others by minute, so that whatever is asked afterwards is asked of few rows. Must not know: what that is.
-All in one pass: the parser is what costs.
+Job: read the lines of any number of files, plain or compressed, from any place that Spark can read; count and name the
+invalid ones; group the others by minute, so that later queries read few rows. It makes one pass, because parsing is
+most of the cost. Must not know: these queries.
 
-The view `calls` has one row for all calls of a minute that are alike:
+The view `calls` has one row for all similar calls of a minute:
 
     minute timestamp, method, object, tables (how many, where several), outcome, reason, host, user,
     lines bigint, calls double (a line counts 1/sample), bytes double (of all replies), largest bigint (reply),
@@ -54,7 +54,7 @@ _OF_GOOD: Final = {
     "host": "regexp_replace(coalesce(client, ''), ':[0-9]+$', '')",
     "user": "user",
 }
-"""What lines have in common that are folded into one row."""
+"""What the lines that are grouped into one row have in common."""
 
 _FOLDED: Final = f"""
 SELECT bad, {", ".join(_OF_GOOD)}, count(*) AS lines, sum(weight) AS calls, sum(bytes * weight) AS bytes,
@@ -78,7 +78,7 @@ ORDER BY invalid DESC, empty DESC, file
 
 @dataclass(frozen=True, slots=True)
 class BadLines:
-    """Lines of one file that say nothing; `example`: the beginning of an invalid one."""
+    """The invalid and empty lines of one file; `example`: the beginning of an invalid line."""
 
     file: str
     empty: int
@@ -88,7 +88,7 @@ class BadLines:
 
 @dataclass(frozen=True, slots=True)
 class LinesRead:
-    """What was read. The view `calls` is there."""
+    """What was read, besides the view `calls`."""
 
     lines: int
     bad: tuple[BadLines, ...]
@@ -103,7 +103,7 @@ class LinesRead:
 
 
 def read(spark: SparkSession, logs: Sequence[str]) -> LinesRead:
-    """Make the view of these files, directories or patterns. Raises AdviceError if there is not one good line."""
+    """Make the view of these files, directories or patterns. Raises AdviceError if there is no valid line."""
     with failures("access log", AdviceError):
         text = spark.read.text(list(logs)).selectExpr("_metadata.file_path AS file", "value")
         text.createOrReplaceTempView("text")

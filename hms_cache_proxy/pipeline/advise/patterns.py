@@ -1,7 +1,8 @@
-"""Include and exclude patterns that admit wanted tables and no others.
+"""Include and exclude patterns that admit the wanted tables.
 
-Job: as few patterns as a person would write: a whole database, all tables that begin alike, single names. What they
-mean is `selection.py`'s: they match `database.table` in every catalog, exclude wins, an empty include admits all.
+Job: write few patterns, as an operator would: a whole database, all tables with a common prefix, single names.
+`selection.py` defines their meaning: they match `database.table` in every catalog, exclude takes precedence, an empty
+include admits everything.
 Must not know: why a table is wanted.
 Invariant: of the known tables exactly `admitted` are admitted, and these are at least the wanted ones. Pure.
 """
@@ -15,10 +16,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 MOST: Final = 200
-"""More patterns would cost the prewarm time, and nobody reads them: whole databases are admitted then."""
+"""With more patterns than this, whole databases are admitted: more would slow the prewarm, and nobody reads them."""
 
 ALIKE: Final = 3
-"""So many tables that begin alike get one pattern."""
+"""The number of tables with a common prefix that get one pattern."""
 
 _EVERYTHING: Final = "*.*"
 _PLAIN: Final = re.compile(r"[^*?\[\].\s]+")
@@ -33,7 +34,7 @@ class KnownTable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """Settings, and the known tables that they admit."""
+    """The settings, and the known tables that they admit."""
 
     include: tuple[str, ...]
     exclude: tuple[str, ...]
@@ -43,8 +44,8 @@ class Patterns:
 def patterns(wanted: Collection[KnownTable], others: Collection[KnownTable], *, all_known: bool) -> Patterns:
     """Patterns for the wanted tables among these and `others`.
 
-    `all_known`: there are no more tables than these. Only then may it be said by exclude alone; else what nobody has
-    named is left out, too.
+    `all_known`: no other tables exist. Only then may `exclude` be used alone; otherwise it would admit tables that
+    nobody has named.
     """
     want, rest = frozenset(wanted), frozenset(others) - frozenset(wanted)
     if not want and rest:
@@ -101,7 +102,7 @@ def _cover(names: Collection[KnownTable], avoid: Collection[KnownTable]) -> Iter
 
 
 def _prefixes(tables: Collection[str], avoid: Collection[str]) -> list[str]:
-    """Beginnings up to an underscore that several tables have and none to be avoided, the shortest first."""
+    """Prefixes up to an underscore that several tables have and no table to be avoided has; the shortest first."""
     counts: dict[str, int] = defaultdict(int)
     for table in tables:
         for found in re.finditer("_", table):
@@ -120,7 +121,7 @@ def _by_database(names: Iterable[KnownTable]) -> dict[str, frozenset[KnownTable]
 
 
 def _pattern(database: str, table: str = "", *, begins: bool = False) -> str:
-    """One table, all that begin so, or (without one) all of a database."""
+    """A pattern for one table, for all tables with this prefix, or (without a table) for a whole database."""
     begins = begins or not table
     if _PLAIN.fullmatch(database) and (not table or _PLAIN.fullmatch(table)):
         return f"{database}.{table}{'*' if begins else ''}"

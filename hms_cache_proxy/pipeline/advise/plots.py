@@ -1,6 +1,6 @@
 """Four plots of the advice, as PNG files.
 
-Job: draw. Must not know how they are shown. matplotlib is imported by the function that needs it: it is an extra.
+Job: draw. Must not know: how plots are shown. matplotlib is an extra, so the function that needs it imports it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LABEL_CHARACTERS: Final = 48
 
 
 def plots(advice: Advice, directory: Path) -> dict[str, Path]:
-    """Draw them into files of the directory; title -> file, in the order of the report."""
+    """Draw them into files in `directory`. Returns title -> file, in the order of the report."""
     from matplotlib.figure import Figure
 
     drawn = {}
@@ -93,7 +93,7 @@ def _curve(axes: Any, advice: Advice) -> None:
     )
     if len(sizes) > 1 and sizes[-1] > 20 * sizes[1]:
         axes.set_xscale("log")
-        axes.set_xlim(left=sizes[1] / 4)  # what comes before the first table takes next to nothing
+        axes.set_xlim(left=sizes[1] / 4)  # reads that need no table take almost no space
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     axes.set_ylim(0, 104)
     axes.set_xlabel("MiB of replies")
@@ -135,6 +135,6 @@ def _tidy(axes: Any) -> None:
 
 
 def _short(name: str) -> str:
-    """As a label: without what would be drawn as a formula."""
+    """The name as a label, without what matplotlib would draw as a formula."""
     shown = name if len(name) <= _LABEL_CHARACTERS else f"...{name[3 - _LABEL_CHARACTERS :]}"
     return printable(shown).replace("$", r"\$")

@@ -1,12 +1,12 @@
-"""What the access log is asked, in Spark SQL, and the answers.
+"""The questions to the access log, in Spark SQL, and the answers.
 
-Job: one statement for each question over the view `calls` (lines.py); the answers are few rows, but for `items`, which
-has one for each object. Must not know: what follows from the answers, how they look.
+Job: one statement for each question to the view `calls` (lines.py). The answers have few rows, except `items`, which
+has one for each object. Must not know: what follows from the answers, how they are shown.
 
-Words. A *read* is a call of a method that the cache answers, or whose replies it keeps (the method table). It is
-*served* where it was a hit, or would have been one if its table had been in the cache: a miss because it was not
-loaded, left out by include or exclude, or had no room (CURABLE), and any read while there was no cache at all. What
-else was missed stays missed whatever is cached. Calls that ended in an error say nothing of what a cache would do.
+Terms: a *read* is a call of a method that the cache answers, or whose replies it keeps (the method table). It counts as
+*served* if it was a hit, or would have been one with its table in the cache: it was a miss because the table was not
+loaded, was left out by include or exclude, or had no room (CURABLE), or there was no cache at all. Any other miss stays
+a miss, whatever is cached. Calls that ended in an error do not count, because they do not show what a cache would do.
 Owner: the driver's process.
 """
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 CURABLE: Final = (Reason.NOT_LOADED.value, Reason.EXCLUDED.value, Reason.FULL.value)
 NO_CACHE: Final = "no_store"
 WHOLE_LISTINGS: Final = ("get_partitions", "get_partitions_with_auth", "get_partitions_pspec", "get_partitions_req")
-"""Methods that give all partitions of a table with their descriptors."""
+"""Methods that return all partitions of a table with their descriptors."""
 
 LARGE_LISTING_BYTES: Final = 256 << 10
 REPEATED_A_MINUTE: Final = 600
-"""The same question by the same client so often in one minute, ten times a second, is hammering."""
+"""A client that asks the same question this often in one minute (ten times a second) is hammering."""
 
 SHOWN: Final = 50
 SLOTS: Final = 240
@@ -124,7 +124,7 @@ class Overview:
     hosts: int
     users: int
     about_several: float
-    """Calls that name several tables at once; which, the log does not say."""
+    """Calls that name several tables at once; the log does not say which."""
 
     sampled: bool
 
@@ -134,7 +134,7 @@ class Outcomes:
     outcome: str
     calls: float
     seconds: float
-    """That clients waited for these calls, all together."""
+    """Total time that clients waited for these calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class ObjectTraffic:
-    """Something that calls were about: a table (`of_table`), a database, a catalog, or nothing (None)."""
+    """What calls were about: a table (`of_table`), a database, a catalog, or nothing (None)."""
 
     object: str | None
     of_table: bool
@@ -156,12 +156,12 @@ class ObjectTraffic:
     writes: float
     seconds: float
     size: int
-    """Bytes: the largest reply of each method that reads it, added up."""
+    """Bytes: the sum of the largest replies of all methods that read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relayed:
-    """Calls that went to the metastore for one reason. `always`: no call of this method was a hit."""
+    """Calls that went to the metastore for one reason. `always`: no call of the method was a hit."""
 
     method: str
     outcome: str
@@ -196,7 +196,7 @@ class ClientTraffic:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All partitions of a table, asked for more than once; `host`, `user`: who asks for the most bytes."""
+    """A table whose partitions were all requested, more than once; `host`, `user`: who requested the most bytes."""
 
     object: str
     method: str
@@ -210,7 +210,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Everything that was asked."""
+    """The answers to all questions."""
 
     overview: Overview
     outcomes: list[Outcomes]
@@ -223,7 +223,7 @@ class Answers:
 
 
 def ask(spark: SparkSession) -> Answers:
-    """Ask everything of the view."""
+    """Ask all questions."""
     with failures("access log", AdviceError):
         spark.sql(_READS).createOrReplaceTempView("reads")
         overview = Overview(**_rows(spark, _OVERVIEW)[0])
@@ -246,5 +246,5 @@ def _rows(spark: SparkSession, statement: str) -> list[dict[str, Any]]:
 
 
 def _in_utc(row: dict[str, Any]) -> dict[str, Any]:
-    """Times come as seconds: Spark's own would be of this machine's zone."""
+    """Times are selected as seconds, because Spark's own would be in this machine's time zone."""
     return {key: datetime.fromtimestamp(value, UTC) if key in _TIMES else value for key, value in row.items()}

@@ -1,6 +1,6 @@
-"""The report: one HTML file with its plots inside.
+"""The report: one HTML file that includes the plots.
 
-Job: HTML of the advice. Names come from clients: everything is escaped. Must not know how anything was found out.
+Job: write the advice as HTML. Names come from clients, so everything is escaped. Must not know: how anything was found.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _log(advice: Advice) -> Iterator[str]:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """Columns whose head begins with # hold numbers."""
+    """A column whose heading begins with # holds numbers."""
     cells = list(rows)
     if not cells:
         yield "<p class='quiet'>none</p>"

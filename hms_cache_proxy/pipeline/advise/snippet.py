@@ -1,6 +1,6 @@
 """The advice as settings: a TOML file that `check-config` accepts.
 
-Job: write it. What only saves room is set; what changes what readers get stands there as a comment. Pure.
+Job: write it. Settings that only save space are set; settings that change answers are written as comments. Pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The advice on a terminal: the most important first, then the largest of each kind. Must not know: how it is made."""
+"""The advice on a terminal: first the main findings, then the largest of each kind. Must not know: how it is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The advice in sentences, for the report and the terminal alike. Pure."""
+"""The advice in sentences, for the report and the terminal. Pure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def sentences(advice: Advice) -> Iterator[str]:
         + (" The log is a sample: numbers are estimates, and rare calls may be missing." if overview.sampled else "")
     )
     if not overview.reads:
-        yield "No call is of a method that a cache can answer, so there is no advice on its size."
+        yield "No call has a method that the cache can answer, so there is no advice on the size of the cache."
     elif choice.reached < choice.wanted:
         yield (
             f"Caching more tables cannot give a hit ratio of {choice.wanted:.1%}: all tables together give"
-            f" {choice.best:.1%} (now {choice.now:.1%}). The reasons of the other misses are below."
+            f" {choice.best:.1%} (now {choice.now:.1%}). The reasons for the other misses are below."
         )
     else:
         yield (
@@ -83,7 +83,7 @@ def relayed(one: Relayed) -> str:
 
 
 def printable(text: str) -> str:
-    """Replace control characters, which a terminal would obey, by their code points: names come from clients."""
+    """Replace control characters, which a terminal would interpret, by their code points: names come from clients."""
     return "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in text)
 
 
