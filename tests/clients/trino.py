@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,10 +23,9 @@ from typing import Any, Final
 
 from tests import figures
 from tests.clients import calls
-from tests.clients.trino_server import USER, Result, Trino
+from tests.clients.trino_bed import TrinoBed
+from tests.clients.trino_server import Result
 from tests.clients.trino_statements import HIVE, ICEBERG, READS, ROLES, Overwriting, Refused, Statement
-from tests.proxy import Proxy
-from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient
 
 Ask = Callable[[str, Mapping[str, str]], Result]
@@ -219,22 +217,15 @@ def catalogs(kinds: Sequence[Kind], straight: str, by_proxy: str) -> dict[str, d
 
 def run(stack: ExitStack, kinds: Sequence[Kind] = KINDS, planted: str | None = None) -> Iterator[Outcome]:
     """Start all, and have the statements of these kinds done. `planted`: a bug of tests/history/planted."""
-    bed = Bed()
-    stack.callback(bed.close)
-    directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hms-trino-")))
-    metastore = bed.private_metastore("hive42", settings={"metastore.users.in.admin.role": USER})
-    assert metastore.database is not None
-    proxy = Proxy(directory / "proxy", metastore.uri, metastore.database.reader_url, planted=planted)
-    stack.callback(proxy.close)
-    proxy.start(prewarmed=True)
-    places = catalogs(kinds, metastore.uri, proxy.uri)
-    trino = stack.enter_context(Trino(directory / "trino", bed.logs / "trino.log", places))
-    log = stack.enter_context(MetastoreClient(*metastore.address))
+    bed = TrinoBed(stack)
+    proxy = bed.proxy("proxy", planted=planted)
+    trino = bed.trino(catalogs(kinds, bed.metastore.uri, proxy.uri))
+    log = stack.enter_context(MetastoreClient(*bed.metastore.address))
 
     def followed() -> None:
         proxy.wait_event(log.get_current_notificationEventId().eventId)
 
-    files = _with_files(directory)
+    files = _with_files(bed.directory)
     for kind in kinds:
         trial = Trial(kind.name, trino.ask, followed, files)
         before, began = proxy.requests(), time.monotonic()

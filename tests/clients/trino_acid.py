@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from hms_cache_proxy.methods.readers.base import HIVESERVER2
 from tests.clients import calls
-from tests.clients.trino_server import USER, Result, Trino
-from tests.proxy import Proxy
-from tests.testbed.bed import Bed
+from tests.clients.trino_bed import TrinoBed
+from tests.clients.trino_server import Result
 from tests.testbed.client import MetastoreClient
 
 Rows = tuple[tuple[Any, ...], ...]
@@ -86,22 +83,16 @@ FILLED: Final = (
 
 def run(stack: ExitStack) -> Iterator[tuple[str, list[str], calls.Requests]]:
     """Start all and do the steps; for each way: its name, what was wrong, what the proxy was asked."""
-    bed = Bed()
-    stack.callback(bed.close)
-    directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hms-trino-")))
-    metastore = bed.private_metastore("hive42", settings={"metastore.users.in.admin.role": USER})
-    assert metastore.database is not None
-    proxies = {}
-    for way in ("client", "metastore"):
-        settings = {"BRIDGE_CAPABILITIES": CAPABILITIES, "BRIDGE_MANAGED_LOCATIONS": way}
-        proxies[way] = Proxy(directory / way, metastore.uri, metastore.database.reader_url, settings)
-        stack.callback(proxies[way].close)
-        proxies[way].start(prewarmed=True)
+    bed = TrinoBed(stack)
+    proxies = {
+        way: bed.proxy(way, {"BRIDGE_CAPABILITIES": CAPABILITIES, "BRIDGE_MANAGED_LOCATIONS": way})
+        for way in ("client", "metastore")
+    }
     catalogs = {
         way: {"connector.name": "hive", "hive.metastore.uri": proxy.uri, "fs.hadoop.enabled": "true"}
         for way, proxy in proxies.items()
     }
-    trino = stack.enter_context(Trino(directory / "trino", bed.logs / "trino.log", catalogs))
+    trino = bed.trino(catalogs)
     for way, proxy in proxies.items():
         schema = f"acid_{way}"
         created = trino.ask(f"create schema {way}.{schema}")
