@@ -12,8 +12,8 @@ import structlog
 
 from hms_cache_proxy.budget import Budget, Charge
 from hms_cache_proxy.errors import CacheError, UpstreamError, WireError
-from hms_cache_proxy.methods import reply_contents
 from hms_cache_proxy.methods.decision import Ask
+from hms_cache_proxy.methods.reply_contents import Said, kept_part, said, whole_header
 from hms_cache_proxy.methods.ttl.looking import HOLD_BYTES, Reload
 from hms_cache_proxy.methods.ttl.refreshing import DueEntries
 from hms_cache_proxy.metrics import UpstreamFailure, WorkerMetrics
@@ -114,9 +114,7 @@ class Refresher:
         self._say("a refresh failed; the cached entry is served until it expires", kind, error=error)
 
     def _learn(self, reload: Reload, reply: bytes) -> None:
-        well = (
-            reply_contents.kept_part(reload.ask.header.name.decode(), reply) is not None
-        )  # that it does not exist is an answer too
+        well = kept_part(reload.ask.header.name.decode(), reply) is not None  # that it does not exist is an answer too
         if well:
             reload.learn(reply)
         else:
@@ -142,7 +140,7 @@ async def _ask_bridged(endpoint: Endpoint, streams: _Streams, ask: Ask, memory: 
     header = ask.header
     if header.name not in endpoint.lacks:
         reply = await _ask(streams, header, ask.message, memory)
-        if not twin.is_bridged(header) or not twin.says_unknown_method(reply_contents.whole_header(reply), reply):
+        if not twin.is_bridged(header) or said(reply) is not Said.UNKNOWN_METHOD:
             return reply
         endpoint.lacks.add(header.name)
     bridged = twin.twin_of(header, ask.message)
@@ -167,7 +165,7 @@ async def _ask(streams: _Streams, asked: Header, message: bytes, memory: Budget)
         if isinstance(scanner.feed(piece), int):
             break
     reply = bytes(received)
-    header = reply_contents.whole_header(reply)
+    header = whole_header(reply)
     if (header.name, header.seqid) != (asked.name, asked.seqid) or header.type is MessageType.CALL:
         raise WireError(f"a reply to another call: {header.name!r} {header.seqid}, not {asked.name!r} {asked.seqid}")
     return reply

@@ -13,11 +13,9 @@ from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.methods import bridge
 from hms_cache_proxy.wire.message import (
     NEED_MORE,
-    ApplicationError,
     Header,
     MessageType,
     message_header,
-    parse_exception,
     parse_header,
 )
 
@@ -81,10 +79,3 @@ def refusal(header: Header, message: bytes) -> bytes | None:
 def is_bridged(header: Header) -> bool:
     """Is this one of the methods that new metastores lack?"""
     return header.name in bridge.TWINS
-
-
-def says_unknown_method(header: Header, reply: bytes) -> bool:
-    """Does this whole reply say that the metastore lacks the method?"""
-    if header.type is not MessageType.EXCEPTION:
-        return False
-    return parse_exception(reply, header.body).type == ApplicationError.UNKNOWN_METHOD

@@ -13,10 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hms_cache_proxy.methods.decision import Ask, Forward
+from hms_cache_proxy.methods.reply_contents import Said, said
 from hms_cache_proxy.server.commands import Why
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.reply import Reply
-from hms_cache_proxy.server.twin import Twin, is_bridged, says_unknown_method
+from hms_cache_proxy.server.twin import Twin, is_bridged
 from hms_cache_proxy.upstream.endpoints import Endpoint
 
 
@@ -127,10 +128,9 @@ def was_sent(call: RelayedCall, state: UpstreamState) -> bool:
 def lacks_method(state: Asking) -> bool:
     """Does the whole reply say, for the first time, that the metastore lacks the method?"""
     reply = state.reply
-    if state.last or not is_bridged(state.call.request.header) or reply.held is None:
+    if state.last or not is_bridged(state.call.request.header):
         return False
-    assert reply.header is not None
-    return says_unknown_method(reply.header, reply.held)
+    return said(reply.held) is Said.UNKNOWN_METHOD
 
 
 @dataclass(frozen=True, slots=True)
