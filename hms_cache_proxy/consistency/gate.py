@@ -102,19 +102,23 @@ class Fences(Protocol):
 STALE = "stale"
 """The metric label of hits in an outage with a confirmation that is too old (`serve_stale`)."""
 
-_NEXT_STEP = frozenset({Reason.UNSETTLED, Reason.FLOOR, Reason.STRICT, Reason.BOUNDED})
+LOOKS = frozenset({Reason.STRICT})
+"""What `must_look` returns."""
+
+_NEXT_STEP = LOOKS | {Reason.UNSETTLED, Reason.FLOOR, Reason.BOUNDED}
 """Reasons that the next step of a healthy follower ends."""
 
 
 class Gate:
     """Evaluates the rules for one worker."""
 
-    __slots__ = ("_limit_ns", "_words", "authorization", "eventual", "fences", "rules")
+    __slots__ = ("_limit_ns", "_strict", "_words", "authorization", "eventual", "fences", "rules")
 
     def __init__(self, page: StatePage, fences: Fences, rules: Rules) -> None:
         self.fences = fences
         self.rules = rules
         self.eventual = rules.mode == "eventual"
+        self._strict = rules.mode == "strict"
         self.authorization: Authorization = "none"
         self._words = page.words
         bounded = rules.mode == "bounded"
@@ -135,11 +139,16 @@ class Gate:
             return Reason.UNCONFIRMED if age_ns > self._limit_ns else None
         if words[Slot.UNFENCED] & 1:
             return Reason.UNFENCED
-        if self.rules.mode == "strict" and began_ns <= now_ns:
-            return Reason.STRICT
+        looks = self.must_look()
+        if looks is not None and began_ns <= now_ns:
+            return looks
         if age_ns > self._limit_ns:
             return Reason.UNCONFIRMED if age_ns > self.rules.max_unconfirmed_ns else Reason.BOUNDED
         return None
+
+    def must_look(self) -> Reason | None:
+        """Why every read needs a look that began after it arrived (looks.py); None if it does not."""
+        return Reason.STRICT if self._strict else None
 
     def stale_enough(self, reason: Reason, now_ns: int) -> bool:
         """May a read that `standing` refuses for this reason be answered if no metastore can answer it?"""
@@ -148,7 +157,7 @@ class Gate:
 
     def open_until(self, began_ns: int) -> int:
         """Until when `standing` returns None for reads that arrive, if the state page does not change."""
-        return began_ns - 1 if self.rules.mode == "strict" else began_ns + self._limit_ns
+        return began_ns - 1 if self.must_look() is not None else began_ns + self._limit_ns
 
     def held_back(self, targets: Sequence[bytes], floors: Floors | None) -> Reason | None:
         """The reason that holds for these dependencies. The snapshot must be opened afterwards."""

@@ -238,6 +238,7 @@ class Cycle:
 
     def _begin(self) -> StepBegun:
         began_ns = time.monotonic_ns()  # before the tickets: once published, it says that older tickets were taken
+        self._page[Slot.LOOKING_NS] = began_ns
         ticket, wanted = self._fences.pending_tickets()
         return StepBegun(began_ns, ticket, wanted, self._page[Slot.EXPECTED_EVENT])
 

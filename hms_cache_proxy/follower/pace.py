@@ -8,6 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+LOOK_INTERVAL_S = 1 / 290
+"""Shortest time from the beginning of a step to the beginning of the next one that somebody asks for, however many ask:
+fewer than 300 a second. Those that ask meanwhile share the next one."""
+
 RECENT_S = 60.0
 """How long after an event or a read the follower looks for events more often."""
 

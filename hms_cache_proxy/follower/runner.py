@@ -34,14 +34,11 @@ from hms_cache_proxy.follower.bootstrap import Bootstrap, LoadScope
 from hms_cache_proxy.follower.cycle import Cycle, StepSettings
 from hms_cache_proxy.follower.examiner import Examiner
 from hms_cache_proxy.follower.mode import ServingMode
-from hms_cache_proxy.follower.pace import Chunks, Pace
+from hms_cache_proxy.follower.pace import LOOK_INTERVAL_S, Chunks, Pace
 from hms_cache_proxy.follower.progress import ProgressReport
 from hms_cache_proxy.metrics import FollowerMetrics
 from hms_cache_proxy.retry import Retry
 from hms_cache_proxy.store.protocol import RawStore, StoreIdentity
-
-GAP_S = 0.002
-"""Shortest pause between two steps, however many wake-ups come; they are handled together."""
 
 EXPIRE_INTERVAL_S = 1.0
 UNORDERED_LOG = (
@@ -91,7 +88,7 @@ class WakeListener:
         """Sleeps for this time, or until it is woken (then True)."""
         ready, _, _ = select.select([self._socket.fileno(), self._signals], [], [], max(0.0, seconds))
         if self._socket.fileno() in ready:
-            self._drain()
+            self.drain()
         return bool(ready)
 
     def ring(self) -> None:
@@ -99,7 +96,8 @@ class WakeListener:
         with contextlib.suppress(OSError):  # the queue is full of datagrams, or the process ends
             self._socket.sendto(b"!", str(self._path))
 
-    def _drain(self) -> None:
+    def drain(self) -> None:
+        """Takes all datagrams: those who sent them share the step that begins next."""
         while True:
             try:
                 self._socket.recv(16)
@@ -154,15 +152,21 @@ class Runner:
         self._report.mode(ModeReason.STARTING)
         try:
             while not self._wakes.stopping:
+                began_s = time.monotonic()
                 pause_s = self._guarded()
                 if self._wakes.wait(pause_s):
                     self._chunks.woken(time.monotonic())
-                    if pause_s > GAP_S:
-                        time.sleep(GAP_S)
+                    if pause_s:
+                        self._space(began_s)
         finally:
             self._examiner.stop()
             self._close()
             self._report.close()
+
+    def _space(self, began_s: float) -> None:
+        """Sleeps until the next step may begin; who asks for it meanwhile shares it."""
+        time.sleep(max(0.0, began_s + LOOK_INTERVAL_S - time.monotonic()))
+        self._wakes.drain()
 
     def _guarded(self) -> float:
         """One turn of the loop; returns the pause after it. Never raises an Exception."""

@@ -30,8 +30,9 @@ from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ROLES
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.fences import FenceStore
-from hms_cache_proxy.consistency.gate import STALE, Authorization, Gate, Reason, Rules
+from hms_cache_proxy.consistency.gate import LOOKS, STALE, Authorization, Gate, Reason, Rules
 from hms_cache_proxy.consistency.guards import Guards
+from hms_cache_proxy.consistency.looks import Looks
 from hms_cache_proxy.consistency.mirror import FenceMirror
 from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.errors import CacheError, WireError
@@ -63,6 +64,7 @@ LOOK_AGAIN_S = 10.0
 """A transactional table is reloaded at most this often because the write id list of a request was not the cache's."""
 LOOKS_REMEMBERED = 10_000
 
+_USED_LATER = LOOKS | {Reason.FLOOR}
 _WAITS_FOR_FOLLOWER = frozenset({Reason.FENCE, Reason.FLOOR, Reason.UNCONFIRMED, Reason.BOUNDED})
 SHARED = "shared"
 """The reason of a hit that shares the answer to another read's miss."""
@@ -141,6 +143,7 @@ class Dispatcher:
         )
         self._outage: Callable[[], bool] = lambda: False
         self._gate = Gate(page, FenceMirror(fences), rules)
+        self._looks = Looks(page, wake)
         self._hot = HotPath(page, reader, self._replies, self._gate)
         self.hot = self._hot.answer
         self._labels: dict[tuple[bytes, str], HitLabel] = {}
@@ -248,25 +251,28 @@ class Dispatcher:
     def _read(self, call: _Call) -> Decision:
         session, found, header, complete = call.session, call.plan, call.header, call.complete
         kept = self._replies.peek(call.key) if found.method.learn else None
-        depends, args = self._looked_at(call) if kept is None else (kept.depends, None)
-        self._reader.uses.mark(depends)
+        answerable = found.reader is not None or kept is not None
         gate = self._gate
         seen, began_ns = self.moved(), self._page[Slot.BEGAN_NS]
         reason = gate.standing(session.relay_for_good, call.arrived_ns)
+        if answerable and reason in LOOKS and self._waits(call, began_ns):
+            self._looks.ask(call.arrived_ns)
+            return Wait(seen, call.arrived_ns + PATIENCE_NS)
+        depends, args = self._looked_at(call) if kept is None else (kept.depends, None)
+        self._reader.uses.mark(depends)
         if reason is not None and self._may_be_stale(call, reason):
             call, reason = call._replace(stale=True), None
         if reason is None:
             reason = gate.held_back(depends, session.floors)
         if reason is None and (not complete or header.type is not MessageType.CALL):
             reason = Reason.ARGUMENTS
-        # A learned reply may be learned below a floor: it is used only after a later step.
-        to_learn = reason is Reason.FLOOR and found.reader is None and kept is None and complete
+        to_learn = complete and not answerable and self._used_later(reason, depends, session)
         if reason is None or to_learn:
             try:
                 with self._reader.snapshot() as snapshot:
                     try:
-                        if to_learn:
-                            return self._learn(call, depends, snapshot, Reason.FLOOR)
+                        if reason is not None:
+                            return self._learn(call, depends, snapshot, reason)
                         if not snapshot.holds(depends):
                             return self._from_cache(call, args, depends, snapshot, began_ns)
                     except Rejected as rejected:
@@ -274,13 +280,23 @@ class Dispatcher:
                     reason = Reason.UNSETTLED
             except CacheError:
                 reason = Reason.CACHE
-        answerable = found.reader is not None or kept is not None
         if answerable and gate.ends_with_next_step(reason, depends):
-            if call.patient and began_ns != self._slow_since_ns:
-                self._shared.wake()
+            if self._waits(call, began_ns):
+                self._looks.ask(time.monotonic_ns())
                 return Wait(seen, call.arrived_ns + PATIENCE_NS)
             self._slow_since_ns = began_ns
         return self._missed(found, depends, reason)
+
+    def _used_later(self, reason: Reason | None, depends: tuple[bytes, ...], session: ClientSession) -> bool:
+        """Does only a later step hold this read back? The metastore's reply may be kept all the same: it is used only
+        after a later step."""
+        if reason in LOOKS:
+            reason = self._gate.held_back(depends, session.floors) or Reason.FLOOR
+        return reason is Reason.FLOOR
+
+    def _waits(self, call: _Call, began_ns: int) -> bool:
+        """May this read wait for the follower's next step? Not if one has just waited for it in vain."""
+        return call.patient and began_ns != self._slow_since_ns
 
     @staticmethod
     def _looked_at(call: _Call) -> tuple[tuple[bytes, ...], Struct | None]:
@@ -323,7 +339,7 @@ class Dispatcher:
         """Ask the metastore, and keep the reply if every change of it will be noticed; or share the answer to an equal
         read."""
         method = call.plan.method
-        learnable = method.learn and (reason in LEARNABLE or reason is Reason.FLOOR)
+        learnable = method.learn and (reason in LEARNABLE or reason in _USED_LATER)
         if learnable and unlogged(snapshot, method.name):
             reason, learnable = Reason.UNLOGGED, False
         reason = (lacking(snapshot, depends, call.proved) if learnable else None) or reason

@@ -213,7 +213,8 @@ class ClientConnection:
         state = self._state
         if isinstance(state, WaitingForStep):
             self._state = Listening()
-            self._decide(state.request, now_ns, arrived_ns=state.arrived_ns, patient=now_ns < state.until_ns)
+            if not self._answered_hot(state.request, state.arrived_ns):
+                self._decide(state.request, now_ns, arrived_ns=state.arrived_ns, patient=now_ns < state.until_ns)
         return self._settle(now_ns)
 
     def drain(self, now_ns: int) -> list[Command]:
@@ -302,14 +303,21 @@ class ClientConnection:
 
     def _handle(self, request: Request, now_ns: int) -> None:
         self._outbox.framed = self._inbox.transport is Transport.FRAMED
-        complete = request.spool is None
-        if complete and not self._cold:
-            reply = self._decider.hot(self.session, request.message, now_ns)
-            if reply is not None:
-                self._outbox.whole(reply)
-                return
+        if not self._cold and self._answered_hot(request, now_ns):
+            return
         self._cold = False
         self._decide(request, now_ns, arrived_ns=now_ns, patient=True)
+
+    def _answered_hot(self, request: Request, arrived_ns: int) -> bool:
+        """Try the hot path."""
+        if request.spool is not None:
+            return False
+        reply = self._decider.hot(self.session, request.message, arrived_ns)
+        if reply is None:
+            return False
+        request.close()
+        self._outbox.whole(reply)
+        return True
 
     def _decide(self, request: Request, now_ns: int, *, arrived_ns: int, patient: bool) -> None:
         complete = request.spool is None

@@ -16,10 +16,10 @@ from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, Slot
 from hms_cache_proxy.cache.uses import SLOTS
 from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.consistency.suspension import Suspension
-from hms_cache_proxy.methods.decision import ClientSession, Serve
+from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Serve, Wait
 from hms_cache_proxy.methods.hot import MARKED_NS
 from hms_cache_proxy.wire.message import Header, parse_header
-from tests.cache.records import TABLE
+from tests.cache.records import DATABASE, TABLE
 from tests.methods.warm import TARGET, Bench, opened, request
 from tests.testbed.raw import encode_call
 
@@ -168,6 +168,61 @@ def test_strict_answers_nothing_by_an_earlier_confirmation(tmp_path: Path) -> No
         assert isinstance(bench.dispatcher.decide(bench.session, header, whole, arrived_ns), Serve)
         assert bench.dispatcher.hot(bench.session, whole, arrived_ns) is not None
         assert bench.hot() is None
+
+
+def test_strict_reads_share_a_look(tmp_path: Path) -> None:
+    """Reads that arrive before a look begins share it; those that arrive meanwhile share the next one."""
+    with opened(tmp_path, consistency="strict") as bench:
+        early, late = ([time.monotonic_ns() for _ in range(64)] for _ in range(2))
+        assert all(isinstance(_asked(bench, arrived_ns), Wait) for arrived_ns in early)
+        assert len(bench.woken) == 1
+        began_ns = bench.page[Slot.LOOKING_NS] = time.monotonic_ns()
+        during = [time.monotonic_ns() for _ in range(64)]
+        assert all(isinstance(_asked(bench, arrived_ns), Wait) for arrived_ns in late + during)
+        assert len(bench.woken) == 2, "for those that arrived since it began"
+        bench.page[Slot.BEGAN_NS] = began_ns
+        assert all(isinstance(_asked(bench, arrived_ns), Serve) for arrived_ns in early + late)
+        assert all(isinstance(_asked(bench, arrived_ns), Wait) for arrived_ns in during)
+        assert len(bench.woken) == 2
+        bench.step()
+        whole = request()
+        assert all(bench.dispatcher.hot(bench.session, whole, arrived_ns) is not None for arrived_ns in during)
+
+
+def test_a_strict_read_that_waited_in_vain_is_relayed(tmp_path: Path) -> None:
+    """... and the next ones at once, until there is a look again."""
+    with opened(tmp_path, consistency="strict") as bench:
+        arrived_ns = time.monotonic_ns()
+        assert isinstance(_asked(bench, arrived_ns), Wait)
+        relayed = _asked(bench, arrived_ns, patient=False)
+        assert isinstance(relayed, Forward) and (relayed.outcome, relayed.reason) == ("miss", "strict")
+        assert isinstance(_asked(bench, time.monotonic_ns()), Forward)
+        bench.step()
+        assert isinstance(_asked(bench, time.monotonic_ns()), Wait)
+
+
+def test_strict_keeps_the_metastores_replies_for_later_looks(tmp_path: Path) -> None:
+    """A read that only a kept reply can answer is relayed the first time; later it needs no more than a look."""
+    message = encode_call("get_table_meta", DATABASE[1].decode(), TABLE[2].decode(), [], seqid=7)
+    with opened(tmp_path, consistency="strict") as bench:
+        forward = _asked(bench, time.monotonic_ns(), message)
+        assert isinstance(forward, Forward) and forward.hold_bytes
+        forward.pending.sending()
+        forward.pending.reply_began(bench.session, time.monotonic_ns())
+        reply = message[:3] + b"\2" + message[4 : message.index(b"meta") + 8] + b"\x0f\0\0\x0c\0\0\0\0\0"
+        forward.pending.reply_done(bench.session, reply, time.monotonic_ns())
+        arrived_ns = time.monotonic_ns()
+        assert isinstance(_asked(bench, arrived_ns, message), Wait)
+        bench.step()
+        served = _asked(bench, arrived_ns, message)
+        assert isinstance(served, Serve) and served.chunks == reply
+
+
+def _asked(bench: Bench, arrived_ns: int, message: bytes | None = None, *, patient: bool = True) -> Decision:
+    whole = message or request()
+    header = parse_header(whole)
+    assert isinstance(header, Header)
+    return bench.dispatcher.decide(bench.session, header, whole, arrived_ns, patient=patient)
 
 
 def test_eventual_needs_only_a_cache_that_serves_and_is_followed(tmp_path: Path) -> None:

@@ -39,12 +39,13 @@ class Bench:
     fences: FenceStore
     dispatcher: Dispatcher
     metrics: WorkerMetrics
+    woken: list[int]  # when the dispatcher has woken the follower, time.monotonic_ns()
     session: ClientSession = field(default_factory=ClientSession)
     cursor: int = 10
 
     def step(self, changes: Changes | None = None, *, tickets: bool = True) -> None:
         """What the follower does: take tickets, commit, publish."""
-        began_ns = time.monotonic_ns()
+        began_ns = self.page[Slot.LOOKING_NS] = time.monotonic_ns()
         last, _ = self.fences.pending_tickets()
         if changes is not None or last > self.writer.meta.done_ticket:
             new = changes or Changes(cursor=self.cursor)
@@ -78,8 +79,10 @@ def opened(directory: Path, **settings: object) -> Iterator[Bench]:
         reader = CacheReader(directory / "cache", page, directory / "uses")
         fences = FenceStore(directory / "fences", page)
         metrics = WorkerMetrics()
-        dispatcher = Dispatcher(config, SharedState(page, reader, fences), metrics, lambda: None)
-        bench = Bench(page, writer, reader, fences, dispatcher, metrics)
+        woken: list[int] = []
+        state = SharedState(page, reader, fences)
+        dispatcher = Dispatcher(config, state, metrics, lambda: woken.append(time.monotonic_ns()))
+        bench = Bench(page, writer, reader, fences, dispatcher, metrics, woken)
         complete = {targets.databases(b"hive"), targets.tables(*DATABASE)}
         bench.step(Changes(cursor=10, databases={DATABASE: database()}, tables={TABLE: table()}, complete=complete))
         page[Slot.SERVE_MODE] = MODE_SERVE

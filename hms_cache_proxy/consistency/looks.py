@@ -1,0 +1,53 @@
+"""Looks at the database that reads wait for, and share.
+
+A **look** is a step of the follower: it began at a moment that is published (LOOKING_NS) before its first statement,
+and when it is done, the cache is confirmed as of that moment (BEGAN_NS). A read that must see everything that was true
+when it arrived can be answered after any look that began later. So all reads that arrived before a look share it, in
+every worker: none has a look of its own.
+
+Job: ask the follower for a look if none is on its way. Must not know: why a read needs one, how it waits.
+
+Who looks: the follower, because only its step can confirm the cache. A worker that looked at the log by itself would
+need a database connection, and could only find out that nothing has changed; after a change it would wait for the
+follower all the same. And workers share the follower's looks without knowing of each other.
+
+Why asking is enough: the follower takes the requests of all workers out of its queue before it reads the clock for its
+next look. Let a worker ask at time t. While LOOKING_NS is not above t, no look that began after t has been published,
+so one is still to come, and later reads need not ask again. When LOOKING_NS is above t, the request has been used up,
+or one more look follows. If a request is lost (the follower was restarted), the follower's next look by itself comes
+in its place. A read does not wait longer than its patience allows, also if a look fails or takes too long; it is then
+relayed. Looks begin at least LOOK_INTERVAL_S apart (follower/pace.py), however many reads wait.
+
+Owner: one per worker, on its loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic_ns
+
+from hms_cache_proxy.cache.state import Slot, StatePage
+
+
+class Looks:
+    """One worker's requests for looks."""
+
+    __slots__ = ("_asked_ns", "_wake", "_words")
+
+    def __init__(self, page: StatePage, wake: Callable[[], None]) -> None:
+        """`wake` makes the follower begin a step as soon as it may; it must not block."""
+        self._words = page.words
+        self._wake = wake
+        self._asked_ns = -1
+
+    def done_since(self, moment_ns: int) -> bool:
+        """Is the cache confirmed by a look that began after this moment?"""
+        return self._words[Slot.BEGAN_NS] > moment_ns
+
+    def ask(self, moment_ns: int) -> None:
+        """Have the follower look after this moment, which is not in the future."""
+        looking_ns = self._words[Slot.LOOKING_NS]
+        if looking_ns > moment_ns or self._asked_ns > looking_ns:
+            return
+        self._asked_ns = monotonic_ns()
+        self._wake()
