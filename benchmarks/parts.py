@@ -66,11 +66,13 @@ def listing(bench: Stage, database: MetastoreDatabase) -> list[Asked]:
         contents.fill_tables(client, database, contents.DATABASE, TABLES)
     everything = encode_call("get_all_tables", contents.DATABASE)
     described = encode_call("get_table_meta", contents.DATABASE, "*", None)
+    views = encode_call("get_tables_by_type", contents.DATABASE, "*", "VIRTUAL_VIEW")
     many = f"{TABLES:,} tables"
     return [
         Asked(f"get_all_tables, {many}", lambda _: everything, 50, other=False),
         Asked(f"get_tables, 10 of {many}", lambda at: encode_call("get_tables", contents.DATABASE, f"t_{at:05d}*"), 50),
         Asked(f"get_table_meta, {many}", lambda _: described, 20, other=False),
+        Asked(f"get_tables_by_type, views among {many}", lambda _: views, 20, other=False),
     ]
 
 

@@ -132,4 +132,5 @@ def _key(name: bytes) -> TableKey:
 def _listed(row: bytes) -> ListedTable:
     table_id, flags, kind = layout.NAME_ROW.unpack_from(row)
     at = layout.NAME_ROW.size + kind
-    return ListedTable(table_id, bool(flags & layout.LOADED), row[at:].decode())
+    loaded = bool(flags & layout.LOADED)
+    return ListedTable(table_id, loaded, "" if loaded else row[at:].decode())

@@ -9,13 +9,14 @@ points to it. Set numbers are never reused, so a new set sorts after all others 
                 b"boot"                    boot id of the last writer
                 b"transactions"            the open transactions, for the next follower
     objects     gen b"d" cat \\0 db         u8 flags (1 remote), then the Database struct
-                gen b"n" cat \\0 db \\0 tbl  a name in a listing: NAME_ROW, type, reason
+                gen b"n" cat \\0 db \\0 tbl  a name in a listing: NAME_ROW, type, reason or summary
                 gen b"t" cat \\0 db \\0 tbl  a loaded table: TABLE_ROW, type, location, partition keys, the Table struct
                 gen b"s" u64 table id      SET_ROW, reason, owner: which set has a table's partitions
                 gen b"w" u64 table id      WriteIdsRow of a transactional table
                 gen b"k" u64 table id      the table's constraints, if it has any: cache/attachments.py
                 gen b"a" u64 table id      the table's column statistics, if it has any: cache/statistics.py
-                gen b"c" target            a list that is complete: no value; a marked target: its mark
+                gen b"u" cat \\0 db         u32: how many names of its listing are not loaded, if any are
+                gen b"c" target            a list that is complete, no value; or what is known by its mark: the mark
     partitions  set name                   cache/segments.py
     statistics  set name                   column statistics of a partition that has any: cache/statistics.py
     shared      set u24 index              what partitions of a set share: cache/segments.py
@@ -43,13 +44,14 @@ from typing import Any, Final, NamedTuple
 
 from hms_cache_proxy.errors import CacheError
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 KEY_BYTES: Final = 511
 
 GENERATION: Final = Struct(">I")
 SET: Final = Struct(">I")
 SEQ: Final = Struct(">Q")
 TABLE_ID: Final = Struct(">Q")
+NOT_LOADED: Final = Struct(">I")
 _LENGTH: Final = Struct(">I")
 
 META_KEY: Final = b"meta"
@@ -58,13 +60,15 @@ BOOT_KEY: Final = b"boot"
 TRANSACTIONS_KEY: Final = b"transactions"
 SWEEP_VERSIONS: Final = b"versions"
 
-NAME_ROW: Final = Struct(">QBH")  # table id, flags, length of the type; then the type, and why it is not loaded
+NAME_ROW: Final = Struct(">QBH")
+"""Table id, flags, length of the type; then the type, then the reason why it is not loaded, or its summary."""
 TABLE_ROW: Final = Struct(">QBHHI")  # table id, flags, lengths of type, location and partition keys
 SET_ROW: Final = Struct(">IIIBBHH")
 """Set, set being loaded, partitions, state, flags, lengths of reason and of `typed`; then both, then the owner."""
 
 REMOTE: Final = 1
 LOADED: Final = 1  # NAME_ROW: there is a `t` row
+SUMMARISED: Final = 2  # NAME_ROW: there is a summary (TableRecord.summary)
 TRANSACTIONAL: Final = 1
 MATERIALIZED_VIEW: Final = 2
 HAS_LOCATION: Final = 4
@@ -93,6 +97,8 @@ class Meta:
     databases: int = 0
     tables: int = 0
     partitions: int = 0
+    write_ids: int = 0  # transactional tables whose write ids are known
+    being_written: int = 0  # those of them that an open transaction has changed
     fingerprint: bytes | None = None  # of the cursor's own event row
     held: frozenset[bytes] = frozenset()  # targets whose objects must not be used in this commit
 
@@ -109,6 +115,8 @@ class Meta:
             self.databases,
             self.tables,
             self.partitions,
+            self.write_ids,
+            self.being_written,
         ) + _strings_pack((b"" if self.fingerprint is None else b"\1" + self.fingerprint, *sorted(self.held)))
 
     @classmethod
@@ -123,7 +131,7 @@ class Meta:
         return replace(cls(*numbers), fingerprint=fingerprint[1:] if fingerprint else None, held=frozenset(held))
 
 
-_META: Final = Struct(">HIQqQQIIIQ")
+_META: Final = Struct(">HIQqQQIIIQII")
 
 
 class WriteIdsRow(NamedTuple):

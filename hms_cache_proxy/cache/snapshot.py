@@ -29,7 +29,7 @@ from hms_cache_proxy.cache.segments import Variant
 from hms_cache_proxy.cache.statistics import Gathered, table_unpack
 from hms_cache_proxy.cache.streams import ChosenStream, Lease, NameStream, PartitionStream
 from hms_cache_proxy.cache.targets import Target
-from hms_cache_proxy.cache.walk import NameWalk
+from hms_cache_proxy.cache.walk import NameWalk, TableWalk
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.store.protocol import ColumnStatistics, Statistics, StoreIdentity
 
@@ -123,7 +123,10 @@ class CacheSnapshot:
         """Whether one of these targets is held: it changed while it was read, and may not be served before the next
         commit."""
         held = self.meta.held
-        return bool(held) and (targets.ALL in held or not held.isdisjoint(depends))
+        if not held:
+            return False
+        listed = {targets.members_of(target) for target in held}
+        return targets.ALL in held or any(target in held or target in listed for target in depends)
 
     def complete(self, target: Target) -> bool:
         """Whether a list (`targets.databases`, `targets.tables`) has all its names, or a marked target has a mark."""
@@ -185,6 +188,18 @@ class CacheSnapshot:
             _, flags, kind = layout.NAME_ROW.unpack_from(row)
             found.append((name[cut:], row[at : at + kind], bool(flags & layout.LOADED)))
         return found
+
+    def walk_tables(self, catalog: bytes, database: bytes, prefix: bytes = b"") -> TableWalk:
+        """The rows of a complete listing whose names begin with `prefix`; outlives this snapshot until it is closed."""
+        listing = b"%b%b\0%b\0" % (self._prefixes[b"n"], catalog, database)
+        walk = TableWalk(self._lent(), self._txn.cursor(self._objects), listing, prefix, time.monotonic_ns())
+        self._reader.streams.add(walk)
+        return walk
+
+    def all_loaded(self, catalog: bytes, database: bytes) -> bool:
+        """Whether every table in a database's listing is loaded, so that nothing of them changes unnoticed."""
+        key = layout.version_key(self._prefixes[b"u"] + targets.SEPARATOR.join((catalog, database)))
+        return self._get(key, db=self._objects) is None
 
     def partition(self, entry: TableEntry, name: bytes, variant: Variant = Variant.SINGLE) -> bytes | None:
         """One `Partition` struct with its stop byte; None if the table has no such partition."""

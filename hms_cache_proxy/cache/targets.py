@@ -6,6 +6,7 @@
     b"d" cat \\0 db             one database object
     b"l" cat \\0 db             the list of tables of a database
     b"t" cat \\0 db \\0 table    a table and everything below it
+    b"m" cat \\0 db             every table of a database: only reads depend on it; a target of a table implies it
     b"F"                       the functions of all databases
     b"C"                       the catalogs
     b"B"                       only with a mark: the rows of all databases
@@ -17,8 +18,9 @@
     b"Q" cat \\0 db \\0 table    only in TTL mode: lists of a table's partitions
 
 Job: one vocabulary for versions (cache/), fences and floors (consistency/) and the method table (methods/). Must not
-know: how names are normalised; callers pass stored names. `ALL` covers every target; there is no other hierarchy, so
-the drop of a database also names the targets of its tables.
+know: how names are normalised; callers pass stored names. `ALL` covers every target, and the target of a table implies
+the `members` of its database; there is no other hierarchy, so the drop of a database also names the targets of its
+tables.
 """
 
 from __future__ import annotations
@@ -61,6 +63,28 @@ def tables(catalog: bytes, database_name: bytes) -> Target:
 def table(catalog: bytes, database_name: bytes, name: bytes) -> Target:
     """A table and everything below it."""
     return b"t%b\0%b\0%b" % (catalog, database_name, name)
+
+
+def members(catalog: bytes, database_name: bytes) -> Target:
+    """Every table of a database: for a read that shows what is in all of them."""
+    return b"m%b\0%b" % (catalog, database_name)
+
+
+def members_of(target: Target) -> Target | None:
+    """The `members` that a table's target implies; None for another target."""
+    if target[:1] != b"t":
+        return None
+    return b"m" + target[1 : target.rfind(SEPARATOR)]
+
+
+def listed_by(target: Target) -> Target | None:
+    """The `members` of a list of tables; None for another target."""
+    return b"m" + target[1:] if target[:1] == b"l" else None
+
+
+def is_members(target: Target) -> bool:
+    """Whether it stands for every table of a database."""
+    return target[:1] == b"m"
 
 
 def partitions(catalog: bytes, database_name: bytes, name: bytes) -> Target:

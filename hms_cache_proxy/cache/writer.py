@@ -36,6 +36,7 @@ from hms_cache_proxy.cache.environment import Environment
 from hms_cache_proxy.cache.garbage import collect_slice
 from hms_cache_proxy.cache.identity import identity_row, mismatch
 from hms_cache_proxy.cache.layout import Meta
+from hms_cache_proxy.cache.listings import Listings
 from hms_cache_proxy.cache.sets import Filling, Interner, PartitionSets, SetOwner, SetRow
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.statistics import table_pack
@@ -145,13 +146,8 @@ class CacheWriter:
         }
 
     def write_id_counts(self) -> dict[str, int]:
-        """The numbers of transactional tables with write ids, and of those that an open transaction has changed. Reads
-        all their rows."""
-        prefix = layout.objects_prefix(self.meta.generation, b"w")
-        with self._environment.env.begin() as txn:
-            rows = layout.names_under(txn, self._environment.objects, prefix, b"")
-        being_written = sum(bool(layout.write_ids_unpack(row).writers) for _, row in rows)
-        return {"transactional_tables": len(rows), "tables_being_written": being_written}
+        """Transactional tables with write ids, and those of them that an open transaction has changed."""
+        return {"transactional_tables": self.meta.write_ids, "tables_being_written": self.meta.being_written}
 
     @property
     def cache_bytes(self) -> int:
@@ -216,7 +212,7 @@ class CacheWriter:
 class _Step:
     """One commit being applied."""
 
-    __slots__ = ("_counts", "_environment", "_meta", "_objects", "_sets", "_touched", "_txn", "_vacated")
+    __slots__ = ("_counts", "_environment", "_listings", "_meta", "_objects", "_sets", "_touched", "_txn", "_vacated")
 
     def __init__(
         self,
@@ -231,8 +227,9 @@ class _Step:
         self._txn = txn
         self._meta = replace(meta, seq=meta.seq + 1)
         self._touched: set[Target] = set()
-        self._vacated: dict[int, bytes] = {}  # ids of tables whose row was removed or replaced, and their names
-        self._counts = {"databases": 0, "tables": 0}
+        self._vacated: dict[int, bytes] = {}  # table ids that lost their row, and under which name
+        self._counts = {"databases": 0, "tables": 0, "write_ids": 0, "being_written": 0}
+        self._listings = Listings(txn, environment.objects, meta.generation)
         self._sets = PartitionSets(environment, txn, meta.generation, meta.next_set, interners, fillings)
 
     def apply(self, changes: Changes) -> Meta:
@@ -250,23 +247,26 @@ class _Step:
         for table_id, owner in self._vacated.items():
             self._sets.drop(table_id, owner)
             if table_id not in kept:
-                for tag in (b"w", b"k", b"a"):
+                self._write_ids(table_id, None)
+                for tag in (b"k", b"a"):
                     self._txn.delete(self._prefix(tag) + layout.TABLE_ID.pack(table_id), db=self._objects)
         for table_id, write_ids in changes.write_ids.items():
-            row = layout.WriteIdsRow(targets.SEPARATOR.join(write_ids.key), write_ids.text, write_ids.writers)
-            packed_id = layout.TABLE_ID.pack(table_id)
-            self._txn.put(self._prefix(b"w") + packed_id, layout.write_ids_pack(row), db=self._objects)
+            owner = targets.SEPARATOR.join(write_ids.key)
+            self._write_ids(table_id, layout.WriteIdsRow(owner, write_ids.text, write_ids.writers))
         self._partitions(changes)
         self._completeness(changes)
+        self._listings.finish()
         self._versions()
         return self._finish(changes)
 
     def _reset(self, changes: Changes) -> None:
         """All old rows are invisible from this commit on, and every version is raised."""
         meta = self._meta
-        self._meta = replace(meta, generation=meta.generation + 1, databases=0, tables=0, partitions=0)
+        self._meta = replace(meta, generation=meta.generation + 1)
+        self._meta = replace(self._meta, databases=0, tables=0, partitions=0, write_ids=0, being_written=0)
         self._raise_floor()
         self._sets = self._sets.of_generation(meta.generation + 1)
+        self._listings = Listings(self._txn, self._objects, meta.generation + 1)
 
     def _prefix(self, tag: bytes) -> bytes:
         return layout.objects_prefix(self._meta.generation, tag)
@@ -295,7 +295,7 @@ class _Step:
             return
         self._vacate(name, record.table_id)
         self._counts["tables"] += self._put(b"t", name, _table_row(record))
-        self._put(b"n", name, _name_row(record.table_id, record.table_type, layout.LOADED, ""))
+        self._listings.loaded(name, record)
         self._attach(name, record)
         if record.partition_keys:
             self._sets.adopt(record.table_id, name)
@@ -315,12 +315,12 @@ class _Step:
     def _stub(self, key: TableKey, stub: TableStub) -> None:
         name = targets.SEPARATOR.join(key)
         self._drop_table(name)
-        self._put(b"n", name, _name_row(stub.table_id, stub.table_type, 0, stub.reason))
+        self._listings.stub(name, stub)
 
     def _drop_table(self, name: bytes) -> None:
         self._vacate(name, None)
         self._counts["tables"] -= layout.remove(self._txn, self._objects, self._prefix(b"t"), name)
-        layout.remove(self._txn, self._objects, self._prefix(b"n"), name)
+        self._listings.remove(name)
 
     def _vacate(self, name: bytes, successor: int | None) -> None:
         row = layout.find(self._txn, self._objects, self._prefix(b"t"), name)
@@ -328,6 +328,17 @@ class _Step:
             table_id = layout.TABLE_ROW.unpack_from(row)[0]
             if table_id != successor:
                 self._vacated[table_id] = name
+
+    def _write_ids(self, table_id: int, row: layout.WriteIdsRow | None) -> None:
+        key = self._prefix(b"w") + layout.TABLE_ID.pack(table_id)
+        packed = self._txn.get(key, db=self._objects)
+        before = None if packed is None else layout.write_ids_unpack(packed)
+        self._counts["write_ids"] += (row is not None) - (before is not None)
+        self._counts["being_written"] += bool(row and row.writers) - bool(before and before.writers)
+        if row is not None:
+            self._txn.put(key, layout.write_ids_pack(row), db=self._objects)
+        elif before is not None:
+            self._txn.delete(key, db=self._objects)
 
     def _partitions(self, changes: Changes) -> None:
         for table_id, reason in changes.not_loaded.items():
@@ -383,7 +394,8 @@ class _Step:
             self._raise_floor()
             return
         row = layout.SEQ.pack(self._meta.seq)
-        for target in self._touched:
+        listed = {listing for target in self._touched if (listing := targets.members_of(target)) is not None}
+        for target in self._touched | listed:
             self._txn.put(layout.version_key(target), row, db=versions)
 
     def _raise_floor(self) -> None:
@@ -400,6 +412,8 @@ class _Step:
             next_set=self._sets.next_set,
             databases=self._meta.databases + self._counts["databases"],
             tables=self._meta.tables + self._counts["tables"],
+            write_ids=self._meta.write_ids + self._counts["write_ids"],
+            being_written=self._meta.being_written + self._counts["being_written"],
             partitions=self._meta.partitions + self._sets.counted,
         )
         self._txn.put(layout.META_KEY, meta.pack(), db=self._environment.meta)
@@ -418,10 +432,6 @@ def _table_row(record: TableRecord) -> bytes:
     location = record.location or b""
     fixed = layout.TABLE_ROW.pack(record.table_id, flags, len(record.table_type), len(location), len(keys))
     return b"".join((fixed, record.table_type, location, keys, record.body))
-
-
-def _name_row(table_id: int, table_type: bytes, flags: int, reason: str) -> bytes:
-    return layout.NAME_ROW.pack(table_id, flags, len(table_type)) + table_type + reason.encode()
 
 
 def _open_trusted(path: Path, map_size: int, wanted: bytes) -> tuple[Environment | None, str | None]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hms_cache_proxy.budget import UNBOUNDED, Budget, Charge
-from hms_cache_proxy.cache.targets import ALL
+from hms_cache_proxy.cache.targets import ALL, is_members, members_of
 
 MAX_FLOORS = 4096
 """The most targets that are remembered on one connection."""
@@ -29,12 +29,13 @@ class Floors:
     beginning of an entry's load (`of`).
     """
 
-    __slots__ = ("_by_target", "_charge", "highest_ns")
+    __slots__ = ("_by_target", "_charge", "_listed", "highest_ns")
 
     def __init__(self, memory: Budget | None = None) -> None:
         """`memory`: the worker's budget, which floors share with others."""
         self._charge = Charge(memory or Budget("memory_bytes", UNBOUNDED))
         self._by_target: dict[bytes, int] = {}
+        self._listed = False  # has what is in all tables of a database been shown?
         self.highest_ns = 0
         """The latest of all floors; 0 without any. A step that began later satisfies them all."""
 
@@ -43,6 +44,8 @@ class Floors:
         floors = self._by_target
         for target in targets:
             floors[target] = now_ns
+            if is_members(target):
+                self._listed = True
         more = len(floors) * FLOOR_BYTES - self._charge.size
         if len(floors) > MAX_FLOORS or (more > 0 and not self._charge.grow(more)):
             self._forget()
@@ -57,6 +60,7 @@ class Floors:
 
     def _forget(self) -> None:
         self._by_target.clear()
+        self._listed = False
         self._charge.close()
 
     def block(self, targets: Iterable[bytes], began_ns: int) -> bool:
@@ -69,4 +73,12 @@ class Floors:
         floors = self._by_target
         if floors.get(ALL, -1) >= began_ns:
             return True
-        return any(floors.get(target, -1) >= began_ns for target in targets)
+        return any(floors.get(target, -1) >= began_ns or self._implied(target, began_ns) for target in targets)
+
+    def _implied(self, target: bytes, began_ns: int) -> bool:
+        """Whether a table's floor blocks a listing of what is in its database's tables, or the other way round."""
+        floors = self._by_target
+        if is_members(target):
+            return any(members_of(known) == target for known, at_ns in floors.items() if at_ns >= began_ns)
+        listed = members_of(target) if self._listed else None
+        return listed is not None and floors.get(listed, -1) >= began_ns

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hms_cache_proxy.cache.state import Slot
-from hms_cache_proxy.cache.targets import ALL, Target
+from hms_cache_proxy.cache.targets import ALL, Target, members_of
 from hms_cache_proxy.cache.targets import UNKNOWN as UNKNOWN_TARGETS
 from hms_cache_proxy.consistency.fence_rows import INFINITE
 from hms_cache_proxy.consistency.fences import FenceStore
@@ -61,5 +61,9 @@ class FenceMirror:
             seen, tickets = -1, {ALL: INFINITE}
         if UNKNOWN_TARGETS in tickets:
             tickets[ALL] = max(tickets.get(ALL, 0), tickets.pop(UNKNOWN_TARGETS))
+        for target, ticket in list(tickets.items()):
+            listed = members_of(target)
+            if listed is not None and ticket > tickets.get(listed, 0):
+                tickets[listed] = ticket
         self._tickets = tickets
         self._seen = seen

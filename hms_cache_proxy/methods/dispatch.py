@@ -27,7 +27,7 @@ from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.replies import LARGE_BYTES, HitLabel, ReplyCache, ReplyEntry, versions_of
 from hms_cache_proxy.cache.snapshot import CacheSnapshot
 from hms_cache_proxy.cache.state import Slot, StatePage
-from hms_cache_proxy.cache.targets import ROLES
+from hms_cache_proxy.cache.targets import ROLES, listed_by
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.gate import LOOKS, STALE, Authorization, Gate, Reason, Rules
@@ -307,6 +307,8 @@ class Dispatcher:
             named, args = found.read(message, body)
         else:
             named = found.named(message, body, complete=call.complete)
+        if found.method.members:
+            named += tuple(filter(None, map(listed_by, named)))
         return named or EVERYTHING, args
 
     def _may_be_stale(self, call: _Call, reason: Reason) -> bool:

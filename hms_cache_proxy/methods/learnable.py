@@ -48,7 +48,7 @@ _STATISTICS = frozenset(
 _OF_CONSTRAINTS = frozenset(("get_primary_keys", "get_foreign_keys"))
 
 MAX_MEMBERS = 2_000
-"""Tables whose versions are compared for one kept reply (0.5 us each)."""
+"""Databases whose versions are compared for one kept reply (0.5 us each)."""
 
 _NAMES_PARENTS = ("get_all_table_constraints", "get_foreign_keys")
 """They name the tables that a table refers to. When such a table is renamed, nothing changes at the table itself."""
@@ -74,8 +74,8 @@ def unlogged(snapshot: CacheSnapshot, method: str) -> bool:
 
 
 def members(snapshot: CacheSnapshot, depends: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
-    """All tables and databases in the listings among these targets: if one is altered, the method may list it or no
-    longer list it. None if there are too many, or some are not followed.
+    """Targets for the members of the listings among these targets: if a table or database is altered, the method may
+    list it or no longer list it. None if there are too many databases, or a table is not followed.
     """
     found: list[bytes] = []
     for catalog in (target[1:] for target in depends if target[:1] == b"D"):
@@ -86,10 +86,9 @@ def members(snapshot: CacheSnapshot, depends: tuple[bytes, ...]) -> tuple[bytes,
         if not all(_followed(snapshot, "", target) for target in found):
             return None
     for catalog, database in (target[1:].split(b"\0") for target in depends if target[:1] == b"l"):
-        listed = snapshot.table_list(catalog, database, limit=MAX_MEMBERS + 1)
-        if listed is None or len(listed) > MAX_MEMBERS or not all(loaded for _, _, loaded in listed):
+        if not snapshot.all_loaded(catalog, database):
             return None
-        found += [targets.table(catalog, database, name) for name, _, _ in listed]
+        found.append(targets.members(catalog, database))
     return tuple(found)
 
 
@@ -102,6 +101,8 @@ def _followed(snapshot: CacheSnapshot, method: str, dependency: bytes) -> bool:
         return database is ABSENT or (database is not None and not database.remote)
     if kind == b"t" and len(parts) == 3:
         return _table_followed(snapshot, method, parts)
+    if targets.is_members(dependency) and len(parts) == 2:
+        return snapshot.all_loaded(parts[0], parts[1])
     return (kind in (b"D", b"l") or dependency in targets.MARKED) and snapshot.complete(dependency)
 
 

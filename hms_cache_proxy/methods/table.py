@@ -56,7 +56,7 @@ class Method:
     learn: bool = False
     logs: bool = False
     members: bool = False
-    """A kept reply also depends on every table, or database, in the listings that it depends on."""
+    """It also depends on every table, or a kept reply on every database, in the listing that it depends on."""
     silent_before_4: tuple[s.Rule, ...] = ()
     """The partitions that a write changes which no Hive before 4 logs (statistics of a table change none)."""
 
@@ -75,6 +75,10 @@ def _learn_of_all(name: str, *rules: s.Rule) -> Method:
 
 def _serve(name: str, *rules: s.Rule) -> Method:
     return Method(name, MethodKind.READ, rules, reads=True, learn=True)
+
+
+def _serve_of_all(name: str, *rules: s.Rule) -> Method:
+    return Method(name, MethodKind.READ, rules, reads=True, learn=True, members=True)
 
 
 def _write(name: str, *rules: s.Rule) -> Method:
@@ -163,8 +167,8 @@ _ROWS: list[Method] = [
     # Tables
     _serve("get_all_tables", s.table_names("db_name")),
     _serve("get_tables", s.table_names("db_name")),
-    _learn_of_all("get_tables_by_type", s.table_names("db_name")),
-    _learn_of_all("get_table_meta", s.matching("db_patterns")),
+    _serve_of_all("get_tables_by_type", s.table_names("db_name")),
+    _serve_of_all("get_table_meta", s.matching("db_patterns")),
     _learn_of_all("get_tables_ext", s.table_names("req.database", "req.catalog")),
     _learn_of_all("get_table_names_by_filter", s.table_names("dbname")),
     _learn_of_all("get_materialized_views_for_rewriting", s.table_names("db_name")),

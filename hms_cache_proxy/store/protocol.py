@@ -161,7 +161,8 @@ class TableRecord:
 
     `transactional`: insert-only or full ACID (`full_acid`). `partition_keys`: (name, type) in order. The metastore
     refuses insert-only tables to callers without capabilities; `body` is what it returns to others. `constraints`,
-    `statistics`: None if the store does not have them.
+    `statistics`: None if the store does not have them. `summary`: fields 4, 6 and 7 of `TableMeta` (comment and owner)
+    and its stop byte; None if it is not known what get_table_meta returns.
     """
 
     catalog: bytes
@@ -177,6 +178,7 @@ class TableRecord:
     full_acid: bool = False
     constraints: Constraints | None = None
     statistics: Statistics | None = None
+    summary: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

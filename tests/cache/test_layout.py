@@ -76,7 +76,7 @@ def test_order_across_the_limit(env: Any) -> None:
 def test_meta_round_trip_and_other_formats() -> None:
     for fingerprint in (None, b"", b"hash"):
         for held in (frozenset[bytes](), frozenset((b"t1", b"t2"))):
-            meta = Meta(3, 5, 7, 11, 2, 13, 17, 19, 23, fingerprint, held)
+            meta = Meta(3, 5, 7, 11, 2, 13, 17, 19, 23, 29, 31, fingerprint, held)
             assert Meta.unpack(meta.pack()) == meta
     with pytest.raises(CacheError, match="format is version 9"):
         Meta.unpack(b"\0\x09" + Meta().pack()[2:])

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency import fence_rows
@@ -69,6 +70,18 @@ def follow(store: FenceStore) -> int:
     last, _ = store.pending_tickets()
     store.done(last)
     return last
+
+
+def test_a_write_of_a_table_fences_what_is_in_all_tables_of_its_database(
+    store: FenceStore, mirror: FenceMirror
+) -> None:
+    every, one = targets.members(b"c", b"d"), targets.table(b"c", b"d", b"t")
+    fence = store.begin([one], os.getpid())
+    assert mirror.active([every], 1 << 62) and not mirror.active([targets.members(b"c", b"dx")], 0)
+    assert not mirror.liftable([every])
+    ticket = store.finish(fence)
+    assert mirror.active([every], ticket - 1) and mirror.liftable([every])
+    assert not mirror.active([every], ticket)
 
 
 def test_a_write_from_its_leaving_to_its_reload(store: FenceStore, mirror: FenceMirror) -> None:

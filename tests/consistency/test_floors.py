@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.targets import ALL
 from hms_cache_proxy.consistency.floors import MAX_FLOORS, Floors
 
@@ -61,3 +62,15 @@ def test_the_latest_floor_of_some_targets() -> None:
     assert (floors.of([b"a"]), floors.of([b"a", b"b"]), floors.of([b"c"])) == (5, 7, 0)
     floors.lift([ALL], 6)
     assert (floors.of([b"a"]), floors.of([b"b"]), floors.of([])) == (6, 7, 6)
+
+
+def test_what_is_in_all_tables_of_a_database_and_one_of_them() -> None:
+    every, one, other = targets.members(b"c", b"d"), targets.table(b"c", b"d", b"t"), targets.table(b"c", b"dx", b"t")
+    floors = Floors()
+    floors.lift([one], 100)
+    assert floors.block([every], 100) and not floors.block([targets.members(b"c", b"dx")], 100)
+    assert not floors.block([every], 101)
+    floors.lift([every], 200)
+    assert floors.block([one], 200) and not floors.block([other], 200)
+    assert not floors.block([targets.tables(b"c", b"d")], 200)
+    assert not floors.block([one], 201) and not floors.block([one], 0)

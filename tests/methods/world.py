@@ -149,6 +149,7 @@ class World:
     def _tables(self, hms: Oracle) -> None:
         for name in (b"plain", b"Plain2", b"tab_x", b"tabyx", b"t1"):
             self.table(hms, name)
+        self.table(hms, b"said", parameters={b"EXTERNAL": b"TRUE", b"comment": "ü, said".encode()}, ownerType=2)
         view = {"tableType": b"VIRTUAL_VIEW", "parameters": {}, "sd": descriptor(inputFormat=None, outputFormat=None)}
         self.table(hms, b"a_view", viewOriginalText=b"select 1", viewExpandedText=b"select 1", **view)
         private = {b"EXTERNAL": b"TRUE", b"PARTITION_LEVEL_PRIVILEGE": b"true"}

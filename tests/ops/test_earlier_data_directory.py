@@ -1,8 +1,9 @@
 """The present version starts on data directories that an earlier one left behind.
 
-The cache may be used or rebuilt. Writes that were under way stay fenced, and a time in which the log was not followed
-is not forgotten. To see that, a stored directory is made one of the test's own metastore, in which every table is newer
-than in the cache: what is read from it is old.
+The cache is rebuilt if its format has changed. Writes that were under way stay fenced, and a time in which the log was
+not followed is not forgotten. Where a cache of the present format goes on to be used, that takes more. To see it, a
+stored directory is made one of the test's own metastore, in which every table is newer than in the cache, and its cache
+is converted to the present format: what is read from it is old.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from hms_cache_proxy.store.sql.store import open_sql_store
 from tests.ops.earlier_data_directory import (
     DATABASE,
     EARLIER,
+    FORMAT,
     IN_FLIGHT,
     LATER,
     QUIET,
     REPLIED,
     TABLES,
     VERSION,
+    converted,
     unpack,
 )
 from tests.proxy import Proxy
@@ -64,7 +67,8 @@ def proxy(tmp_path: Path, metastore: Metastore) -> Iterator[Proxy]:
 
 
 def adopt(data: Path, metastore: Metastore) -> None:
-    """Make a data directory one of this metastore, of this run of the machine, up to the last event of the log."""
+    """Make a data directory one of this metastore, of this run of the machine, up to the last event of the log. Its
+    cache has the present format then."""
     assert metastore.database is not None
     store = open_sql_store(metastore.database.reader_url)
     with store.snapshot() as snapshot:
@@ -73,7 +77,7 @@ def adopt(data: Path, metastore: Metastore) -> None:
         meta = cache.open_db(b"meta", create=False)
         with cache.begin(write=True, db=meta) as txn:
             scope = json.loads(txn.get(layout.IDENTITY_KEY))["scope"]
-            known = Meta.unpack(txn.get(layout.META_KEY))
+            known = Meta.unpack(converted(txn.get(layout.META_KEY)))
             txn.put(layout.IDENTITY_KEY, identity_row(store.identity, scope))
             txn.put(layout.META_KEY, replace(known, cursor=cursor, fingerprint=fingerprint).pack())
     store.close()
@@ -137,10 +141,16 @@ def test_a_directory_of_another_run_of_the_machine(proxy: Proxy) -> None:
     assert "the cache that was there is not used" in proxy.log.read_text()
 
 
-def test_a_directory_of_another_metastore(proxy: Proxy) -> None:
+@pytest.mark.parametrize("name", ["fences", "not_followed"])
+def test_a_directory_of_an_earlier_format(proxy: Proxy, name: str) -> None:
     """The cache is rebuilt; the fences are kept."""
-    boot(unpack("fences", proxy.directory), boot_id())
+    data = unpack(name, proxy.directory)
+    boot(data, boot_id())
     serving(proxy)
     assert versions(proxy) == dict.fromkeys(TABLES, LATER)
-    assert outcomes(proxy) == {("hit", ""): 2, ("miss", "fence"): 1}
-    assert "the cache that was there is not used" in proxy.log.read_text()
+    fenced = name == "fences"
+    assert outcomes(proxy) == ({("hit", ""): 2, ("miss", "fence"): 1} if fenced else {("hit", ""): 3})
+    assert not (data / "not_followed").exists()
+    log = proxy.log.read_text()
+    assert "the cache that was there is not used" in log
+    assert f"of another format version (format {FORMAT}, now {layout.FORMAT})" in log

@@ -205,7 +205,7 @@ def get_table_meta(call: Call, args: Struct) -> list[Struct]:
                     comments=parameters.get(each.table_id, {}).get("comment"),
                     catName=catalog,
                     ownerName=each.owner,
-                    ownerType=OWNER_TYPES.get(each.owner_type or "", OWNER_TYPES["USER"]),
+                    ownerType=OWNER_TYPES.get(each.owner_type or ""),
                 )
             )
     return found_ones

@@ -1,9 +1,8 @@
-"""Readers of databases and of the lists of databases and tables.
+"""Readers of databases and of their lists.
 
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
 
-Order: the metastore orders databases by name, and tables not at all (no ORDER BY).
-Owner: the worker's loop.
+Order: databases come ordered by name. Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -15,10 +14,7 @@ from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.wire.spec import Struct
 
 from .base import Body, Context, DatabaseName, Decline, no_capabilities, success_strings, success_struct
-from .patterns import Pattern, read_pattern
-
-MAX_MATCHED = 2_000
-"""Names that are matched against a pattern (0.3 us each) where only the metastore can answer if several match."""
+from .patterns import read_pattern
 
 
 def get_all_databases(context: Context, args: Struct) -> Body:
@@ -55,38 +51,6 @@ def get_database_req(context: Context, args: Struct) -> Body:
         raise Decline(Reason.ARGUMENTS)
     no_capabilities(request.processorCapabilities, request.processorIdentifier)
     return _database(context, context.plain(request.catalogName, request.name))
-
-
-def get_all_tables(context: Context, args: Struct) -> Body:
-    """Names of a database's tables and views; none if the database does not exist."""
-    return _listed(context, context.split(args.db_name))
-
-
-def get_tables(context: Context, args: Struct) -> Body:
-    """Names that match a pattern; without one, all."""
-    database = context.split(args.db_name)
-    if args.pattern is None:
-        return _listed(context, database)
-    pattern = read_pattern(args.pattern)
-    if pattern is None:
-        raise Decline(Reason.PATTERN)
-    return _listed(context, database, pattern)
-
-
-def _listed(context: Context, database: DatabaseName, pattern: Pattern | None = None) -> Body:
-    """Names of tables. Declines as soon as only the metastore knows the order, or most probably only it does."""
-    if not context.exists(database):
-        return success_strings([])
-    limit = None if context.by_name else MAX_MATCHED if pattern else 2
-    prefix = pattern.prefix if pattern else b""
-    rows = context.snapshot.table_list(database.catalog, database.name, prefix, limit)
-    if rows is None:
-        raise Decline(Reason.NOT_LOADED)
-    if pattern and len(rows) == limit:
-        raise Decline(Reason.ORDER)
-    tables = [name for name, *_ in rows if not pattern or pattern.matches(name)]
-    context.unordered(len(tables))
-    return success_strings(tables)
 
 
 def _databases(context: Context, catalog: bytes) -> list[bytes]:

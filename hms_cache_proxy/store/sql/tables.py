@@ -193,6 +193,7 @@ class Tables:
             tuple((key, type_) for key, type_, _ in table.keys),
             location,
             table.full_acid,
+            summary=_summary(table) if self._statements.with_ids else None,
         )
 
     def _creation(self, catalog: bytes, database: bytes, name: bytes) -> bytes:
@@ -222,17 +223,29 @@ class Tables:
 class _Table:
     """A row with its parameters (map items) and partition keys (name, type, comment), and what follows from them."""
 
-    __slots__ = ("full_acid", "keys", "kind", "parameters", "row", "transactional")
+    __slots__ = ("comment", "full_acid", "keys", "kind", "parameters", "row", "transactional")
 
     def __init__(self, row: Row, parameters: bytes, keys: list[tuple[bytes, bytes, bytes | None]]) -> None:
         values = encode.read_map(MAP_TYPES + parameters)
         self.row = row
         self.parameters = parameters
         self.keys = keys
+        self.comment = values.get(b"comment")
         self.kind = _type(row[4], row[10] is not None, values.get(b"EXTERNAL", b"").upper() == b"TRUE")
         self.transactional = values.get(b"transactional", b"").lower() == b"true"
         insert_only = values.get(b"transactional_properties", b"").lower() == b"insert_only"
         self.full_acid = self.transactional and not insert_only
+
+
+def _summary(table: _Table) -> bytes | None:
+    """What `TableMeta` says in Hive 4 beside name and type: an owner without a type has none there, unlike in `Table`.
+    None where no type is stored: the metastore then fails."""
+    stored_type, owner, owner_type = table.row[4:7]
+    if stored_type is None:
+        return None
+    kind = OWNER_TYPES.get(owner_type)
+    parts = (encode.string_field(4, table.comment), encode.string_field(6, owner), encode.i32_field(7, kind))
+    return b"".join((*parts, encode.STOP))
 
 
 def _body(table: _Table, sd: bytes, creation: bytes, line: TableStatements) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.methods.questions.question import DB, HIT, HIVE_4, NEW, Question
+from tests.methods.questions.question import DB, HIT, HIVE_4, NEW, OLD, Question
 from tests.methods.world import struct
 
 
@@ -74,11 +74,35 @@ def listings() -> Iterator[Question]:
     ):
         yield Question("get_tables", {"db_name": DB, "pattern": pattern})
     yield Question("get_tables", {"db_name": DB, "pattern": b"t\\d"}, "pattern")
-    yield Question("get_tables_by_type", {"db_name": DB, "pattern": b"*", "tableType": b"VIRTUAL_VIEW"}, "not_cached")
-    for databases in (DB, b" {DB}", b"@hive#{db}", b"{prefix}*", b"{db}|{db}2", b"{prefix}mai.", b"no_db", b"", None):
-        for pattern, types in ((b"*", []), (b"t*|PLAIN", [b"EXTERNAL_TABLE"]), (None, None), (b"", [b"nonsense"])):
+    for pattern in (b"*", b".*", None, b"t*|PLAIN", b"", b"no_table"):
+        for kind in (b"VIRTUAL_VIEW", b"EXTERNAL_TABLE", b"MANAGED_TABLE", b"MATERIALIZED_VIEW"):
+            arguments = {"db_name": DB, "pattern": pattern, "tableType": kind}
+            yield Question("get_tables_by_type", arguments, releases=NEW)
+            yield Question("get_tables_by_type", arguments, "not_cached", OLD)
+    for name in (b" {DB}", b"@hive#{db}", b"no_db", b"{prefix}empty"):
+        yield Question(
+            "get_tables_by_type", {"db_name": name, "pattern": b"*", "tableType": b"EXTERNAL_TABLE"}, HIT, NEW
+        )
+    for pattern, kind, reason in ((b"t\\d", b"VIRTUAL_VIEW", "pattern"), (b"*", b"external_table", "arguments")):
+        yield Question("get_tables_by_type", {"db_name": DB, "pattern": pattern, "tableType": kind}, reason, NEW)
+    for databases, reason in (
+        *((name, HIT) for name in (DB, b" {DB}", b"@hive#{db}", b"{db}2", b"{prefix}empty", b"no_db")),
+        *((name, "pattern") for name in (b"{prefix}*", b"{db}|{db}2", b"{prefix}mai.")),
+        *((b"@HIVE#{db}", "arguments"), (b"", "name"), (None, "name")),
+    ):
+        for pattern, types in (
+            *((b"*", []), (b"t*|PLAIN", [b"EXTERNAL_TABLE"]), (None, None), (b"", [b"nonsense"]), (b" * ", None)),
+            *(
+                (b".*", [b"VIRTUAL_VIEW", b"MANAGED_TABLE", b"VIRTUAL_VIEW"]),
+                (b"tab_x", [b"external_table"]),
+                (b"%", []),
+            ),
+        ):
             arguments = {"db_patterns": databases, "tbl_patterns": pattern, "tbl_types": types}
-            yield Question("get_table_meta", arguments, "not_cached")
+            yield Question("get_table_meta", arguments, reason, NEW)
+        arguments = {"db_patterns": databases, "tbl_patterns": b"t*|PLAIN", "tbl_types": [b"EXTERNAL_TABLE"]}
+        yield Question("get_table_meta", arguments, "not_cached", OLD)
+    yield Question("get_table_meta", {"db_patterns": DB, "tbl_patterns": b"t\\d", "tbl_types": []}, "pattern", NEW)
     request = "GetDatabaseObjectsRequest"
     for fields in ({}, {"pattern": b"{prefix}*"}, {"catalogName": b"HIVE", "pattern": DB}, {"catalogName": b"nocat"}):
         yield Question("get_databases_req", {"request": struct(request, **fields)}, "not_cached", NEW)

@@ -13,7 +13,10 @@ from __future__ import annotations
 
 import tarfile
 from pathlib import Path
+from struct import Struct
 from typing import Final
+
+from hms_cache_proxy.cache import layout
 
 COMMIT: Final = "4483a61"
 DATABASE: Final = "earlier"
@@ -25,6 +28,12 @@ PARTITIONS: Final = 3
 VERSION: Final = "version"
 EARLIER: Final = "1"
 LATER: Final = "2"
+FORMAT: Final = 5
+"""Of the caches."""
+
+_FORMAT: Final = Struct(">H")
+_META: Final = Struct(">HIQqQQIIIQ")  # the fixed part of the meta record; the present one has two counts more
+_COUNTS: Final = Struct(">II")
 
 
 def stored(name: str) -> Path:
@@ -39,3 +48,10 @@ def unpack(name: str, directory: Path) -> Path:
         archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
         archive.extractall(directory)
     return directory / "data"
+
+
+def converted(meta: bytes) -> bytes:
+    """A meta record in the present format. The objects need no change: a listing may say nothing of its tables, all of
+    which are loaded, and none of which is transactional."""
+    assert _FORMAT.unpack_from(meta) == (FORMAT,) and layout.FORMAT == FORMAT + 1
+    return _FORMAT.pack(layout.FORMAT) + meta[_FORMAT.size : _META.size] + _COUNTS.pack(0, 0) + meta[_META.size :]
