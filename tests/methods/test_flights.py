@@ -163,14 +163,15 @@ def test_nobody_joins_a_read_that_left_before_a_write_ended(bench: Bench) -> Non
 
 
 def test_nobody_joins_a_read_that_left_before_what_he_was_shown(bench: Bench) -> None:
-    meta = encode_call("get_table_meta", SALES, "*", None)  # never answered from objects: learned under a floor, too
-    forward = decided(bench, ClientSession(), meta)
+    # Never answered from objects: learned under a floor, too.
+    asks = encode_call("get_materialized_views_for_rewriting", SALES)
+    forward = decided(bench, ClientSession(), asks)
     assert isinstance(forward, Forward) and isinstance(forward.pending, RelayedRead) and forward.hold_bytes
     shown = ClientSession()
-    assert isinstance(decided(bench, shown, meta), Wait)
+    assert isinstance(decided(bench, shown, asks), Wait)
     forward.pending.shared.shown(shown, forward.pending.depends, time.monotonic_ns())
-    assert goes(decided(bench, shown, meta))
-    assert isinstance(decided(bench, ClientSession(), meta), Wait)
+    assert goes(decided(bench, shown, asks))
+    assert isinstance(decided(bench, ClientSession(), asks), Wait)
 
 
 @pytest.mark.parametrize("bench", ["strict"], indirect=True)

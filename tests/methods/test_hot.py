@@ -203,13 +203,13 @@ def test_a_strict_read_that_waited_in_vain_is_relayed(tmp_path: Path) -> None:
 
 def test_strict_keeps_the_metastores_replies_for_later_looks(tmp_path: Path) -> None:
     """A read that only a kept reply can answer is relayed the first time; later it needs no more than a look."""
-    message = encode_call("get_table_meta", DATABASE[1].decode(), TABLE[2].decode(), [], seqid=7)
+    message = encode_call("get_materialized_views_for_rewriting", DATABASE[1].decode(), seqid=7)
     with opened(tmp_path, consistency="strict") as bench:
         forward = _asked(bench, time.monotonic_ns(), message)
         assert isinstance(forward, Forward) and forward.hold_bytes
         forward.pending.sending()
         forward.pending.reply_began(bench.session, time.monotonic_ns())
-        reply = message[:3] + b"\2" + message[4 : message.index(b"meta") + 8] + b"\x0f\0\0\x0c\0\0\0\0\0"
+        reply = message[:3] + b"\2" + message[4 : message.index(b"rewriting") + 13] + b"\x0f\0\0\x0b\0\0\0\0\0"
         forward.pending.reply_done(bench.session, reply, time.monotonic_ns())
         arrived_ns = time.monotonic_ns()
         assert isinstance(_asked(bench, arrived_ns, message), Wait)
