@@ -28,7 +28,7 @@ from hms_cache_proxy.cache.joiner import Joiner
 from hms_cache_proxy.errors import CacheError
 
 if TYPE_CHECKING:
-    from hms_cache_proxy.cache.walk import NameWalk, TableWalk  # which need Lease
+    from hms_cache_proxy.cache.walk import SnapshotWalk  # which needs Lease
 
 HOLD_NS: Final = 1_000_000_000
 HELD_AT_MOST_NS: Final = 600_000_000_000  # as long as Hive's clients wait for a reply
@@ -248,7 +248,7 @@ class Streams:
     __slots__ = ("_copies", "_holders")
 
     def __init__(self) -> None:
-        self._holders: list[ref[NameWalk | TableWalk | Stream[Any]]] = []
+        self._holders: list[ref[SnapshotWalk | Stream[Any]]] = []
         self._copies: WeakSet[Stream[Any]] = WeakSet()
 
     @property
@@ -256,7 +256,7 @@ class Streams:
         """Does anything hold a transaction?"""
         return bool(self._holders)
 
-    def add(self, holder: NameWalk | TableWalk | Stream[Any]) -> None:
+    def add(self, holder: SnapshotWalk | Stream[Any]) -> None:
         """A new stream or walk."""
         self._holders.append(ref(holder))
 
