@@ -57,7 +57,8 @@ class HitLabel:
 class ReplyEntry:
     """One reply. After `put`, only `seq` changes here; `label`, `approved` and `valid` belong to the dispatcher.
 
-    `label`: how it is served; `approved`, `valid`: in which states it was found good (methods/hot.py).
+    `label`: how it is served; `approved`, `valid`: in which states it was found good (methods/hot.py); `by_look`: only
+    for a read that arrived before the last look began (consistency/looks.py).
     """
 
     body: bytes
@@ -68,6 +69,7 @@ class ReplyEntry:
     label: HitLabel | None = None
     approved: Stamp | None = None
     valid: Stamp | None = None
+    by_look: bool = False
 
 
 def versions_of(snapshot: CacheSnapshot, depends: tuple[Target, ...]) -> tuple[int, ...]:

@@ -311,10 +311,10 @@ class Config(Section):
     max_staleness_ms: int | None = setting(
         None, ge=1, description="With consistency = bounded: maximum age of an answer from the cache."
     )
-    transactional_reads: Literal["passthrough", "eventual", "reject"] = setting(
+    transactional_reads: Literal["passthrough", "strict", "eventual", "reject"] = setting(
         "passthrough",
-        description="Reads of transactional tables without a ValidWriteIdList: ask the metastore, answer as of the last"
-        " step, or refuse.",
+        description="Reads of transactional tables without a ValidWriteIdList: ask the metastore, answer after a look"
+        " at the database, answer as of the last step, or refuse.",
     )
     max_unconfirmed_ms: int = setting(
         10_000, ge=100, description="The cache stops answering if the follower has not confirmed it for this long."

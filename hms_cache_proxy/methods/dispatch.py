@@ -47,7 +47,7 @@ from .hot import HotPath, Told
 from .large import decided
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
 from .plan import EVERYTHING, Plan, declared_reads, may_write, plan
-from .proof import UNPROVED, Proof, Rejected
+from .proof import UNPROVED, LookNeeded, Proof, Rejected
 from .readers.base import Body, Context, Decline, Slices, Unfinished
 from .readers.column_arrays import Memory
 from .readers.key_index import KeyIndexes
@@ -255,7 +255,9 @@ class Dispatcher:
         gate = self._gate
         seen, began_ns = self.moved(), self._page[Slot.BEGAN_NS]
         reason = gate.standing(session.relay_for_good, call.arrived_ns)
-        if answerable and reason in LOOKS and self._waits(call, began_ns):
+        call.proof.current = began_ns > call.arrived_ns
+        looks = reason in LOOKS or (reason is None and kept is not None and kept.by_look and not call.proof.current)
+        if answerable and looks and self._waits(call, began_ns):
             self._looks.ask(call.arrived_ns)
             return Wait(seen, call.arrived_ns + PATIENCE_NS)
         depends, args = self._looked_at(call) if kept is None else (kept.depends, None)
@@ -275,9 +277,11 @@ class Dispatcher:
                             return self._learn(call, depends, snapshot, reason)
                         if not snapshot.holds(depends):
                             return self._from_cache(call, args, depends, snapshot, began_ns)
+                        reason = Reason.UNSETTLED
+                    except LookNeeded:
+                        reason = Reason.STRICT
                     except Rejected as rejected:
                         return self._reject(call, rejected, snapshot)
-                    reason = Reason.UNSETTLED
             except CacheError:
                 reason = Reason.CACHE
         if answerable and gate.ends_with_next_step(reason, depends):
@@ -330,6 +334,8 @@ class Dispatcher:
                 reason = declined.reason
         kept = self._replies.revalidate(call.key, snapshot, began_ns)
         if kept is not None:
+            if kept.by_look and not call.proof.current:
+                raise LookNeeded
             assert kept.label is not None, "every reply that is kept here has one"
             reply = _whole(call.head(kept.label), kept.body)
             return Serve(reply, kept.label.method, reason=STALE if call.stale else kept.label.reason)
@@ -344,6 +350,7 @@ class Dispatcher:
         learnable = method.learn and (reason in LEARNABLE or reason in _USED_LATER)
         if learnable and unlogged(snapshot, method.name):
             reason, learnable = Reason.UNLOGGED, False
+        call.proof.current = True
         reason = (lacking(snapshot, depends, call.proved) if learnable else None) or reason
         learnable = learnable and reason not in UNPROVED
         more = members(snapshot, depends) if learnable and method.members else ()
@@ -356,14 +363,13 @@ class Dispatcher:
         if self._gate.authorization == "per_user":
             more += (ROLES,)
         depends = tuple(dict.fromkeys(depends + more))
-        proved = Reason.WRITE_ID.value if call.proof.used else ""
         versions = versions_of(snapshot, depends)
-        served = self._label(call, proved)
-        shared = self._share(call, depends, versions) if self._shares else None
+        served, by_look = self._label(call, call.proof.relied_on), call.proof.by_look
+        shared = self._share(call, depends, versions) if self._shares and not by_look else None
         if isinstance(shared, Serve | Wait):
             return shared
         pending = effects.RelayedRead(
-            self._shared, depends, (), call.key, versions, method.name, served, shared, reason
+            self._shared, depends, (), call.key, versions, method.name, served, shared, reason, by_look
         )
         return Forward(method.name, "miss", reason.value, self._max_learned_bytes, retry=True, pending=pending)
 
@@ -422,6 +428,8 @@ class Dispatcher:
             return self._serve(call, done.value, depends, seq)
         except Decline as declined:
             reason = declined.reason
+        except LookNeeded:
+            reason = Reason.STRICT
         except CacheError:
             reason = Reason.CACHE
         decision = self._read(call._replace(proof=self._proof(), patient=False, declined=reason, stale=False))
@@ -429,11 +437,11 @@ class Dispatcher:
         return decision
 
     def _serve(self, call: _Call, body: Body, depends: tuple[bytes, ...], seq: int) -> Serve:
-        label = self._label(call, Reason.WRITE_ID.value if call.proof.used else "")
+        label = self._label(call, call.proof.relied_on)
         head, reason = call.head(label), STALE if call.stale else label.reason
         if isinstance(body, Slices):
             return Serve(_chunks(head, body), label.method, reason=reason)
-        self._replies.put(call.key, ReplyEntry(body, depends, seq=seq, label=label))
+        self._replies.put(call.key, ReplyEntry(body, depends, seq=seq, label=label, by_look=call.proof.by_look))
         return Serve(_whole(head, body), label.method, reason=reason)
 
     def _reject(self, call: _Call, rejected: Rejected, snapshot: CacheSnapshot) -> Serve | Forward:

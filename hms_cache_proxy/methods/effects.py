@@ -132,6 +132,9 @@ class RelayedRead(Pending):
     reason: Reason | None = None
     """Why it was not answered from the cache."""
 
+    by_look: bool = False
+    """Whether the reply may be given again only after a look that began after its read arrived."""
+
     def reply_began(self, session: ClientSession, now_ns: int) -> None:
         if self.ticket:
             self.shared.reload(self.ticket)
@@ -149,7 +152,7 @@ class RelayedRead(Pending):
         waiting = self.shared.replies.peek(self.key)
         if waiting is not None and waiting.versions == self.versions and waiting.depends == self.depends:
             return  # an earlier equal reply can be used sooner
-        entry = ReplyEntry(body, self.depends, self.versions, learned_ns=now_ns, label=self.label)
+        entry = ReplyEntry(body, self.depends, self.versions, learned_ns=now_ns, label=self.label, by_look=self.by_look)
         self.shared.replies.put(self.key, entry)
 
     def failed(self, sent: bool) -> None:

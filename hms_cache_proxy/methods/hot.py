@@ -129,6 +129,8 @@ class HotPath:
             or now_ns > self._until_ns
         ) and not self._approve(key, entry, now_ns):
             return None
+        if entry.by_look and self._began_ns <= now_ns:
+            return None
         if session.relay_for_good or (session.floors is not None and self._below_floor(session.floors, entry)):
             return None
         label = entry.label

@@ -9,7 +9,10 @@ Rules, in this order (Hive's "Synchronized Metastore Cache"):
   table: this is the proof. Another id means another table of the same name.
 - A list without an id proves nothing, because a table that was dropped and created again can have the same list; no
   list proves nothing either. Such a request goes upstream, unless the cache is known to be as new as the request
-  (`exact`: consistency = strict), or the setting `transactional_reads` allows it.
+  (`exact`: consistency = strict), or the setting `transactional_reads` allows it. With `transactional_reads = "strict"`
+  it is answered after a look that began after it arrived (LookNeeded). For such a request a metastore shows the rows of
+  the moment, also those that an open transaction has written; the cache has these rows as of the look. What depends on
+  the list (isStatsCompliant) is decided by readers, whatever the list is.
 
 For other tables the metastore ignores lists, so only the id counts. For every table: a request goes upstream if its id
 is not the cached table's, or if it has an id or a list and the cache has no such table. Its client then knows a table
@@ -32,8 +35,8 @@ _IDS: Final = ("id", "tableId")
 _NO_ID: Final = (None, -1, 0)
 
 
-Unproved = Literal["passthrough", "eventual", "reject"]
-"""What happens to a read of a transactional table without a list: the setting `transactional_reads`."""
+Unproved = Literal["passthrough", "strict", "eventual", "reject"]
+"""What happens to a read of a transactional table without a proof: the setting `transactional_reads`."""
 
 
 UNPROVED: Final = frozenset({Reason.TRANSACTIONAL, Reason.NO_WRITE_ID, Reason.TABLE_ID, Reason.WRITE_ID})
@@ -49,6 +52,10 @@ class Rejected(Exception):
             b" table's id (transactional_reads = reject)" % name
         )
         super().__init__(self.message.decode("utf-8", "replace"))
+
+
+class LookNeeded(Exception):
+    """`transactional_reads = "strict"`: the cache may answer after a look that began after the read arrived."""
 
 
 class Bearer:
@@ -79,16 +86,27 @@ class Bearer:
 
 
 class Proof:
-    """The evidence of one request. `text` and `table_id` are set once `shown` is; `used`: an answer relied on them."""
+    """The evidence of one request. `text` and `table_id` are set once `shown` is; `used`: an answer relied on them.
 
-    __slots__ = ("_exact", "_unproved", "shown", "table_id", "text", "used")
+    `current`: the answer comes from a cache that was looked at after the read arrived, or from the metastore;
+    `by_look`: it is good only because of that.
+    """
+
+    __slots__ = ("_exact", "_unproved", "by_look", "current", "shown", "table_id", "text", "used")
 
     def __init__(self, unproved: Unproved, *, exact: bool) -> None:
         self.text: bytes | None = None
         self.table_id: int | None = None
         self._unproved = unproved
         self._exact = exact
-        self.shown = self.used = False
+        self.shown = self.used = self.current = self.by_look = False
+
+    @property
+    def relied_on(self) -> str:
+        """What the answer relied on: the reason of a hit."""
+        if self.by_look:
+            return Reason.STRICT.value
+        return Reason.WRITE_ID.value if self.used else ""
 
     def names_another(self, entry: TableEntry | Absent) -> bool:
         """Does the client know a table that the cache does not have under this name? If it sends an id or a list, it
@@ -100,13 +118,13 @@ class Proof:
         return self.table_id not in _NO_ID and entry.table_id != self.table_id
 
     def lacks(self, entry: TableEntry) -> Reason | None:
-        """Why a transactional table's entry must not be used; None if it may be. Raises Rejected."""
+        """Why a transactional table's entry must not be used; None if it may be. Raises Rejected, LookNeeded."""
         if entry.catalog != DEFAULT_CATALOG:
             return Reason.TRANSACTIONAL
         if self.text is None:
             return None if self._exact else self._without_list(entry)
         if self.table_id in _NO_ID:
-            return None if self._exact else Reason.TABLE_ID
+            return None if self._exact else self._looked(Reason.TABLE_ID)
         if self.table_id != entry.table_id:
             return Reason.TABLE_ID
         if entry.write_ids is None or not equivalent(self.text, entry.write_ids):
@@ -117,4 +135,12 @@ class Proof:
     def _without_list(self, entry: TableEntry) -> Reason | None:
         if self._unproved == "reject":
             raise Rejected(entry)
-        return None if self._unproved == "eventual" else Reason.NO_WRITE_ID
+        return None if self._unproved == "eventual" else self._looked(Reason.NO_WRITE_ID)
+
+    def _looked(self, otherwise: Reason) -> Reason | None:
+        if self._unproved != "strict":
+            return otherwise
+        self.by_look = True
+        if not self.current:
+            raise LookNeeded
+        return None

@@ -147,7 +147,7 @@ def test_the_settings_are_accepted(run: Run) -> None:
     assert (settings["include"], settings["exclude"]) == (advice["include"], advice["exclude"])
     assert settings["cache"]["max_bytes"] == advice["cache_max_bytes"]
     assert settings["transactional_reads"] == "passthrough", "what changes answers is only a comment"
-    assert '#transactional_reads = "eventual"' in (run.directory / "advice.toml").read_text()
+    assert '#transactional_reads = "strict"' in (run.directory / "advice.toml").read_text()
 
 
 def test_what_people_see(run: Run) -> None:

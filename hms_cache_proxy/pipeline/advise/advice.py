@@ -35,7 +35,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     Reason.AUTHORIZATION.value: "set authorization in the settings",
     Reason.UNCONFIRMED.value: "the follower falls behind: check its log lines and the database",
     Reason.BOUNDED.value: "raise max_staleness_ms, or lower follower.poll_interval_max_ms",
-    Reason.STRICT.value: 'consistency = "strict" costs these calls',
+    Reason.STRICT.value: 'no look at the database ended in time: this is what "strict" costs',
     Reason.FILTER.value: "put conditions on the first partition key",
     Reason.FILTER_LIKE.value: "LIKE differs between databases: use =, IN or ranges",
     Reason.VARIANT.value: "set store_url: over Thrift, calls for one partition are relayed",
@@ -48,8 +48,8 @@ REMEDIES: Final[Mapping[str, str]] = {
 SETTINGS: Final[Mapping[str, tuple[str, str]]] = {
     Reason.ORDER.value: ('list_order = "name"', "lists come in the order of names"),
     Reason.NO_WRITE_ID.value: (
-        'transactional_reads = "eventual"',
-        "these readers see the state of the last step, not that of their transaction",
+        'transactional_reads = "strict"',
+        "these reads wait for a look at the database, and are then answered as the metastore would",
     ),
     Reason.ABSENT.value: ("cache_absent = true", "the cache answers that something does not exist"),
 }
