@@ -124,6 +124,13 @@ FAULTS: Final = (
         ("tests/methods/test_dispatch.py", "tests/consistency", "tests/methods"),
     ),
     Fault(
+        "peers/following.py",
+        "        self._records.owe((UNKNOWN,))\n",
+        "",
+        "a lock that was granted at another proxy during an interruption is forgotten",
+        ("tests/peers",),
+    ),
+    Fault(
         "pipeline/ranges.py",
         "    if some:\n        found.append(PartitionStretch(len(found), tuple(some), PARTITIONS_PER_STRETCH - room))\n"
         "    return found",

@@ -23,6 +23,7 @@ LAYERS = (
     {"expressions"},
     {"snapshots"},
     {"consistency"},
+    {"peers"},
     {"methods"},
     {"recording"},
     {"server", "follower", "embedded"},

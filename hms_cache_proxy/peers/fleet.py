@@ -1,0 +1,386 @@
+"""One member of a fleet: everything that it knows and decides about the others.
+
+Job: events in (connections, messages, writes of this proxy, the list, the clock), commands out, in the order in which
+they must be carried out. `take` returns them. Must not know: sockets, LMDB, the clock's origin.
+
+Invariants
+- A record is committed (PeerRecords) before its acknowledgement is a command. If it cannot be committed, the
+  connection is closed, and its lease dropped.
+- `ServeUntil` is lowered before anything is sent that depends on that: a hello of a new incarnation is welcomed only
+  after the leases of the last one at that address are dropped, and the new one's is required.
+- `GivenUntil` is raised before a lease is sent.
+Owner: the peers' process (driver.py); the tests' simulation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.errors import CacheError, WireError
+from hms_cache_proxy.peers.following import Following
+from hms_cache_proxy.peers.messages import (
+    Acknowledged,
+    AnswersNothing,
+    Hello,
+    LeaseAsked,
+    Origin,
+    PeerMessage,
+    RefusedPeer,
+)
+from hms_cache_proxy.peers.outbox import PeerOutbox
+from hms_cache_proxy.peers.roster import FIRST_DIAL_NS, PeerRoster
+from hms_cache_proxy.peers.terms import (
+    SECOND,
+    ClosePeer,
+    DialPeer,
+    FleetTimes,
+    MayLeave,
+    PeerCommand,
+    PeerRecords,
+    SendToPeer,
+    ServeUntil,
+    TellPeer,
+)
+
+COMPARE_NS = SECOND
+Writes: TypeAlias = tuple[Target, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMember:
+    """This proxy. `started_ns`: the start of its supervisor. `given_until_ns`: when the leases that its last peer
+    process gave have run out. `serves` False: it never answers by leases, and asks for none."""
+
+    incarnation: bytes
+    address: str
+    metastore: bytes
+    started_ns: int
+    given_until_ns: int = 0
+    serves: bool = True
+
+
+class Fleet:
+    """The state of one member."""
+
+    def __init__(self, own: OwnMember, records: PeerRecords, times: FleetTimes) -> None:
+        self._own, self._records, self.times = own, records, times
+        self._commands: list[PeerCommand] = []
+        self.roster = PeerRoster(own.incarnation, times)
+        self.outbox = self._new_outbox()
+        self.following: dict[int, Following] = {}
+        self._accepted: dict[int, bytes] = {}
+        self._heard_ns: dict[int, int] = {}
+        self._leases: dict[bytes, int] = {}
+        """Leases by the incarnation that gave them; they outlive connections."""
+
+        self._served_until_ns = 0
+        self._listed = False
+        self._looked_ns: int | None = None
+        self._settled = False
+        self._ready: list[int] = []
+        """Tokens of what waits for nothing but that this proxy is settled."""
+
+        self._compared_ns = 0
+        self.recordable = True
+        self.stopping = False
+
+    def _new_outbox(self) -> PeerOutbox:
+        return PeerOutbox(self.times, self._commands, self._own.given_until_ns)
+
+    def take(self) -> list[PeerCommand]:
+        """The commands since the last call."""
+        commands: list[PeerCommand] = []
+        for command in self._commands:
+            if isinstance(command, MayLeave) and not self._settled:
+                self._ready.append(command.token)
+            else:
+                commands.append(command)
+        self._commands.clear()
+        return commands
+
+    # the list and the clock
+
+    def listed(self, addresses: list[str], now_ns: int, *, complete: bool = True) -> None:
+        """The list was looked up, in a look that began at `now_ns`."""
+        self._listed |= complete
+        gone = self.roster.listed(addresses, complete=complete)
+        if gone is not None:
+            self._looked_ns = now_ns
+        for place in gone or ():
+            self._commands.append(TellPeer("a peer has left the list", place.address))
+        self.tick(now_ns)
+
+    def tick(self, now_ns: int) -> None:
+        """Time has passed."""
+        self.outbox.tick(now_ns)
+        for link, heard_ns in list(self._heard_ns.items()):
+            if now_ns - heard_ns > self.times.silence_ns:
+                self._close(link, "it is silent", now_ns)
+        for following in list(self.following.values()):
+            if following.current and self._own.serves and now_ns - following.asked_ns >= self.times.ask_ns:
+                following.ask(now_ns)
+        if now_ns - self._compared_ns >= COMPARE_NS:
+            self._compared_ns = now_ns
+            self._compare(now_ns)
+        self.roster.claimed(now_ns)
+        for place in self.roster.due(now_ns):
+            place.dialling = True
+            self._commands.append(DialPeer(place.address))
+        self._decide(now_ns)
+
+    def _compare(self, now_ns: int) -> None:
+        self.roster.forget({*self._accepted.values(), *(one.incarnation for one in self.following.values())}, now_ns)
+        try:
+            self.outbox.compare((origin for origin, _ in self._records.standing()), now_ns)
+        except CacheError:
+            return  # the fences are damaged: the next look tries again
+
+    def next_ns(self, now_ns: int) -> int:
+        """When `tick` should be called next, at the latest."""
+        times = [now_ns + self.times.ask_ns // 5]
+        waits_ns = self.outbox.next_ns()
+        if waits_ns is not None:
+            times.append(waits_ns)
+        if self._served_until_ns > now_ns:
+            times.append(self._served_until_ns)
+        return max(now_ns, min(times))
+
+    def _decide(self, now_ns: int) -> None:
+        """Publish until when reads may be served, and whether writes may leave."""
+        until_ns = self.serves_until(now_ns)
+        if until_ns != self._served_until_ns:
+            self._served_until_ns = until_ns
+            self._commands.append(ServeUntil(until_ns))
+        self._settled = self.settled(now_ns)
+        if self._settled:
+            self._commands += [MayLeave(token) for token in self._ready]
+            self._ready.clear()
+
+    def serves_until(self, now_ns: int) -> int:
+        """The minimum of the required leases, and of the time for which the list is known; 0 if this proxy is too young
+        to answer by leases."""
+        if self.stopping or self._looked_ns is None or now_ns - self._own.started_ns < self.times.serve_age_ns:
+            return 0
+        leases = [0 if one is None else self._leases.get(one, 0) for one in self.roster.required()]
+        until_ns = min(leases, default=now_ns + self.times.lease_ns)
+        return min(until_ns, self._looked_ns + self.times.list_fresh_ns) if self.times.list_lag_ns else until_ns
+
+    def settled(self, now_ns: int) -> bool:
+        """May writes leave, as far as the start of this proxy is concerned?"""
+        age_ns = now_ns - self._own.started_ns
+        return age_ns >= self.times.write_age_ns or (self._listed and self.roster.settled(age_ns))
+
+    # connections
+
+    def dialled(self, link: int, address: str, incarnation: bytes, now_ns: int) -> None:
+        """The handshake at an address is over."""
+        place = self.roster.places.get(address)
+        if place is None or not place.dialling:
+            self._commands.append(ClosePeer(link, "it is not dialled any more"))
+            return
+        place.dialling, place.problem, place.pause_ns = False, "", FIRST_DIAL_NS
+        before = self.roster.answered_at(address, incarnation)
+        if before is not None:
+            self._forget_lease(before, now_ns)
+        if incarnation == self._own.incarnation:
+            self._commands.append(ClosePeer(link, "it is this proxy itself"))
+            self._decide(now_ns)
+            return
+        for other in list(self.following.values()):
+            if other.incarnation == incarnation:
+                self._close(other.link, "there is a newer connection", now_ns)
+        place.link = link
+        following = Following(link, incarnation, self._records, self._commands)
+        self.following[link] = self._heard(following, now_ns)
+        self.drop_lease(incarnation)
+        self._decide(now_ns)
+        try:
+            position = self._records.covered(incarnation)
+        except CacheError as error:
+            self._close(link, str(error), now_ns)
+            return
+        own = self._own
+        known = incarnation if position else b""
+        self._commands.append(SendToPeer(link, Hello(own.metastore, own.address.encode(), known, position)))
+
+    def _heard(self, following: Following, now_ns: int) -> Following:
+        self._heard_ns[following.link] = now_ns
+        return following
+
+    def drop_lease(self, incarnation: bytes) -> None:
+        """A lease of an earlier connection does not say that fences have been received on this one."""
+        self._leases.pop(incarnation, None)
+
+    def dial_failed(self, address: str, problem: str, now_ns: int) -> None:
+        """Nobody answers at an address."""
+        self.roster.dial_failed(address, problem, now_ns)
+
+    def accepted(self, link: int, incarnation: bytes, now_ns: int) -> None:
+        """The handshake of a connection that another proxy has opened is over; its hello follows."""
+        self._accepted[link] = incarnation
+        self._heard_ns[link] = now_ns
+
+    def closed(self, link: int, now_ns: int) -> None:
+        """A connection has ended."""
+        self._heard_ns.pop(link, None)
+        self._accepted.pop(link, None)
+        self.outbox.lost(link)
+        following = self.following.pop(link, None)
+        for place in self.roster.places.values():
+            if place.link == link:
+                place.link, place.dial_after_ns = None, now_ns + place.pause_ns
+        if following is not None:
+            try:
+                self._records.missed(following.incarnation)
+            except CacheError:
+                pass  # they stay for twice as long, or are in a file that is replaced, which then fences everything
+        self._decide(now_ns)
+
+    def _close(self, link: int, reason: str, now_ns: int) -> None:
+        self._commands.append(ClosePeer(link, reason))
+        self.closed(link, now_ns)
+
+    def _forget_lease(self, incarnation: bytes, now_ns: int) -> None:
+        """A predecessor at an address: close its connection, drop its lease."""
+        for following in list(self.following.values()):
+            if following.incarnation == incarnation:
+                self._close(following.link, "another process has taken its place", now_ns)
+        self._leases.pop(incarnation, None)
+
+    # messages
+
+    def received(self, link: int, message: PeerMessage, now_ns: int) -> None:
+        """A message has arrived. WireError: the connection must be closed."""
+        if link not in self._heard_ns:
+            return  # it has been closed; what was under way does not count
+        self._heard_ns[link] = now_ns
+        if link in self.following:
+            self._from_followed(self.following[link], message, now_ns)
+        else:
+            self._from_follower(link, message, now_ns)
+
+    def _from_followed(self, following: Following, message: PeerMessage, now_ns: int) -> None:
+        if isinstance(message, RefusedPeer):
+            reason = message.reason.decode(errors="replace")
+            self._commands.append(TellPeer("a peer refuses this proxy", self._address_of(following), reason))
+            self._close(following.link, reason, now_ns)
+            return
+        was_current = following.current
+        try:
+            over = following.received(message, now_ns)
+        except CacheError as error:  # what it says is not recorded, so no lease may say that it is
+            self._leases.pop(following.incarnation, None)
+            self._close(following.link, str(error), now_ns)
+            return
+        for origin in over:
+            self.outbox.over(origin, now_ns)
+        if following.current and not was_current:
+            self._welcomed(following, now_ns)
+        if following.lease_until_ns:
+            self._leases[following.incarnation] = following.lease_until_ns
+        self._decide(now_ns)
+
+    def _welcomed(self, following: Following, now_ns: int) -> None:
+        for place in self.roster.places.values():
+            if place.incarnation == following.incarnation:
+                place.answered = True
+        if self._own.serves:
+            following.ask(now_ns)
+
+    def _address_of(self, following: Following) -> str:
+        place = self.roster.place_of(following.incarnation)
+        return "" if place is None else place.address
+
+    def _from_follower(self, link: int, message: PeerMessage, now_ns: int) -> None:
+        incarnation = self._accepted[link]
+        if isinstance(message, Hello):
+            self._greeted(link, incarnation, message, now_ns)
+        elif incarnation not in self.outbox.followers:
+            raise WireError("a peer speaks before its hello")
+        elif isinstance(message, Acknowledged):
+            self.outbox.acknowledged(incarnation, message.records, now_ns)
+        elif isinstance(message, LeaseAsked):
+            may_give = self.recordable and not self.stopping
+            try:
+                position = self._records.position()
+            except CacheError:
+                position, may_give = 0, False
+            self.outbox.asked(incarnation, message.asked_ns, position, now_ns, may_give=may_give)
+        elif isinstance(message, AnswersNothing):
+            self.outbox.answers_nothing(incarnation)
+        else:
+            raise WireError(f"a peer that follows sends {type(message).__name__}")
+
+    def _greeted(self, link: int, incarnation: bytes, hello: Hello, now_ns: int) -> None:
+        if hello.metastore != self._own.metastore:
+            reason = "it serves another metastore, or another part of it (include, exclude)"
+            self._commands.append(SendToPeer(link, RefusedPeer(reason.encode())))
+            address = hello.address.decode(errors="replace")
+            self._commands.append(TellPeer("this proxy refuses a peer", address, reason))
+            self._close(link, reason, now_ns)
+            return
+        for before in self.roster.greeted(incarnation, hello.address.decode(errors="replace"), now_ns):
+            self.succeeded(before, now_ns)
+        self._decide(now_ns)  # its lease is required from here on: before it is welcomed
+        try:
+            position, standing = self._records.position(), self._records.standing()
+            known = hello.position if hello.known == self._own.incarnation else 0
+            unlogged = self._records.unlogged_since(known)
+        except CacheError as error:
+            self._close(link, str(error), now_ns)
+            return
+        for other, other_incarnation in list(self._accepted.items()):
+            if other_incarnation == incarnation and other != link:
+                self._close(other, "there is a newer connection", now_ns)
+        self.outbox.replay((incarnation, link), self.told(standing), unlogged, position, now_ns)
+
+    def succeeded(self, before: bytes, now_ns: int) -> None:
+        """A new incarnation has taken the place of this one."""
+        self._forget_lease(before, now_ns)
+
+    def told(self, standing: list[tuple[Origin, Writes]]) -> list[tuple[Origin, Writes]]:
+        """What a new follower is told: also the fences that are held for others, living or dead."""
+        return standing
+
+    # writes of this proxy
+
+    def write(self, token: int, number: int, targets: Writes, now_ns: int) -> None:
+        """A write is fenced here. MayLeave(token) when it may leave."""
+        self.outbox.raised(token, Origin(self._own.incarnation, number), targets, now_ns)
+
+    def over(self, number: int, now_ns: int) -> None:
+        """Its reply has arrived, and its fence here has a ticket."""
+        self.outbox.over(Origin(self._own.incarnation, number), now_ns)
+
+    def owed(self, token: int, targets: Writes, now_ns: int) -> None:
+        """A lock has been granted, and is fenced here. MayLeave(token) when its reply may be passed on."""
+        self.outbox.owed(token, targets, now_ns)
+
+    def reached(self, token: int, event: int, now_ns: int) -> None:
+        """A reply has the id of this event. MayLeave(token) when it may be passed on."""
+        self.outbox.reached(token, event, now_ns)
+
+    def locked(self, lock_id: int, targets: Writes, now_ns: int) -> None:
+        """A lock waits."""
+        self.outbox.locked(lock_id, targets, now_ns)
+
+    def passes(self, token: int) -> None:
+        """The reply of a write may be passed on when MayLeave(token) comes: at once, unless this proxy is so young that
+        others may not require its lease."""
+        self._commands.append(MayLeave(token))
+
+    # the end
+
+    def stop(self, now_ns: int) -> None:
+        """No write will leave any more, and none is under way."""
+        self.stopping = True
+        self._decide(now_ns)
+        try:
+            if self.recordable:
+                self.outbox.last_leases(self._records.position(), now_ns)
+        except CacheError:
+            pass  # then the others look at the database until this proxy is back
+        for following in self.following.values():
+            self._commands.append(SendToPeer(following.link, AnswersNothing()))

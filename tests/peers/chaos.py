@@ -1,0 +1,194 @@
+"""Random orders of what can happen in a simulated fleet: `Chaos(world).run(steps)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from tests.peers.world import HOLD_NS, LOGGED, MS, SILENT, SimProxy, SimWrite, World
+
+Action = tuple[str, Callable[[], None], float]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How often something may happen in one run."""
+
+    writes: int = 4
+    breaks: int = 2
+    crashes: int = 0
+    peer_restarts: int = 0
+    stops: int = 0
+    long_pauses: bool = True
+    silent: bool = True
+    locks: bool = False
+    forever_down: bool = False
+    """A crashed proxy does not come back, and has left the list of the others."""
+
+
+class Chaos:
+    """One run."""
+
+    def __init__(self, world: World, budget: Budget, *, writers: int = 1, late: tuple[int, ...] = ()) -> None:
+        """`late`: the numbers of proxies that start during the run."""
+        self.world, self.budget = world, budget
+        self.left = {name: getattr(budget, name) for name in ("writes", "breaks", "crashes", "peer_restarts", "stops")}
+        self.writers = world.proxies[:writers]
+        self.late = [world.proxies[number] for number in late]
+        self.names = [proxy.name for proxy in world.proxies]
+        self.listed_ns: dict[str, int] = {}
+        for proxy in world.proxies:
+            if proxy not in self.late:
+                self.start(proxy)
+
+    def start(self, proxy: SimProxy, *, crashed: bool = False) -> None:
+        proxy.start(crashed=crashed)
+        self.listed_ns[proxy.name] = self.world.now_ns
+        self.look_up(proxy)
+
+    def look_up(self, proxy: SimProxy) -> None:
+        """The list has every proxy that is older than the lag, and perhaps younger ones."""
+        world, lag_ns = self.world, self.world.times.list_lag_ns
+        if not lag_ns:
+            names = [*self.listed_ns] if self.late else self.names
+        else:
+            names = [
+                name
+                for name, since_ns in self.listed_ns.items()
+                if world.now_ns - since_ns >= lag_ns - world.times.list_fresh_ns - 20 * MS
+                or name == proxy.name
+                or world.random.random() < 0.3
+            ]
+        world.look_up(proxy, names)
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            self.step()
+
+    def step(self) -> None:
+        world = self.world
+        actions = list(self.actions())
+        name, action, _ = world.random.choices(actions, [weight for _, _, weight in actions])[0]
+        world.history.append(name)
+        action()
+
+    def actions(self) -> list[Action]:
+        world = self.world
+        actions: list[Action] = [("time passes", self.short_time, 4.0)]
+        if self.budget.long_pauses:
+            actions.append(("much time passes", self.long_time, 0.3))
+        for proxy in world.proxies:
+            actions += self._of_proxy(proxy)
+        for link in world.links.values():
+            if link.down and link.follower.up:
+                indexes = [0]
+                if "overtaking" in world.faults:
+                    indexes += [i for i, data in enumerate(link.down) if data[0] == 11][:1]
+                for index in indexes:
+                    name = f"{link.follower.name} receives from {link.followed.name}: kind {link.down[index][0]}"
+                    actions.append((name, partial(world.deliver, link, down=True, index=index), 4.0))
+            if link.up and link.open and link.followed.up:
+                name = f"{link.followed.name} receives from {link.follower.name}: kind {link.up[0][0]}"
+                actions.append((name, partial(world.deliver, link, down=False), 4.0))
+            if link.open and self.left["breaks"]:
+                actions.append((f"connection {link.number} breaks", partial(self._use, "breaks", world.cut, link), 0.2))
+        for write in world.writes:
+            name = f"write {write.token} of {write.proxy.name}"
+            if write.phase == "fenced" and write.may_leave:
+                actions.append((f"{name} leaves", partial(world.leave, write), 3.0))
+            elif write.phase in ("left", "dead"):
+                if write.phase == "dead" and write.last_ns is not None and world.now_ns > write.last_ns:
+                    write.phase = "over"
+                    continue
+                weight = 3.0 if write.phase == "left" else 0.3
+                actions.append((f"{name} is carried out", partial(world.apply, write), weight))
+            elif write.phase == "applied" and write.may_leave:
+                if "fence_after" in world.faults and write.kind == "write" and not write.last_ns:
+                    actions.append((f"{name} has its reply", partial(self._after, write), 3.0))
+                else:
+                    actions.append((f"{name}: its reply is passed on", partial(world.finish, write), 3.0))
+        return actions
+
+    def _after(self, write: SimWrite) -> None:
+        """fence_after: peers are told only now."""
+        write.last_ns, write.may_leave = 1, False
+        self.world.ask(write)
+
+    def _use(self, name: str, action: Callable[..., None], *arguments: object) -> None:
+        self.left[name] -= 1
+        action(*arguments)
+
+    def _of_proxy(self, proxy: SimProxy) -> list[Action]:
+        world, name = self.world, proxy.name
+        if not proxy.up:
+            if proxy in self.late and not proxy.incarnation:
+                return [(f"{name} starts", lambda: self.start(proxy), 0.5)]
+            return (
+                []
+                if self.budget.forever_down
+                else [(f"{name} starts again", lambda: self.start(proxy, crashed=True), 0.5)]
+            )
+        actions: list[Action] = [
+            (f"{name} ticks", lambda: world.tick(proxy), 3.0),
+            (f"{name} looks at the list", lambda: self.look_up(proxy), 0.3),
+            (f"{name} is read", lambda: world.read(proxy, LOGGED), 3.0),
+        ]
+        if self.budget.silent:
+            actions.append((f"{name} is read (silent)", lambda: world.read(proxy, SILENT), 1.5))
+        actions += [
+            (f"{name} connects to {address}", partial(world.connect, proxy, address), 3.0)
+            for address in sorted(proxy.dialling)
+        ]
+        if proxy.running is None:
+            actions.append((f"a step of {name} begins", lambda: world.begin_step(proxy), 2.0))
+        else:
+            actions.append((f"a step of {name} ends", lambda: world.end_step(proxy), 2.0))
+        if proxy in self.writers and self.left["writes"]:
+            actions.append((f"a write at {name}", lambda: self._write(proxy), 0.7))
+        if self.left["crashes"] and proxy is world.proxies[0] and self._told(proxy):
+            actions.append((f"{name} crashes", lambda: self._crash(proxy), 0.3))
+        if self.left["peer_restarts"]:
+            actions.append((f"{name}'s peers restart", lambda: self._restart_peers(proxy), 0.15))
+        busy = any(write.proxy is proxy and write.phase in ("fenced", "left", "applied") for write in world.writes)
+        if self.left["stops"] and proxy is world.proxies[0] and not busy and not proxy.records.standing():
+            actions.append((f"{name} stops", lambda: self._stop(proxy), 0.3))
+        return actions
+
+    def _write(self, proxy: SimProxy) -> None:
+        self.left["writes"] -= 1
+        random = self.world.random
+        if self.budget.locks and random.random() < 0.4:
+            self.world.versions[LOGGED] += 1  # past all proxies
+            self.world.write(proxy, LOGGED, random.choice(["lock", "events"]))
+        else:
+            target = SILENT if self.budget.silent and random.random() < 0.3 else LOGGED
+            self.world.write(proxy, target)
+
+    def _told(self, proxy: SimProxy) -> bool:
+        """With `forever_down`, everything under way has been acknowledged: what is lost otherwise is a limit."""
+        if not self.budget.forever_down:
+            return True
+        held = {origin for origin, _ in self.world.proxies[1].records.standing()}
+        return all(origin in held for origin, _ in proxy.records.standing())
+
+    def _crash(self, proxy: SimProxy) -> None:
+        self.left["crashes"] -= 1
+        self.world.crash(proxy)
+        if self.budget.forever_down:
+            del self.listed_ns[proxy.name]
+
+    def _restart_peers(self, proxy: SimProxy) -> None:
+        self.left["peer_restarts"] -= 1
+        self.world.restart_peers(proxy)
+
+    def _stop(self, proxy: SimProxy) -> None:
+        self.left["stops"] -= 1
+        self.world.stop(proxy)
+
+    def short_time(self) -> None:
+        self.world.now_ns += self.world.random.randrange(1, 60) * MS
+
+    def long_time(self) -> None:
+        longest = max(HOLD_NS, self.world.times.list_lag_ns) // MS
+        self.world.now_ns += self.world.random.randrange(60, longest) * MS

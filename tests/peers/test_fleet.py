@@ -1,0 +1,296 @@
+"""What one member does with messages: events in, commands out."""
+
+from __future__ import annotations
+
+import pytest
+
+from hms_cache_proxy.errors import CacheError, WireError
+from hms_cache_proxy.peers.fleet import Fleet, OwnMember
+from hms_cache_proxy.peers.messages import (
+    Acknowledged,
+    AnswersNothing,
+    FenceLifted,
+    FenceRaised,
+    Hello,
+    LeaseAsked,
+    LeaseGiven,
+    PeerMessage,
+    RefusedPeer,
+    Replayed,
+    Welcome,
+)
+from hms_cache_proxy.peers.terms import (
+    ClosePeer,
+    DialPeer,
+    FleetTimes,
+    GivenUntil,
+    MayLeave,
+    PeerCommand,
+    SendToPeer,
+    ServeUntil,
+)
+from tests.peers.world import World
+
+OWN, OTHER, THIRD = b"o" * 16, b"x" * 16, b"y" * 16
+S = 10**9
+TABLE = (b"tx",)
+
+
+class Member:
+    """A Fleet with a clock that stands, and records of a simulated proxy."""
+
+    def __init__(self, *, lag_s: int = 0, given_until_ns: int = 0) -> None:
+        self.now_ns = 100 * S
+        proxy = World(0, 1).proxies[0]
+        proxy.incarnation, self.records = OWN, proxy.records
+        own = OwnMember(OWN, "own:1", b"m", self.now_ns, given_until_ns)
+        self.fleet = Fleet(own, self.records, FleetTimes(list_lag_ns=lag_s * S))
+
+    def take(self) -> list[PeerCommand]:
+        return self.fleet.take()
+
+    def listed(self, *addresses: str) -> list[PeerCommand]:
+        self.fleet.listed(list(addresses), self.now_ns)
+        return self.take()
+
+    def got(self, link: int, *messages: PeerMessage) -> list[PeerCommand]:
+        for message in messages:
+            self.fleet.received(link, message, self.now_ns)
+        return self.take()
+
+    def after(self, seconds: float) -> list[PeerCommand]:
+        self.now_ns += int(seconds * S)
+        self.fleet.tick(self.now_ns)
+        return self.take()
+
+    def followed(self, link: int = 1, incarnation: bytes = OTHER) -> None:
+        """This proxy follows the other one, and has a lease."""
+        self.fleet.dialled(link, "other:1", incarnation, self.now_ns)
+        commands = self.got(link, Welcome(), Replayed(3))
+        asked = next(
+            one.message for one in commands if isinstance(one, SendToPeer) and isinstance(one.message, LeaseAsked)
+        )
+        assert isinstance(asked, LeaseAsked)
+        self.got(link, LeaseGiven(asked.asked_ns, 2 * S, 3))
+
+    def follows(self, link: int = 2, incarnation: bytes = OTHER, address: bytes = b"other:1") -> list[PeerCommand]:
+        """The other one follows this proxy."""
+        self.fleet.accepted(link, incarnation, self.now_ns)
+        return self.got(link, Hello(b"m", address, b"", 0))
+
+
+def of(kind: type, commands: list[PeerCommand]) -> list[PeerCommand]:
+    return [one for one in commands if isinstance(one, kind)]
+
+
+def given(commands: list[PeerCommand]) -> list[tuple[int, int]]:
+    """The leases: when they were asked for, for how long they are."""
+    sent = [one.message for one in commands if isinstance(one, SendToPeer)]
+    return [(one.asked_ns, one.duration_ns) for one in sent if isinstance(one, LeaseGiven)]
+
+
+@pytest.fixture
+def member() -> Member:
+    made = Member()
+    assert DialPeer("other:1") in made.listed("other:1")
+    return made
+
+
+def test_a_lease_is_asked_for_after_the_replay_and_counts_from_the_question(member: Member) -> None:
+    member.fleet.dialled(1, "other:1", OTHER, member.now_ns)
+    assert SendToPeer(1, Hello(b"m", b"own:1", b"", 0)) in member.take()
+    assert not of(SendToPeer, member.got(1, Welcome(), FenceRaised(OTHER, 1, TABLE)))
+    commands = member.got(1, Replayed(7))
+    assert of(SendToPeer, commands) == [SendToPeer(1, Acknowledged(2)), SendToPeer(1, LeaseAsked(member.now_ns))]
+    asked_ns = member.now_ns
+    member.now_ns += S
+    assert of(ServeUntil, member.got(1, LeaseGiven(asked_ns, 2 * S, 7))) == [ServeUntil(asked_ns + 2 * S)]
+    assert member.records.standing()[0][1] == TABLE
+    assert member.records.covered(OTHER) == 7
+
+
+def test_a_new_connection_drops_the_lease_of_the_last_one(member: Member) -> None:
+    member.followed()
+    member.fleet.closed(1, member.now_ns)
+    assert not of(ServeUntil, member.take()), "it is good until it has run out"
+    member.after(0.2)
+    member.fleet.dialled(5, "other:1", OTHER, member.now_ns)
+    commands = member.take()
+    assert commands[0] == ServeUntil(0), "before anything is sent"
+    assert isinstance(commands[1], SendToPeer)
+
+
+def test_a_new_incarnation_is_required_before_it_is_welcomed(member: Member) -> None:
+    member.followed()
+    commands = member.follows(incarnation=THIRD)
+    assert [type(one) for one in commands[:3]] == [ClosePeer, ServeUntil, SendToPeer]
+    assert commands[1:3] == [ServeUntil(0), SendToPeer(2, Welcome())]
+    assert member.got(1, LeaseGiven(0, S, 0)) == [], "what is under way on the closed connection does not count"
+
+
+def test_a_member_that_is_in_no_list_is_required_once_it_has_said_hello(member: Member) -> None:
+    member.followed()
+    assert ServeUntil(0) in member.follows(incarnation=THIRD, address=b"third:1")
+    assert DialPeer("third:1") in member.after(1.1)
+
+
+def test_a_write_waits_for_leases_that_were_given_before_it(member: Member) -> None:
+    member.followed()
+    member.follows()
+    member.fleet.write(1, 1, TABLE, member.now_ns)
+    assert MayLeave(1) in member.take(), "it has no lease yet"
+    member.got(2, Acknowledged(2))
+    commands = member.got(2, LeaseAsked(5))
+    assert commands[0] == GivenUntil(member.now_ns + 2_100_000_000), "before it is sent"
+    assert given(commands[1:]) == [(5, 2 * S)]
+    member.fleet.write(2, 2, TABLE, member.now_ns)
+    assert not of(MayLeave, member.take())
+    assert MayLeave(2) in member.got(2, Acknowledged(3))
+    member.fleet.over(2, member.now_ns)
+    assert member.take() == [SendToPeer(2, FenceLifted(OWN, 2))]
+
+
+def test_a_write_waits_until_the_last_lease_of_a_lost_follower_has_run_out(member: Member) -> None:
+    member.followed()
+    member.follows()
+    member.got(2, LeaseAsked(5))
+    member.fleet.closed(2, member.now_ns)
+    member.fleet.write(1, 1, TABLE, member.now_ns)
+    assert not of(MayLeave, member.after(2.05))
+    assert MayLeave(1) in member.after(0.06)
+    member.fleet.write(2, 2, TABLE, member.now_ns)
+    assert MayLeave(2) in member.take()
+
+
+def test_leases_of_the_last_peer_process_are_waited_for() -> None:
+    member = Member(given_until_ns=101 * S)
+    member.listed("other:1")
+    member.followed()
+    member.fleet.write(1, 1, TABLE, member.now_ns)
+    assert not of(MayLeave, member.take())
+    assert MayLeave(1) in member.after(1.0)
+
+
+def test_no_write_leaves_before_everybody_in_the_list_has_answered(member: Member) -> None:
+    member.fleet.write(1, 1, TABLE, member.now_ns)
+    member.fleet.passes(2)
+    assert not of(MayLeave, member.take())
+    member.fleet.dialled(1, "other:1", OTHER, member.now_ns)
+    assert of(MayLeave, member.got(1, Welcome(), Replayed(1))) == [MayLeave(1), MayLeave(2)]
+
+
+def test_writes_leave_without_an_answer_once_every_lease_has_run_out(member: Member) -> None:
+    member.fleet.write(1, 1, TABLE, member.now_ns)
+    assert not of(MayLeave, member.after(2.0))
+    assert MayLeave(1) in member.after(0.2)
+
+
+def test_a_slow_follower_gets_no_lease(member: Member) -> None:
+    member.followed()
+    member.follows()
+    member.fleet.write(1, member.records.begin(TABLE), TABLE, member.now_ns)
+    member.after(0.3)
+    assert given(member.got(2, LeaseAsked(1))) == [(1, 0)]
+    member.got(2, Acknowledged(2))
+    assert given(member.got(2, LeaseAsked(2))) == [(2, 0)], "nor for ten seconds after that"
+    for _ in range(10):
+        member.got(2, LeaseAsked(3))
+        member.after(1.01)
+    assert given(member.got(2, LeaseAsked(4))) == [(4, 2 * S)]
+
+
+def test_a_proxy_that_cannot_write_its_fences_gives_no_leases(member: Member) -> None:
+    member.follows()
+    member.fleet.recordable = False
+    assert given(member.got(2, LeaseAsked(1))) == [(1, 0)]
+
+
+def test_what_cannot_be_recorded_is_not_acknowledged(member: Member) -> None:
+    member.followed()
+
+    def full(*_: object) -> None:
+        raise CacheError("the disk is full")
+
+    member.records.hold = full  # type: ignore[method-assign, assignment]
+    commands = member.got(1, FenceRaised(OTHER, 9, TABLE))
+    assert commands == [ServeUntil(0), ClosePeer(1, "the disk is full")] or commands == [
+        ClosePeer(1, "the disk is full"),
+        ServeUntil(0),
+    ]
+
+
+def test_another_metastore_is_refused(member: Member) -> None:
+    member.fleet.accepted(2, OTHER, member.now_ns)
+    commands = member.got(2, Hello(b"another", b"other:1", b"", 0))
+    assert isinstance(commands[0], SendToPeer) and isinstance(commands[0].message, RefusedPeer)
+    assert of(ClosePeer, commands)
+    member.fleet.dialled(1, "other:1", OTHER, member.now_ns)
+    assert ClosePeer(1, "why") in member.got(1, RefusedPeer(b"why"))
+
+
+def test_its_own_address(member: Member) -> None:
+    member.listed("own:1", "other:1")
+    member.fleet.dialled(1, "own:1", OWN, member.now_ns)
+    assert of(ClosePeer, member.take())
+    member.fleet.dialled(2, "other:1", OTHER, member.now_ns)
+    commands = member.got(2, Welcome(), Replayed(1), LeaseGiven(member.now_ns, 2 * S, 1))
+    assert ServeUntil(member.now_ns + 2 * S) in commands, "its own lease is not required"
+    assert DialPeer("own:1") not in member.after(5)
+
+
+def test_an_orderly_stop(member: Member) -> None:
+    member.followed()
+    member.follows()
+    member.got(2, LeaseAsked(5))
+    member.fleet.stop(member.now_ns)
+    commands = member.take()
+    assert commands[0] == ServeUntil(0)
+    assert given(commands) == [(5, 2 * S)]
+    assert commands[-1] == SendToPeer(1, AnswersNothing())
+    assert given(member.got(2, LeaseAsked(6))) == [(6, 0)]
+
+
+def test_a_follower_that_stops_is_not_waited_for(member: Member) -> None:
+    member.followed()
+    member.follows()
+    member.got(2, LeaseAsked(5))
+    member.fleet.write(1, 1, TABLE, member.now_ns)
+    assert not of(MayLeave, member.take())
+    assert MayLeave(1) in member.got(2, AnswersNothing())
+
+
+@pytest.mark.parametrize("lag_s", [0, 1, 3, 35, 100])
+def test_a_start_waits_longer_than_any_lease_that_was_given_before(lag_s: int) -> None:
+    times = FleetTimes(list_lag_ns=lag_s * S)
+    assert times.write_age_ns >= times.outlasted(times.last_lease_ns)
+    assert times.last_lease_ns <= 15 * S
+
+
+def test_a_list_that_cannot_be_looked_up_counts_for_a_while() -> None:
+    member = Member(lag_s=35)
+    member.listed("own:1", "other:1")
+    member.fleet.dialled(9, "own:1", OWN, member.now_ns)
+    member.now_ns += 71 * S
+    member.listed("own:1", "other:1")
+    member.followed()
+    assert member.fleet.serves_until(member.now_ns) == member.now_ns + 2 * S
+    member.now_ns += 4 * S
+    member.fleet.listed([], member.now_ns, complete=False)
+    assert member.fleet.roster.places["other:1"].listed, "nothing is removed"
+    fresh_until_ns = member.now_ns + S
+    member.fleet._leases[OTHER] = member.now_ns + 2 * S
+    assert member.fleet.serves_until(member.now_ns) == fresh_until_ns
+    assert member.fleet.serves_until(member.now_ns) < member.now_ns + 2 * S
+
+
+@pytest.mark.parametrize("message", [FenceRaised(OTHER, 1, TABLE), Replayed(1), Hello(b"m", b"a", b"", 0)])
+def test_messages_in_the_wrong_order(member: Member, message: PeerMessage) -> None:
+    member.fleet.dialled(1, "other:1", OTHER, member.now_ns)
+    with pytest.raises(WireError):
+        member.got(1, message)
+
+
+def test_a_lease_that_was_not_asked_for(member: Member) -> None:
+    member.followed()
+    with pytest.raises(WireError):
+        member.got(1, LeaseGiven(member.now_ns + S, 2 * S, 0))

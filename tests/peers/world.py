@@ -1,0 +1,605 @@
+"""A simulated fleet: real `Fleet` objects, a simulated network, clock, metastore, cache and follower.
+
+One object is written with events, one without. Each proxy has a clock of its own (offset and rate). What is checked is
+what fleet/model.py checks: no read that begins after a version was acknowledged to a writer, or shown to a reader at
+any proxy, gives an older one. `Faults` says which rule is left out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hms_cache_proxy.cache.targets import ALL, UNKNOWN, Target
+from hms_cache_proxy.peers.fleet import Fleet, OwnMember
+from hms_cache_proxy.peers.following import Following
+from hms_cache_proxy.peers.messages import LeaseGiven, Origin, PeerMessage, decode, encode
+from hms_cache_proxy.peers.outbox import Follower, PeerOutbox
+from hms_cache_proxy.peers.terms import (
+    ClosePeer,
+    DialPeer,
+    FleetTimes,
+    GivenUntil,
+    MayLeave,
+    PeerCommand,
+    SendToPeer,
+    ServeUntil,
+)
+
+MS = 1_000_000
+LOGGED, SILENT = b"tlogged", b"tsilent"
+HOLD_NS = 3_000 * MS
+
+
+class Stale(AssertionError):
+    """A read has shown less than it must."""
+
+
+@dataclass
+class SimFence:
+    """`until_ns` of CLOCK_MONOTONIC; None: infinite. `ticket`: finite."""
+
+    targets: tuple[Target, ...]
+    ticket: int | None = None
+    until_ns: int | None = None
+
+
+class SimRecords:
+    """The fences of one proxy; they survive its crashes."""
+
+    def __init__(self, proxy: SimProxy) -> None:
+        self._proxy = proxy
+        self.fences: dict[tuple[bytes, Origin], SimFence] = {}
+        self.wanted: dict[int, set[Target]] = {}
+        self.last_ticket = 0
+        self.number = 0
+        self.silent: list[tuple[int, tuple[Target, ...]]] = []
+        self.positions: dict[bytes, int] = {}
+
+    # as the workers and the follower use them
+
+    def ticket(self, targets: Sequence[Target]) -> int:
+        self.last_ticket += 1
+        self.wanted[self.last_ticket] = set(targets)
+        return self.last_ticket
+
+    def begin(self, targets: tuple[Target, ...]) -> int:
+        self.number += 1
+        self.fences[b"", Origin(self._proxy.incarnation, self.number)] = SimFence(targets)
+        return self.number
+
+    def finish(self, number: int, *, silent: bool) -> None:
+        fence = self.fences[b"", Origin(self._proxy.incarnation, number)]
+        fence.ticket = self.ticket(fence.targets)
+        if silent:
+            self.silent.append((fence.ticket, fence.targets))
+
+    def fenced(self, target: Target) -> bool:
+        return any({target, ALL, UNKNOWN} & set(fence.targets) for fence in self.fences.values())
+
+    def expire(self, now_ns: int) -> None:
+        for fence in self.fences.values():
+            if fence.ticket is None and fence.until_ns is not None and fence.until_ns <= now_ns:
+                fence.ticket = self.ticket(fence.targets)
+                self.silent.append((fence.ticket, fence.targets))
+
+    def done(self, last_ticket: int) -> None:
+        self.wanted = {number: targets for number, targets in self.wanted.items() if number > last_ticket}
+        self.fences = {
+            key: fence for key, fence in self.fences.items() if fence.ticket is None or fence.ticket > last_ticket
+        }
+
+    def crashed(self, now_ns: int, *, forgets: bool) -> None:
+        """The first process of the next start: infinite ones have an end, and a new incarnation tells of them."""
+        mine = [key for key, fence in self.fences.items() if key[0] == b"" and fence.ticket is None]
+        for key in mine:
+            fence = self.fences.pop(key)
+            if not forgets:
+                fence.until_ns = now_ns + HOLD_NS
+                self.fences[b"", Origin(self._proxy.incarnation, key[1].number)] = fence
+        for fence in self.fences.values():
+            if fence.ticket is None and fence.until_ns is None:
+                fence.until_ns = now_ns + HOLD_NS
+
+    # as the protocol uses them (PeerRecords)
+
+    def standing(self) -> list[tuple[Origin, tuple[Target, ...]]]:
+        return [
+            (origin, fence.targets)
+            for (via, origin), fence in self.fences.items()
+            if fence.ticket is None and via in (b"", origin.incarnation)
+        ]
+
+    def position(self) -> int:
+        return self.last_ticket
+
+    def unlogged_since(self, position: int) -> tuple[Target, ...]:
+        return tuple({target for ticket, targets in self.silent if ticket > position for target in targets})
+
+    def hold(self, via: bytes, origin: Origin, targets: Sequence[Target]) -> None:
+        self.fences[via, origin] = SimFence(tuple(targets))
+
+    def release(self, via: bytes, origin: Origin) -> None:
+        fence = self.fences.get((via, origin))
+        if fence is not None and fence.ticket is None:
+            fence.ticket = self.ticket(fence.targets)
+
+    def release_others(self, via: bytes, origins: frozenset[Origin]) -> list[Origin]:
+        others = [
+            key
+            for key, fence in self.fences.items()
+            if key[0] == via and key[1] not in origins and fence.ticket is None
+        ]
+        for key in others:
+            self.release(*key)
+        return [origin for _, origin in others]
+
+    def missed(self, via: bytes) -> None:
+        for key, fence in self.fences.items():
+            if key[0] == via and fence.ticket is None:
+                fence.until_ns = self._proxy.local_ns() + HOLD_NS
+                if "no_hold" in self._proxy.world.faults:
+                    fence.ticket = self.ticket(fence.targets)
+
+    def owe(self, targets: Sequence[Target]) -> None:
+        ticket = self.ticket(())
+        self.fences[b"owed", Origin(b"", ticket)] = SimFence(tuple(targets), ticket)
+
+    def reload(self, targets: Sequence[Target]) -> None:
+        ticket = self.ticket(targets)
+        self.fences[b"owed", Origin(b"", ticket)] = SimFence(tuple(targets), ticket)
+
+    def reached(self, event: int) -> None:
+        if event > self._proxy.cached[LOGGED]:
+            self.owe((ALL,))
+
+    def remember_lock(self, lock_id: int, targets: Sequence[Target]) -> None:
+        raise AssertionError("no lock waits here")
+
+    def covered(self, via: bytes) -> int:
+        return self.positions.get(via, 0)
+
+    def cover(self, via: bytes, position: int) -> None:
+        self.positions[via] = position
+
+
+@dataclass
+class SimWrite:
+    """A write, a lock or a look at the log, from its fence to its reply."""
+
+    kind: str
+    proxy: SimProxy
+    incarnation: bytes
+    target: Target
+    token: int
+    number: int = 0
+    phase: str = "fenced"
+    may_leave: bool = False
+    version: int = 0
+    last_ns: int | None = None
+    """When its owner is dead: until when the metastore may carry it out, of the world's clock."""
+
+
+@dataclass
+class SimStep:
+    versions: dict[Target, int]
+    ticket: int
+    wanted: set[Target]
+
+
+class _Outbox(PeerOutbox):
+    faults: frozenset[str] = frozenset()
+
+    def awaited(self, one: Follower, now_ns: int) -> bool:
+        if "no_wait" in self.faults or ("no_expiry" in self.faults and one.link is None):
+            return False
+        return super().awaited(one, now_ns)
+
+
+class _Following(Following):
+    faults: frozenset[str] = frozenset()
+
+    def _replayed(self, position: int) -> list[Origin]:
+        records = self._records
+        before = dict(records.fences)  # type: ignore[attr-defined]
+        over = super()._replayed(position)
+        if self.faults & {"no_owed", "no_replay"}:
+            for key in set(records.fences) - set(before):  # type: ignore[attr-defined]
+                del records.fences[key]  # type: ignore[attr-defined]
+        return over
+
+    def lasts_until(self, message: LeaseGiven, now_ns: int) -> int:
+        if "receiver_clock" in self.faults:
+            return now_ns + message.duration_ns
+        return super().lasts_until(message, now_ns)
+
+
+class SimFleet(Fleet):
+    faults: frozenset[str] = frozenset()
+
+    def _new_outbox(self) -> PeerOutbox:
+        outbox = _Outbox(self.times, self._commands, self._own.given_until_ns)
+        outbox.faults = self.faults
+        return outbox
+
+    def _heard(self, following: Following, now_ns: int) -> Following:
+        made = _Following(following.link, following.incarnation, self._records, self._commands)
+        made.faults = self.faults
+        return super()._heard(made, now_ns)
+
+    def serves_until(self, now_ns: int) -> int:
+        return 1 << 62 if "no_lease" in self.faults else super().serves_until(now_ns)
+
+    def settled(self, now_ns: int) -> bool:
+        return bool(self.faults & {"forgets_leases", "no_welcome"}) or super().settled(now_ns)
+
+    def drop_lease(self, incarnation: bytes) -> None:
+        if "old_lease" not in self.faults:
+            super().drop_lease(incarnation)
+
+    def told(self, standing: list[tuple[Origin, tuple[Target, ...]]]) -> list[tuple[Origin, tuple[Target, ...]]]:
+        if "no_replay" in self.faults:
+            return []
+        if "no_orphans" in self.faults:
+            return [one for one in standing if one[0].incarnation == self._own.incarnation]
+        return standing
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyTimes(FleetTimes):
+    faults: frozenset[str] = frozenset()
+
+    @property
+    def write_age_ns(self) -> int:
+        short = max(self.list_lag_ns, self.outlasted(self.lease_ns))
+        return short if "leave_short" in self.faults else FleetTimes.write_age_ns.fget(self)  # type: ignore[attr-defined]
+
+    @property
+    def serve_age_ns(self) -> int:
+        return self.list_lag_ns if "early_hits" in self.faults else 2 * self.list_lag_ns
+
+
+@dataclass(eq=False)
+class SimLink:
+    """A connection: `down` goes to the follower, `up` to the followed."""
+
+    number: int
+    follower: SimProxy
+    followed: SimProxy
+    open: bool = True
+    down: deque[bytes] = field(default_factory=deque)
+    up: deque[bytes] = field(default_factory=deque)
+
+
+class SimProxy:
+    """One proxy: its page, fences, cache, follower, and the peers' process."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.name = world, name
+        self.offset_ns = world.random.randrange(10**15)
+        self.rate = world.random.uniform(0.98, 1.02)
+        self.incarnation = b""
+        self.records = SimRecords(self)
+        self.cached = {LOGGED: 0, SILENT: 0}
+        self.running: SimStep | None = None
+        self.serve_until_ns = self.given_until_ns = 0
+        self.up = False
+        self.dialling: set[str] = set()
+        self.started_ns = 0
+        self.pending: tuple[Target, int, int] | None = None
+        """A read in the middle, for faults that read things in another order."""
+
+        self.early = False
+
+    def local_ns(self) -> int:
+        return self.offset_ns + int(self.world.now_ns * self.rate)
+
+    def start(self, *, crashed: bool = False) -> None:
+        self.up = True
+        self.incarnation = self.world.random.randbytes(16)
+        self.started_ns = self.local_ns()
+        self.serve_until_ns = self.given_until_ns = 0
+        if crashed:
+            self.records.crashed(self.local_ns(), forgets="cold_restart" in self.world.faults)
+        self.records.owe((ALL,))  # nothing is served before the first step
+        self.running = None
+        self.start_peers()
+
+    def start_peers(self) -> None:
+        """The peers' process begins; the records and the page are those of its predecessor."""
+        own = OwnMember(self.incarnation, self.name, b"m", self.started_ns, self.given_until_ns)
+        SimFleet.faults = self.world.faults
+        self.fleet = SimFleet(own, self.records, self.world.times)
+        self.dialling = set()
+
+    def carry_out(self) -> None:
+        for command in self.fleet.take():
+            self._carry_out(command)
+
+    def _carry_out(self, command: PeerCommand) -> None:
+        world = self.world
+        match command:
+            case SendToPeer(link, message):
+                world.send(self, link, message)
+            case ClosePeer(link):
+                world.close_end(self, link)
+            case DialPeer(address):
+                self.dialling.add(address)
+            case ServeUntil(until_ns):
+                self.serve_until_ns = until_ns
+            case GivenUntil(until_ns):
+                self.given_until_ns = max(self.given_until_ns, until_ns)
+            case MayLeave(token):
+                world.may_leave(token)
+            case _:
+                pass
+
+
+class World:
+    """Everything, and the actions that can happen next."""
+
+    def __init__(
+        self, seed: int, proxies: int = 2, *, faults: Sequence[str] = (), lag_ns: int = 0, lease_ns: int = 400 * MS
+    ) -> None:
+        self.random = random.Random(seed)
+        self.faults = frozenset(faults)
+        self.times = FaultyTimes(
+            lease_ns=lease_ns,
+            ask_ns=lease_ns // 4,
+            list_lag_ns=lag_ns,
+            slow_ns=200 * MS,
+            silence_ns=3_000 * MS,
+            first_penalty_ns=200 * MS,
+            last_penalty_ns=1_000 * MS,
+            faults=self.faults,
+        )
+        self.now_ns = 0
+        self.versions = {LOGGED: 0, SILENT: 0}
+        self.seen = {LOGGED: 0, SILENT: 0}
+        self.promised: dict[Target, list[int]] = {LOGGED: [0], SILENT: [0]}
+        """Versions that reads must show: of writes through a proxy, and those that locks and event ids tell of."""
+
+        self.writes: list[SimWrite] = []
+        self.links: dict[int, SimLink] = {}
+        self.numbers = 0
+        self.hits = self.relayed = self.finished = 0
+        self.history: list[str] = []
+        self.proxies = [SimProxy(self, f"p{number}:1") for number in range(proxies)]
+
+    def start_all(self) -> None:
+        for proxy in self.proxies:
+            proxy.start()
+        for proxy in self.proxies:
+            self.look_up(proxy)
+
+    def look_up(self, proxy: SimProxy, names: Sequence[str] | None = None) -> None:
+        addresses = [one.name for one in self.proxies] if names is None else list(names)
+        proxy.fleet.listed(addresses, proxy.local_ns())
+        proxy.carry_out()
+
+    def calm(self, rounds: int = 40, *, steps: bool = True) -> None:
+        """Nothing breaks for a while: everything is delivered, every follower makes steps."""
+        for _ in range(rounds):
+            self.now_ns += 20 * MS
+            for proxy in [one for one in self.proxies if one.up]:
+                self.tick(proxy)
+                for address in sorted(proxy.dialling):
+                    self.connect(proxy, address)
+            self.deliver_all()
+            for proxy in [one for one in self.proxies if one.up and steps]:
+                self.begin_step(proxy)
+                self.end_step(proxy)
+
+    def deliver_all(self) -> None:
+        """Everything that is under way arrives."""
+        while moving := [link for link in self.links.values() if self._moves(link)]:
+            for link in moving:
+                for down in (True, False):
+                    if link.down if down else link.up:
+                        self.deliver(link, down=down)
+
+    @staticmethod
+    def _moves(link: SimLink) -> bool:
+        return link.open and bool(link.down or link.up)
+
+    # the network
+
+    def send(self, proxy: SimProxy, number: int, message: PeerMessage) -> None:
+        link = self.links.get(number)
+        if link is not None and link.open:
+            (link.up if link.follower is proxy else link.down).append(encode(message))
+
+    def close_end(self, proxy: SimProxy, number: int) -> None:
+        link = self.links.get(number)
+        if link is None or not link.open:
+            return
+        link.open = False
+        other = link.followed if link.follower is proxy else link.follower
+        if other.up:
+            other.fleet.closed(number, other.local_ns())
+            other.carry_out()
+
+    def cut(self, link: SimLink) -> None:
+        """The connection breaks. What is under way to the follower may still arrive."""
+        link.open = False
+        link.up.clear()
+        for proxy in (link.follower, link.followed):
+            if proxy.up and self.random.random() < 0.7:  # the other notices when it is silent
+                proxy.fleet.closed(link.number, proxy.local_ns())
+                proxy.carry_out()
+
+    def connect(self, proxy: SimProxy, address: str) -> None:
+        proxy.dialling.discard(address)
+        other = next(one for one in self.proxies if one.name == address)
+        if not other.up:
+            proxy.fleet.dial_failed(address, "refused", proxy.local_ns())
+            return
+        self.numbers += 1
+        link = SimLink(self.numbers, proxy, other)
+        self.links[link.number] = link
+        if other is not proxy:
+            other.fleet.accepted(link.number, proxy.incarnation, other.local_ns())
+            other.carry_out()
+        proxy.fleet.dialled(link.number, address, other.incarnation, proxy.local_ns())
+        proxy.carry_out()
+
+    def deliver(self, link: SimLink, *, down: bool, index: int = 0) -> None:
+        queue = link.down if down else link.up
+        data = queue[index]
+        del queue[index]
+        proxy = link.follower if down else link.followed
+        if proxy.up:
+            proxy.fleet.received(link.number, decode(data), proxy.local_ns())
+            proxy.carry_out()
+
+    # processes
+
+    def tick(self, proxy: SimProxy) -> None:
+        proxy.records.expire(proxy.local_ns())
+        proxy.fleet.tick(proxy.local_ns())
+        proxy.carry_out()
+
+    def crash(self, proxy: SimProxy) -> None:
+        proxy.up = False
+        self._disconnect(proxy)
+        for write in self.writes:
+            if write.proxy is proxy and write.phase in ("fenced", "left", "applied"):
+                write.phase = "dead" if write.phase == "left" else "over"
+                write.last_ns = self.now_ns + HOLD_NS * 9 // 10
+
+    def restart_peers(self, proxy: SimProxy) -> None:
+        """The peers' process dies, and its successor begins. The workers ask again."""
+        self._disconnect(proxy)
+        proxy.start_peers()
+        self.look_up(proxy)
+        for write in self.writes:
+            if write.proxy is proxy and write.incarnation == proxy.incarnation and not write.may_leave:
+                self.ask(write)
+
+    def _disconnect(self, proxy: SimProxy) -> None:
+        for link in self.links.values():
+            if link.open and proxy in (link.follower, link.followed):
+                link.open = False
+                link.up.clear()
+                other = link.followed if link.follower is proxy else link.follower
+                if other.up and other is not proxy:
+                    other.fleet.closed(link.number, other.local_ns())
+                    other.carry_out()
+
+    def stop(self, proxy: SimProxy) -> None:
+        """In order: nothing is under way there."""
+        proxy.fleet.stop(proxy.local_ns())
+        proxy.carry_out()
+        proxy.up = False
+
+    # writes
+
+    def write(self, proxy: SimProxy, target: Target, kind: str = "write") -> SimWrite:
+        self.numbers += 1
+        write = SimWrite(kind, proxy, proxy.incarnation, target, self.numbers)
+        self.writes.append(write)
+        if kind == "write":
+            write.number = proxy.records.begin((target,))
+            if "fence_after" not in self.faults:
+                self.ask(write)
+            else:
+                write.may_leave = True
+        else:
+            write.phase = "applied"
+            write.version = self.versions[LOGGED]
+            proxy.records.owe((LOGGED,))
+            self.ask(write)
+        return write
+
+    def ask(self, write: SimWrite) -> None:
+        fleet, now_ns = write.proxy.fleet, write.proxy.local_ns()
+        if write.kind == "lock":
+            fleet.owed(write.token, (write.target,), now_ns)
+        elif write.kind == "events":
+            fleet.reached(write.token, write.version, now_ns)
+        elif write.phase == "applied" and "fence_after" not in self.faults:
+            fleet.passes(write.token)
+        else:
+            fleet.write(write.token, write.number, (write.target,), now_ns)
+        write.proxy.carry_out()
+
+    def may_leave(self, token: int) -> None:
+        for write in self.writes:
+            if write.token == token:
+                write.may_leave = True
+
+    def leave(self, write: SimWrite) -> None:
+        write.phase = "left"
+        if "early_ticket" in self.faults:
+            self._over(write)
+
+    def _over(self, write: SimWrite) -> None:
+        write.proxy.fleet.over(write.number, write.proxy.local_ns())
+        write.proxy.carry_out()
+
+    def apply(self, write: SimWrite) -> None:
+        self.versions[write.target] += 1
+        self.promised[write.target].append(self.versions[write.target])
+        if write.phase == "dead":
+            write.phase = "over"
+            return
+        write.version = self.versions[write.target]
+        write.phase = "applied"
+        if write.kind == "write":
+            write.may_leave = False
+            self.numbers += 1
+            write.token = self.numbers
+            self.ask(write)
+
+    def finish(self, write: SimWrite) -> None:
+        """The reply is passed on."""
+        write.phase = "over"
+        self.finished += 1
+        self.promised[write.target].append(write.version)
+        self.seen[write.target] = max(self.seen[write.target], write.version)
+        if write.kind == "write":
+            write.proxy.records.finish(write.number, silent=write.target == SILENT)
+            if "early_ticket" not in self.faults:
+                self._over(write)
+
+    # reads and the follower
+
+    def hit_allowed(self, proxy: SimProxy) -> bool:
+        return proxy.local_ns() < proxy.serve_until_ns
+
+    def read(self, proxy: SimProxy, target: Target) -> None:
+        must, fast = self.seen[target], self.hit_allowed(proxy) and not proxy.records.fenced(target)
+        shown = proxy.cached[target]
+        if "early_clock" in self.faults:
+            fast = proxy.early and not proxy.records.fenced(target)
+            proxy.early = self.hit_allowed(proxy)
+        elif "fences_first" in self.faults:
+            before = proxy.pending
+            proxy.pending = None if proxy.records.fenced(target) else (target, must, shown)
+            if before is None or before[0] != target:
+                return
+            fast, (_, must, shown) = self.hit_allowed(proxy), before
+        if fast:
+            self.hits += 1
+        else:
+            self.relayed += 1
+            shown = self.versions[target]
+        self.seen[target] = max(self.seen[target], *(one for one in self.promised[target] if one <= shown))
+        if shown < must:
+            raise Stale(f"{proxy.name} shows version {shown} of {target!r}, and must show {must}")
+
+    def begin_step(self, proxy: SimProxy) -> None:
+        records = proxy.records
+        wanted = set().union(*records.wanted.values()) if records.wanted else set()
+        proxy.running = SimStep(dict(self.versions), records.last_ticket, wanted)
+
+    def end_step(self, proxy: SimProxy) -> None:
+        step, proxy.running = proxy.running, None
+        assert step is not None
+        proxy.cached[LOGGED] = step.versions[LOGGED]
+        if {SILENT, ALL} & step.wanted:
+            proxy.cached[SILENT] = step.versions[SILENT]
+        late = proxy.records.last_ticket if "running_step" in self.faults else step.ticket
+        proxy.records.done(late)
