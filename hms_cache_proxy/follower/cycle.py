@@ -48,6 +48,7 @@ from hms_cache_proxy.follower.step_states import LogRows, StepBegun, StepDecided
 from hms_cache_proxy.follower.sweep import Sweep
 from hms_cache_proxy.follower.trailing import TrailingLog
 from hms_cache_proxy.store.protocol import OF_TRANSACTIONS, LogEnd, RawStore, Snapshot, TableKey
+from hms_cache_proxy.store.write_ids import any_invalid
 
 GARBAGE_ROWS = 5000
 """Rows deleted after one step: about 10 ms."""
@@ -360,15 +361,18 @@ class Cycle:
         return under_way or self._sweep.due(now_s)
 
     def _to_look_at(self, cached: Inventory) -> set[TableKey]:
-        """Transactional tables whose write ids are read although nothing names them. In this process's first step all
-        of them, because it does not know the open transactions yet. Later, now and then, those that cannot be used
-        because of an open write: a transaction that times out may end without a row in the log.
+        """Transactional tables whose write ids are read although nothing names them. Now and then, those that cannot be
+        used because of an open write: a transaction that times out may end without a row in the log. In this process's
+        first step all that have open or aborted writes; or all, if the cache does not have the open transactions.
         """
         now_s = time.monotonic()
         if not self._looks_at_writers(now_s):
             return set()
         self._looked_s = now_s
-        return {key for key, row in cached.write_ids() if row.writers or not self._verified}
+        if self._verified:
+            return {key for key, row in cached.write_ids() if row.writers} if self._writer.meta.being_written else set()
+        all_of_them = self._writer.transactions is None
+        return {key for key, row in cached.write_ids() if all_of_them or row.writers or any_invalid(row.text)}
 
     def _looks_at_writers(self, now_s: float) -> bool:
         return not self._verified or now_s - self._looked_s >= WRITERS_INTERVAL_S

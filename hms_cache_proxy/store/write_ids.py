@@ -103,6 +103,11 @@ class ValidWriteIdList:
         return at < len(self.invalid) and self.invalid[at] == write_id
 
 
+def any_invalid(text: bytes) -> bool:
+    """Whether a list in the form of `ValidWriteIdList.text` has open or aborted writes."""
+    return not text.endswith(b"::")
+
+
 def lists_by_table(text: bytes) -> dict[bytes | None, ValidWriteIdList]:
     """The lists of a ValidTxnWriteIdList, `txn$list$list...`, by the exact names of their tables.
 
