@@ -48,13 +48,14 @@ class Checker:
     def end(self, write: Write, now_ns: int) -> None:
         write.ended_ns = now_ns
 
-    def required(self, register: str, port: int, began_ns: int) -> int:
-        """The oldest version that a read that begins now through this port may return."""
+    def required(self, register: str, port: int, began_ns: int, *, strict: bool = False) -> int:
+        """The oldest version that a read that begins now through this port may return; `strict`: it must see writes
+        through any port."""
         floor = self.handed_out.get(port, 0)
         for write in reversed(self.writes.get(register, ())):  # versions ascend, and the last few nearly always decide
             if write.ended_ns is None:
                 continue
-            same = write.port == port or port == self.direct
+            same = strict or write.port == port or port == self.direct
             known = write.event_id is not None and write.event_id <= floor
             if known or write.ended_ns < (began_ns if same else began_ns - self.bound_ns):
                 return write.version

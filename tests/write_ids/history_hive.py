@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from hive_metastore.ttypes import (
     AbortTxnRequest,
@@ -37,16 +38,21 @@ class Valid:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a reader brings: the name and the id under which it knows a table, and its list."""
+    """What a reader brings: the name and the id under which it knows a table, and its list. `brings`: what of it is in
+    its requests."""
 
     name: str
     table_id: int
     valid: Valid
+    brings: Literal["list and id", "list", "nothing"] = "list and id"
 
     @property
     def proof(self) -> dict[str, object]:
         """The fields of a request."""
-        return {"validWriteIdList": self.valid.text, "id": self.table_id}
+        if self.brings == "nothing":
+            return {}
+        known = {"id": self.table_id} if self.brings == "list and id" else {}
+        return {"validWriteIdList": self.valid.text, **known}
 
 
 def open_transaction(client: MetastoreClient) -> int:

@@ -55,10 +55,11 @@ def run_history(
     kill: bool = True,
     settle_s: float = 20.0,
     until_violation: bool = False,
+    strict: bool = False,
     enough: Callable[[int], bool] = lambda _reads: True,
 ) -> Outcome:
     """`bound_s`: the proxies' max_unconfirmed_ms, and some slack, in seconds; `enough` is asked with the number of
-    reads after `seconds`: the history goes on until it says so."""
+    reads after `seconds`: the history goes on until it says so; `strict`: the proxies' transactional_reads."""
     with MetastoreClient(*metastore) as client:
         tables = build(client, f"{prefix}_db")
         external: list[Register] = [
@@ -69,7 +70,8 @@ def run_history(
         followed(client, proxies)
     ports = [metastore[1], *(proxy.port for proxy in proxies)]
     checker = WriteIdChecker(direct=metastore[1], bound_ns=int(bound_s * 1e9))
-    workload, disturb = Transacting(tables, external, checker, ports), Chaos(proxies, kill=kill, every_s=1.5)
+    workload = Transacting(tables, external, checker, ports, strict=strict)
+    disturb = Chaos(proxies, kill=kill, every_s=1.5)
     workload.begin()
     if proxies:
         disturb.start()

@@ -11,6 +11,7 @@ import random
 import time
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tests.history.checker import Write
 from tests.history.registers import ABSENT, Register, Torn
@@ -20,8 +21,11 @@ from tests.testbed.client import MetastoreClient
 from tests.write_ids import history_hive as hive
 from tests.write_ids.history_checker import WriteIdChecker
 from tests.write_ids.history_hive import Scope
-from tests.write_ids.history_names import Recreated
+from tests.write_ids.history_names import Recreated, Renamed
 from tests.write_ids.history_tables import Hidden, Under, Way, Written
+
+NAMED = (Renamed, Recreated)
+"""Tables that a proxy may not know under their name, or as transactional: reads of them are as those of any table."""
 
 REMEMBERED = 20
 """Scopes of a table that readers use again: lists that are no longer new, names and ids that were once right."""
@@ -33,9 +37,17 @@ class Transacting(Workload):
     checker: WriteIdChecker
 
     def __init__(
-        self, tables: Sequence[Written], external: list[Register], checker: WriteIdChecker, ports: list[int]
+        self,
+        tables: Sequence[Written],
+        external: list[Register],
+        checker: WriteIdChecker,
+        ports: list[int],
+        *,
+        strict: bool = False,
     ) -> None:
+        """`strict`: some reads bring no proof, and must see all that was written anywhere before they began."""
         super().__init__(external, checker, ports)
+        self._strict = strict
         self.tables = tables
         self._recreated = [table for table in tables if isinstance(table, Recreated)]
         self._transacted = [table for table in tables if not isinstance(table, Recreated)]
@@ -248,9 +260,14 @@ class Transacting(Workload):
         self, client: MetastoreClient, table: Written, way: Way, scope: Scope, port: int, seen: dict[str, int]
     ) -> bool:
         """Ask and check; False if the connection is lost."""
+        strict = self._strict and not isinstance(table, NAMED) and random.random() < 0.5
+        if strict:
+            scope = replace(scope, brings=random.choice(("list", "nothing")))
         began_ns = time.monotonic_ns()
         required = max(
-            self.checker.required(table.key, port, began_ns), self.checker.proved(scope), table.required(scope)
+            self.checker.required(table.key, port, began_ns, strict=strict),
+            self.checker.proved(scope),
+            table.required(scope),
         )
         before = seen.get(table.key, 0)
         try:
@@ -272,7 +289,7 @@ class Transacting(Workload):
         ended_ns = time.monotonic_ns()
         if version == ABSENT:
             version = table.absent(scope, max(required, before))
-        how = f"{way.name} with {scope.valid.text} of {scope.table_id}"
+        how = f"{way.name} with {scope.valid.text} of {scope.table_id}, of which it brings {scope.brings}"
         self.checker.read(table.key, port, version, required=required, seen=before, ended_ns=ended_ns, how=how)
         seen[table.key] = max(version, before)
         self.count("looks")

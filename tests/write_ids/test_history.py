@@ -27,7 +27,9 @@ PLANTED = [
     "table_id_ignored",
     "own_writes_hidden",
     "commit_not_reloaded",
+    "look_not_waited_for",
 ]
+STRICT = {"TRANSACTIONAL_READS": "strict"}
 
 
 @pytest.mark.real
@@ -58,13 +60,37 @@ def test_no_violation(new_metastore: Callable[..., Metastore], new_proxy: Callab
 
 @pytest.mark.real
 @pytest.mark.slow
+@pytest.mark.timeout(MOST * SECONDS + 400)
+@pytest.mark.covers("A history of transactional tables, read without a proof by looks", "hive42", cache="SQL")
+def test_reads_without_proof(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy]) -> None:
+    """transactional_reads = "strict": they see what was written before they began, through whatever port."""
+    metastore = new_metastore("hive42")
+    proxies = [new_proxy(metastore, settings={**SETTINGS, **STRICT}) for _ in range(2)]
+
+    def looked_at(counted: list[dict[tuple[str, str, str], float]]) -> float:
+        """Hits by a look."""
+        return sum(count for requests in counted for (_, *how), count in requests.items() if how == ["hit", "strict"])
+
+    def enough(reads: int) -> bool:
+        return reads > 40 * SECONDS and looked_at([proxy.told_requests() for proxy in proxies]) > SECONDS
+
+    outcome = run_history(
+        metastore.address, proxies, prefix="looks", seconds=SECONDS, bound_s=BOUND_S, strict=True, enough=enough
+    )
+    assert not outcome.violations and not outcome.errors, outcome.summary()
+    assert looked_at(Proxy.requests_of(proxies)) > SECONDS / 4, outcome.summary()  # a killed worker's are forgotten
+
+
+@pytest.mark.real
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("planted", PLANTED)
 def test_planted_bug_is_caught(
     new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], planted: str
 ) -> None:
     metastore = new_metastore("hive42")
-    proxies = [new_proxy(metastore, settings=UNHURRIED, planted=planted)]
+    strict = planted == "look_not_waited_for"
+    proxies = [new_proxy(metastore, settings={**UNHURRIED, **(STRICT if strict else {})}, planted=planted)]
     outcome = run_history(
         metastore.address,
         proxies,
@@ -74,6 +100,7 @@ def test_planted_bug_is_caught(
         kill=False,
         settle_s=5.0,
         until_violation=True,
+        strict=strict,
     )
     caught = [one for one in outcome.violations if not one.startswith("not ")]
     assert caught, f"{planted} was not caught: {outcome.summary()}"

@@ -155,6 +155,14 @@ def own_writes_hidden() -> None:
 
 
 @bug
+def look_not_waited_for() -> None:
+    """A read without a proof is answered without a look."""
+    from hms_cache_proxy.methods.proof import Proof
+
+    swap(Proof, "_looked", lambda self, otherwise: None)
+
+
+@bug
 def table_id_ignored() -> None:
     """Any table of the name will do."""
     from hms_cache_proxy.cache.entries import Absent, TableEntry
