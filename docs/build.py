@@ -23,7 +23,7 @@ from hms_cache_proxy.embedded.handlers import FAMILIES
 from hms_cache_proxy.embedded.handlers import METHODS as SERVED
 from hms_cache_proxy.embedded.schema import VERSION as EMBEDDED_VERSION
 from hms_cache_proxy.methods.table import METHODS, Method, MethodKind
-from hms_cache_proxy.metrics import TABLE
+from hms_cache_proxy.metric_table import TABLE
 from hms_cache_proxy.recording.allowed import ALLOWED
 from hms_cache_proxy.wire import facts
 

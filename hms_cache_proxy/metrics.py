@@ -1,4 +1,4 @@
-"""Every metric, declared once, and the cheap counting in workers.
+"""The cheap counting in workers, and what the other processes count.
 
 A prometheus counter and histogram cost 4 us per observation in multiprocess mode, so a worker counts in
 plain Python numbers (`CallCounts.observe`, about 0.2 us), and on a timer `WorkerMetrics.flush` adds what is
@@ -9,7 +9,7 @@ predecessor's file, so counters stay monotonic and files do not accumulate. One 
 The supervisor aggregates the files for /metrics, and adds its own few metrics (`SupervisorMetrics`), which it
 keeps in memory.
 
-`TABLE` lists all metrics; the documentation and its test read it. Labels come from literal tables of this package,
+`metric_table.TABLE` lists all metrics. Labels come from literal tables of this package,
 never from a peer's bytes: otherwise a client could make the files grow without limit.
 
 The files are memory-mapped, so their disk space is reserved in advance (`RESERVED`): a store to a page for which a full
@@ -24,12 +24,13 @@ import struct
 from bisect import bisect_left
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import prometheus_client.values
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 
 from hms_cache_proxy.errors import ProxyError
+from hms_cache_proxy.metric_table import TABLE
 
 MULTIPROCESS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client
 FLUSH_INTERVAL_S = 1.0  # a scrape may miss this much; a flush of 500 busy slots takes a few ms
@@ -39,6 +40,7 @@ RESERVED = {"counter": 1 << 20, "gauge_livesum": 1 << 16, "gauge_mostrecent": 1 
 _NO_VALUES = struct.pack("i", 8)  # prometheus_client's files begin with the number of bytes in use, including these
 
 Outcome = Literal["hit", "miss", "relay", "write", "error"]
+HandshakeResult = Literal["done", "failed"]
 UpstreamFailure = Literal["connect", "closed", "timeout", "protocol"]
 FENCE_STATES = ("infinite", "finite", "unknown")
 
@@ -47,186 +49,6 @@ _FINE_BOUNDS = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0
 BOUNDS: tuple[float, ...] = (*_FINE_BOUNDS, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 60.0)
 _STEP_BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 30.0)
 
-
-class Metric(NamedTuple):
-    """One row of the table: `kind` is counter, gauge or histogram, `owner` the process that counts."""
-
-    name: str
-    kind: Literal["counter", "gauge", "histogram"]
-    labels: tuple[str, ...]
-    owner: Literal["worker", "follower", "supervisor"]
-    help: str
-
-
-TABLE: tuple[Metric, ...] = (
-    Metric(
-        "hms_proxy_requests_total",
-        "counter",
-        ("method", "outcome", "reason"),
-        "worker",
-        "Calls by method, outcome (hit, miss, relay, write, error) and the reason of the outcome.",
-    ),
-    Metric(
-        "hms_proxy_request_seconds",
-        "histogram",
-        ("method", "outcome"),
-        "worker",
-        "Time from a complete request to the last byte of its reply.",
-    ),
-    Metric("hms_proxy_connections", "gauge", (), "worker", "Client connections now."),
-    Metric("hms_proxy_upstream_connections", "gauge", (), "worker", "Connections to metastores now."),
-    Metric(
-        "hms_proxy_upstream_circuit",
-        "gauge",
-        ("uri",),
-        "worker",
-        "Workers whose circuit for this metastore is open: it did not answer their probes, so calls go to others.",
-    ),
-    Metric("hms_proxy_accepted_total", "counter", (), "worker", "Client connections accepted."),
-    Metric(
-        "hms_proxy_refused_transports_total",
-        "counter",
-        ("transport",),
-        "worker",
-        "Connections closed because their first bytes belong to an unsupported transport.",
-    ),
-    Metric(
-        "hms_proxy_limits_broken_total",
-        "counter",
-        ("limit",),
-        "worker",
-        "Connections closed because the client exceeded a limit, by the limit's key.",
-    ),
-    Metric(
-        "hms_proxy_budget_bytes",
-        "gauge",
-        ("budget",),
-        "worker",
-        "Bytes of `limits.memory_bytes` and `limits.spool_bytes` that workers use now.",
-    ),
-    Metric("hms_proxy_budget_limit_bytes", "gauge", ("budget",), "worker", "Bytes that all workers together may use."),
-    Metric(
-        "hms_proxy_upstream_failures_total",
-        "counter",
-        ("kind",),
-        "worker",
-        "Failed connects (connect), dead connections (closed), time-outs (timeout), bad replies (protocol).",
-    ),
-    Metric(
-        "hms_proxy_internal_errors_total",
-        "counter",
-        ("where",),
-        "worker",
-        "Errors in this program that it survived: a connection was closed, or a step was repeated.",
-    ),
-    Metric(
-        "hms_proxy_access_log_lines_total",
-        "counter",
-        ("result",),
-        "worker",
-        "Lines of the access log: written; dropped because they came faster than they could be written (overflow); or"
-        " lost because the file could not be written (failed).",
-    ),
-    Metric("hms_proxy_cache_objects", "gauge", ("kind",), "follower", "Objects in the cache."),
-    Metric("hms_proxy_cache_bytes", "gauge", (), "follower", "Bytes of the cache file that are in use."),
-    Metric("hms_proxy_cursor_event_id", "gauge", (), "follower", "The last event whose changes are in the cache."),
-    Metric("hms_proxy_upstream_event_id", "gauge", (), "follower", "The metastore's newest event."),
-    Metric(
-        "hms_proxy_event_lag_seconds",
-        "gauge",
-        (),
-        "follower",
-        "Time from the time stamp (whole seconds) of the newest followed event to its commit in the cache.",
-    ),
-    Metric(
-        "hms_proxy_events_total",
-        "counter",
-        ("type", "result"),
-        "follower",
-        "Events followed, by type and result (applied, ignored, unknown, poison).",
-    ),
-    Metric("hms_proxy_prewarm_seconds", "gauge", (), "follower", "How long the last prewarm took."),
-    Metric("hms_proxy_evictions_total", "counter", ("kind",), "follower", "Objects evicted to make room."),
-    Metric(
-        "hms_proxy_resets_total",
-        "counter",
-        ("reason",),
-        "follower",
-        "How often all entries were invalidated: because of a gap, a purged log, another database.",
-    ),
-    Metric(
-        "hms_proxy_follower_steps_total",
-        "counter",
-        ("result",),
-        "follower",
-        "Steps of the follower by result (changed, idle, failed).",
-    ),
-    Metric("hms_proxy_follower_step_seconds", "histogram", (), "follower", "How long one step takes."),
-    Metric(
-        "hms_proxy_fences",
-        "gauge",
-        ("state",),
-        "follower",
-        "Fences now: of writes in flight (infinite), of finished writes that wait for their reload (finite), of writes"
-        " of unknown outcome (unknown).",
-    ),
-    Metric(
-        "hms_proxy_oldest_fence_seconds",
-        "gauge",
-        (),
-        "follower",
-        "Age of the oldest fence; at most three times `upstream_options.request_timeout_s` plus a reload.",
-    ),
-    Metric("hms_proxy_restarts_total", "counter", ("child",), "supervisor", "Children restarted after they died."),
-    Metric(
-        "hms_proxy_ttl_lookups_total",
-        "counter",
-        ("kind", "result"),
-        "worker",
-        "TTL mode: lookups by kind of entry and result (hit, refresh_due, miss).",
-    ),
-    Metric(
-        "hms_proxy_ttl_loads_total",
-        "counter",
-        ("kind", "result"),
-        "worker",
-        "TTL mode: loads for a waiting reader, by kind and result (loaded, failed).",
-    ),
-    Metric("hms_proxy_ttl_load_seconds_total", "counter", ("kind",), "worker", "TTL mode: total time of the loads."),
-    Metric(
-        "hms_proxy_ttl_refreshes_total",
-        "counter",
-        ("kind", "result"),
-        "worker",
-        "TTL mode: loads in the background, by kind and result (loaded, failed).",
-    ),
-    Metric("hms_proxy_ttl_bytes", "gauge", ("kind",), "worker", "TTL mode: bytes of the entries of each kind."),
-    Metric(
-        "hms_proxy_ttl_over_column_limit_total",
-        "counter",
-        (),
-        "worker",
-        "TTL mode: partitions not cached because they have more columns than `ttl.partition_column_limit`.",
-    ),
-    Metric(
-        "hms_proxy_ttl_validations_total",
-        "counter",
-        ("result",),
-        "worker",
-        "TTL mode: cached partitions compared with the metastore's answer (same, different).",
-    ),
-    Metric(
-        "hms_proxy_recorded_total",
-        "counter",
-        ("result",),
-        "worker",
-        "Results of recorded reads: kept, too_large (over 64 MiB), lost (the file is full, or cannot be written).",
-    ),
-    Metric("hms_proxy_children", "gauge", ("child",), "supervisor", "Running child processes."),
-    Metric(
-        "hms_proxy_info", "gauge", ("version",), "supervisor", "Always 1; the label is the version of this program."
-    ),
-)
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # a time stamp for each counter
 _BY_NAME = {metric.name: metric for metric in TABLE}
 
@@ -303,6 +125,9 @@ class WorkerMetrics:
         self._circuit = _gauge("hms_proxy_upstream_circuit", registry, "livesum")
         self.accepted = _counter("hms_proxy_accepted_total", registry)
         self._refused = _counter("hms_proxy_refused_transports_total", registry)
+        self._handshakes = _counter("hms_proxy_handshakes_total", registry)
+        self._expiry = _gauge("hms_proxy_tls_expiry_timestamp_seconds", registry, "mostrecent")
+        self._reloads = _counter("hms_proxy_reloads_total", registry)
         self._limits = _counter("hms_proxy_limits_broken_total", registry)
         self._budget = _gauge("hms_proxy_budget_bytes", registry, "livesum")
         self._budget_limit = _gauge("hms_proxy_budget_limit_bytes", registry, "livesum")
@@ -333,6 +158,18 @@ class WorkerMetrics:
     def refused_transport(self, transport: str) -> None:
         """A connection began with bytes of `transport`: sasl, tls, http, unknown."""
         self._refused.labels(transport).inc()
+
+    def handshake(self, transport: str, result: HandshakeResult) -> None:
+        """A client's handshake has ended."""
+        self._handshakes.labels(transport, result).inc()
+
+    def certificate_expires(self, seconds: float) -> None:
+        """When the certificate for clients expires, in seconds since 1970."""
+        self._expiry.labels("clients").set(seconds)
+
+    def reloaded(self, what: str, *, well: bool) -> None:
+        """Files were loaded again, or could not be."""
+        self._reloads.labels(what, "loaded" if well else "failed").inc()
 
     def limit_broken(self, limit: str) -> None:
         """A client exceeded the limit with this key, such as max_message_bytes."""

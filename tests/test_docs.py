@@ -14,7 +14,7 @@ from hms_cache_proxy.cli.main import commands
 from hms_cache_proxy.config import settings
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.methods.table import METHODS
-from hms_cache_proxy.metrics import TABLE
+from hms_cache_proxy.metric_table import TABLE
 from tests import figures
 from tests.written_figures import MAY_STAND, key_of, written_figures
 

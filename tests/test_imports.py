@@ -15,8 +15,8 @@ PACKAGE = Path(__file__).parents[1] / "hms_cache_proxy"
 
 # From the bottom to the top; a module may import from its own layer and from those below.
 LAYERS = (
-    {"budget", "errors", "config", "metrics", "retry", "__init__"},
-    {"wire"},
+    {"budget", "errors", "config", "metrics", "metric_table", "retry", "__init__"},
+    {"wire", "security"},
     {"upstream"},
     {"cache", "store"},
     {"filters"},

@@ -68,6 +68,7 @@ class Slot:
     HELD_UNTIL_NS = 33  # inside transactions of the fences: until then a write of unknown outcome may be carried out
     EXPIRED_NS = 34  # fences of workers that had died by then are among those of unknown outcome
     LOOKING_NS = 35  # when the last step began, done or not (consistency/looks.py)
+    RELOADS = 36  # supervisor: how often it was told to reload files (SIGHUP)
     READ_NS = 29  # workers: when reads that a cache can answer were last counted; while there are any, once a second
 
 

@@ -7,6 +7,7 @@ import sys
 import click
 
 from hms_cache_proxy.cli.options import CONFIG_FILE, load_config
+from hms_cache_proxy.errors import ConfigError
 
 
 @click.command()
@@ -24,6 +25,9 @@ def metastore(file: str | None, **given: object) -> None:
     docs/metastore.md says what it can do. `serve --embedded` runs it behind the proxy.
     """
     config = load_config(file, {key.replace("metastore_", "metastore."): value for key, value in given.items()})
+    if config.security.transports != ("plain",):
+        key = "security.transports"
+        raise ConfigError(f"{key}: the metastore alone speaks plain Thrift only; put a proxy in front of it", key=key)
     from hms_cache_proxy.embedded import runner
     from hms_cache_proxy.processes import log
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Annotated, Any, Literal, NamedTuple
 
-from hms_cache_proxy.config.fields import Parsed, Section, setting
+from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
+from hms_cache_proxy.config.security import SecuritySection, TlsSection, security_disagreements
 from hms_cache_proxy.config.selection import Selection, check_pattern
 from hms_cache_proxy.config.ttl import NEVER, Bytes, Seconds, TtlSection, of_text
 from hms_cache_proxy.config.urls import mask_url, store_url_problem
@@ -71,12 +72,8 @@ def parse_upstream(value: object) -> Address:
     return address
 
 
-def _parse_list(value: object) -> object:
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-
 def _check_patterns(value: object) -> object:
-    items = _parse_list(value)
+    items = parse_list(value)
     if isinstance(items, list | tuple):
         for item in items:
             check_pattern(str(item))
@@ -85,7 +82,7 @@ def _check_patterns(value: object) -> object:
 
 _AddressField = Annotated[Address, Parsed(parse_address)]
 _Upstreams = Annotated[tuple[Address, ...], Parsed(_parse_upstreams)]
-_Names = Annotated[tuple[str, ...], Parsed(_parse_list)]
+_Names = Annotated[tuple[str, ...], Parsed(parse_list)]
 _Patterns = Annotated[tuple[str, ...], Parsed(_check_patterns)]
 
 
@@ -360,6 +357,8 @@ class Config(Section):
     follower: FollowerSection = FollowerSection()
     limits: LimitsSection = LimitsSection()
     upstream_options: UpstreamOptionsSection = UpstreamOptionsSection()
+    security: SecuritySection = SecuritySection()
+    tls: TlsSection = TlsSection()
     bridge: BridgeSection = BridgeSection()
     admin: AdminSection = AdminSection()
     metastore: MetastoreSection = MetastoreSection()
@@ -425,6 +424,9 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
         yield "follower.poll_interval_min_ms", "must not be larger than follower.poll_interval_max_ms"
     if not config.admin.listen.loopback and not (config.admin.token or config.admin.token_file):
         yield "admin.token", f"is required: admin.listen = {config.admin.listen} is not a loopback address"
+    yield from security_disagreements(config.security, config.tls)
+    if config.tls.upstream and (config.embedded or config.replay):
+        yield "tls.upstream", f"has no meaning with {'embedded = true' if config.embedded else 'replay'}"
     ports = [a.port for a in (config.listen, config.http, config.admin.listen) if a.port]
     if len(set(ports)) < len(ports):
         yield "http", "listen, http and admin.listen need three different ports"

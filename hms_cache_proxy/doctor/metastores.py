@@ -15,6 +15,8 @@ from hms_cache_proxy.config import Address, Config
 from hms_cache_proxy.doctor.finding import Finding, Severity
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.follower.checks import judge
+from hms_cache_proxy.security import tls
+from hms_cache_proxy.security.tls import ClientSide
 from hms_cache_proxy.upstream import checks
 from hms_cache_proxy.upstream.checks import UpstreamFacts, examine
 from hms_cache_proxy.upstream.service import ServiceConnection
@@ -34,7 +36,8 @@ Answer: TypeAlias = UpstreamFacts | UpstreamError
 def ask_metastores(config: Config) -> list[tuple[Address, Answer]]:
     """The answer of each metastore. Call this before the database is read: a metastore creates the database's id when
     it is first asked for it."""
-    return [(address, _ask(config, address)) for address in config.upstream]
+    secured = tls.for_metastores(config.tls)
+    return [(address, _ask(config, address, secured)) for address in config.upstream]
 
 
 def judge_metastores(config: Config, answers: list[tuple[Address, Answer]], database_uuid: str | None) -> list[Finding]:
@@ -53,9 +56,9 @@ def judge_metastores(config: Config, answers: list[tuple[Address, Answer]], data
     return found
 
 
-def _ask(config: Config, address: Address) -> Answer:
+def _ask(config: Config, address: Address, secured: ClientSide | None) -> Answer:
     timeout_s = config.upstream_options.connect_timeout_s
-    with ServiceConnection(address.host, address.port, timeout_s=timeout_s) as connection:
+    with ServiceConnection(address.host, address.port, timeout_s=timeout_s, tls=secured) as connection:
         try:
             return examine(connection)
         except UpstreamError as error:

@@ -38,6 +38,7 @@ from hms_cache_proxy.follower.pace import LOOK_INTERVAL_S, Chunks, Pace
 from hms_cache_proxy.follower.progress import ProgressReport
 from hms_cache_proxy.metrics import FollowerMetrics
 from hms_cache_proxy.retry import Retry
+from hms_cache_proxy.security import tls
 from hms_cache_proxy.store.protocol import RawStore, StoreIdentity
 
 EXPIRE_INTERVAL_S = 1.0
@@ -316,7 +317,12 @@ class Runner:
         timeout_s = min(config.upstream_options.request_timeout_s, patience_s)
         from hms_cache_proxy.store.thrift.store import open_thrift_store  # only if there is none
 
-        followed = open_thrift_store(config.upstream, timeout_s=timeout_s, answered=self._report.heartbeat)
+        followed = open_thrift_store(
+            config.upstream,
+            timeout_s=timeout_s,
+            answered=self._report.heartbeat,
+            tls=tls.for_metastores(config.tls),
+        )
         if config.store == "auto" and not followed.identity.ordered_log:
             followed.close()
             raise LogClosed(UNORDERED_LOG)

@@ -8,7 +8,8 @@ comes as JSON on standard input, so that secrets are neither in the arguments no
 
 There are no orphans: the kernel kills the child when the supervisor ends in any way (PR_SET_PDEATHSIG, Linux). The
 signal is SIGKILL, because a restarted supervisor takes the data directory at once, and there must not be two followers.
-SIGINT is ignored: Ctrl-C reaches the whole process group, but only the supervisor decides how to stop.
+SIGINT and SIGHUP are ignored: Ctrl-C, and the end of a terminal, reach the whole process group, but only the supervisor
+decides what they mean.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def main(arguments: list[str]) -> None:
     """Become the child that `arguments` name: role, index, parent's process id, listening socket."""
     role, index, parent = arguments[0], int(arguments[1]), int(arguments[2])
     end_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     # Imported only now, because until here the child could become an orphan.
     import structlog
 

@@ -36,6 +36,7 @@ from hms_cache_proxy import __version__
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Address, Config, paths
+from hms_cache_proxy.config.security import uses_tls
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.consistency.replacement import Keeper
@@ -46,6 +47,7 @@ from hms_cache_proxy.processes.children import Child
 from hms_cache_proxy.processes.cores import usable_cores
 from hms_cache_proxy.processes.watchdog import Watchdog
 from hms_cache_proxy.recording import start as recordings
+from hms_cache_proxy.security import tls
 from hms_cache_proxy.server.crew import Crew
 from hms_cache_proxy.status.flush import Flusher
 from hms_cache_proxy.status.probe import UpstreamProbe
@@ -64,8 +66,9 @@ HTTP_MODULE = "hms_cache_proxy.status.http"
 def run(config: Config) -> int:
     """Run until a signal; 0 if everything ended in time, 1 if something had to be killed.
 
-    Raises CacheError if the data directory is not available, ConfigError if a port is not.
+    Raises CacheError if the data directory is not available, ConfigError if a port is not, or a file of TLS.
     """
+    tls.check(config.security, config.tls)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:  # the usual soft limit, 1,024, exists for programs that call select(2)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -174,6 +177,8 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, signal.Signals(number).name)
+        if uses_tls(self._config.security, self._config.tls):
+            loop.add_signal_handler(signal.SIGHUP, self._reload)
         keepers = {child: self._spawn(self._keep(child), child.name) for child in self._children}
         watchers = [
             self._spawn(self._watch(), "watch children"),
@@ -235,6 +240,11 @@ class Supervisor:
             log.info("draining", signal=name, timeout_s=self._config.drain_timeout_s)
             self._view.stage = Stage.DRAINING
             self._stop.set()
+
+    def _reload(self) -> None:
+        """The workers look at the state page once a second (server/reloading.py)."""
+        log.info("reloading", signal="SIGHUP")
+        self._page[Slot.RELOADS] += 1
 
     async def _drain(self, keepers: dict[Child, asyncio.Task[None]]) -> bool:
         self._view.stage = Stage.DRAINING

@@ -31,17 +31,17 @@ log = structlog.get_logger()
 
 
 class Acceptor:
-    """Accepts from `start` to `close`; each connection begins in a task made by `spawn`."""
+    """Accepts from `start` to `close`; `admit` begins each connection, in a task made by `spawn`."""
 
     def __init__(
         self,
         listener: socket.socket,
         member: Member,
-        serve: Callable[[], asyncio.Protocol],
+        admit: Callable[[socket.socket], Coroutine[Any, Any, None]],
         spawn: Callable[[Coroutine[Any, Any, None], str], object],
     ) -> None:
         self._listener, self._member = listener, member
-        self._serve, self._spawn = serve, spawn
+        self._admit, self._spawn = admit, spawn
         self._loop = asyncio.get_running_loop()
         self._beginning = 0  # accepted, but not counted yet
         self._later: asyncio.TimerHandle | None = None
@@ -103,6 +103,6 @@ class Acceptor:
 
     async def _begin(self, taken: socket.socket) -> None:
         try:
-            await self._loop.connect_accepted_socket(self._serve, taken)
+            await self._admit(taken)
         finally:
             self._beginning -= 1

@@ -65,6 +65,7 @@ class Client(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         hub = self._hub
         self._transport = cast(asyncio.Transport, transport)  # uvloop has other classes
+        self._half_open = transport.get_extra_info("ssl_object") is None  # TLS ends both directions at once
         self._write = self._transport.write
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if name else ""
@@ -125,7 +126,7 @@ class Client(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self._event(self._core.ended)
-        return True  # replies to earlier requests can still be sent
+        return self._half_open  # replies to earlier requests can still be sent
 
     def connection_lost(self, error: Exception | None) -> None:
         self._lost = True

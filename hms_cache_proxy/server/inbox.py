@@ -22,17 +22,20 @@ from hms_cache_proxy.wire.spec import METHODS
 
 WINDOW_BYTES = 8 << 20  # a call with 1,000 partitions of 50 columns has 3 MB
 HEAD_BYTES = 1 << 16  # of a larger request: the header and the names, for all known methods
-_SERVED = (Transport.BINARY, Transport.FRAMED)
+SERVED = (Transport.BINARY, Transport.FRAMED)
+"""The transports of plain Thrift."""
 _BAD_FRAME = "a frame does not hold exactly one message"
 
 
 class TransportRefused(WireError):
-    """The first bytes belong to an unsupported transport."""
+    """The first bytes belong to a transport that is not supported, or not allowed."""
 
     def __init__(self, transport: Transport) -> None:
-        super().__init__(
-            f"the first bytes are {transport.value}; only the Thrift binary protocol, framed or unframed, is supported"
-        )
+        if transport in (*SERVED, Transport.TLS):
+            why = "security.transports does not allow it"
+        else:
+            why = "only the Thrift binary protocol, framed or unframed, is supported"
+        super().__init__(f"the first bytes are {transport.value}; {why}")
         self.transport = transport
 
 
@@ -147,7 +150,7 @@ class Inbox:
         found = detect(self._buffer)
         if found is NEED_MORE:
             return False
-        if found not in _SERVED:
+        if found not in SERVED:
             raise TransportRefused(found)
         self.transport = found
         return True

@@ -17,6 +17,7 @@ from hms_cache_proxy.methods.reply_contents import Said, kept_part, said, whole_
 from hms_cache_proxy.methods.ttl.looking import HOLD_BYTES, Reload
 from hms_cache_proxy.methods.ttl.refreshing import DueEntries
 from hms_cache_proxy.metrics import UpstreamFailure, WorkerMetrics
+from hms_cache_proxy.security import tls
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream import replay
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
@@ -126,10 +127,11 @@ class Refresher:
         for endpoint in self._endpoints.candidates():
             try:
                 async with asyncio.timeout(self._connect_timeout_s):
-                    streams = await asyncio.open_connection(endpoint.host, endpoint.port)
-            except (OSError, TimeoutError) as error:
-                self._endpoints.refused(endpoint, str(error), silent=isinstance(error, TimeoutError))
-                problem = f"{endpoint.uri}: {error}"
+                    streams = await asyncio.open_connection(endpoint.host, endpoint.port, **endpoint.secured)
+            except OSError as error:  # TimeoutError is one
+                why = tls.problem(error)
+                self._endpoints.refused(endpoint, why, silent=isinstance(error, TimeoutError))
+                problem = f"{endpoint.uri}: {why}"
                 continue
             return endpoint, streams
         raise UpstreamError(problem)

@@ -38,14 +38,17 @@ from hms_cache_proxy.metrics import FLUSH_INTERVAL_S, WorkerMetrics
 from hms_cache_proxy.recording import writer as recording
 from hms_cache_proxy.recording.recorder import Recorder
 from hms_cache_proxy.recording.replay import Recorded, ReplayDispatcher
+from hms_cache_proxy.security import tls
 from hms_cache_proxy.server.acceptor import Acceptor
 from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.connection import ConnectionSettings
 from hms_cache_proxy.server.crew import BEAT_INTERVAL_S, Member
+from hms_cache_proxy.server.door import Door
 from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.server.hub import Allowed, Hub
 from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.server.refresher import Refresher
+from hms_cache_proxy.server.reloading import Reloading
 from hms_cache_proxy.server.spool import SpoolRoom
 from hms_cache_proxy.server.turns import Turns
 from hms_cache_proxy.server.waker import Waker
@@ -71,7 +74,7 @@ def run(config: Config, index: int, listener: int) -> None:
     _return_large_blocks()
     metrics = WorkerMetrics()
     suspension = Suspension(StatePage(paths.state(config)), index) if _caches(config) else None
-    budgets, endpoints = _budgets(config), Endpoints(config.upstream)
+    budgets, endpoints = _budgets(config), Endpoints(config.upstream, tls.for_metastores(config.tls))
     cache: _Cache | None = None
     ttl: _Ttl | None = None
     if suspension is not None and config.source != "none":
@@ -281,10 +284,14 @@ async def _serve(
         cache.dispatcher.tell_hits(access_log.hit)
     gc.collect()
     gc.freeze()  # these objects stay: the collector need not visit them again
-    acceptor = Acceptor(listener, hub.member, lambda: Client(hub), hub.spawn)
+    secured = tls.for_clients(config.tls) if "tls" in config.security.transports else None
+    door = Door(config.security, secured, lambda: Client(hub), metrics)
+    acceptor = Acceptor(listener, hub.member, door.admit, hub.spawn)
     acceptor.start()
     log.info("worker listens", worker=hub.member.number, listen=str(config.listen))
     hub.spawn(_beat(hub.member), "show life")
+    reloading = Reloading(StatePage(paths.state(config)), metrics, secured, hub.endpoints.tls)
+    hub.spawn(reloading.run(), "follow files")
     hub.spawn(hub.sweep(_sweep_interval_s(config)), "sweep")
     hub.spawn(Prober(hub.endpoints, metrics.circuit).run(), "probe metastores")
     hub.spawn(_flush(metrics, hub.settings.room.budgets, hub.member), "flush metrics")
@@ -304,6 +311,7 @@ async def _serve(
     await stop.wait()
     log.info("worker drains", worker=hub.member.number, connections=len(hub.clients))
     acceptor.close()
+    door.close()
     await hub.drain(config.drain_timeout_s)
     if access_log is not None:
         await access_log.flush()

@@ -16,14 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+from hms_cache_proxy.security.tls import ClientSide
 
 
 @dataclass(eq=False, slots=True)
 class Endpoint:
-    """One metastore. `lacks`: methods that it answered with UNKNOWN_METHOD."""
+    """One metastore. `lacks`: methods that it answered with UNKNOWN_METHOD. `tls`: None for plain connections."""
 
     host: str
     port: int
+    tls: ClientSide | None = None
     lacks: set[bytes] = field(default_factory=set)
     problem: str = ""  # why its circuit is open; empty: it is closed
     silent: bool = False  # its circuit is open because connection attempts get no answer
@@ -35,6 +39,13 @@ class Endpoint:
         return f"thrift://[{self.host}]:{self.port}" if ":" in self.host else f"thrift://{self.host}:{self.port}"
 
     @property
+    def secured(self) -> dict[str, Any]:
+        """Arguments for asyncio's functions that connect."""
+        if self.tls is None:
+            return {}
+        return {"ssl": self.tls.context, "server_hostname": self.tls.server_name(self.host)}
+
+    @property
     def sick(self) -> bool:
         """Its circuit is open."""
         return bool(self.problem)
@@ -43,8 +54,9 @@ class Endpoint:
 class Endpoints:
     """The upstream URIs in their order."""
 
-    def __init__(self, addresses: Sequence[tuple[str, int]]) -> None:
-        self.all = tuple(Endpoint(host, port) for host, port in addresses)
+    def __init__(self, addresses: Sequence[tuple[str, int]], tls: ClientSide | None = None) -> None:
+        self.tls = tls
+        self.all = tuple(Endpoint(host, port, tls) for host, port in addresses)
         self.suspect: Callable[[Endpoint], None] = lambda _: None  # set by the prober: probes the metastore
 
     def candidates(self, *, last: Endpoint | None = None) -> list[Endpoint]:

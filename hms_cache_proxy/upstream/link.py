@@ -1,6 +1,7 @@
 """One TCP connection to a metastore, as the event loop sees it.
 
-Job: connect within a time limit, and pass events on to the client connection that owns it. Must not know messages.
+Job: connect within a time limit, with TLS if the endpoint has it, and pass events on to the client connection that owns
+it. Must not know messages.
 Owner: one client connection, in the worker's event loop.
 """
 
@@ -12,6 +13,7 @@ import socket
 from typing import Protocol, cast
 
 from hms_cache_proxy.errors import UpstreamError
+from hms_cache_proxy.security.tls import problem
 from hms_cache_proxy.upstream.endpoints import Endpoint
 
 HIGH_WATER_BYTES = 1 << 18
@@ -77,7 +79,8 @@ class UpstreamLink(asyncio.Protocol):
     def ended(self) -> bool:
         """Asks the kernel whether an idle connection has ended, which the loop may not have noticed yet (1 us).
 
-        The connection is readable only if it has ended, because no answer is outstanding.
+        The connection is readable only if it has ended, because no answer is outstanding. (With TLS, a message of the
+        protocol itself counts as an end; the connection is then replaced for nothing, which is rare and harmless.)
         """
         return self._transport.is_closing() or bool(self._poll.poll(0))
 
@@ -106,11 +109,13 @@ async def connect(endpoint: Endpoint, owner: LinkOwner, timeout_s: float) -> Ups
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_s):
-            _, link = await loop.create_connection(lambda: UpstreamLink(owner), endpoint.host, endpoint.port)
+            _, link = await loop.create_connection(
+                lambda: UpstreamLink(owner), endpoint.host, endpoint.port, **endpoint.secured
+            )
     except TimeoutError as error:
         raise NoAnswer(f"no connection within {timeout_s:g} s", uri=endpoint.uri) from error
     except OSError as error:
-        raise UpstreamError(error.strerror or str(error), uri=endpoint.uri) from error
+        raise UpstreamError(problem(error), uri=endpoint.uri) from error
     if link.lost:
         raise UpstreamError("the metastore closed the connection at once", uri=endpoint.uri)
     return link

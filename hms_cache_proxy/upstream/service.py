@@ -9,10 +9,12 @@ the user.
 from __future__ import annotations
 
 import socket
+import ssl
 from types import TracebackType
 from typing import Any
 
 from hms_cache_proxy.errors import UpstreamError, WireError
+from hms_cache_proxy.security.tls import ClientSide, problem
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import (
     ApplicationError,
@@ -40,10 +42,11 @@ class Declared(UpstreamError):
 
 
 class ServiceConnection:
-    """One metastore. It is connected to at the first call. A context manager."""
+    """One metastore. It is connected to at the first call, with TLS if `tls` is given. A context manager."""
 
-    def __init__(self, host: str, port: int, *, timeout_s: float) -> None:
+    def __init__(self, host: str, port: int, *, timeout_s: float, tls: ClientSide | None = None) -> None:
         self._where = (host, port)
+        self._tls = tls
         self.uri = f"thrift://[{host}]:{port}" if ":" in host else f"thrift://{host}:{port}"
         self._timeout_s = timeout_s
         self._socket: socket.socket | None = None
@@ -113,16 +116,29 @@ class ServiceConnection:
         while True:
             try:
                 if self._socket is None:
-                    self._socket = socket.create_connection(self._where, self._timeout_s)
+                    self._socket = self._connect()
                 self._socket.sendall(request)
                 return self._read(self._socket)
             except (OSError, WireError) as error:
                 self.close()
-                if idle and isinstance(error, ConnectionError):
+                if idle and isinstance(error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError):
                     idle = False
                     continue
-                reason = "the request timed out" if isinstance(error, TimeoutError) else error
+                why = problem(error) if isinstance(error, ssl.SSLError) else error
+                reason = "the request timed out" if isinstance(error, TimeoutError) else why
                 raise UpstreamError(f"{self.uri}: {method}: {reason}", uri=self.uri, method=method) from error
+
+    def _connect(self) -> socket.socket:
+        connection = socket.create_connection(self._where, self._timeout_s)
+        if self._tls is None:
+            return connection
+        try:
+            self._tls.renew()
+            host, _ = self._where
+            return self._tls.context.wrap_socket(connection, server_hostname=self._tls.server_name(host))
+        except OSError:
+            connection.close()
+            raise
 
     def _read(self, connection: socket.socket) -> tuple[Header, bytes]:
         scanner = MessageScanner()

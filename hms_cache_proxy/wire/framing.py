@@ -15,7 +15,7 @@ from hms_cache_proxy.wire.message import DEFAULT_LIMITS, NEED_MORE, MessageLimit
 
 
 class Transport(Enum):
-    """The transport and protocol of a connection; only BINARY and FRAMED are served."""
+    """The transport and protocol of a connection. BINARY and FRAMED are served, also within TLS."""
 
     BINARY = "binary"
     FRAMED = "framed binary"
@@ -29,11 +29,13 @@ class Transport(Enum):
     UNKNOWN = "unknown"
 
 
-DETECT_BYTES: Final = 6
+DETECT_BYTES: Final = 9
+_USUAL_BYTES: Final = 6  # which decide nearly always
 
 _HTTP: Final = tuple(b"GET POST PUT HEAD OPTIONS DELETE PATCH CONNECT TRACE PRI".split())
 _SASL_START: Final = b"\x01\x00\x00\x00"  # status START, then the length of the mechanism's name
 _TLS_HANDSHAKE: Final = b"\x16\x03"
+_CLIENT_HELLO: Final = 1
 _STRICT: Final = b"\x80\x01"
 _THEADER: Final = b"\x0f\xff"
 
@@ -48,9 +50,11 @@ def detect(first: bytes) -> Transport | NeedMore:
         return NEED_MORE
     if first.startswith(_HTTP):
         return Transport.HTTP
-    if len(first) < DETECT_BYTES:
+    if len(first) < _USUAL_BYTES:
         return NEED_MORE
     inner = first[4:6]
+    if first.startswith(_TLS_HANDSHAKE) and first[5] == _CLIENT_HELLO:
+        return _hello(first)
     if inner == _STRICT:
         return Transport.FRAMED
     if _is_compact(inner):
@@ -73,6 +77,16 @@ def _versioned(first: bytes) -> Transport | NeedMore:
     if _is_compact(head):
         return Transport.COMPACT
     return NEED_MORE if first in (b"\x80", b"\x82") else Transport.UNKNOWN
+
+
+def _hello(first: bytes) -> Transport | NeedMore:
+    """TLS, unless it is a frame of 369 MB: the length of a hello may end with the byte that a message begins with. Then
+    the length of the method's name follows, which is short, or the end of the same length, four less than 0x80."""
+    if first[4:6] != _STRICT:
+        return Transport.TLS
+    if len(first) < DETECT_BYTES:
+        return NEED_MORE
+    return Transport.FRAMED if first[8] == 0 else Transport.TLS
 
 
 def _is_compact(head: bytes) -> bool:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from hms_cache_proxy.config import settings
-from hms_cache_proxy.metrics import TABLE
+from hms_cache_proxy.metric_table import TABLE
 
 ROOT = Path(__file__).parents[2]
 DEPLOYMENTS = sorted((ROOT / "docker").iterdir())

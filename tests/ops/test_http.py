@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from hms_cache_proxy.metrics import TABLE
+from hms_cache_proxy.metric_table import TABLE
 from tests.proxy import Proxy
 from tests.testbed.bed import Bed
 from tests.testbed.client import MetastoreClient

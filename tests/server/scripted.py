@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import socketserver
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -55,7 +56,8 @@ STOP = b"\0"
 class ScriptedMetastore(Closing):
     """Listens on a port of its own; `answers` maps method names to what happens, "*" being the others."""
 
-    def __init__(self, *, port: int = 0) -> None:
+    def __init__(self, *, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.answers: dict[str, Answer] = {"*": lambda message, call: iter([call.reply(string_field(0, b"ok") + STOP)])}
         self.calls: list[tuple[int, Call]] = []  # (number of the connection, call) in the order of their arrival
         self.connections = 0
@@ -95,8 +97,10 @@ class ScriptedMetastore(Closing):
         with self._mutex:
             self.connections += 1
             number = self.connections
-        connection = RawConnection.accepted(sock)
         try:
+            if self._tls is not None:
+                sock = self._tls.wrap_socket(sock, server_side=True)
+            connection = RawConnection.accepted(sock)
             while True:
                 message = connection.receive()
                 call = Call(message)

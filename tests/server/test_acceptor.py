@@ -6,7 +6,7 @@ import asyncio
 import os
 import resource
 import socket
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -51,10 +51,18 @@ class Bench:
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
+    def telling(self, member: Member) -> Callable[[socket.socket], Coroutine[Any, Any, None]]:
+        """What begins a connection that this member takes."""
+
+        async def begin(taken: socket.socket) -> None:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: Telling(member), taken)
+
+        return begin
+
     @asynccontextmanager
     async def accepting(self, *numbers: int) -> AsyncIterator[None]:
         acceptors = [
-            Acceptor(self.listener.dup(), member, lambda member=member: Telling(member), self.spawn)  # type: ignore[misc]
+            Acceptor(self.listener.dup(), member, self.telling(member), self.spawn)
             for member in self.members
             if member.number in numbers
         ]

@@ -33,7 +33,7 @@ CASES = {
     "binary": (by_apache(TBinaryProtocol), Transport.BINARY),
     "framed": (by_apache(TBinaryProtocol, framed=True), Transport.FRAMED),
     "framed, 16 MiB": (b"\x01\x00\x00\x00\x80\x01\x00\x01", Transport.FRAMED),
-    "framed, 369 MB": (b"\x16\x03\x01\x02\x80\x01\x00\x01", Transport.FRAMED),
+    "framed, 369 MB": (b"\x16\x03\x01\x02\x80\x01\x00\x01\x00\x00\x00\x09get_table", Transport.FRAMED),
     "compact": (by_apache(TCompactProtocol), Transport.COMPACT),
     "framed compact": (by_apache(TCompactProtocol, framed=True), Transport.FRAMED_COMPACT),
     "header": (by_apache(THeaderProtocol, allowed_client_types=(0,)), Transport.HEADER),
@@ -43,6 +43,9 @@ CASES = {
     "sasl digest": (SASL_START + b"\x0aDIGEST-MD5", Transport.SASL),
     "tls 1.0 record": (bytes.fromhex("160301020001fc0303"), Transport.TLS),
     "tls 1.2 record": (bytes.fromhex("160303005a010056"), Transport.TLS),
+    "tls hello of 384 bytes": (bytes.fromhex("16030101800100017c0303"), Transport.TLS),  # 80 01 begins a message
+    "tls hello of 640 bytes": (bytes.fromhex("16030102800100027c0303"), Transport.TLS),
+    "tls hello of 642 bytes": (bytes.fromhex("16030102820100027e0303"), Transport.TLS),
     "http get": (b"GET /metrics HTTP/1.1\r\n", Transport.HTTP),
     "http post": (b"POST /metastore HTTP/1.1\r\n", Transport.HTTP),
     "http 2": (b"PRI * HTTP/2.0\r\n", Transport.HTTP),
@@ -64,7 +67,7 @@ def test_every_beginning_is_decided_within_detect_bytes() -> None:
     for first in range(256):
         for second in (0, 1, 3, 0x21, 0x80, 0x82, 0xFF):
             for fill in (b"\0\0\0\0", b"aaaa", b"\x80\x01\x80\x01"):
-                assert detect(bytes((first, second)) + fill) is not NEED_MORE
+                assert detect((bytes((first, second)) + fill + fill)[:DETECT_BYTES]) is not NEED_MORE
 
 
 def test_frames() -> None:

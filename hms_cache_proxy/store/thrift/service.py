@@ -48,9 +48,9 @@ def askable(*names: bytes) -> bool:
 class Metastore:
     """One metastore, as the store uses it."""
 
-    def __init__(self, host: str, port: int, timeout_s: float, answered: Callable[[], None] = unwatched) -> None:
+    def __init__(self, connection: ServiceConnection, answered: Callable[[], None] = unwatched) -> None:
         self._answered = answered
-        self._connection = ServiceConnection(host, port, timeout_s=timeout_s)
+        self._connection = connection
         self.uri = self._connection.uri
         self.version = ""
         self.database_uuid = ""

@@ -35,6 +35,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from hms_cache_proxy.errors import LogClosed, StoreError, Unfit
+from hms_cache_proxy.security.tls import ClientSide
 from hms_cache_proxy.store.protocol import (
     UNKNOWN_ID,
     Constraints,
@@ -56,6 +57,7 @@ from hms_cache_proxy.store.thrift.partitions import ThriftPartitions
 from hms_cache_proxy.store.thrift.records import database_record, table_record
 from hms_cache_proxy.store.thrift.service import DEFAULT_CATALOG, NO_SUCH_OBJECT, Metastore, askable
 from hms_cache_proxy.store.thrift.write_ids import ThriftWriteIds
+from hms_cache_proxy.upstream.service import ServiceConnection
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.spans import fields_of, list_spans
 
@@ -75,7 +77,11 @@ _NO_DATABASE: Final = frozenset({"UnknownDBException"})
 
 
 def open_thrift_store(
-    addresses: Sequence[tuple[str, int]], *, timeout_s: float = 60, answered: Callable[[], None] = unwatched
+    addresses: Sequence[tuple[str, int]],
+    *,
+    timeout_s: float = 60,
+    answered: Callable[[], None] = unwatched,
+    tls: ClientSide | None = None,
 ) -> ThriftStore:
     """Connect to the first of these metastores that answers and lets its log be read.
 
@@ -84,7 +90,7 @@ def open_thrift_store(
     """
     problems: list[StoreError] = []
     for host, port in addresses:
-        metastore = Metastore(host, port, timeout_s, answered)
+        metastore = Metastore(ServiceConnection(host, port, timeout_s=timeout_s, tls=tls), answered)
         try:
             return ThriftStore(metastore)
         except StoreError as error:

@@ -1,0 +1,57 @@
+"""What is made from files, and made again when they change.
+
+Job: keep the present value, notice changes, and keep the old value while the files cannot be used. Must not know: what
+the files hold. Owner: one process; nothing here is called from two threads at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from hms_cache_proxy.errors import ConfigError
+
+Made = TypeVar("Made")
+
+
+class Renewable(Generic[Made]):
+    """`value` is made by `make` from `files` (an empty name is none). Raises what `make` raises."""
+
+    def __init__(self, make: Callable[[], Made], files: Sequence[str]) -> None:
+        self._make = make
+        self._files = tuple(filter(None, files))
+        self._seen = self._marks()  # before the files are read: a change meanwhile is noticed the next time
+        self._problem = ""
+        self.value = make()
+
+    def renew(self, *, at_once: bool = False) -> bool:
+        """Make the value again if a file has changed, or `at_once`. True: there is a new one.
+
+        ConfigError if the files cannot be used; the old value stays, and each further call tries again, but raises only
+        when the problem is another one.
+        """
+        marks = self._marks()
+        if marks == self._seen and not at_once:
+            return False
+        try:
+            self.value = self._make()
+        except ConfigError as error:
+            if str(error) == self._problem and not at_once:
+                return False
+            self._problem = str(error)
+            raise
+        self._seen, self._problem = marks, ""
+        return True
+
+    def _marks(self) -> list[tuple[int, ...] | None]:
+        return [_mark(file) for file in self._files]
+
+
+def _mark(file: str) -> tuple[int, ...] | None:
+    """Something that changes when the file, or the link to it, is replaced or written. None: it cannot be looked at."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,0 +1,153 @@
+"""Begins connections: finds out what a client speaks, and does its handshake.
+
+Job: a new socket becomes a Client (driver.py), over TLS if the client speaks it, or is closed. The first bytes are
+looked at in the kernel's buffer (MSG_PEEK), so that TLS or the Client reads all of them. Where plain Thrift alone is
+allowed, nothing is looked at: the Client refuses what it does not speak (inbox.py). Must not know: requests.
+Invariants: where plain is not allowed, no plain byte is ever answered. A connection that is not yet a Client has
+`security.handshake_timeout_s`, and a worker has `security.max_handshakes` of them: one more ends the oldest, because a
+client that is served does not need long.
+Owner: the worker's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from hms_cache_proxy.config.security import SecuritySection
+from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.security import tls
+from hms_cache_proxy.security.renewal import Renewable
+from hms_cache_proxy.security.tls import ServerSide
+from hms_cache_proxy.server.inbox import SERVED, TransportRefused
+from hms_cache_proxy.server.sparing import SparingLog
+from hms_cache_proxy.wire.framing import DETECT_BYTES, Transport, detect
+from hms_cache_proxy.wire.message import NEED_MORE
+
+AGAIN_S = 0.02  # between looks at a client that sends its first bytes one by one
+
+
+class Door:
+    """`secured` is None where TLS is not allowed."""
+
+    def __init__(
+        self,
+        settings: SecuritySection,
+        secured: Renewable[ServerSide] | None,
+        serve: Callable[[], asyncio.Protocol],
+        metrics: WorkerMetrics,
+    ) -> None:
+        self._settings = settings
+        self._plain_alone = secured is None
+        self._secured = secured
+        self._serve = serve
+        self._metrics = metrics
+        self._loop = asyncio.get_running_loop()
+        self._beginning: dict[asyncio.Task[None], None] = {}  # the oldest first
+        self._say = SparingLog().say
+
+    async def admit(self, taken: socket.socket) -> None:
+        """Begin this connection. Ends when it is a Client, or closed."""
+        if self._plain_alone:
+            await self._loop.connect_accepted_socket(self._serve, taken)
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._beginning) >= self._settings.max_handshakes:
+            self._end_oldest()
+        self._beginning[task] = None
+        try:
+            await self._begin(taken)
+        finally:
+            self._beginning.pop(task, None)
+
+    def close(self) -> None:
+        """End all handshakes."""
+        for task in list(self._beginning):
+            task.cancel()
+
+    def _end_oldest(self) -> None:
+        oldest = next(iter(self._beginning))
+        del self._beginning[oldest]
+        oldest.cancel()
+        self._metrics.limit_broken("max_handshakes")
+        self._say("handshake ended", "max_handshakes", why="a newer one needs its place", limit="max_handshakes")
+
+    async def _begin(self, taken: socket.socket) -> None:
+        peer = _peer(taken)
+        try:
+            async with asyncio.timeout(self._settings.handshake_timeout_s):
+                await self._go_on(taken, peer)
+        except TimeoutError:
+            taken.close()
+            self._metrics.limit_broken("handshake_timeout_s")
+            host, limit = peer.rpartition(":")[0], "handshake_timeout_s"
+            self._say("handshake ended", limit + host, why="it took too long", limit=limit, peer=peer)
+        except asyncio.CancelledError:
+            taken.close()
+            raise
+
+    async def _go_on(self, taken: socket.socket, peer: str) -> None:
+        try:
+            found = await self._first(taken)
+        except OSError:  # the client has gone
+            found = None
+        if found is Transport.TLS:
+            await self._handshake(taken, peer)
+        elif found in SERVED and "plain" in self._settings.transports:
+            await self._loop.connect_accepted_socket(self._serve, taken)
+        else:
+            taken.close()
+            if found is not None:
+                self._refuse(found, peer)
+
+    async def _first(self, taken: socket.socket) -> Transport | None:
+        """What the client speaks; None: it closed without a word."""
+        while True:
+            await self._readable(taken)
+            first = taken.recv(DETECT_BYTES, socket.MSG_PEEK)
+            found = detect(first)
+            if found is not NEED_MORE:
+                return found
+            if not first:
+                return None
+            await asyncio.sleep(AGAIN_S)
+
+    async def _readable(self, taken: socket.socket) -> None:
+        ready = asyncio.Event()
+        self._loop.add_reader(taken, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            self._loop.remove_reader(taken)
+
+    async def _handshake(self, taken: socket.socket, peer: str) -> None:
+        assert self._secured is not None
+        longer_s = 2 * self._settings.handshake_timeout_s  # than the time that `_begin` gives
+        try:
+            await self._loop.connect_accepted_socket(
+                self._serve, taken, ssl=self._secured.value.context, ssl_handshake_timeout=longer_s
+            )
+        except TimeoutError:
+            raise
+        except OSError as error:  # ssl.SSLError is one
+            self._metrics.handshake("tls", "failed")
+            detail = tls.problem(error)
+            self._say("handshake failed", detail + peer.rpartition(":")[0], detail=detail, peer=peer)
+            return
+        self._metrics.handshake("tls", "done")
+
+    def _refuse(self, found: Transport, peer: str) -> None:
+        self._metrics.refused_transport(found.name.lower())
+        why, host = str(TransportRefused(found)), peer.rpartition(":")[0]
+        self._say("client closed", host, why="transport", key=found.name.lower(), detail=why, peer=peer)
+
+
+def _peer(taken: socket.socket) -> str:
+    """The client's address and port; empty if it has gone already."""
+    try:
+        name = taken.getpeername()
+    except OSError:
+        return ""
+    return f"{name[0]}:{name[1]}"

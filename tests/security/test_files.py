@@ -1,0 +1,163 @@
+"""Files of TLS: what they become, what is said of those that cannot be used, and that changes are noticed."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hms_cache_proxy.config import load
+from hms_cache_proxy.config.security import TlsSection
+from hms_cache_proxy.errors import ConfigError
+from hms_cache_proxy.security import tls
+from hms_cache_proxy.security.certificate import expiry
+from hms_cache_proxy.security.renewal import Renewable
+from tests.chance import chance
+from tests.testbed.certificates import Authority
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "tls")
+
+
+def section(**settings: Any) -> TlsSection:
+    return TlsSection(**{key: str(value) for key, value in settings.items()})
+
+
+@pytest.mark.parametrize("year", [2031, 2049, 2050, 2199], ids=["31", "49", "50: another form", "199"])
+def test_expiry(authority: Authority, year: int) -> None:
+    files = authority.signed("server", expires=datetime(year, 12, 31, 23, 59, 58, tzinfo=UTC))
+    assert tls.server_side(section(**files.settings())).expires == datetime(year, 12, 31, 23, 59, 58, tzinfo=UTC)
+
+
+def test_any_bytes_are_a_certificate_or_a_value_error(authority: Authority) -> None:
+    der = ssl.PEM_cert_to_DER_cert(authority.signed("server").certificate.read_text())
+    rng = chance("certificates")
+    for _ in range(3000):
+        damaged = bytearray(der[: rng.choice((len(der), rng.randrange(len(der))))])
+        for _ in range(rng.randrange(4)):
+            if damaged:
+                damaged[rng.randrange(min(len(damaged), 200))] = rng.randrange(256)
+        try:
+            assert isinstance(expiry(bytes(damaged)), datetime)
+        except ValueError:
+            pass
+
+
+def test_key_and_certificate_in_one_file(authority: Authority, tmp_path: Path) -> None:
+    files = authority.signed("server")
+    both = tmp_path / "both.pem"
+    both.write_bytes(files.key.read_bytes() + files.certificate.read_bytes())
+    assert tls.server_side(section(certificate=both)).expires == files.expires
+
+
+def test_a_key_with_a_password(authority: Authority, tmp_path: Path) -> None:
+    files = authority.signed("server", password="secret")
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    tls.server_side(section(**files.settings(), key_password_file=password))
+    with pytest.raises(ConfigError, match=r"tls.key: .*server.key: the key is encrypted: set tls.key_password_file"):
+        tls.server_side(section(**files.settings()))
+    password.write_text("wrong")
+    with pytest.raises(ConfigError, match=r"tls.key: .*server.key: the key cannot be decrypted"):
+        tls.server_side(section(**files.settings(), key_password_file=password))
+
+
+def test_files_that_cannot_be_used(authority: Authority, tmp_path: Path) -> None:
+    files, other = authority.signed("server"), authority.signed("other")
+    none, empty = tmp_path / "none", tmp_path / "empty"
+    empty.write_bytes(b"")
+    for key, settings, problem in (
+        ("tls.certificate", {"certificate": none}, f"cannot read {none}: No such file"),
+        ("tls.certificate", {"certificate": empty}, f"{empty}: there is no PEM certificate in it"),
+        ("tls.certificate", {"certificate": files.key}, "there is no PEM certificate in it"),
+        ("tls.certificate", {"certificate": files.certificate}, "there is no private key in it"),
+        ("tls.key", {"key": none}, f"cannot read {none}"),
+        ("tls.key", {"key": files.certificate}, "there is no private key in it"),
+        ("tls.key", {"key": other.key}, "the key does not belong to the certificate in tls.certificate"),
+        ("tls.key_password_file", {"key": files.key, "key_password_file": none}, f"cannot read {none}"),
+        ("tls.client_ca", {"key": files.key, "client_ca": none}, f"cannot read {none}"),
+        ("tls.client_ca", {"key": files.key, "client_ca": files.key}, "there is no PEM certificate in it"),
+    ):
+        with pytest.raises(ConfigError) as raised:
+            tls.server_side(section(**{"certificate": files.certificate, **settings}))
+        assert raised.value.key == key and problem in str(raised.value), (key, str(raised.value))
+    with pytest.raises(ConfigError, match="tls.upstream_ca: cannot read"):
+        tls.client_context(section(upstream_ca=none))
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"security.transports": "tls"}, "tls.certificate: is required: tls is among security.transports"),
+        ({"security.transports": ","}, "security.transports: must name at least one of plain, tls"),
+        ({"security.transports": "sasl"}, "security.transports: input should be 'plain' or 'tls'"),
+        ({"tls.certificate": "x"}, "tls.certificate: has no meaning: tls is not among security.transports"),
+        (
+            {"security.transports": "tls", "tls.certificate": "x", "tls.client_certificates": "required"},
+            "tls.client_ca: is required with tls.client_certificates = required",
+        ),
+        (
+            {"security.transports": "tls", "tls.certificate": "x", "tls.client_ca": "x"},
+            "tls.client_ca: has no meaning with tls.client_certificates = none",
+        ),
+        ({"tls.upstream_ca": "x"}, "tls.upstream_ca: has no meaning without tls.upstream = true"),
+        ({"tls.upstream": "true", "embedded": "true"}, "tls.upstream: has no meaning with embedded = true"),
+    ],
+)
+def test_settings_that_contradict_each_other(settings: dict[str, str], problem: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load(cli=settings)
+    assert problem in str(raised.value)
+
+
+def test_a_change_is_noticed(tmp_path: Path) -> None:
+    file, link = tmp_path / "one", tmp_path / "link"
+    file.write_text("1")
+    link.symlink_to(file)
+
+    def make() -> str:
+        text = link.read_text() if link.exists() else ""
+        if not text.isdigit():
+            raise ConfigError(f"{text} is no number")
+        return text
+
+    kept = Renewable(make, [str(link), ""])
+    assert kept.value == "1" and not kept.renew()
+    assert kept.renew(at_once=True)
+    file.write_text("22")
+    assert kept.renew() and kept.value == "22"
+    other = tmp_path / "other"  # Kubernetes replaces a link
+    other.write_text("33")
+    (tmp_path / "new").symlink_to(other)
+    os.replace(tmp_path / "new", link)
+    assert kept.renew() and kept.value == "33"
+
+
+def test_what_cannot_be_used_changes_nothing_and_is_told_once(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("1")
+
+    def make() -> int:
+        try:
+            return int(file.read_text())
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot be used: {error}") from error
+
+    kept = Renewable(make, [str(file)])
+    file.write_text("bad")
+    with pytest.raises(ConfigError, match="bad"):
+        kept.renew()
+    assert not kept.renew() and kept.value == 1
+    with pytest.raises(ConfigError, match="bad"):
+        kept.renew(at_once=True)
+    file.unlink()
+    with pytest.raises(ConfigError, match="No such file"):
+        kept.renew()
+    file.write_text("2")
+    assert kept.renew() and kept.value == 2 and not kept.renew()
