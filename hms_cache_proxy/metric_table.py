@@ -14,7 +14,7 @@ class Metric(NamedTuple):
     name: str
     kind: Literal["counter", "gauge", "histogram"]
     labels: tuple[str, ...]
-    owner: Literal["worker", "follower", "supervisor"]
+    owner: Literal["worker", "follower", "peers", "supervisor"]
     help: str
 
 
@@ -101,6 +101,21 @@ TABLE: tuple[Metric, ...] = (
         ("where",),
         "worker",
         "Errors in this program that it survived: a connection was closed, or a step was repeated.",
+    ),
+    Metric(
+        "hms_proxy_peers",
+        "gauge",
+        ("state",),
+        "peers",
+        "Other proxies by state: followed, and its lease is here (leased); followed without a lease (connected); not"
+        " followed (missing).",
+    ),
+    Metric(
+        "hms_proxy_peer_ack_seconds",
+        "histogram",
+        (),
+        "peers",
+        "How long one other proxy takes to acknowledge what it is told before a write leaves.",
     ),
     Metric(
         "hms_proxy_access_log_lines_total",

@@ -22,7 +22,7 @@ import contextlib
 import os
 import struct
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -43,6 +43,7 @@ Outcome = Literal["hit", "miss", "relay", "write", "error"]
 HandshakeResult = Literal["done", "failed"]
 UpstreamFailure = Literal["connect", "closed", "timeout", "protocol"]
 FENCE_STATES = ("infinite", "finite", "unknown")
+PEER_STATES = ("leased", "connected", "missing")
 
 # 20 us (a hit) to 60 s (a listing of everything); upper bounds in seconds.
 _FINE_BOUNDS = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
@@ -305,6 +306,23 @@ class FollowerMetrics:
 
     def internal_error(self, where: str) -> None:
         self._internal.labels(where).inc()
+
+
+class PeersMetrics:
+    """What the peers' process counts."""
+
+    def __init__(self) -> None:
+        registry = self.registry = CollectorRegistry()
+        self._peers = _gauge("hms_proxy_peers", registry, "mostrecent")
+        self._ack_seconds = _histogram("hms_proxy_peer_ack_seconds", registry, _STEP_BOUNDS)
+
+    def peers(self, states: Sequence[str]) -> None:
+        """The states of the other proxies."""
+        for state in PEER_STATES:
+            self._peers.labels(state).set(states.count(state))
+
+    def acknowledged(self, seconds: float) -> None:
+        self._ack_seconds.observe(seconds)
 
 
 class SupervisorMetrics:

@@ -33,7 +33,10 @@ LAYERS = (
     {"cli"},
     {"__main__"},
 )
-MAY_WAIT = ("server", "upstream", "follower.runner", "status", "processes", "embedded.server", "embedded.runner")
+MAY_WAIT = (
+    *("server", "upstream", "follower.runner", "status", "processes", "embedded.server", "embedded.runner"),
+    *("peers.driver", "peers.wires"),
+)
 WAITING = {"asyncio", "socket", "selectors", "uvloop", "aiohttp", "select"}
 
 ALLOWED_WAIT: dict[str, str] = {}

@@ -42,6 +42,7 @@ class Slot:
     BEGAN_NS = 5  # when the last committed step began: time.monotonic_ns() before its snapshot's first statement
     CACHE_FILE = 6  # inode of the cache's data file; 0: there is none yet
     FENCE_SEQ = 7  # any process: the number of its last commit to the fences (consistency/fences.py)
+    LEASE_UNTIL_NS = 8  # peers: reads before this time (CLOCK_BOOTTIME) may be answered without a look
     UPSTREAM_EVENT = 9  # the last event id that was seen in the metastore's log
     SERVE_MODE = 10  # MODE_RELAY_ONLY or MODE_SERVE
     UNFENCED = 11  # workers (Suspension.report): odd while nothing may be answered from a cache; it only grows
@@ -69,6 +70,11 @@ class Slot:
     EXPIRED_NS = 34  # fences of workers that had died by then are among those of unknown outcome
     LOOKING_NS = 35  # when the last step began, done or not (consistency/looks.py)
     RELOADS = 36  # supervisor: how often it was told to reload files (SIGHUP)
+    GIVEN_UNTIL_NS = 37  # peers: until then (CLOCK_BOOTTIME) some other proxy may have a lease of this one
+    PEERS_SETTLED = 38  # peers: 1 if writes may leave once the other proxies have acknowledged them
+    PEERS_STARTED_NS = 39  # supervisor: when it started (CLOCK_BOOTTIME); 0: this proxy has no peers
+    PEERS_BEAT_NS = 42  # peers: its last sign of life; 0: it does not take part yet
+    INCARNATION = 40  # supervisor: two words, random at each start
     READ_NS = 29  # workers: when reads that a cache can answer were last counted; while there are any, once a second
 
 

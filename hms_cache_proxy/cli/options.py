@@ -44,6 +44,8 @@ SETTINGS: Options[Any] = (
     click.option("--workers", metavar="N", help="Number of worker processes. [usable cores]"),
     click.option("--consistency", metavar="MODE", help="Mode: eventual, session, bounded or strict. [session]"),
     click.option("--max-staleness-ms", metavar="N", help="Maximum age of an answer, with --consistency bounded."),
+    click.option("--peers", metavar="LIST", help="All proxies of this metastore: HOST:PORT,... or dns+NAME:PORT."),
+    click.option("--peer-listen", metavar="HOST:PORT", help="Address where other proxies connect. [0.0.0.0:9086]"),
     click.option("--record", metavar="FILE", help="Record every read and its result in this file."),
     click.option("--record-for", metavar="TIME", help="How long to record, such as 30m or 8h. [until the proxy stops]"),
     click.option("--replay", metavar="FILE", help="Answer from this recording alone: no metastore, no writes."),

@@ -173,9 +173,11 @@ def _with_secrets(config: Config, origins: Mapping[str, str]) -> Config:
         raise ConfigError(f"{origins.get(key, 'configuration')}: {key}: {problem}", key=key)
     token = _secret("admin.token", config.admin.token, config.admin.token_file, origins)
     backing = _secret("metastore.url", config.metastore.url, config.metastore.url_file, origins)
+    peer_secret = _secret("peer_secret", config.peer_secret, config.peer_secret_file, origins)
     return replace(
         config,
         store_url=url,
+        peer_secret=peer_secret,
         admin=replace(config.admin, token=token),
         metastore=replace(config.metastore, url=backing),
     )

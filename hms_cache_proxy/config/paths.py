@@ -52,6 +52,16 @@ def follower_socket(config: Config) -> Path:
     return Path(config.data_dir) / "follower.sock"
 
 
+def peers_socket(config: Config) -> Path:
+    """Stream socket of the peers' process: workers ask whether writes may leave."""
+    return Path(config.data_dir) / "peers.sock"
+
+
+def peers_report(config: Config) -> Path:
+    """What the peers' process tells of the other proxies: JSON, replaced as a whole."""
+    return Path(config.data_dir) / "peers.json"
+
+
 def follower_report(config: Config) -> Path:
     """What the follower reports beyond the counters of the state page: JSON, replaced as a whole."""
     return Path(config.data_dir) / "follower.json"

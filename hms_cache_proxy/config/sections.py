@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Annotated, Any, Literal, NamedTuple
 
+from hms_cache_proxy.config.bridge import BridgeSection
 from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
+from hms_cache_proxy.config.peers import PEER_PORT, parse_peers, peer_problems
 from hms_cache_proxy.config.security import SecuritySection, TlsSection, security_disagreements
 from hms_cache_proxy.config.selection import Selection, check_pattern
-from hms_cache_proxy.config.ttl import NEVER, Bytes, Seconds, TtlSection, of_text
+from hms_cache_proxy.config.ttl import NEVER, Bytes, Seconds, TtlSection
 from hms_cache_proxy.config.urls import mask_url, store_url_problem
 
 ENV_PREFIX = "HMS_CACHE_PROXY_"
@@ -83,6 +85,7 @@ def _check_patterns(value: object) -> object:
 _AddressField = Annotated[Address, Parsed(parse_address)]
 _Upstreams = Annotated[tuple[Address, ...], Parsed(_parse_upstreams)]
 _Names = Annotated[tuple[str, ...], Parsed(parse_list)]
+_Peers = Annotated[tuple[str, ...], Parsed(parse_peers)]
 _Patterns = Annotated[tuple[str, ...], Parsed(_check_patterns)]
 
 
@@ -229,29 +232,6 @@ class AdminSection(Section):
     token_file: str = setting("", description="A file with the token, instead of `admin.token`.")
 
 
-def _check_users(value: object) -> object:
-    """In the environment, the table is written as JSON."""
-    users = of_text(value)
-    for user, words in users.items() if isinstance(users, dict) else ():
-        if isinstance(words, str) or not words:
-            raise ValueError(f"{user!r} needs a list of capabilities, such as ['HIVEFULLACIDREAD', 'EXTREAD']")
-    return users
-
-
-@dataclass(frozen=True)
-class BridgeSection(Section):
-    capabilities: Annotated[dict[str, tuple[str, ...]], Parsed(_check_users)] = setting(
-        {},
-        description="Capabilities for clients that name none: a list for each pattern of user names, such as `trino*`;"
-        " the first pattern that matches applies. docs/operations.md says what a client must be able to do.",
-    )
-    managed_locations: Literal["client", "metastore"] = setting(
-        "client",
-        description="Where new transactional tables of these clients are stored: where the client says, or, if that is"
-        " only the database's default, where the metastore chooses (files that the client wrote before are not there).",
-    )
-
-
 @dataclass(frozen=True)
 class AccessLogSection(Section):
     directory: str = setting(
@@ -336,6 +316,16 @@ class Config(Section):
         (), description="What may be cached, as `db.table` globs or `re:` patterns; empty = all."
     )
     exclude: _Patterns = setting((), description="What is never cached; takes precedence over `include`.")
+    peers: _Peers = setting(
+        (),
+        description="The peer_listen addresses of all proxies of this metastore, this one too, as `HOST:PORT`, or"
+        " `dns+NAME:PORT` for all addresses of a name: what was written through one of them is seen through all.",
+    )
+    peer_listen: _AddressField = setting(
+        Address("0.0.0.0", PEER_PORT), description="Address where other proxies connect; used with `peers`."
+    )
+    peer_secret: str = setting("", secret=True, description="What all `peers` know; required beyond loopback.")
+    peer_secret_file: str = setting("", description="A file with the secret, instead of `peer_secret`.")
     read_methods: _Names = setting(
         (),
         description="Methods of a vendor's metastore that Hive does not have and that change nothing. Any other unknown"
@@ -398,6 +388,7 @@ class Config(Section):
         values["upstream"] = [address.uri for address in self.upstream]
         values["store_url"] = mask_url(self.store_url)
         values["metastore"]["url"] = mask_url(self.metastore.url)
+        values["peer_secret"] = "***" if self.peer_secret else ""
         values["admin"]["token"] = "***" if self.admin.token else ""
         return values
 
@@ -427,9 +418,15 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
     yield from security_disagreements(config.security, config.tls)
     if config.tls.upstream and (config.embedded or config.replay):
         yield "tls.upstream", f"has no meaning with {'embedded = true' if config.embedded else 'replay'}"
-    ports = [a.port for a in (config.listen, config.http, config.admin.listen) if a.port]
+    addresses = (config.listen, config.http, config.admin.listen, *((config.peer_listen,) if config.peers else ()))
+    ports = [address.port for address in addresses if address.port]
     if len(set(ports)) < len(ports):
-        yield "http", "listen, http and admin.listen need three different ports"
+        names = "listen, http, admin.listen and peer_listen" if config.peers else "listen, http and admin.listen"
+        yield "http", f"{names} need {'four' if config.peers else 'three'} different ports"
+    if config.peers:
+        secret = bool(config.peer_secret or config.peer_secret_file)
+        cached = config.source != "none" and not config.ttl.enabled
+        yield from peer_problems(config.peers, config.peer_listen, secret=secret, cached=cached)
 
 
 class Setting(NamedTuple):

@@ -8,6 +8,8 @@
     b"w" target          u64 the last ticket for this target (absent: done)
     b"l" i64 lock id     u64 monotonic ns when it was granted; then the targets
     b"j" u64 pid         u64 fence id: over everything until this process has joined (consistency/replacement.py)
+    b"s" u64 ticket      targets of a write that logs no event (only where there are peers)
+    b"p", b"P", b"S"     consistency/peer_fences.py
 
 All numbers are big-endian. The functions work in a transaction that the caller has begun. Must not know the state page.
 Owner: any process (consistency/fences.py says which may do what).
@@ -211,6 +213,11 @@ def add_fence(txn: Any, fence: Fence) -> int:
     txn.put(b"f" + NUMBER.pack(meta.next_fence), fence.pack())
     put_counters(txn, replace(meta, next_fence=meta.next_fence + 1))
     return meta.next_fence
+
+
+def note_unlogged(txn: Any, ticket: int, targets: Sequence[Target]) -> None:
+    """A write of this proxy logs no event: peers that were cut off are told of it later."""
+    txn.put(b"s" + NUMBER.pack(ticket), pack_targets(targets))
 
 
 def forget_ticket(txn: Any, key: bytes) -> None:

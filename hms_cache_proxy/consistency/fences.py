@@ -82,6 +82,7 @@ from hms_cache_proxy.consistency.fence_rows import (
     forget_ticket,
     initialise,
     next_change,
+    note_unlogged,
     open_environment,
     pack_targets,
     put_counters,
@@ -109,9 +110,11 @@ log = structlog.get_logger()
 class FenceStore:
     """The records. One object per process."""
 
-    def __init__(self, path: Path, page: StatePage, *, hold_ns: int = HOLD_NS) -> None:
-        """Opens the records. `hold_ns`: how long a write of unknown outcome may still be executed."""
+    def __init__(self, path: Path, page: StatePage, *, hold_ns: int = HOLD_NS, fleet: bool = False) -> None:
+        """Opens the records. `hold_ns`: how long a write of unknown outcome may still be executed. `fleet`: this proxy
+        has peers."""
         self._page = page
+        self._fleet = fleet
         self._hold_ns = hold_ns
         self._path = path
         self._data = str(path / "data.mdb")
@@ -186,9 +189,9 @@ class FenceStore:
         with self._change() as txn:
             return add_fence(txn, Fence(UNBOUND, 0, overdue_ns, pid, start, tuple(targets)))
 
-    def finish(self, fence_id: int) -> int:
+    def finish(self, fence_id: int, *, unlogged: bool = False) -> int:
         """The reply of a write begins to arrive: its fence gets a ticket, which is returned. Must be called before any
-        byte is passed on."""
+        byte is passed on. `unlogged`: peers have no other way to learn of it."""
         key = b"f" + NUMBER.pack(fence_id)
         with self._change() as txn:
             row = txn.get(key)
@@ -196,6 +199,8 @@ class FenceStore:
             fence = Fence(UNBOUND, 0, 0, 0, 0, (ALL,)) if row is None else Fence.unpack(row)
             ticket = take_ticket(txn, fence.targets)
             txn.put(key, replace(fence, state=FINITE, ticket=ticket).pack())
+            if unlogged:
+                note_unlogged(txn, ticket, fence.targets)
             return ticket
 
     def unknown(self, fence_id: int, until_ns: int) -> None:
@@ -469,5 +474,7 @@ class FenceStore:
             fence = self._unknown(fence, now_ns + self._hold_ns)
         else:
             fence = replace(fence, state=FINITE, ticket=take_ticket(txn, fence.targets))
+            if self._fleet:  # whether the write has logged an event is not known
+                note_unlogged(txn, fence.ticket, fence.targets)
         txn.put(key, fence.pack())
         return True

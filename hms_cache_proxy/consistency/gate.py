@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from time import CLOCK_BOOTTIME, clock_gettime_ns
 from typing import Literal, Protocol
 
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
@@ -38,6 +39,7 @@ class Reason(StrEnum):
     UNCONFIRMED = "unconfirmed"  # the follower has not confirmed it for too long
     BOUNDED = "bounded"  # ... for longer than max_staleness_ms
     STRICT = "strict"  # the mode asks for a confirmation after the read arrived
+    PEERS = "peers"  # another proxy has not promised to tell of its writes: a look after the read arrived is needed
     FENCE = "fence"  # a write is in progress, or its reload is not done
     UNFENCED = "unfenced"  # a write through this proxy could not be fenced: the disk is full
     FLOOR = "floor"  # this connection has seen something newer
@@ -85,6 +87,7 @@ class Rules:
     max_unconfirmed_ns: int = 10_000_000_000
     max_staleness_ns: int = 0
     max_stale_ns: int = 0  # serve_stale
+    leased: bool = False  # there are other proxies
 
 
 class Fences(Protocol):
@@ -102,7 +105,7 @@ class Fences(Protocol):
 STALE = "stale"
 """The metric label of hits in an outage with a confirmation that is too old (`serve_stale`)."""
 
-LOOKS = frozenset({Reason.STRICT})
+LOOKS = frozenset({Reason.STRICT, Reason.PEERS})
 """What `must_look` returns."""
 
 _NEXT_STEP = LOOKS | {Reason.UNSETTLED, Reason.FLOOR, Reason.BOUNDED}
@@ -112,13 +115,14 @@ _NEXT_STEP = LOOKS | {Reason.UNSETTLED, Reason.FLOOR, Reason.BOUNDED}
 class Gate:
     """Evaluates the rules for one worker."""
 
-    __slots__ = ("_limit_ns", "_strict", "_words", "authorization", "eventual", "fences", "rules")
+    __slots__ = ("_limit_ns", "_strict", "_words", "authorization", "eventual", "fences", "leased", "rules")
 
     def __init__(self, page: StatePage, fences: Fences, rules: Rules) -> None:
         self.fences = fences
         self.rules = rules
         self.eventual = rules.mode == "eventual"
         self._strict = rules.mode == "strict"
+        self.leased = rules.leased and rules.mode in ("session", "bounded")
         self.authorization: Authorization = "none"
         self._words = page.words
         bounded = rules.mode == "bounded"
@@ -148,7 +152,14 @@ class Gate:
 
     def must_look(self) -> Reason | None:
         """Why every read needs a look that began after it arrived (looks.py); None if it does not."""
-        return Reason.STRICT if self._strict else None
+        if self._strict:
+            return Reason.STRICT
+        return Reason.PEERS if self.leased and self.lapsed(self._words[Slot.LEASE_UNTIL_NS]) else None
+
+    @staticmethod
+    def lapsed(until_ns: int) -> bool:
+        """Is this lease over? Must be called after the request was received, and before the fences are looked at."""
+        return clock_gettime_ns(CLOCK_BOOTTIME) >= until_ns
 
     def stale_enough(self, reason: Reason, now_ns: int) -> bool:
         """May a read that `standing` refuses for this reason be answered if no metastore can answer it?"""

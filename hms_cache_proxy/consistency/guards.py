@@ -34,6 +34,7 @@ class WriteEnding(Enum):
     """How a write ended."""
 
     FINISHED = "finished"  # its targets must be reloaded
+    UNLOGGED = "unlogged"  # the same, and no event tells other proxies of it
     UNKNOWN = "unknown"  # it may or may not happen
     CANCELLED = "cancelled"  # it never happens
 
@@ -83,7 +84,7 @@ class Guards:
     def end(self, guard: Guard, ending: WriteEnding) -> None:
         """The write has ended, and no byte of its reply was passed on."""
         guard.ending = ending
-        if guard.mark is None and ending is WriteEnding.FINISHED:
+        if guard.mark is None and ending in (WriteEnding.FINISHED, WriteEnding.UNLOGGED):
             self._unrecorded.pop(guard, None)
             self.missed(guard.targets)
         else:

@@ -128,7 +128,7 @@ class Runner:
             page, paths.not_followed(config), paths.answers(config), stored=config.source != "none"
         )
         hold_ns = config.upstream_options.request_timeout_ns
-        self._fences = FenceStore(paths.fences(config), page, hold_ns=hold_ns)
+        self._fences = FenceStore(paths.fences(config), page, hold_ns=hold_ns, fleet=bool(config.peers))
         self._examiner = Examiner(config, wakes.ring)
         self._retry = Retry(FIRST_RETRY_S, LONGEST_RETRY_S)
         self._chunks = Chunks(config.follower.prewarm_chunk)

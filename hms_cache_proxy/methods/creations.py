@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import (
     ApplicationError,
@@ -123,6 +124,9 @@ class Creating(Pending):
         self._inner = inner
         self._creation = creation
         self._asks = asks  # the reply to the question is still to come
+
+    def leaving(self) -> PeerRequest | None:
+        return self._inner.leaving()
 
     def sending(self) -> None:
         self._inner.sending()

@@ -5,6 +5,7 @@ Job: the types that methods/ and server/ share: `ClientSession` (a client connec
 all dispatchers implement.
 Must not know: sockets, the loop, the cache.
 Order of calls for one request: the decider's `hot` or `decide`. After a Forward, the server calls its `pending`:
+`leaving` first, and continues when other proxies know what it returns;
 `sending` before the first byte leaves (again if the request is sent again, and before each question that is asked
 instead of it, whose reply goes to `answered`); `reply_began` before any byte of the reply is passed on; `reply_done`;
 or `failed` instead of the rest. Owner: the worker's event loop; nothing here may wait.
@@ -18,6 +19,7 @@ from typing import Final, Protocol
 
 from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.metrics import Outcome
+from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.wire.message import Header
 
 
@@ -29,6 +31,7 @@ class ClientSession:
     identity: bytes | None = None  # the user that the session calls name
     relay_for_good: bool = False  # the client called setMetaConf or the like
     floors: Floors | None = None  # for what its relayed reads have shown; None: nothing yet
+    passing: PeerRequest | None = None  # what other proxies must know before the reply that has arrived is passed on
     locked: Floors | None = None  # for what it holds shared locks on, in TTL mode; None: nothing yet
 
 
@@ -59,6 +62,10 @@ class Pending:
     """What has to be done at each stage of a forwarded call. This base class does nothing."""
 
     __slots__ = ()
+
+    def leaving(self) -> PeerRequest | None:
+        """The call is about to be forwarded. What other proxies must know before it leaves; None: nothing."""
+        return None
 
     def sending(self) -> None:
         """The request, or a question instead of it, is about to be sent."""

@@ -1,16 +1,12 @@
 """The dispatcher: what to do with each request, in a worker that has a cache.
 
 Job: decide whether the cache or the metastore answers, and choose what a forwarded call does to fences, floors and kept
-replies (effects.py). Must not know: sockets, the follower's work.
-
-`hot` is the hot path (hot.py); `decide` is the full path.
+replies (effects.py). Must not know: sockets, the follower's work. Owner: one per worker, on its loop.
 
 The metastore's reply to a read is learned only if the gate let the read through, its tables are loaded and have no
 privileges per partition, and the request proves what transactional tables need (proof.py). It is used after a step of
 the follower that began later than the reply arrived, if the versions of its dependencies are still what they were
 before the request left (cache/replies.py).
-
-Owner: one per worker, on its loop.
 """
 
 from __future__ import annotations
@@ -37,6 +33,7 @@ from hms_cache_proxy.consistency.mirror import FenceMirror
 from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 from hms_cache_proxy.wire.spec import Struct
 
@@ -140,6 +137,7 @@ class Dispatcher:
             config.max_unconfirmed_ms * 10**6,
             (config.max_staleness_ms or 0) * 10**6,
             int(config.serve_stale * 10**9),
+            bool(config.peers),
         )
         self._outage: Callable[[], bool] = lambda: False
         self._gate = Gate(page, FenceMirror(fences), rules)
@@ -163,6 +161,10 @@ class Dispatcher:
     def serve_in_outages(self, outage: Callable[[], bool]) -> None:
         """Answer reads without confirmation, as `serve_stale` allows, while `outage` says that no metastore answers."""
         self._outage = outage
+
+    def has_peers(self, tell: Callable[[PeerRequest], None]) -> None:
+        """There are other proxies; `tell` tells them what has no answer."""
+        self._shared.fleet, self._shared.tell = True, tell
 
     def settle(self) -> None:
         """What could not be recorded is, once there is room; what nobody waits for any more is forgotten."""

@@ -26,6 +26,7 @@ from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.consistency.guards import Guard, Guards, WriteEnding
 from hms_cache_proxy.errors import CacheError, WireError
+from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header
 
@@ -58,6 +59,12 @@ class EffectsContext:
     memory: Budget | None = None
     """For floors."""
 
+    fleet: bool = False
+    """There are other proxies, which are told of writes."""
+
+    tell: Callable[[PeerRequest], None] = lambda request: None
+    """Tells them what has no answer."""
+
     def fence_now(self, targets: tuple[bytes, ...] = (target.ALL,)) -> None:
         """Give no client a hit on these until the cache has everything that was true of them before now."""
         try:
@@ -65,6 +72,12 @@ class EffectsContext:
         except CacheError:
             self.guards.missed(targets)
         self.wake()
+
+    def granted(self, session: ClientSession, targets: tuple[bytes, ...]) -> None:
+        """A lock has been granted: no client, at no proxy, may see less than what is true now."""
+        self.fence_now(targets)
+        if self.fleet:
+            session.passing = PeerRequest(PeerAsk.OWED, targets=targets)
 
     def settle(self) -> None:
         """Record what could not be recorded: in fences that have room again, or are in the place of damaged ones."""
@@ -105,8 +118,8 @@ class FenceBarrier:
         return self.fences.begin(targets, self.pid)
 
     def end(self, mark: int, targets: Sequence[bytes], ending: WriteEnding) -> None:
-        if ending is WriteEnding.FINISHED:
-            self.fences.finish(mark)
+        if ending in (WriteEnding.FINISHED, WriteEnding.UNLOGGED):
+            self.fences.finish(mark, unlogged=ending is WriteEnding.UNLOGGED)
         elif ending is WriteEnding.UNKNOWN:
             self.fences.unknown(mark, time.monotonic_ns() + self.request_time_ns)
         else:
@@ -177,6 +190,13 @@ class FencedWrite(Pending):
     guard: Guard | None = None
     upstream_event: int = 0
 
+    def leaving(self) -> PeerRequest | None:
+        if not self.shared.fleet:
+            return None
+        self.sending()
+        assert self.guard is not None
+        return PeerRequest(PeerAsk.WRITE, self.guard.mark or 0, self.targets)
+
     def sending(self) -> None:
         if self.guard is None:
             self.guard = self.shared.guards.begin(self.targets)
@@ -189,8 +209,10 @@ class FencedWrite(Pending):
         else:
             if self.logs and outcome is Said.SUCCESS:
                 self._expect()
-            self._end(WriteEnding.FINISHED)
+            self._end(WriteEnding.UNLOGGED if self.shared.fleet and not self.logs else WriteEnding.FINISHED)
             self.shared.wake()
+            if self.shared.fleet and not self.shared.page[Slot.PEERS_SETTLED]:
+                session.passing = PeerRequest(PeerAsk.PASS)
 
     def failed(self, sent: bool) -> None:
         if self.guard is not None:
@@ -206,6 +228,9 @@ class FencedWrite(Pending):
         assert self.guard is not None, "a reply before its request left"
         guard, self.guard = self.guard, None
         self.shared.guards.end(guard, ending)
+        if self.shared.fleet and guard.mark is not None and ending is not WriteEnding.UNKNOWN:
+            kind = PeerAsk.CANCELLED if ending is WriteEnding.CANCELLED else PeerAsk.OVER
+            self.shared.tell(PeerRequest(kind, guard.mark))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +247,12 @@ class Lock(Pending):
         if state != LOCK_WAITING and self.reads:
             self.shared.shown(session, self.targets, now_ns)
         elif state != LOCK_WAITING:
-            self.shared.fence_now(self.targets)
+            self.shared.granted(session, self.targets)
         elif lock_id is not None:
             with suppress(CacheError):  # a lock that is not remembered counts as a lock on everything
                 self.shared.fences.remember_lock(lock_id, self.targets)
+            if self.shared.fleet:
+                self.shared.tell(PeerRequest(PeerAsk.LOCKED, lock_id, self.targets))
 
 
 def only_reads(arguments: Callable[[bytes, int], Any], message: bytes, offset: int) -> bool:
@@ -249,7 +276,7 @@ class CheckLock(Pending):
         if lock_of("check_lock", reply)[1] == LOCK_WAITING:
             return
         known = None if self.lock_id is None else self.shared.fences.lock_targets(self.lock_id)
-        self.shared.fence_now((target.ALL,) if known is None else known)
+        self.shared.granted(session, (target.ALL,) if known is None else known)
 
 
 def lock_id_of(args: type[spec.Struct], message: bytes, offset: int) -> int | None:
@@ -317,3 +344,6 @@ class EventIds(Pending):
         highest = None if reply is None else event_id_of(self.method, reply)
         if highest is None or highest > self.shared.page[Slot.CURSOR]:
             self.shared.fence_now()
+        if self.shared.fleet and highest != 0:
+            owed = PeerRequest(PeerAsk.OWED, targets=(target.ALL,))
+            session.passing = owed if highest is None else PeerRequest(PeerAsk.EVENT, highest)

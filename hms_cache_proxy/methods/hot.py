@@ -44,7 +44,8 @@ from .decision import ClientSession
 _FIRST, _LAST = Slot.CACHE_SEQ, Slot.UNFENCED  # neighbours: everything in between is copied too
 _WINDOW: Final = slice(_FIRST * 8, _LAST * 8 + 8)
 _WORDS: Final = Struct(f"={_LAST - _FIRST + 1}Q")
-_PASSING: Final = (Slot.BEGAN_NS - _FIRST, Slot.UPSTREAM_EVENT - _FIRST)  # change with steps that change nothing else
+_PASSING: Final = (Slot.BEGAN_NS - _FIRST, Slot.LEASE_UNTIL_NS - _FIRST, Slot.UPSTREAM_EVENT - _FIRST)
+"""Words that change although nothing else does: with each step, with each lease."""
 _SEQID = 4
 MARKED_NS: Final = 10_000_000_000
 """How often an entry is checked again although nothing has changed: this marks its tables as used."""
@@ -63,6 +64,7 @@ class HotPath:
         "_approved",
         "_began_ns",
         "_gate",
+        "_leased_until_ns",
         "_lookup",
         "_mark_ns",
         "_per_user",
@@ -101,6 +103,7 @@ class HotPath:
         self._approved = self._valid = Stamp()
         self._began_ns = self._mark_ns = 0
         self._until_ns = 0
+        self._leased_until_ns: int | None = None  # None: this state needs no lease
 
     def key(self, session: ClientSession, message: bytes, seqid: int) -> bytes:
         """The key of a kept reply: the request without its sequence id, and the user where that matters."""
@@ -127,6 +130,7 @@ class HotPath:
             or self._raw[_WINDOW] != self._state
             or self._reader.seen_seq > self._seen_seq
             or now_ns > self._until_ns
+            or (self._leased_until_ns is not None and self._gate.lapsed(self._leased_until_ns))
         ) and not self._approve(key, entry, now_ns):
             return None
         if entry.by_look and self._began_ns <= now_ns:
@@ -153,9 +157,10 @@ class HotPath:
     def _approve(self, key: bytes, entry: ReplyEntry, now_ns: int) -> bool:
         """Check the gate and the entry in one state of the page."""
         state = self._raw[_WINDOW]
-        if (state != self._state or now_ns > self._until_ns or self._reader.seen_seq > self._seen_seq) and (
-            not self._renew(state, now_ns)
-        ):
+        leased_until_ns = self._leased_until_ns
+        current = state == self._state and now_ns <= self._until_ns and self._reader.seen_seq <= self._seen_seq
+        current = current and (leased_until_ns is None or not self._gate.lapsed(leased_until_ns))
+        if not current and not self._renew(state, now_ns):
             return False
         if entry.valid is self._valid:
             self._replies.touch(key)
@@ -181,6 +186,9 @@ class HotPath:
         self._state, self._unchanging, self._seen_seq = state, unchanging, seen_seq
         self._began_ns = words[Slot.BEGAN_NS - _FIRST]
         self._until_ns = gate.open_until(self._began_ns)
+        self._leased_until_ns = (
+            words[Slot.LEASE_UNTIL_NS - _FIRST] if gate.leased and self._until_ns >= self._began_ns else None
+        )
         return True
 
     def _still_valid(self, key: bytes, entry: ReplyEntry, state: bytes) -> bool:

@@ -8,7 +8,7 @@ Invariants
   connection is closed, and its lease dropped.
 - `ServeUntil` is lowered before anything is sent that depends on that: a hello of a new incarnation is welcomed only
   after the leases of the last one at that address are dropped, and the new one's is required.
-- `GivenUntil` is raised before a lease is sent.
+- `PeerRecords.give_until` is called before a lease is sent.
 Owner: the peers' process (driver.py); the tests' simulation.
 """
 
@@ -125,7 +125,8 @@ class Fleet:
             self._compared_ns = now_ns
             self._compare(now_ns)
         self.roster.claimed(now_ns)
-        for place in self.roster.due(now_ns):
+        followed = {one.incarnation for one in self.following.values()}
+        for place in self.roster.due(followed, now_ns):
             place.dialling = True
             self._commands.append(DialPeer(place.address))
         self._decide(now_ns)
@@ -188,9 +189,10 @@ class Fleet:
             self._commands.append(ClosePeer(link, "it is this proxy itself"))
             self._decide(now_ns)
             return
-        for other in list(self.following.values()):
-            if other.incarnation == incarnation:
-                self._close(other.link, "there is a newer connection", now_ns)
+        if any(other.incarnation == incarnation for other in self.following.values()):
+            self._commands.append(ClosePeer(link, "it is followed at another address"))
+            self._decide(now_ns)
+            return
         place.link = link
         following = Following(link, incarnation, self._records, self._commands)
         self.following[link] = self._heard(following, now_ns)
@@ -302,16 +304,29 @@ class Fleet:
         elif isinstance(message, Acknowledged):
             self.outbox.acknowledged(incarnation, message.records, now_ns)
         elif isinstance(message, LeaseAsked):
-            may_give = self.recordable and not self.stopping
-            try:
-                position = self._records.position()
-            except CacheError:
-                position, may_give = 0, False
-            self.outbox.asked(incarnation, message.asked_ns, position, now_ns, may_give=may_give)
+            position = self._may_give(incarnation, now_ns) if self.recordable and not self.stopping else None
+            may_give = position is not None
+            self.outbox.asked(incarnation, message.asked_ns, position or 0, now_ns, may_give=may_give)
         elif isinstance(message, AnswersNothing):
             self.outbox.answers_nothing(incarnation)
         else:
             raise WireError(f"a peer that follows sends {type(message).__name__}")
+
+    def _may_give(self, incarnation: bytes, now_ns: int) -> int | None:
+        """The position of a lease; None if there cannot be one.
+
+        A worker that hears nothing of this process lets its write leave once GIVEN_UNTIL_NS is over. So that word is
+        raised first, then the fences are read: either the worker sees the word, or the fence is told of here, before
+        the lease.
+        """
+        try:
+            self._records.give_until(self.outbox.lasts_until(self.times.lease_ns, now_ns))
+            position = self._records.position()
+            own = [one for one in self._records.standing() if one[0].incarnation == self._own.incarnation]
+            self.outbox.catch_up(incarnation, own, now_ns)
+        except CacheError:
+            return None
+        return position
 
     def _greeted(self, link: int, incarnation: bytes, hello: Hello, now_ns: int) -> None:
         if hello.metastore != self._own.metastore:
@@ -350,9 +365,9 @@ class Fleet:
         """A write is fenced here. MayLeave(token) when it may leave."""
         self.outbox.raised(token, Origin(self._own.incarnation, number), targets, now_ns)
 
-    def over(self, number: int, now_ns: int) -> None:
-        """Its reply has arrived, and its fence here has a ticket."""
-        self.outbox.over(Origin(self._own.incarnation, number), now_ns)
+    def over(self, number: int, now_ns: int, *, executed: bool = True) -> None:
+        """Its reply has arrived, and its fence here has a ticket; or it was not `executed`, and the fence is gone."""
+        self.outbox.over(Origin(self._own.incarnation, number), now_ns, executed=executed)
 
     def owed(self, token: int, targets: Writes, now_ns: int) -> None:
         """A lock has been granted, and is fenced here. MayLeave(token) when its reply may be passed on."""
@@ -371,7 +386,40 @@ class Fleet:
         others may not require its lease."""
         self._commands.append(MayLeave(token))
 
-    # the end
+    # the end and the beginning
+
+    @property
+    def writes_leave(self) -> bool:
+        """Do writes wait for nothing but acknowledgements?"""
+        return self._settled
+
+    def begin_again(self, now_ns: int) -> None:
+        """The fences are others: nothing that peers have told is in them."""
+        self._leases.clear()
+        for link in list(self._heard_ns):
+            self._close(link, "the fences were replaced", now_ns)
+        self._decide(now_ns)
+
+    def report(self, now_ns: int) -> list[dict[str, object]]:
+        """The other members, for /status."""
+        found: list[dict[str, object]] = []
+        for place in self.roster.others():
+            follower = None if place.incarnation is None else self.outbox.followers.get(place.incarnation)
+            following = None if place.link is None else self.following.get(place.link)
+            until_ns = 0 if place.incarnation is None else self._leases.get(place.incarnation, 0)
+            state = "missing" if following is None else "leased" if until_ns > now_ns else "connected"
+            found.append(
+                {
+                    "address": place.address,
+                    "state": state,
+                    "incarnation": "" if place.incarnation is None else place.incarnation.hex(),
+                    "lease_ms": max(0, (until_ns - now_ns) // 1_000_000),
+                    "follows": follower is not None and follower.link is not None,
+                    "ack_ms": None if follower is None else follower.last_ack_ns / 1e6,
+                    "problem": place.problem,
+                }
+            )
+        return found
 
     def stop(self, now_ns: int) -> None:
         """No write will leave any more, and none is under way."""
@@ -379,6 +427,7 @@ class Fleet:
         self._decide(now_ns)
         try:
             if self.recordable:
+                self._records.give_until(self.outbox.lasts_until(self.times.last_lease_ns, now_ns))
                 self.outbox.last_leases(self._records.position(), now_ns)
         except CacheError:
             pass  # then the others look at the database until this proxy is back

@@ -97,7 +97,7 @@ class Following:
                 if not self.current:
                     self._listed.add(message.origin)
             case FenceLifted():
-                records.release(via, message.origin)
+                records.release(via, message.origin, executed=message.executed != 0)
                 self._commands.append(WakeFollower())
                 return [message.origin]
             case Replayed():

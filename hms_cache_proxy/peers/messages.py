@@ -75,10 +75,12 @@ class FenceRaised:
 
 @dataclass(frozen=True, slots=True)
 class FenceLifted:
-    """To the follower: the write's reply has arrived, or it cannot be carried out any more."""
+    """To the follower: the write's reply has arrived, or it cannot be carried out any more. `executed` 0: the metastore
+    has not executed it, so nothing need be reloaded."""
 
     incarnation: bytes
     number: int
+    executed: int
 
     @property
     def origin(self) -> Origin:
@@ -172,7 +174,7 @@ _FORMS: Final[tuple[tuple[int, type[Any], str], ...]] = (
     (2, Welcome, ""),
     (3, RefusedPeer, "b"),
     (4, FenceRaised, "bit"),
-    (5, FenceLifted, "bi"),
+    (5, FenceLifted, "bii"),
     (6, Replayed, "i"),
     (7, MissedTargets, "t"),
     (8, FenceOwed, "t"),

@@ -35,8 +35,9 @@ from hms_cache_proxy.peers.messages import (
     Welcome,
     short,
 )
-from hms_cache_proxy.peers.terms import ClosePeer, FleetTimes, GivenUntil, MayLeave, PeerCommand, SendToPeer
+from hms_cache_proxy.peers.terms import ClosePeer, FleetTimes, MayLeave, PeerCommand, SendToPeer
 
+MOST_ACKS = 10_000
 _INHERITED = b""
 """In the place of an incarnation: all followers of this proxy's last peer process."""
 
@@ -86,6 +87,8 @@ class PeerOutbox:
         if given_until_ns:
             self.followers[_INHERITED] = Follower(_INHERITED, given_until_ns=given_until_ns)
         self._waiting: dict[int, dict[bytes, _Awaited]] = {}
+        self.acks_ns: deque[int] = deque(maxlen=MOST_ACKS)
+        """How long acknowledgements took since somebody looked."""
 
     # connections
 
@@ -140,12 +143,12 @@ class PeerOutbox:
                 self._record(one, message, now_ns)
         self._wait(token, now_ns)
 
-    def over(self, origin: Origin, now_ns: int) -> None:
+    def over(self, origin: Origin, now_ns: int, *, executed: bool = True) -> None:
         """A write is over."""
         for one in self._connected():
             if origin in one.told:
                 one.told.discard(origin)
-                self._record(one, FenceLifted(origin.incarnation, origin.number), now_ns)
+                self._record(one, FenceLifted(origin.incarnation, origin.number, int(executed)), now_ns)
 
     def compare(self, standing: Iterable[Origin], now_ns: int) -> None:
         """Tell of what is over without a word, as after the death of a worker."""
@@ -153,7 +156,7 @@ class PeerOutbox:
         for one in self._connected():
             for origin in sorted(one.told - left):
                 one.told.discard(origin)
-                self._record(one, FenceLifted(origin.incarnation, origin.number), now_ns)
+                self._record(one, FenceLifted(origin.incarnation, origin.number, 1), now_ns)
 
     def owed(self, token: int, targets: tuple[Target, ...], now_ns: int) -> None:
         """Something is finite from its beginning, such as a granted lock."""
@@ -210,6 +213,7 @@ class PeerOutbox:
         while one.unacknowledged and one.unacknowledged[0][0] <= records:
             _, sent_ns = one.unacknowledged.popleft()
             one.last_ack_ns = now_ns - sent_ns
+            self.acks_ns.append(one.last_ack_ns)
             self._judge(one, one.last_ack_ns, now_ns)
         for token, waiting in list(self._waiting.items()):
             awaited = waiting.get(incarnation)
@@ -222,7 +226,19 @@ class PeerOutbox:
             del self._waiting[token]
             self._commands.append(MayLeave(token))
 
+    def catch_up(self, incarnation: bytes, standing: Iterable[tuple[Origin, tuple[Target, ...]]], now_ns: int) -> None:
+        """Tell a follower of these, as far as it has not been told: a lease must not overtake them."""
+        one = self.followers[incarnation]
+        for origin, targets in standing:
+            if origin not in one.told:
+                one.told.add(origin)
+                self._record(one, FenceRaised(origin.incarnation, origin.number, short(targets)), now_ns)
+
     # leases
+
+    def lasts_until(self, duration_ns: int, now_ns: int) -> int:
+        """When a lease that is given now has run out, by any clock."""
+        return now_ns + self._times.outlasted(duration_ns)
 
     def asked(self, incarnation: bytes, asked_ns: int, position: int, now_ns: int, *, may_give: bool = True) -> None:
         """A follower asks for a lease."""
@@ -241,9 +257,7 @@ class PeerOutbox:
     def _give(self, one: Follower, asked_ns: int, duration_ns: int, position: int, now_ns: int) -> None:
         assert one.link is not None
         if duration_ns:
-            until_ns = now_ns + self._times.outlasted(duration_ns)
-            one.given_until_ns = max(one.given_until_ns, until_ns)
-            self._commands.append(GivenUntil(until_ns))
+            one.given_until_ns = max(one.given_until_ns, self.lasts_until(duration_ns, now_ns))
         self._commands.append(SendToPeer(one.link, LeaseGiven(asked_ns, duration_ns, position)))
 
     def answers_nothing(self, incarnation: bytes) -> None:

@@ -20,7 +20,7 @@ FIRST_DIAL_NS = 100_000_000
 LAST_DIAL_NS = 2_000_000_000
 """Pauses between attempts to connect: a member that is back is followed soon."""
 
-CLAIMED_AFTER_NS = 1_000_000_000
+CLAIMED_AFTER_NS = 4_000_000_000
 """After a hello, the incarnation is expected at an address of the list for this long; then the address that it has
 named is dialled."""
 
@@ -101,6 +101,8 @@ class PeerRoster:
         self.greetings[incarnation].seen_ns = now_ns
         if not new:
             return []
+        for other in self.places.values():
+            other.dial_after_ns = now_ns  # it may be at one of these now
         before = [one.incarnation for one in self.greetings.values() if one.address == address]
         before = [one for one in before if one != incarnation]
         for one in before:
@@ -141,9 +143,15 @@ class PeerRoster:
             elif now_ns - one.seen_ns >= self._times.serve_age_ns:
                 del self.greetings[one.incarnation]
         for place in list(self.places.values()):
-            wanted = place.listed or any(one.address == place.address for one in self.greetings.values())
+            claimed = any(one.address == place.address for one in self.greetings.values())
+            wanted = place.listed or (claimed and not self._elsewhere(place))
             if not wanted and place.link is None and not place.dialling:
                 del self.places[place.address]
+
+    def _elsewhere(self, place: PeerPlace) -> bool:
+        """Does the incarnation at this place also answer at another one?"""
+        one = place.incarnation
+        return one is not None and any(other.incarnation == one for other in self.places.values() if other is not place)
 
     def claimed(self, now_ns: int) -> None:
         """Dial the addresses that incarnations have named which no address of the list has led to."""
@@ -151,12 +159,15 @@ class PeerRoster:
             if now_ns - one.since_ns >= CLAIMED_AFTER_NS and self.place_of(one.incarnation) is None:
                 self.places.setdefault(one.address, PeerPlace(one.address, False))
 
-    def due(self, now_ns: int) -> list[PeerPlace]:
-        """Places to dial now."""
+    def due(self, followed: set[bytes], now_ns: int) -> list[PeerPlace]:
+        """Places to dial now; not those of incarnations that are followed already."""
         return [
             place
             for place in self.others()
-            if place.link is None and not place.dialling and place.dial_after_ns <= now_ns
+            if place.link is None
+            and not place.dialling
+            and place.dial_after_ns <= now_ns
+            and place.incarnation not in followed
         ]
 
     def dial_failed(self, address: str, problem: str, now_ns: int) -> None:

@@ -14,6 +14,8 @@ from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.peers.messages import Origin, PeerMessage
 
 SECOND: int = 1_000_000_000
+LIST_LAG_NS: int = 35 * SECOND
+"""Of a name in DNS: thirty seconds of caches, and the time between two looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,11 @@ class FleetTimes:
         return 2 * self.list_lag_ns
 
 
+def fleet_times(by_name: bool) -> FleetTimes:
+    """The times of a fleet whose list comes from DNS (`by_name`), or does not change."""
+    return FleetTimes(list_lag_ns=LIST_LAG_NS if by_name else 0)
+
+
 class PeerRecords(Protocol):
     """The fences, as the protocol uses them. `via`: the incarnation of the proxy that has told of a fence. Every change
     is committed when its call returns; CacheError if it cannot be."""
@@ -83,8 +90,8 @@ class PeerRecords(Protocol):
         """A write of a peer is about to leave: fence its targets until it is released."""
         ...
 
-    def release(self, via: bytes, origin: Origin) -> None:
-        """The write is over: its targets are reloaded."""
+    def release(self, via: bytes, origin: Origin, *, executed: bool = True) -> None:
+        """The write is over: its targets are reloaded, unless it was not executed."""
         ...
 
     def release_others(self, via: bytes, origins: frozenset[Origin]) -> list[Origin]:
@@ -110,6 +117,10 @@ class PeerRecords(Protocol):
 
     def remember_lock(self, lock_id: int, targets: Sequence[Target]) -> None:
         """What a waiting lock locks."""
+        ...
+
+    def give_until(self, until_ns: int) -> None:
+        """Some peer may have a lease of this proxy until this time: from now on, workers see it."""
         ...
 
     def covered(self, via: bytes) -> int:
@@ -152,13 +163,6 @@ class ServeUntil:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenUntil:
-    """Some peer may have a lease of this proxy until this time. To be published before what follows is sent."""
-
-    until_ns: int
-
-
-@dataclass(frozen=True, slots=True)
 class MayLeave:
     """What was asked about under this token need not wait any more."""
 
@@ -179,5 +183,5 @@ class TellPeer:
     reason: str = ""
 
 
-PeerCommand = SendToPeer | ClosePeer | DialPeer | ServeUntil | GivenUntil | MayLeave | WakeFollower | TellPeer
+PeerCommand = SendToPeer | ClosePeer | DialPeer | ServeUntil | MayLeave | WakeFollower | TellPeer
 """What the driver must do, in the order in which they are given."""

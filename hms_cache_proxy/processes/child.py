@@ -1,7 +1,7 @@
 """The first lines of every child process: `python -m hms_cache_proxy.processes.child ROLE INDEX PARENT [SOCKET]`.
 
-ROLE is `worker`, `follower` or `metastore`, PARENT the supervisor's process id, SOCKET the descriptor of the listening
-socket of a worker or the metastore.
+ROLE is `worker`, `follower`, `peers` or `metastore`, PARENT the supervisor's process id, SOCKET the descriptor of the
+listening socket of all but the follower.
 
 Job: tie the process to its supervisor, set up logging and metrics, and call the child's own `run`. The configuration
 comes as JSON on standard input, so that secrets are neither in the arguments nor in the environment.
@@ -60,6 +60,10 @@ def main(arguments: list[str]) -> None:
             from hms_cache_proxy.embedded import runner as metastore
 
             metastore.run_child(config, int(arguments[3]))
+        elif role == "peers":
+            from hms_cache_proxy.peers import driver
+
+            driver.run(config, int(arguments[3]))
         else:
             from hms_cache_proxy.follower import runner
 

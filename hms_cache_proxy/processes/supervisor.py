@@ -21,6 +21,7 @@ import contextlib
 import importlib
 import os
 import resource
+import secrets
 import signal
 import socket
 import threading
@@ -56,6 +57,7 @@ from hms_cache_proxy.status.view import ProxyView, SharedFiles, Stage
 log = structlog.get_logger()
 
 FOLLOWER_STOP_S = 10.0  # for a step that is running; what it does not commit is read again at the next start
+PEERS_STOP_S = 5.0
 DRAIN_GRACE_S = 2.0  # a worker aborts what is left at drain_timeout_s; this is for its exit
 WATCH_INTERVAL_S = 1.0
 START_INTERVAL_S = 0.05  # between checks whether the embedded metastore answers
@@ -80,14 +82,17 @@ def run(config: Config) -> int:
             config = config.with_replay()
         http = ports.bound(config.http, "http")
         admin = ports.bound(config.admin.listen, "admin.listen")
+        peers = ports.bound(config.peer_listen, "peer_listen")[0] if config.peers else None
         if not config.embedded:
-            return asyncio.run(Supervisor(config, directory.fileno(), Sockets(listener, http, admin)).run())
+            return asyncio.run(
+                Supervisor(config, directory.fileno(), Sockets(listener, http, admin, peers=peers)).run()
+            )
         (own,) = ports.bound(EMBEDDED_LISTEN, "embedded")
         with own:
             own.listen()  # connections wait until the metastore runs
             address = Address(EMBEDDED_LISTEN.host, own.getsockname()[1])
             config = config.with_embedded(address, paths.embedded_database(config))
-            return asyncio.run(Supervisor(config, directory.fileno(), Sockets(listener, http, admin, own)).run())
+            return asyncio.run(Supervisor(config, directory.fileno(), Sockets(listener, http, admin, own, peers)).run())
 
 
 class Sockets(NamedTuple):
@@ -97,6 +102,7 @@ class Sockets(NamedTuple):
     http: Sequence[socket.socket]
     admin: Sequence[socket.socket]
     metastore: socket.socket | None = None  # for the embedded metastore
+    peers: socket.socket | None = None  # for other proxies
 
 
 class Supervisor:
@@ -116,7 +122,9 @@ class Supervisor:
         self._workers = [self._worker(index) for index in range(config.workers)]
         self._follower = self._new_follower() if config.source != "none" else None
         self._metastore = self._embedded(sockets.metastore) if sockets.metastore is not None else None
-        self._children = [child for child in (self._metastore, *self._workers, self._follower) if child is not None]
+        self._peers = self._new_peers(sockets.peers) if sockets.peers is not None else None
+        children = (self._metastore, *self._workers, self._follower, self._peers)
+        self._children = [child for child in children if child is not None]
         flusher = Flusher(config, self._page, self._fences, self._ttl)
         self._keeper = self._new_keeper(self._fences, flusher.lock) if self._fences is not None else None
         self._probe = UpstreamProbe(config, starting=self._metastore is not None)
@@ -144,7 +152,9 @@ class Supervisor:
             paths.fences(self._config),
             hold_ns=self._config.upstream_options.request_timeout_ns,
             lock=lock,
-            workers=lambda: [worker.pid for worker in self._workers if worker.pid is not None],
+            workers=lambda: [
+                one.pid for one in (*self._workers, self._peers) if one is not None and one.pid is not None
+            ],
         )
 
     def _new_ttl_cache(self) -> TtlCache:
@@ -167,6 +177,13 @@ class Supervisor:
                 self._keeper.died(worker=False)
 
         return Child("follower", 0, lock_fd=self._lock_fd, died=died)
+
+    def _new_peers(self, own: socket.socket) -> Child:
+        """The process that speaks with other proxies, under a new incarnation of this one."""
+        page = self._page
+        page[Slot.INCARNATION], page[Slot.INCARNATION + 1] = secrets.randbits(64), secrets.randbits(64)
+        page[Slot.PEERS_STARTED_NS] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        return Child("peers", 0, lock_fd=self._lock_fd, died=self._metrics.died, passed=(own.fileno(),))
 
     def _embedded(self, own: socket.socket) -> Child:
         """The metastore as a child. It inherits its listening socket, which outlives it."""
@@ -251,6 +268,8 @@ class Supervisor:
         self._close_listener()
         tasks = [keepers[child] for child in self._workers]
         in_time = await self._end(tasks, self._workers, self._config.drain_timeout_s + DRAIN_GRACE_S)
+        if self._peers is not None:
+            in_time &= await self._end([keepers[self._peers]], [self._peers], PEERS_STOP_S)
         if self._follower is not None:
             in_time &= await self._end([keepers[self._follower]], [self._follower], FOLLOWER_STOP_S)
         if self._metastore is not None:
@@ -285,6 +304,8 @@ class Supervisor:
         dogs = [Watchdog(worker, partial(crew.beat_of, worker.index), worker_s) for worker in self._workers]
         if self._follower is not None:
             dogs.append(Watchdog(self._follower, lambda: page[Slot.HEARTBEAT_NS], self._config.follower.hung_after_s))
+        if self._peers is not None:
+            dogs.append(Watchdog(self._peers, lambda: page[Slot.PEERS_BEAT_NS], worker_s))
         while True:
             for dog in dogs:
                 dog.look(time.monotonic())

@@ -21,6 +21,7 @@ from typing import Final
 
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.methods.decision import Ask, ClientSession, Decider, Decision, Forward, Pending, Serve, Work
+from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.recording.allowed import ALLOWED
 from hms_cache_proxy.recording.writer import Writer
 from hms_cache_proxy.wire.message import (
@@ -145,6 +146,9 @@ class _Watched(Pending):
     recorder: Recorder
     call: WantedCall
     inner: Forward
+
+    def leaving(self) -> PeerRequest | None:
+        return self.inner.pending.leaving()
 
     def sending(self) -> None:
         self.inner.pending.sending()

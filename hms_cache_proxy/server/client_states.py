@@ -2,7 +2,7 @@
 
 Job: `connection.py` moves from one to the next:
 
-    Listening -> (WaitingForStep | Working ->) Serving | Relaying -> Listening
+    Listening -> (WaitingForStep | Working ->) Serving | (WaitingForPeers ->) Relaying -> Listening
 
 Each state can be followed by Over. Must not know: when any of this happens. Owner: one ClientConnection.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hms_cache_proxy.methods.decision import Serve, Work
+from hms_cache_proxy.methods.decision import Forward, Serve, Work
 from hms_cache_proxy.server.inbox import Request
 
 
@@ -50,6 +50,14 @@ class Serving:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingForPeers:
+    """The request may leave when other proxies know of it."""
+
+    request: Request
+    forward: Forward
+
+
+@dataclass(frozen=True, slots=True)
 class Relaying:
     """The exchange has the request."""
 
@@ -59,4 +67,4 @@ class Over:
     """The connection is closed, or about to be."""
 
 
-ClientState = Listening | WaitingForStep | Working | Serving | Relaying | Over
+ClientState = Listening | WaitingForStep | Working | Serving | WaitingForPeers | Relaying | Over

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from hms_cache_proxy.metrics import Outcome, UpstreamFailure
+from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.upstream.endpoints import Endpoint
 
@@ -81,6 +82,13 @@ class Await:
 
 
 @dataclass(slots=True)
+class AskPeers:
+    """Call `peers_agreed` when the other proxies know of this."""
+
+    request: PeerRequest
+
+
+@dataclass(slots=True)
 class Observe:
     """One call has ended: count it."""
 
@@ -121,6 +129,7 @@ Command = (
     | ReadingUpstream
     | Again
     | Await
+    | AskPeers
     | Observe
     | UpstreamTrouble
     | Close

@@ -26,16 +26,19 @@ from hms_cache_proxy.server.client_states import (
     Over,
     Relaying,
     Serving,
+    WaitingForPeers,
     WaitingForStep,
     Working,
 )
 from hms_cache_proxy.server.commands import (
     Again,
+    AskPeers,
     Await,
     Close,
     Command,
     Observe,
     ReadingUpstream,
+    Send,
     SetReading,
     Why,
 )
@@ -96,6 +99,7 @@ class ClientConnection:
         self._ended = False  # the client sends no more
         self._draining = False
         self._gone = False  # the client's connection is lost
+        self._held: list[Command] | None = None  # a reply that waits for other proxies, and what follows it
         self._exchange = Exchange(
             session=self.session,
             endpoints=endpoints,
@@ -127,6 +131,7 @@ class ClientConnection:
         self._outbox.drop()
         if isinstance(self._state, Relaying):
             self._exchange.client_gone()
+        self._take_back()
         if not isinstance(self._state, Relaying) or isinstance(self._exchange.state, Closed):
             self._state = Over()
             self._exchange.abort()
@@ -217,6 +222,24 @@ class ClientConnection:
                 self._decide(state.request, now_ns, arrived_ns=state.arrived_ns, patient=now_ns < state.until_ns)
         return self._settle(now_ns)
 
+    def peers_agreed(self, now_ns: int) -> list[Command]:
+        """The other proxies know what AskPeers has told."""
+        if self._held is not None:
+            self._commands[:0] = self._held  # the list is the outbox's and the exchange's, too
+            self._held = None
+        elif isinstance(self._state, WaitingForPeers):
+            request, forward = self._state.request, self._state.forward
+            self._state = Relaying()
+            self._heed(self._exchange.start(request, forward, now_ns), now_ns)
+        return self._settle(now_ns)
+
+    def _take_back(self) -> None:
+        """A request that waits for other proxies does not leave any more."""
+        if isinstance(self._state, WaitingForPeers):
+            waited, self._state = self._state, Listening()
+            waited.forward.pending.failed(False)
+            waited.request.close()
+
     def drain(self, now_ns: int) -> list[Command]:
         """The worker stops: finish what is in flight or on its way in, then close."""
         self._draining = True
@@ -224,6 +247,7 @@ class ClientConnection:
 
     def abandon(self) -> None:
         """End the connection after an internal error; the outcome of a call in flight is unknown."""
+        self._take_back()
         self._state = Over()
         self._exchange.abort()
         self._inbox.close()
@@ -264,10 +288,10 @@ class ClientConnection:
 
     def _settle(self, now_ns: int) -> list[Command]:
         """Continue with the bytes that have arrived; returns the commands of this event."""
-        if isinstance(self._state, Listening):
+        if isinstance(self._state, Listening) and self._held is None:
             self._next_requests(now_ns)
         free = isinstance(self._state, Listening) and not self._outbox.blocked and not self._outbox.busy
-        quiet = free and self._inbox.empty and not self._draining and not self._ended
+        quiet = free and self._held is None and self._inbox.empty and not self._draining and not self._ended
         self.mode = _MODES[self._inbox.transport] if quiet else HotPathUse.GENERAL
         wanted = free or self._inbox.waiting_bytes <= PIPELINE_BYTES
         if wanted is not self._reading and not isinstance(self._state, Over):
@@ -275,7 +299,18 @@ class ClientConnection:
             self._commands.append(SetReading(wanted))
         commands = self._commands[:]
         self._commands.clear()
-        return commands
+        return self._passable(commands)
+
+    def _passable(self, commands: list[Command]) -> list[Command]:
+        """Holds back what goes to the client, while other proxies do not know what the reply tells."""
+        asked, self.session.passing = self.session.passing, None
+        if asked is not None and self._held is None:
+            self._held = []
+            commands.insert(0, AskPeers(asked))
+        if self._held is None:
+            return commands
+        self._held += [one for one in commands if isinstance(one, Send | Close)]
+        return [one for one in commands if not isinstance(one, Send | Close)]
 
     def _next_requests(self, now_ns: int) -> None:
         for _ in range(REQUESTS_PER_TURN):
@@ -347,6 +382,11 @@ class ClientConnection:
     def _carry_out(self, decision: Serve | Forward, request: Request, now_ns: int, arrived_ns: int) -> None:
         self._outbox.for_write = decision.outcome == "write"
         if isinstance(decision, Forward):
+            asked = decision.pending.leaving()
+            if asked is not None:
+                self._state = WaitingForPeers(request, decision)
+                self._commands.append(AskPeers(asked))
+                return
             self._state = Relaying()
             self._heed(self._exchange.start(request, decision, now_ns), now_ns)
             return
@@ -416,6 +456,7 @@ class ClientConnection:
     def _close(self, why: Why, detail: str = "", key: str = "") -> None:
         if isinstance(self._state, Over):
             return
+        self._take_back()
         self._state = Over()
         self._inbox.close()
         self._outbox.drop()

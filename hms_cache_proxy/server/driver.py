@@ -18,6 +18,7 @@ import structlog
 from hms_cache_proxy.errors import ProxyError
 from hms_cache_proxy.server.commands import (
     Again,
+    AskPeers,
     Await,
     Close,
     CloseUpstream,
@@ -336,6 +337,13 @@ class Client(asyncio.Protocol):
     def _await(self, command: Await) -> None:
         self._hub.wait(self, command)
 
+    def _ask_peers(self, command: AskPeers) -> None:
+        assert self._hub.peers is not None, "only a proxy with peers asks them"
+        self._hub.peers.ask(command.request, self._peers_agreed)
+
+    def _peers_agreed(self) -> None:
+        self._event(self._core.peers_agreed)
+
     def _observe(self, command: Observe) -> None:
         slot = self._hub.metrics.slot(command.label, command.outcome, command.reason)
         took_ns = monotonic_ns() - command.began_ns
@@ -384,6 +392,7 @@ _HANDLERS: dict[type[Any], Callable[[Client, Any], None]] = {
     ReadingUpstream: Client._reading_upstream,
     Again: Client._again,
     Await: Client._await,
+    AskPeers: Client._ask_peers,
     Observe: Client._observe,
     UpstreamTrouble: Client._upstream_trouble,
     Close: Client._close,

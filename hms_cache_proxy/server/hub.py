@@ -21,6 +21,7 @@ from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.commands import Await
 from hms_cache_proxy.server.connection import ConnectionSettings
 from hms_cache_proxy.server.crew import Member
+from hms_cache_proxy.server.peers_link import PeersLink
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.server.stuck import Stuck
 from hms_cache_proxy.server.turns import Turns
@@ -61,6 +62,7 @@ class Hub:
         allowed: Allowed,
     ) -> None:
         self.access_log: AccessLog | None = None
+        self.peers: PeersLink | None = None
         self.decider = decider
         self.endpoints = endpoints
         self.settings = settings

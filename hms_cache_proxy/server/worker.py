@@ -25,6 +25,7 @@ from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.streams import HOLD_NS
 from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Config, paths
+from hms_cache_proxy.config.peers import DNS_PREFIX
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.consistency.suspension import Suspension
@@ -35,6 +36,7 @@ from hms_cache_proxy.methods.relay import RelayDispatcher
 from hms_cache_proxy.methods.ttl.dispatcher import LoadingDispatcher
 from hms_cache_proxy.methods.ttl.switch import Switch
 from hms_cache_proxy.metrics import FLUSH_INTERVAL_S, WorkerMetrics
+from hms_cache_proxy.peers.terms import fleet_times
 from hms_cache_proxy.recording import writer as recording
 from hms_cache_proxy.recording.recorder import Recorder
 from hms_cache_proxy.recording.replay import Recorded, ReplayDispatcher
@@ -47,6 +49,7 @@ from hms_cache_proxy.server.door import Door
 from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.server.hub import Allowed, Hub
 from hms_cache_proxy.server.log_file import LogFile
+from hms_cache_proxy.server.peers_link import PeersLink
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.server.reloading import Reloading
 from hms_cache_proxy.server.spool import SpoolRoom
@@ -300,6 +303,11 @@ async def _serve(
         hub.spawn(_doubt(config, cache.page, hub.endpoints), "doubt metastores")
     if access_log is not None:
         hub.spawn(_flush_log(access_log), "flush access log")
+    if cache is not None and config.peers:
+        times = fleet_times(any(peer.startswith(DNS_PREFIX) for peer in config.peers))
+        hub.peers = PeersLink(paths.peers_socket(config), cache.page, times.write_age_ns)
+        cache.dispatcher.has_peers(hub.peers.tell)
+        hub.spawn(hub.peers.run(), "ask peers")
     if cache is not None:
         hub.spawn(cache.tend(hub.turns), "tend streams")
         hub.spawn(_settle(cache.dispatcher.settle), "settle fences")

@@ -8,6 +8,7 @@ the metastore or the database: it must answer especially when these do not.
 from __future__ import annotations
 
 import enum
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from hms_cache_proxy import __version__
 from hms_cache_proxy.cache.mode import BY_TIME, ModeReason
 from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.cache.ttl import TtlCache
-from hms_cache_proxy.config import Config
+from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.recording.file import RecordingFile
@@ -91,6 +92,8 @@ class ProxyView:
             return "no worker accepts connections yet"
         if self._config.ready_when == "prewarmed" and not self._page.prewarmed:
             return "the prewarm is not done"
+        if self._config.peers and not self._page[Slot.PEERS_SETTLED]:
+            return "not all peers have answered"
         return None
 
     @property
@@ -131,6 +134,7 @@ class ProxyView:
                 "usable": page[Slot.FENCES_DAMAGED] != page[Slot.FENCES_FILE] or self._config.source == "none",
                 "replaced": page[Slot.FENCES_REPLACED],
             },
+            "peers": self._peers(),
             "cache_bytes": page[Slot.CACHE_BYTES],
             "ttl": None if self._ttl is None else _sizes(self._ttl),
             "recording": self._recording_facts(),
@@ -162,6 +166,17 @@ class ProxyView:
             "running": sum(child.pid is not None for child in children),
             "restarts": sum(child.restarts for child in children),
         }
+
+    def _peers(self) -> list[object] | None:
+        """The other proxies, as the peers' process last told; None without `peers`."""
+        if not self._config.peers:
+            return None
+        try:
+            found = json.loads(paths.peers_report(self._config).read_text())
+        except FileNotFoundError:  # it has not begun yet
+            return []
+        assert isinstance(found, list)
+        return found
 
     def _recording_facts(self) -> dict[str, object] | None:
         if self._recording is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from time import CLOCK_BOOTTIME, clock_gettime_ns
 
 import pytest
 
@@ -106,3 +107,19 @@ def test_connections_and_authorization(page: StatePage) -> None:
     assert open_gate.standing(False, NOW_NS) is Reason.AUTHORIZATION
     open_gate.authorization = "per_user"
     assert open_gate.standing(False, NOW_NS) is None
+
+
+def test_without_a_lease_a_read_needs_a_look_that_began_after_it(page: StatePage) -> None:
+    for mode in ("session", "bounded"):
+        leased = Gate(page, Fenced(), Rules(mode, 10 * SECOND_NS, 2 * SECOND_NS, leased=True))
+        page[Slot.LEASE_UNTIL_NS] = 0
+        assert leased.standing(False, NOW_NS) is Reason.PEERS
+        assert leased.standing(False, page[Slot.BEGAN_NS] - 1) is None, "the look began after this one"
+        assert leased.ends_with_next_step(Reason.PEERS, [])
+        assert leased.open_until(page[Slot.BEGAN_NS]) < page[Slot.BEGAN_NS]
+        page[Slot.LEASE_UNTIL_NS] = clock_gettime_ns(CLOCK_BOOTTIME) + 60 * SECOND_NS
+        assert leased.standing(False, NOW_NS) is None
+    page[Slot.LEASE_UNTIL_NS] = 0
+    for mode, reason in (("eventual", None), ("strict", Reason.STRICT)):
+        gate_of = Gate(page, Fenced(), Rules(mode, 10 * SECOND_NS, 2 * SECOND_NS, leased=True))
+        assert gate_of.standing(False, NOW_NS) is reason, "these need no lease"

@@ -23,6 +23,12 @@ from tests.cache.records import DATABASE, TABLE
 from tests.methods.warm import TARGET, Bench, opened, request
 from tests.testbed.raw import encode_call
 
+SHORT_NS = 200_000_000
+
+
+def boottime_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
@@ -287,3 +293,34 @@ def test_a_read_of_what_is_not_loaded_is_marked(tmp_path: Path) -> None:
         assert isinstance(header, Header)
         bench.dispatcher.decide(bench.session, header, message, time.monotonic_ns())
         assert bench.reader.uses.used_s(targets.table(b"hive", b"sales", b"gone")) > 0
+
+
+def test_a_lease_that_has_run_out(tmp_path: Path) -> None:
+    """Whatever else stays the same."""
+    peers = {"peers": "127.0.0.1:1", "peer_listen": "127.0.0.1:1"}
+    with opened(tmp_path, **peers) as bench:
+        bench.page[Slot.LEASE_UNTIL_NS] = boottime_ns() + SHORT_NS
+        expected = bench.decide()
+        assert bench.hot() == expected
+        bench.page[Slot.LEASE_UNTIL_NS] = boottime_ns() + SHORT_NS  # renewed
+        assert bench.hot() == expected
+        until_ns = bench.page[Slot.LEASE_UNTIL_NS]
+        while (before_ns := boottime_ns()) < until_ns:
+            bench.hot()
+        assert before_ns >= until_ns and bench.hot() is None
+        bench.page[Slot.LEASE_UNTIL_NS] = boottime_ns() + 60 * SHORT_NS
+        assert bench.hot() == expected
+        bench.page[Slot.LEASE_UNTIL_NS] = 0  # dropped
+        assert bench.hot() is None
+
+
+def test_without_a_lease_a_read_that_has_waited_for_a_look_is_hot(tmp_path: Path) -> None:
+    with opened(tmp_path, peers="127.0.0.1:1", peer_listen="127.0.0.1:1") as bench:
+        whole, arrived_ns = request(), time.monotonic_ns()
+        header = parse_header(whole)
+        assert isinstance(header, Header)
+        assert isinstance(bench.dispatcher.decide(bench.session, header, whole, arrived_ns, patient=True), Wait)
+        bench.step()
+        assert isinstance(bench.dispatcher.decide(bench.session, header, whole, arrived_ns), Serve)
+        assert bench.dispatcher.hot(bench.session, whole, arrived_ns) is not None
+        assert bench.hot() is None, "this one has arrived later"

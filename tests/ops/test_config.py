@@ -38,6 +38,11 @@ WRONG = [
     ("consistency = 'bounded'\nmax_staleness_ms = 20000", {}, {}, "max_staleness_ms", "larger than max_unconfirmed_ms"),
     ("[follower]\npoll_interval_min_ms = 2000", {}, {}, "follower.poll_interval_min_ms", "must not be larger"),
     ("[admin]\nlisten = '0.0.0.0:9085'", {}, {}, "admin.token", "is not a loopback address"),
+    ("peers = ['a:1', 'dns+:2']", {}, {}, "peers", "'dns+:2' is neither HOST:PORT nor dns+NAME:PORT"),
+    ("peers = ['a:99999']", {}, {}, "peers", "is neither HOST:PORT"),
+    ("peers = ['a']\npeer_secret = 's'\npeer_listen = ':0'", {}, {}, "peer_listen", "needs a port"),
+    ("peers = ['a']\npeer_secret = 's'\nstore = 'none'", {}, {}, "peers", "needs a store"),
+    ("peers = ['a']\npeer_secret = 's'\npeer_listen = ':9083'", {}, {}, "http", "need four different ports"),
     ("[admin]\nlisten = '127.0.0.1:9084'", {}, {}, "http", "three different ports"),
     ("[cache]\nmax_bytes = '8 parsec'", {}, {}, "cache.max_bytes", "is not a size such as"),
     ("include = ['re:(']", {}, {}, "include", "unterminated subpattern"),
@@ -195,3 +200,14 @@ def test_the_shipped_file_has_every_key_and_shows_the_defaults() -> None:
 def test_selection(include: list[str], exclude: list[str], name: str, admitted: bool) -> None:
     database, _, table = name.encode().partition(b".")
     assert Selection(include, exclude).admits(database, table) is admitted
+
+
+def test_peers() -> None:
+    config = load(None, {"HMS_CACHE_PROXY_PEERS": "a, [::1]:7,dns+b:8"}, {"peer_secret": "hush"})
+    assert config.peers == ("a:9086", "[::1]:7", "dns+b:8")
+    assert "hush" not in repr(config) + str(config.shown())
+    assert from_json(to_json(config)) == config
+    assert load(None, {}, {"peers": "127.0.0.1:1,localhost:2", "peer_listen": "127.0.0.1:1"}).peer_secret == ""
+    for peers, listen in (("a", "127.0.0.1:1"), ("127.0.0.1:1", "0.0.0.0:1")):
+        with pytest.raises(ConfigError, match="peer_secret: is required with peers, unless"):
+            load(None, {}, {"peers": peers, "peer_listen": listen})

@@ -23,7 +23,6 @@ from hms_cache_proxy.peers.terms import (
     ClosePeer,
     DialPeer,
     FleetTimes,
-    GivenUntil,
     MayLeave,
     PeerCommand,
     SendToPeer,
@@ -131,7 +130,7 @@ def test_a_new_incarnation_is_required_before_it_is_welcomed(member: Member) -> 
 def test_a_member_that_is_in_no_list_is_required_once_it_has_said_hello(member: Member) -> None:
     member.followed()
     assert ServeUntil(0) in member.follows(incarnation=THIRD, address=b"third:1")
-    assert DialPeer("third:1") in member.after(1.1)
+    assert DialPeer("third:1") in member.after(4.1)
 
 
 def test_a_write_waits_for_leases_that_were_given_before_it(member: Member) -> None:
@@ -141,13 +140,25 @@ def test_a_write_waits_for_leases_that_were_given_before_it(member: Member) -> N
     assert MayLeave(1) in member.take(), "it has no lease yet"
     member.got(2, Acknowledged(2))
     commands = member.got(2, LeaseAsked(5))
-    assert commands[0] == GivenUntil(member.now_ns + 2_100_000_000), "before it is sent"
-    assert given(commands[1:]) == [(5, 2 * S)]
+    assert given(commands) == [(5, 2 * S)]
+    assert member.records._proxy.given_until_ns == member.now_ns + 2_100_000_000
     member.fleet.write(2, 2, TABLE, member.now_ns)
     assert not of(MayLeave, member.take())
     assert MayLeave(2) in member.got(2, Acknowledged(3))
     member.fleet.over(2, member.now_ns)
-    assert member.take() == [SendToPeer(2, FenceLifted(OWN, 2))]
+    assert member.take() == [SendToPeer(2, FenceLifted(OWN, 2, 1))]
+
+
+def test_a_lease_does_not_overtake_a_fence_that_this_process_has_not_been_told_of(member: Member) -> None:
+    """As when it was stopped, and a worker has let its write leave by the words of the state page."""
+    member.followed()
+    member.follows()
+    number = member.records.begin(TABLE)
+    commands = [one.message for one in member.got(2, LeaseAsked(5)) if isinstance(one, SendToPeer)]
+    assert commands[0] == FenceRaised(OWN, number, TABLE)
+    assert isinstance(commands[1], LeaseGiven)
+    member.fleet.write(1, number, TABLE, member.now_ns)
+    assert not of(SendToPeer, member.take()), "it is told once"
 
 
 def test_a_write_waits_until_the_last_lease_of_a_lost_follower_has_run_out(member: Member) -> None:
@@ -236,6 +247,17 @@ def test_its_own_address(member: Member) -> None:
     commands = member.got(2, Welcome(), Replayed(1), LeaseGiven(member.now_ns, 2 * S, 1))
     assert ServeUntil(member.now_ns + 2 * S) in commands, "its own lease is not required"
     assert DialPeer("own:1") not in member.after(5)
+
+
+def test_one_member_at_two_addresses(member: Member) -> None:
+    """It is followed at one of them, and not dialled at the other again and again."""
+    member.followed()
+    assert DialPeer("alias:1") in member.listed("other:1", "alias:1")
+    member.fleet.dialled(7, "alias:1", OTHER, member.now_ns)
+    assert of(ClosePeer, member.take()) == [ClosePeer(7, "it is followed at another address")]
+    assert not of(DialPeer, member.after(1))
+    member.fleet.closed(1, member.now_ns)
+    assert {DialPeer("other:1"), DialPeer("alias:1")} & set(of(DialPeer, member.after(3)))
 
 
 def test_an_orderly_stop(member: Member) -> None:

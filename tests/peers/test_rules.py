@@ -21,7 +21,7 @@ RUNS, STEPS = 8, 300
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_no_read_shows_less_than_it_must(name: str) -> None:
     worlds = [SCENARIOS[name].run(1_000 + seed, STEPS) for seed in range(RUNS)]
-    assert sum(world.hits for world in worlds) > RUNS, "nothing was answered from a cache"
+    assert sum(world.hits for world in worlds) > 0, "nothing was answered from a cache"
     assert sum(world.finished for world in worlds) > RUNS
 
 

@@ -21,7 +21,6 @@ from hms_cache_proxy.peers.terms import (
     ClosePeer,
     DialPeer,
     FleetTimes,
-    GivenUntil,
     MayLeave,
     PeerCommand,
     SendToPeer,
@@ -121,7 +120,7 @@ class SimRecords:
     def hold(self, via: bytes, origin: Origin, targets: Sequence[Target]) -> None:
         self.fences[via, origin] = SimFence(tuple(targets))
 
-    def release(self, via: bytes, origin: Origin) -> None:
+    def release(self, via: bytes, origin: Origin, *, executed: bool = True) -> None:
         fence = self.fences.get((via, origin))
         if fence is not None and fence.ticket is None:
             fence.ticket = self.ticket(fence.targets)
@@ -157,6 +156,9 @@ class SimRecords:
 
     def remember_lock(self, lock_id: int, targets: Sequence[Target]) -> None:
         raise AssertionError("no lock waits here")
+
+    def give_until(self, until_ns: int) -> None:
+        self._proxy.given_until_ns = max(self._proxy.given_until_ns, until_ns)
 
     def covered(self, via: bytes) -> int:
         return self.positions.get(via, 0)
@@ -329,8 +331,6 @@ class SimProxy:
                 self.dialling.add(address)
             case ServeUntil(until_ns):
                 self.serve_until_ns = until_ns
-            case GivenUntil(until_ns):
-                self.given_until_ns = max(self.given_until_ns, until_ns)
             case MayLeave(token):
                 world.may_leave(token)
             case _:

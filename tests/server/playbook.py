@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Forward, Pending, Serve, Wait, Work
 from hms_cache_proxy.metrics import Outcome
+from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.server.commands import (
     Command,
     Observe,
@@ -41,6 +42,8 @@ class Recorder(BaseDecider, Pending):
         self.patience: list[bool] = []
         self.hooks: list[tuple[object, ...]] = []
         self.seen: list[bytes] = []
+        self.asks: PeerRequest | None = None
+        self.passing: PeerRequest | None = None
 
     def decide(
         self,
@@ -57,6 +60,9 @@ class Recorder(BaseDecider, Pending):
         decision = self.decision
         return replace(decision, pending=self) if isinstance(decision, Forward) else decision
 
+    def leaving(self) -> PeerRequest | None:
+        return self.asks
+
     def sending(self) -> None:
         self.hooks.append(("sending",))
 
@@ -64,6 +70,7 @@ class Recorder(BaseDecider, Pending):
         self.hooks.append(("began",))
 
     def reply_done(self, session: ClientSession, reply: bytes | None, now_ns: int) -> None:
+        session.passing = self.passing
         self.hooks.append(("done", reply))
 
     def failed(self, sent: bool) -> None:

@@ -1,0 +1,176 @@
+"""The fences as the protocol between proxies uses them (`peers.terms.PeerRecords`): those that are held for peers.
+
+A fence that a peer has told of is a row like that of a write of unknown outcome. Its end is far away while the peer is
+connected, and the longest request time when the connection ends; then the follower gives it a ticket, as for all such
+fences. So workers and the follower need not know of peers, and the fence survives a restart.
+
+    b"p" via (16) incarnation (16) u64 number   u64 fence id: a fence of this write, of which `via` has told
+    b"P" via (16)                               i64 position that was reached with this peer, u64 time
+    b"S"                                        u64 the last ticket whose b"s" row was dropped
+
+`standing` leaves out what others have only passed on. Owner: the peers' process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final
+
+from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.targets import ALL, Target
+from hms_cache_proxy.consistency.fence_rows import (
+    FINITE,
+    NUMBER,
+    UNKNOWN,
+    Fence,
+    add_fence,
+    counters,
+    fences_in,
+    rows,
+    take_ticket,
+    unpack_targets,
+)
+from hms_cache_proxy.consistency.fences import OVERDUE, FenceStore
+
+UNLOGGED_KEPT: Final = 1000
+"""Writes without an event that are remembered for peers that were cut off. After more, everything is reloaded there."""
+
+PEERS_KEPT: Final = 64
+INCARNATION_BYTES: Final = 16
+_HELD: Final = Struct(f">{INCARNATION_BYTES}s{INCARNATION_BYTES}sQ")
+_POSITION: Final = Struct(">qQ")
+
+
+class PeerFences(FenceStore):
+    """The records, with those of peers. A write is (incarnation, number): the proxy that sends it, its fence's id."""
+
+    def __init__(self, path: Path, page: StatePage, incarnation: bytes, *, hold_ns: int) -> None:
+        self._incarnation = incarnation
+        super().__init__(path, page, hold_ns=hold_ns, fleet=True)
+
+    def under_way(self) -> list[tuple[tuple[bytes, int], tuple[Target, ...]]]:
+        """Every write that is not over: of this proxy, and those of which their own proxies have told it."""
+        with self._look() as txn:
+            held = {row: _HELD.unpack(key[1:]) for key, row in rows(txn, b"p")}
+            found: list[tuple[tuple[bytes, int], tuple[Target, ...]]] = []
+            for key, fence in fences_in(txn):
+                if fence.state == FINITE:
+                    continue
+                via, incarnation, number = held.get(key[1:], (b"", self._incarnation, NUMBER.unpack(key[1:])[0]))
+                if via in (b"", incarnation):
+                    found.append(((incarnation, number), fence.targets))
+            return found
+
+    def position(self) -> int:
+        """The last ticket."""
+        with self._look() as txn:
+            return counters(txn).last_ticket
+
+    def unlogged_since(self, position: int) -> tuple[Target, ...]:
+        """What writes that log no event have changed, whose tickets are larger; at position 0, as far as is known."""
+        with self._look() as txn:
+            dropped = NUMBER.unpack(txn.get(b"S", NUMBER.pack(0)))[0]
+            if 0 < position < dropped:
+                return (ALL,)
+            later = [row for key, row in rows(txn, b"s") if NUMBER.unpack(key[1:])[0] > position]
+            return tuple(dict.fromkeys(target for row in later for target in unpack_targets(row)))
+
+    def hold_for(self, via: bytes, write: tuple[bytes, int], targets: Sequence[Target]) -> None:
+        """A write of a peer is about to leave."""
+        key, until_ns = b"p" + _HELD.pack(via, *write), time.monotonic_ns() + OVERDUE * self._hold_ns
+        fence = Fence(UNKNOWN, 0, until_ns, 0, 0, tuple(targets))
+        with self._change() as txn:
+            number = txn.get(key)
+            if number is not None and self._open_fence(txn, number) is not None:
+                txn.put(b"f" + number, fence.pack())
+            else:
+                txn.put(key, NUMBER.pack(add_fence(txn, fence)))
+
+    def release_of(self, via: bytes, write: tuple[bytes, int], *, executed: bool = True) -> None:
+        """The write is over: its targets are reloaded, unless it was not executed."""
+        with self._change() as txn:
+            self._release(txn, b"p" + _HELD.pack(via, *write), executed=executed)
+
+    def release_all_but(self, via: bytes, writes: frozenset[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
+        """Releases all that this peer has told of but these. Returns what was released."""
+        with self._change() as txn:
+            over = [key for key, _ in rows(txn, b"p" + via) if _HELD.unpack(key[1:])[1:] not in writes]
+            for key in over:
+                self._release(txn, key)
+        return [(row[1], row[2]) for row in (_HELD.unpack(key[1:]) for key in over)]
+
+    def missed(self, via: bytes) -> None:
+        """The connection to the peer has ended: release what it has told of when its time is over."""
+        until_ns = time.monotonic_ns() + self._hold_ns
+        with self._change() as txn:
+            for key, number in list(rows(txn, b"p")):
+                fence = self._open_fence(txn, number)
+                if fence is None:
+                    txn.delete(key)
+                elif key[1:].startswith(via) and fence.until_ns > until_ns:
+                    txn.put(b"f" + number, replace(fence, until_ns=until_ns).pack())
+
+    def owe(self, targets: Sequence[Target]) -> None:
+        """Reads of these must show what is true now; nothing is reloaded for it."""
+        self.fence_now(targets)
+
+    def reload(self, targets: Sequence[Target]) -> None:
+        """The same, and they are reloaded."""
+        with self._change() as txn:
+            add_fence(txn, Fence(FINITE, take_ticket(txn, targets), 0, 0, 0, tuple(targets)))
+
+    def reached(self, event: int) -> None:
+        """A client is about to receive the id of this event."""
+        if event > self._page[Slot.CURSOR]:
+            self.fence_now((ALL,))
+
+    def give_until(self, until_ns: int) -> None:
+        """Some peer may have a lease of this proxy until this time (CLOCK_BOOTTIME)."""
+        self._page[Slot.GIVEN_UNTIL_NS] = max(self._page[Slot.GIVEN_UNTIL_NS], until_ns)
+
+    def covered(self, via: bytes) -> int:
+        """The position that was reached with this peer; 0 if it is unknown."""
+        with self._look() as txn:
+            row = txn.get(b"P" + via)
+            return 0 if row is None else int(_POSITION.unpack(row)[0])
+
+    def cover(self, via: bytes, position: int) -> None:
+        """Everything of this peer up to this position is here."""
+        if self.covered(via) == position:
+            return
+        with self._change(fences=False) as txn:
+            txn.put(b"P" + via, _POSITION.pack(position, time.time_ns()))
+            peers = sorted(rows(txn, b"P"), key=lambda pair: _POSITION.unpack(pair[1])[1])
+            for key, _ in peers[:-PEERS_KEPT]:
+                txn.delete(key)
+
+    def drop_old(self) -> None:
+        """Forget writes without an event beyond the last ones; called from time to time."""
+        with self._look() as txn:
+            old = [key for key, _ in rows(txn, b"s")][:-UNLOGGED_KEPT]
+        if old:
+            with self._change(fences=False) as txn:
+                for key in old:
+                    txn.delete(key)
+                txn.put(b"S", old[-1][1:])
+
+    def _release(self, txn: Any, key: bytes, *, executed: bool = True) -> None:
+        number = txn.pop(key)
+        fence = None if number is None else self._open_fence(txn, number)
+        if number is not None and fence is not None:
+            if not executed:
+                txn.delete(b"f" + number)
+                return
+            ticket = take_ticket(txn, fence.targets)
+            txn.put(b"f" + number, replace(fence, state=FINITE, ticket=ticket).pack())
+
+    @staticmethod
+    def _open_fence(txn: Any, number: bytes) -> Fence | None:
+        """A fence that is not finite yet."""
+        row = txn.get(b"f" + number)
+        fence = None if row is None else Fence.unpack(row)
+        return None if fence is None or fence.state == FINITE else fence

@@ -1,0 +1,348 @@
+"""The peers' process: carries out the commands of a Fleet.
+
+Job: sockets, the clock, look-ups of the list, the words of the state page, a report for the supervisor. It decides
+nothing. A child of the supervisor, so that a stuck loop costs leases (other proxies wait for two seconds, once), and
+not the readers of this proxy. Its successor begins with the fences of the environment and the words of the page.
+
+Until the cache shows which metastore's database it belongs to, no peer is dialled and no request of a worker answered;
+workers then wait by the words of the page (server/peers_link.py). Owner: the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import signal
+import socket
+from collections.abc import Coroutine
+from dataclasses import replace
+from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
+from typing import Any
+
+import structlog
+import uvloop
+
+from hms_cache_proxy.cache.reader import CacheReader
+from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.config import Config, paths
+from hms_cache_proxy.config.peers import DNS_PREFIX
+from hms_cache_proxy.consistency.peer_fences import PeerFences
+from hms_cache_proxy.errors import CacheError
+from hms_cache_proxy.metrics import PeersMetrics
+from hms_cache_proxy.peers.fleet import Fleet, OwnMember
+from hms_cache_proxy.peers.messages import Hello, PeerMessage
+from hms_cache_proxy.peers.records import FenceRecords
+from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
+from hms_cache_proxy.peers.terms import (
+    SECOND,
+    ClosePeer,
+    DialPeer,
+    MayLeave,
+    PeerCommand,
+    SendToPeer,
+    ServeUntil,
+    TellPeer,
+    WakeFollower,
+    fleet_times,
+)
+from hms_cache_proxy.peers.wires import PeerWire, WorkerWire
+
+LOOK_UP_S = 2.5
+DIAL_S = 3.0
+IDENTITY_S = 0.05
+REPORT_S = 1.0
+
+log = structlog.get_logger()
+
+
+def run(config: Config, listener: int) -> None:
+    """Serve until SIGTERM. `listener`: the descriptor of the socket that other proxies dial."""
+    with StatePage(paths.state(config)) as page:
+        page[Slot.LEASE_UNTIL_NS] = 0
+        uvloop.run(PeersProcess(config, page).serve(socket.socket(fileno=listener)))
+
+
+def boottime_ns() -> int:
+    """The clock of leases."""
+    return clock_gettime_ns(CLOCK_BOOTTIME)
+
+
+class PeersProcess:
+    """The loop, and what it has open."""
+
+    def __init__(self, config: Config, page: StatePage) -> None:
+        self._config, self._page = config, page
+        self.secret = config.peer_secret.encode()
+        self.incarnation = page[Slot.INCARNATION].to_bytes(8, "big") + page[Slot.INCARNATION + 1].to_bytes(8, "big")
+        hold_ns = config.upstream_options.request_timeout_ns
+        self._fences = PeerFences(paths.fences(config), page, self.incarnation, hold_ns=hold_ns)
+        self._wires: dict[int, PeerWire] = {}
+        self._links = 0
+        self._tokens: dict[int, tuple[WorkerWire, int]] = {}
+        self._numbers = 0
+        self._early: list[tuple[WorkerWire, int, PeerRequest]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._follower = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._fleet: Fleet | None = None
+        self._rejoins = False
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Until SIGTERM."""
+        loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+        loop.add_signal_handler(signal.SIGTERM, stop.set)
+        path = paths.peers_socket(self._config)
+        path.unlink(missing_ok=True)
+        await loop.create_unix_server(lambda: WorkerWire(self), str(path))
+        os.chmod(path, 0o600)
+        self._spawn(self._begin(listener))
+        await stop.wait()
+        if self._fleet is not None:
+            self._fleet.stop(boottime_ns())
+            self._carry_out()
+            await asyncio.sleep(0.1)  # for what was sent
+
+    async def _begin(self, listener: socket.socket) -> None:
+        """Learn what the cache belongs to, then take part."""
+        metastore = await self._metastore()
+        own = OwnMember(
+            self.incarnation,
+            str(self._config.peer_listen),
+            metastore,
+            self._page[Slot.PEERS_STARTED_NS],
+            self._page[Slot.GIVEN_UNTIL_NS],
+            serves=self._config.consistency in ("session", "bounded"),
+        )
+        self._fleet = Fleet(
+            own,
+            FenceRecords(self._fences),
+            fleet_times(any(peer.startswith(DNS_PREFIX) for peer in self._config.peers)),
+        )
+        await asyncio.get_running_loop().create_server(self._accepted, sock=listener)
+        log.info("peers", listen=str(self._config.peer_listen), peers=list(self._config.peers))
+        for worker, token, request in self._early:
+            self.asked(worker, token, request)
+        self._early.clear()
+        for work in (self._look_up(), self._tick(), self._report()):
+            self._spawn(work)
+
+    async def _metastore(self) -> bytes:
+        """Identifies the database and what of it is cached."""
+        config = self._config
+        reader = CacheReader(paths.cache(config), self._page)
+        while True:
+            self._page[Slot.PEERS_BEAT_NS] = monotonic_ns()
+            try:
+                reader.snapshot().close()
+            except CacheError:
+                await asyncio.sleep(IDENTITY_S)  # the follower creates it
+                continue
+            assert reader.identity is not None
+            uuid = reader.identity.database_uuid
+            reader.close()
+            scope = json.dumps([uuid, sorted(config.include), sorted(config.exclude)])
+            return hashlib.sha256(scope.encode()).digest()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a task failed", exc_info=task.exception())
+            self._page[Slot.LEASE_UNTIL_NS] = 0
+            os._exit(1)  # the supervisor starts another
+
+    # the list and the clock
+
+    async def _look_up(self) -> None:
+        while True:
+            began_ns = boottime_ns()
+            addresses, complete = await self._addresses()
+            assert self._fleet is not None
+            self._fleet.listed(addresses, began_ns, complete=complete)
+            self._carry_out()
+            await asyncio.sleep(LOOK_UP_S)
+
+    async def _addresses(self) -> tuple[list[str], bool]:
+        loop, found, complete = asyncio.get_running_loop(), [], True
+        for peer in self._config.peers:
+            if not peer.startswith(DNS_PREFIX):
+                found.append(peer)
+                continue
+            host, _, port = peer.removeprefix(DNS_PREFIX).rpartition(":")
+            try:
+                rows = await loop.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+            except OSError as error:
+                complete = False
+                log.warning("peers cannot be looked up", name=host, error=str(error))
+                continue
+            found += [f"[{row[4][0]}]:{port}" if ":" in str(row[4][0]) else f"{row[4][0]}:{port}" for row in rows]
+        return found, complete
+
+    async def _tick(self) -> None:
+        dropped_ns = 0
+        while True:
+            fleet, now_ns = self._fleet, boottime_ns()
+            assert fleet is not None
+            self._page[Slot.PEERS_BEAT_NS] = monotonic_ns()
+            fleet.recordable = not self._page[Slot.UNFENCED] & 1
+            self._renew(fleet, now_ns)
+            fleet.tick(now_ns)
+            self._carry_out()
+            if now_ns - dropped_ns > 60 * SECOND:
+                dropped_ns = now_ns
+                try:
+                    self._fences.drop_old()
+                except CacheError as error:
+                    log.warning("old records cannot be dropped", error=str(error))
+            await asyncio.sleep(max(0.005, (fleet.next_ns(boottime_ns()) - boottime_ns()) / SECOND))
+
+    def _renew(self, fleet: Fleet, now_ns: int) -> None:
+        """If the fences' file is another one, nothing of the peers is recorded in it: begin again with all of them.
+        Until then the new file fences everything for this process."""
+        try:
+            if self._fences.renew():
+                fleet.begin_again(now_ns)
+                self._rejoins = True
+            elif self._rejoins and fleet.serves_until(now_ns) > now_ns:
+                self._fences.join()
+                self._rejoins = False
+        except CacheError as error:
+            log.error("the fences cannot be opened yet", error=str(error))
+
+    # connections
+
+    def _accepted(self) -> PeerWire:
+        self._links += 1
+        return PeerWire(self, self._links, None)
+
+    async def _dial(self, address: str) -> None:
+        assert self._fleet is not None
+        self._links += 1
+        link, (host, _, port) = self._links, address.rpartition(":")
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(DIAL_S):
+                await loop.create_connection(lambda: PeerWire(self, link, address), host.strip("[]"), int(port))
+        except (OSError, TimeoutError) as error:
+            self._fleet.dial_failed(address, str(error) or "no answer in time", boottime_ns())
+            self._carry_out()
+
+    def opened(self, wire: PeerWire, incarnation: bytes) -> None:
+        """A handshake is over."""
+        assert self._fleet is not None
+        self._wires[wire.link] = wire
+        if wire.address is None:
+            self._fleet.accepted(wire.link, incarnation, boottime_ns())
+        else:
+            self._fleet.dialled(wire.link, wire.address, incarnation, boottime_ns())
+        self._carry_out()
+
+    def arrived(self, wire: PeerWire, message: PeerMessage) -> None:
+        """A message."""
+        assert self._fleet is not None
+        self._fleet.received(wire.link, message, boottime_ns())
+        self._carry_out()
+
+    def ended(self, wire: PeerWire, problem: str) -> None:
+        """A connection has ended, or its handshake has failed."""
+        assert self._fleet is not None
+        if self._wires.pop(wire.link, None) is not None:
+            self._fleet.closed(wire.link, boottime_ns())
+        elif not wire.greeted and wire.address is not None:
+            self._fleet.dial_failed(wire.address, problem, boottime_ns())
+        elif not wire.greeted:
+            log.warning("a peer was turned away", reason=problem)
+        self._carry_out()
+
+    # workers
+
+    def asked(self, worker: WorkerWire, token: int, request: PeerRequest) -> None:
+        """A request of a worker."""
+        fleet, now_ns = self._fleet, boottime_ns()
+        if fleet is None:
+            self._early.append((worker, token, request))
+            return
+        if request.answered:
+            self._numbers += 1
+            self._tokens[self._numbers] = (worker, token)
+        match request.kind:
+            case PeerAsk.WRITE:
+                fleet.write(self._numbers, request.number, request.targets, now_ns)
+            case PeerAsk.OVER:
+                fleet.over(request.number, now_ns)
+            case PeerAsk.CANCELLED:
+                fleet.over(request.number, now_ns, executed=False)
+            case PeerAsk.OWED:
+                fleet.owed(self._numbers, request.targets, now_ns)
+            case PeerAsk.EVENT:
+                fleet.reached(self._numbers, request.number, now_ns)
+            case PeerAsk.LOCKED:
+                fleet.locked(request.number, request.targets, now_ns)
+            case PeerAsk.PASS:
+                fleet.passes(self._numbers)
+        self._carry_out()
+
+    # commands
+
+    def _carry_out(self) -> None:
+        assert self._fleet is not None
+        while commands := self._fleet.take():
+            for command in commands:
+                self._one(command)
+        self._page[Slot.PEERS_SETTLED] = int(self._fleet.writes_leave)
+
+    def _one(self, command: PeerCommand) -> None:
+        match command:
+            case SendToPeer(link, message):
+                wire = self._wires.get(link)
+                if wire is not None:
+                    wire.send(self._addressed(wire, message))
+            case ClosePeer(link, reason):
+                closing = self._wires.pop(link, None)
+                if closing is not None:
+                    closing.close(reason)
+            case DialPeer(address):
+                self._spawn(self._dial(address))
+            case ServeUntil(until_ns):
+                self._page[Slot.LEASE_UNTIL_NS] = until_ns
+            case MayLeave(token):
+                worker, asked = self._tokens.pop(token)
+                worker.answer(asked)
+            case WakeFollower():
+                self._wake()
+            case TellPeer(event, address, reason):
+                log.warning(event, address=address, reason=reason)
+
+    def _addressed(self, wire: PeerWire, message: PeerMessage) -> PeerMessage:
+        """A hello names this proxy as the other one can reach it."""
+        own = self._config.peer_listen
+        if not isinstance(message, Hello) or own.host not in ("0.0.0.0", "::"):
+            return message
+        return replace(message, address=str(own._replace(host=wire.own_host)).encode())
+
+    def _wake(self) -> None:
+        try:
+            self._follower.sendto(b"!", str(paths.follower_socket(self._config)))
+        except OSError:
+            return  # there is no follower, or its queue is full of such datagrams
+
+    # the report
+
+    async def _report(self) -> None:
+        path, metrics = paths.peers_report(self._config), PeersMetrics()
+        while True:
+            assert self._fleet is not None
+            fresh = path.with_name(path.name + ".new")
+            found = self._fleet.report(boottime_ns())
+            fresh.write_text(json.dumps(found))
+            os.replace(fresh, path)
+            metrics.peers([str(one["state"]) for one in found])
+            while self._fleet.outbox.acks_ns:
+                metrics.acknowledged(self._fleet.outbox.acks_ns.popleft() / 1e9)
+            await asyncio.sleep(REPORT_S)

@@ -1,0 +1,129 @@
+"""asyncio protocols of the peers' process: connections to other proxies, and those of this proxy's workers.
+
+Job: handshakes, frames, bytes; what arrives goes to the driver. A connection that has not finished its handshake in
+HANDSHAKE_S is closed, as is one whose peer does not read. Must not know: what messages mean. Owner: the process's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Protocol, cast
+
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.peers.frames import NONCE_BYTES, Greeted, Handshake, PeerRole
+from hms_cache_proxy.peers.messages import PeerMessage, decode, encode
+from hms_cache_proxy.peers.requests import ANSWER, PeerRequest, take_requests
+
+HANDSHAKE_S = 5.0
+UNREAD_BYTES = 16 << 20
+"""Of messages that a peer has not read; then its connection is closed, and begins anew."""
+
+
+class PeerEvents(Protocol):
+    """What the driver is told."""
+
+    secret: bytes
+    incarnation: bytes
+
+    def opened(self, wire: PeerWire, incarnation: bytes) -> None:
+        """A handshake is over."""
+        ...
+
+    def arrived(self, wire: PeerWire, message: PeerMessage) -> None:
+        """A message."""
+        ...
+
+    def ended(self, wire: PeerWire, problem: str) -> None:
+        """A connection has ended, or its handshake has failed."""
+        ...
+
+    def asked(self, worker: WorkerWire, token: int, request: PeerRequest) -> None:
+        """A request of a worker."""
+        ...
+
+
+class PeerWire(asyncio.Protocol):
+    """A connection to another proxy. `address`: where it was dialled; None: it was accepted."""
+
+    def __init__(self, events: PeerEvents, link: int, address: str | None) -> None:
+        self.link, self.address = link, address
+        self._events = events
+        role = PeerRole.DIALLER if address is not None else PeerRole.ACCEPTOR
+        self._handshake = Handshake(role, events.secret, events.incarnation, os.urandom(NONCE_BYTES))
+        self._greeted: Greeted | None = None
+        self.greeted = False
+        self._problem = ""
+        self._closed = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.close, "no handshake in time")
+        self._transport.write(self._handshake.out)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            if self._greeted is None:
+                greeted = self._shake(data)
+                if greeted is None:
+                    return
+                self._greeted, self.greeted, data = greeted, True, greeted.rest
+                self._timer.cancel()
+                self._events.opened(self, greeted.incarnation)
+            for payload in self._greeted.frames.received(data):
+                if self._closed:
+                    return
+                self._events.arrived(self, decode(payload))
+        except WireError as error:
+            self.close(str(error))
+
+    def _shake(self, data: bytes) -> Greeted | None:
+        try:
+            return self._handshake.received(data)
+        finally:
+            if self._handshake.out:
+                self._transport.write(self._handshake.out)
+
+    def send(self, message: PeerMessage) -> None:
+        """Send a message."""
+        if self._greeted is not None and not self._closed:
+            self._transport.write(self._greeted.frames.seal(encode(message)))
+            if self._transport.get_write_buffer_size() > UNREAD_BYTES:
+                self.close("it does not read")
+
+    @property
+    def own_host(self) -> str:
+        """The address of this machine on this connection."""
+        return str(self._transport.get_extra_info("sockname")[0])
+
+    def close(self, problem: str) -> None:
+        """Close after what was sent has left."""
+        self._problem = self._problem or problem
+        self._closed = True
+        self._transport.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closed = True
+        self._timer.cancel()
+        self._events.ended(self, self._problem or (str(error) if error is not None else "it closed the connection"))
+
+
+class WorkerWire(asyncio.Protocol):
+    """A worker's connection."""
+
+    def __init__(self, events: PeerEvents) -> None:
+        self._events = events
+        self._buffer = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        for token, request in take_requests(self._buffer):
+            self._events.asked(self, token, request)
+
+    def answer(self, token: int) -> None:
+        """What was asked under this token need not wait any more."""
+        if not self._transport.is_closing():
+            self._transport.write(ANSWER.pack(token))

@@ -1,0 +1,155 @@
+"""Fences that are held for peers: real records, with a follower that does tickets."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.cache.targets import ALL, UNKNOWN
+from hms_cache_proxy.consistency import peer_fences
+from hms_cache_proxy.consistency.fences import FenceStore
+from hms_cache_proxy.consistency.mirror import FenceMirror
+from hms_cache_proxy.consistency.peer_fences import PeerFences
+
+ME, OTHER, THIRD = b"m" * 16, b"o" * 16, b"t" * 16
+A, B = b"tx\0y\0a", b"tx\0y\0b"
+HOLD_NS = 600 * 10**9
+
+
+class Bench:
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "fences"
+        self.page = StatePage(directory / "state", create=True)
+        self.store = PeerFences(self.path, self.page, ME, hold_ns=HOLD_NS)
+        self.mirror = FenceMirror(self.store)
+        self.done_ticket = 0
+
+    def fenced(self, *targets: bytes) -> bool:
+        return self.mirror.active(targets, self.done_ticket)
+
+    def step(self) -> set[bytes]:
+        """A step of the follower; what it reloads."""
+        self.done_ticket, wanted = self.store.pending_tickets()
+        self.store.done(self.done_ticket)
+        return wanted
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.store.close()
+
+
+def test_held_until_released_and_reloaded(bench: Bench) -> None:
+    bench.store.hold_for(OTHER, (OTHER, 7), [A])
+    bench.store.hold_for(OTHER, (OTHER, 7), [A])
+    bench.step()
+    assert bench.fenced(A) and not bench.fenced(B)
+    bench.store.release_of(OTHER, (OTHER, 7))
+    bench.store.release_of(OTHER, (OTHER, 7))
+    assert bench.fenced(A)
+    assert bench.step() == {A}
+    assert not bench.fenced(A)
+    assert bench.store.standing() == {}
+
+
+def test_a_write_that_was_not_executed_asks_for_no_reload(bench: Bench) -> None:
+    bench.store.hold_for(OTHER, (OTHER, 7), [ALL])
+    bench.store.release_of(OTHER, (OTHER, 7), executed=False)
+    assert not bench.fenced(A)
+    assert bench.step() == set()
+
+
+def test_what_is_told_to_others(bench: Bench) -> None:
+    """Own writes, and those of which their own proxy has told; not what others have passed on."""
+    own = bench.store.begin([A], os.getpid())
+    bench.store.hold_for(OTHER, (OTHER, 7), [B])
+    bench.store.hold_for(OTHER, (THIRD, 9), [B])
+    assert sorted(bench.store.under_way()) == [((ME, own), (A,)), ((OTHER, 7), (B,))]
+    bench.store.finish(own)
+    assert bench.store.under_way() == [((OTHER, 7), (B,))]
+
+
+def test_a_replay_releases_what_it_does_not_name(bench: Bench) -> None:
+    for number in (1, 2, 3):
+        bench.store.hold_for(OTHER, (OTHER, number), [A])
+    bench.store.hold_for(THIRD, (THIRD, 1), [B])
+    assert sorted(bench.store.release_all_but(OTHER, frozenset({(OTHER, 2)}))) == [(OTHER, 1), (OTHER, 3)]
+    bench.step()
+    assert bench.fenced(A) and bench.fenced(B)
+    bench.store.release_all_but(OTHER, frozenset())
+    bench.step()
+    assert not bench.fenced(A) and bench.fenced(B)
+
+
+def test_a_missed_peer(bench: Bench) -> None:
+    """Its fences end when no metastore can work on its writes any more, unless it tells of them again."""
+    bench.store.hold_for(OTHER, (OTHER, 1), [A])
+    bench.store.hold_for(OTHER, (OTHER, 2), [B])
+    bench.store.missed(OTHER)
+    bench.store.hold_for(OTHER, (OTHER, 2), [B])
+    assert bench.store.expire(time.monotonic_ns() + HOLD_NS - 10**9) == 0
+    assert bench.store.expire(time.monotonic_ns() + HOLD_NS + 10**9) == 1
+    assert bench.step() == {A}
+    assert not bench.fenced(A) and bench.fenced(B)
+
+
+def test_they_survive_a_restart(bench: Bench) -> None:
+    bench.store.hold_for(OTHER, (OTHER, 1), [A])
+    bench.store.cover(OTHER, 42)
+    bench.store.close()
+    bench.page[Slot.FENCES_FILE] = 0
+    FenceStore.recover(bench.path, bench.page, hold_ns=HOLD_NS).close()
+    bench.store = PeerFences(bench.path, bench.page, THIRD, hold_ns=HOLD_NS)
+    bench.mirror = FenceMirror(bench.store)
+    assert bench.fenced(A)
+    assert bench.store.covered(OTHER) == 42
+    bench.store.release_of(OTHER, (OTHER, 1))
+    bench.step()
+    assert not bench.fenced(A)
+
+
+def test_what_is_owed_waits_for_one_step_and_asks_for_no_reload(bench: Bench) -> None:
+    bench.store.owe([UNKNOWN])
+    assert bench.fenced(A)
+    assert bench.step() == set()
+    assert not bench.fenced(A)
+    bench.store.reload([A])
+    assert bench.fenced(A) and bench.step() == {A} and not bench.fenced(A)
+
+
+def test_an_event_that_the_cache_has_not_reached(bench: Bench) -> None:
+    bench.page[Slot.CURSOR] = 10
+    bench.store.reached(10)
+    assert not bench.fenced(A)
+    bench.store.reached(11)
+    assert bench.fenced(A)
+
+
+def test_writes_without_an_event_are_named_to_who_was_cut_off(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    position = bench.store.position()
+    bench.store.finish(bench.store.begin([A], os.getpid()), unlogged=True)
+    bench.store.finish(bench.store.begin([B], os.getpid()))
+    assert bench.store.unlogged_since(position) == (A,)
+    assert bench.store.unlogged_since(bench.store.position()) == ()
+    monkeypatch.setattr(peer_fences, "UNLOGGED_KEPT", 2)
+    for _ in range(4):
+        bench.step()
+        bench.store.finish(bench.store.begin([B], os.getpid()), unlogged=True)
+    bench.store.drop_old()
+    assert bench.store.unlogged_since(position) == (ALL,), "too many to be named"
+    assert bench.store.unlogged_since(bench.store.position() - 1) == (B,)
+    assert bench.store.unlogged_since(0) == (B,), "as far as is known"
+
+
+def test_the_last_positions_are_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_fences, "PEERS_KEPT", 2)
+    for number, peer in enumerate((ME, OTHER, THIRD), 1):
+        bench.store.cover(peer, number)
+    assert [bench.store.covered(peer) for peer in (ME, OTHER, THIRD)] == [0, 2, 3]

@@ -1,0 +1,149 @@
+"""Several proxies in front of one metastore, as processes: what was written through one is seen through all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+from hive_metastore.ttypes import NoSuchObjectException
+
+from tests.proxy import Proxy
+from tests.testbed import objects
+from tests.testbed.bed import Bed
+from tests.testbed.client import MetastoreClient
+from tests.testbed.fault_proxy import FaultProxy
+from tests.testbed.metastore import Metastore
+from tests.testbed.processes import free_port
+
+LEASES_S = 60.0
+"""Until every proxy has its leases, on a busy machine."""
+WRITE_S = 2.1 + 6.0
+"""The first write after a member is lost: a lease, and the time of a busy machine."""
+ROUNDS = 120
+
+
+def peers_of(proxy: Proxy) -> list[dict[str, object]]:
+    found = proxy.status()["peers"]
+    assert isinstance(found, list)
+    return found
+
+
+def leased(proxies: Sequence[Proxy], others: int) -> None:
+    """Every one of these has a lease of so many others."""
+    for proxy in proxies:
+        proxy.wait(
+            lambda proxy=proxy: [one["lease_ms"] > 0 for one in peers_of(proxy)] == [True] * others, "leased", LEASES_S
+        )
+
+
+def listening(ports: Sequence[int], own: int, shown: Sequence[int] | None = None) -> dict[str, str]:
+    """The settings of one proxy; `shown`: the ports in its list."""
+    peers = ",".join(f"127.0.0.1:{port}" for port in (shown or ports))
+    return {"PEERS": peers, "PEER_LISTEN": f"127.0.0.1:{ports[own]}", "PEER_SECRET": "s"}
+
+
+def fleet(new_proxy: Callable[..., Proxy], metastore: Metastore, number: int) -> list[Proxy]:
+    ports = [free_port() for _ in range(number)]
+    proxies = [new_proxy(metastore, settings=listening(ports, own)) for own in range(number)]
+    leased(proxies, number - 1)
+    return proxies
+
+
+def shown(proxy: Proxy, database: str, name: str) -> str | None:
+    """The table's parameter, on a new connection; None: there is no such table."""
+    with MetastoreClient(*proxy.address) as reader:
+        try:
+            return str(reader.get_table(database, name).parameters["n"])
+        except NoSuchObjectException:
+            return None
+
+
+def hits(proxy: Proxy) -> float:
+    return sum(number for (_, outcome, _), number in proxy.requests().items() if outcome == "hit")
+
+
+@pytest.mark.real
+def test_what_was_written_through_one_is_seen_through_all(
+    bed: Bed, new_proxy: Callable[..., Proxy], unique_name: str
+) -> None:
+    proxies = fleet(new_proxy, bed.shared("embedded"), 3)
+    with MetastoreClient(*proxies[0].address) as client:
+        objects.create_database(client, unique_name)
+        objects.create_table(client, objects.table(unique_name, "still", parameters={"n": "0"}))
+    wrong = []
+    for number in range(ROUNDS):
+        writer, reader = proxies[number % 3], proxies[(number + 1 + number // 3 % 2) % 3]
+        with MetastoreClient(*writer.address) as client:
+            if number % 4 == 0:
+                new = objects.table(unique_name, f"t{number // 4}", parameters={"n": str(number)})
+                table = objects.create_table(client, new)
+            elif number % 4 == 3:
+                client.drop_table(unique_name, table.tableName, True)
+            else:
+                table.parameters["n"] = str(number)
+                client.alter_table(unique_name, table.tableName, table)
+        expected = None if number % 4 == 3 else str(number)
+        found = shown(reader, unique_name, table.tableName)
+        if found != expected:
+            wrong.append((number, expected, found))
+    assert wrong == []
+    for proxy in proxies:
+        states = {labels["state"]: number for labels, number in proxy.samples("hms_proxy_peers")}
+        assert states == {"leased": 2, "connected": 0, "missing": 0}
+        assert sum(number for _, number in proxy.samples("hms_proxy_peer_ack_seconds_count")) > ROUNDS / 3
+    before = [hits(proxy) for proxy in proxies]
+    for proxy in proxies:
+        for _ in range(20):
+            assert shown(proxy, unique_name, "still") == "0"
+    assert all(hits(proxy) >= count + 18 for proxy, count in zip(proxies, before, strict=True)), "answered locally"
+
+
+@pytest.mark.real
+def test_a_member_is_killed(bed: Bed, new_proxy: Callable[..., Proxy], unique_name: str) -> None:
+    """The first write waits for its lease, later ones do not; the others look at the database for each read."""
+    first, second, third = fleet(new_proxy, bed.shared("embedded"), 3)
+    with MetastoreClient(*first.address) as client:
+        objects.create_database(client, unique_name)
+        table = objects.create_table(client, objects.table(unique_name, "t", parameters={"n": "0"}))
+        assert shown(second, unique_name, "t") == "0"
+        third.kill()
+        took = []
+        for number in range(1, 6):
+            table.parameters["n"] = str(number)
+            began = time.monotonic()
+            client.alter_table(unique_name, "t", table)
+            took.append(time.monotonic() - began)
+            assert shown(second, unique_name, "t") == str(number)
+    assert took[0] < WRITE_S
+    assert max(took[1:]) < max(1.0, took[0])
+    assert [one["state"] for one in peers_of(second)].count("missing") == 1
+    assert any(reason == "peers" for _, _, reason in second.requests()) or hits(second) > 0
+
+
+@pytest.mark.real
+def test_two_halves_of_a_partition_both_go_on(
+    bed: Bed, new_proxy: Callable[..., Proxy], fault_proxy: Callable[[str, int], FaultProxy], unique_name: str
+) -> None:
+    metastore, ports = bed.shared("embedded"), [free_port(), free_port()]
+    between = [fault_proxy("127.0.0.1", port) for port in ports]
+    proxies = [
+        new_proxy(metastore, settings=listening(ports, own, [ports[own], between[1 - own].port])) for own in range(2)
+    ]
+    leased(proxies, 1)
+    with MetastoreClient(*proxies[0].address) as left, MetastoreClient(*proxies[1].address) as right:
+        objects.create_database(left, unique_name)
+        new = [objects.table(unique_name, name, parameters={"n": "0"}) for name in ("left", "right")]
+        tables = [objects.create_table(client, table) for client, table in zip((left, right), new, strict=True)]
+        for one in between:
+            one.stall()
+        for number in range(1, 5):
+            for client, table in zip((left, right), tables, strict=True):
+                table.parameters["n"] = str(number)
+                client.alter_table(unique_name, table.tableName, table)
+            for proxy in proxies:
+                assert [shown(proxy, unique_name, name) for name in ("left", "right")] == [str(number)] * 2
+        for one in between:
+            one.restore()
+    leased(proxies, 1)
+    assert all(shown(proxy, unique_name, "left") == "4" for proxy in proxies)

@@ -1,0 +1,67 @@
+"""A call that other proxies must know of before it leaves, or before its reply is passed on."""
+
+from __future__ import annotations
+
+from hms_cache_proxy.methods.decision import Pending
+from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
+from hms_cache_proxy.server.commands import AskPeers, Close, OpenUpstream, SendUpstream
+from tests.server.playbook import READ, Playbook, kinds, reply_to, sent
+
+WRITE = PeerRequest(PeerAsk.WRITE, 5, (b"tx",))
+OWED = PeerRequest(PeerAsk.OWED, targets=(b"tx",))
+
+
+def test_a_write_leaves_when_the_peers_know_of_it() -> None:
+    book = Playbook()
+    book.decider.asks = WRITE
+    assert book.received(READ) == [AskPeers(WRITE)]
+    assert book.received(READ) == [], "the next request waits behind it"
+    assert kinds(book.core.peers_agreed(book.now)) == [OpenUpstream]
+    assert kinds(book.opened()) == [SendUpstream]
+
+
+def test_a_client_that_leaves_while_its_write_waits() -> None:
+    book = Playbook()
+    book.decider.asks = WRITE
+    book.received(READ)
+    book.core.gone(book.now)
+    assert book.decider.hooks == [("failed", False)]
+    assert book.core.closed
+    assert book.core.peers_agreed(book.now) == []
+
+
+def test_a_reply_is_passed_on_when_the_peers_know_of_it() -> None:
+    book = Playbook()
+    book.relaying()
+    book.decider.passing = OWED
+    commands = book.upstream(reply_to(READ))
+    assert commands[0] == AskPeers(OWED) and sent(commands) == b""
+    book.decider.passing = None
+    assert sent(book.received(READ)) == b"", "what comes next waits, too"
+    assert book.core.mode == 0, "also on the hot path"
+    commands = book.core.peers_agreed(book.now)
+    assert sent(commands) == reply_to(READ)
+    assert SendUpstream in kinds(commands)
+
+
+def test_an_end_waits_behind_a_reply_that_waits() -> None:
+    book = Playbook()
+    book.relaying()
+    book.decider.passing = OWED
+    book.upstream(reply_to(READ))
+    assert Close not in kinds(book.core.ended(book.now))
+    commands = book.core.peers_agreed(book.now)
+    assert sent(commands) == reply_to(READ)
+    assert kinds(commands)[-1] is Close
+
+
+def test_whoever_passes_on_that_a_call_is_sent_passes_on_what_peers_must_know() -> None:
+    """A Pending around another one that forgot this would let a write leave that nobody knows of."""
+    kinds_of_pending = [Pending]
+    for kind in kinds_of_pending:
+        kinds_of_pending += kind.__subclasses__()
+    within = [kind for kind in kinds_of_pending[1:] if kind.__module__.startswith("hms_cache_proxy.")]
+    without_peers = {"Writing", "_Both"}  # of TTL mode, with which there are no peers
+    for kind in within:
+        if "sending" in vars(kind) and kind.__name__ not in without_peers:
+            assert "leaving" in vars(kind), kind
