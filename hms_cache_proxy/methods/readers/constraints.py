@@ -3,9 +3,11 @@
 Job: arguments and a snapshot in, result struct out; see base.py for what is declined. Must not know: sessions, fences.
 
 For a table or database that does not exist, a metastore answers that it has no constraints. Its lists have no order (no
-ORDER BY). A foreign key shows the names of the table that it refers to; renaming that table changes nothing at the
-table with the key. So an answer with foreign keys is the metastore's own, kept until one of those tables changes
-(learnable.py).
+ORDER BY); here the columns of a primary key come in the order of the key (key_seq).
+
+A foreign key shows the names of the table that it refers to; renaming that table changes nothing at the table with the
+key. So an answer with foreign keys is the metastore's own, kept until one of those tables changes (learnable.py).
+
 Owner: the worker's loop.
 """
 
@@ -111,5 +113,6 @@ def _constraints(
 
 def _listed(context: Context, constraints: ConstraintsEntry, kind: ConstraintKind) -> ElementList:
     found = constraints.list(kind)
-    context.unordered(found.number)
+    if kind is not ConstraintKind.PRIMARY_KEY:  # a table has one at most, and its columns are stored in their order
+        context.unordered(found.number)
     return found
