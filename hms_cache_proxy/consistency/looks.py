@@ -11,6 +11,8 @@ Who looks: the follower, because only its step can confirm the cache. A worker t
 need a database connection, and could only find out that nothing has changed; after a change it would wait for the
 follower all the same. And workers share the follower's looks without knowing of each other.
 
+Whoever asks is told when the look has ended (server/waker.py), so waiting reads are not decided again in vain.
+
 Why asking is enough: the follower takes the requests of all workers out of its queue before it reads the clock for its
 next look. Let a worker ask at time t. While LOOKING_NS is not above t, no look that began after t has been published,
 so one is still to come, and later reads need not ask again. When LOOKING_NS is above t, the request has been used up,
@@ -25,8 +27,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic_ns
+from typing import Final
 
 from hms_cache_proxy.cache.state import Slot, StatePage
+
+ASKED_NS: Final = 1_000_000_000
+"""Within this time the follower has taken a request, unless it is lost, and tells the worker of the look."""
 
 
 class Looks:
@@ -38,7 +44,7 @@ class Looks:
         """`wake` makes the follower begin a step as soon as it may; it must not block."""
         self._words = page.words
         self._wake = wake
-        self._asked_ns = -1
+        self._asked_ns = -ASKED_NS
 
     def done_since(self, moment_ns: int) -> bool:
         """Is the cache confirmed by a look that began after this moment?"""
@@ -47,7 +53,8 @@ class Looks:
     def ask(self, moment_ns: int) -> None:
         """Have the follower look after this moment, which is not in the future."""
         looking_ns = self._words[Slot.LOOKING_NS]
-        if looking_ns > moment_ns or self._asked_ns > looking_ns:
+        now_ns = monotonic_ns()
+        if (looking_ns > moment_ns or self._asked_ns > looking_ns) and now_ns - self._asked_ns < ASKED_NS:
             return
-        self._asked_ns = monotonic_ns()
+        self._asked_ns = now_ns
         self._wake()

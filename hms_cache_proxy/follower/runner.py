@@ -73,6 +73,7 @@ class WakeListener:
 
     def __init__(self, config: Config) -> None:
         self.stopping = False
+        self._asking: set[str] = set()  # who asked for the step that begins next, or is under way
         path = self._path = paths.follower_socket(config)
         path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
@@ -101,9 +102,18 @@ class WakeListener:
         """Takes all datagrams: those who sent them share the step that begins next."""
         while True:
             try:
-                self._socket.recv(16)
+                _, sender = self._socket.recvfrom(16)
             except BlockingIOError:
                 return
+            if sender and sender != str(self._path):
+                self._asking.add(sender)
+
+    def answer(self) -> None:
+        """A step has ended: tells those who asked for it."""
+        for sender in self._asking:
+            with contextlib.suppress(OSError):  # it has ended, or has so many answers to read that it knows
+                self._socket.sendto(b"!", sender)
+        self._asking.clear()
 
     def __enter__(self) -> WakeListener:
         return self
@@ -242,6 +252,7 @@ class Runner:
             cycle.distrust()
         began_s = time.monotonic()
         outcome = cycle.step(self._chunks.next(began_s))
+        self._wakes.answer()
         self._mode.stepped(outcome)
         assert self._writer is not None, "a cycle has a writer"
         self._report.step(outcome, self._writer, cycle.work, time.monotonic() - began_s)

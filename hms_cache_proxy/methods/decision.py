@@ -110,11 +110,12 @@ class Wait:
     """Not yet: the cache can answer after the follower's next step, or after another read's reply; in milliseconds.
 
     Ask again with the same arrival time when `Decider.moved` differs from `seen`, at the latest at `until_ns`, and then
-    without patience.
+    without patience. `told`: the follower tells the worker when its step has ended.
     """
 
     seen: int
     until_ns: int
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,7 +261,7 @@ class Dispatcher:
         looks = reason in LOOKS or (reason is None and kept is not None and kept.by_look and not call.proof.current)
         if answerable and looks and self._waits(call, began_ns):
             self._looks.ask(call.arrived_ns)
-            return Wait(seen, call.arrived_ns + PATIENCE_NS)
+            return Wait(seen, call.arrived_ns + PATIENCE_NS, told=True)
         depends, args = self._looked_at(call) if kept is None else (kept.depends, None)
         self._reader.uses.mark(depends)
         if reason is not None and self._may_be_stale(call, reason):
@@ -289,7 +289,7 @@ class Dispatcher:
         if answerable and gate.ends_with_next_step(reason, depends):
             if self._waits(call, began_ns):
                 self._looks.ask(time.monotonic_ns())
-                return Wait(seen, call.arrived_ns + PATIENCE_NS)
+                return Wait(seen, call.arrived_ns + PATIENCE_NS, told=True)
             self._slow_since_ns = began_ns
         return self._missed(found, depends, reason)
 

@@ -75,10 +75,11 @@ class Again:
 
 @dataclass(slots=True)
 class Await:
-    """Call `moved` when the decider's `moved` differs from `seen`, or at `until_ns`."""
+    """Call `moved` when the decider's `moved` differs from `seen`, or at `until_ns`. `told`: as in Wait."""
 
     seen: int
     until_ns: int
+    told: bool = False
 
 
 @dataclass(slots=True)

@@ -364,7 +364,7 @@ class ClientConnection:
     def _heed_decision(self, decision: Decision, request: Request, now_ns: int, arrived_ns: int) -> None:
         if isinstance(decision, Wait):
             self._state = WaitingForStep(request, arrived_ns, decision.until_ns)
-            self._commands.append(Await(decision.seen, decision.until_ns))
+            self._commands.append(Await(decision.seen, decision.until_ns, decision.told))
         elif isinstance(decision, Work):
             self._state = Working(request, arrived_ns, decision)
             self._commands.append(Again())

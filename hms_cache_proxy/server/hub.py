@@ -31,7 +31,8 @@ from hms_cache_proxy.upstream.places import ConnectionPlaces
 if TYPE_CHECKING:
     from hms_cache_proxy.server.driver import Client
 
-WATCH_INTERVAL_S = 0.0005  # how often the state page is read while requests wait for a step
+WATCH_INTERVAL_S = 0.0005  # how often the state page is read while requests wait
+TOLD_INTERVAL_S = 0.005  # the same if the follower tells when its step has ended: it may not have been heard
 SWEEP_AT_ONCE = 200  # connections checked in one turn of the loop
 
 log = structlog.get_logger()
@@ -77,6 +78,8 @@ class Hub:
         self.stuck: Stuck[Client] = Stuck(settings.room.budgets.memory)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[Client, Await] = {}  # clients whose request waits for the decider
+        self._watching: asyncio.TimerHandle | None = None
+        self._watch_at_s = 0.0
         self.say = SparingLog().say
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
@@ -94,20 +97,31 @@ class Hub:
 
     def wait(self, client: Client, what: Await) -> None:
         """Call the client's `moved` when its request may be decided again."""
-        if not self._waiting:
-            self._watch_again()
         self._waiting[client] = what
+        self._watch_in(TOLD_INTERVAL_S if what.told else WATCH_INTERVAL_S)
 
-    def _watch_again(self) -> None:
-        asyncio.get_running_loop().call_later(WATCH_INTERVAL_S, self._watch)
+    def _watch_in(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        at_s = loop.time() + seconds
+        if self._watching is not None:
+            if self._watch_at_s <= at_s:
+                return
+            self._watching.cancel()
+        self._watch_at_s, self._watching = at_s, loop.call_at(at_s, self._watch)
 
     def _watch(self) -> None:
+        self._watching = None
+        self.look()
+
+    def look(self) -> None:
+        """Call the clients whose requests may be decided again."""
         now_ns, moved = monotonic_ns(), self.decider.moved()
         due = [client for client, what in self._waiting.items() if moved != what.seen or what.until_ns <= now_ns]
         for client in due:
             del self._waiting[client]
         if self._waiting:
-            self._watch_again()
+            told = all(what.told for what in self._waiting.values())
+            self._watch_in(TOLD_INTERVAL_S if told else WATCH_INTERVAL_S)
         for client in due:
             self.turns.add(client.address, client.moved)
 

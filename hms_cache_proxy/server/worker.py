@@ -81,7 +81,7 @@ def run(config: Config, index: int, listener: int) -> None:
     cache: _Cache | None = None
     ttl: _Ttl | None = None
     if suspension is not None and config.source != "none":
-        cache = _Cache(config, metrics, suspension, budgets.memory)
+        cache = _Cache(config, index, metrics, suspension, budgets.memory)
     if suspension is not None and config.ttl.enabled:
         ttl = _Ttl(config, metrics, endpoints, suspension, budgets.memory)
     writer = recording.Writer(config.record, config.record_max_bytes, metrics) if config.record else None
@@ -102,17 +102,24 @@ def run(config: Config, index: int, listener: int) -> None:
 class _Cache:
     """What a worker with a followed cache opens."""
 
-    def __init__(self, config: Config, metrics: WorkerMetrics, suspension: Suspension, memory: Budget) -> None:
+    def __init__(
+        self, config: Config, index: int, metrics: WorkerMetrics, suspension: Suspension, memory: Budget
+    ) -> None:
         self.page = StatePage(paths.state(config))
         self.reader = CacheReader(paths.cache(config), self.page, paths.uses(config))
         hold_ns = config.upstream_options.request_timeout_ns
         self.fences = FenceStore(paths.fences(config), self.page, hold_ns=hold_ns)
-        self.waker = Waker(paths.follower_socket(config))
+        self.waker = Waker(paths.follower_socket(config), paths.worker_socket(config, index))
         shared = SharedState(self.page, self.reader, self.fences, suspension)
         self.dispatcher = Dispatcher(config, shared, metrics, self.waker.wake)
         self.dispatcher.bound_floors(memory)
         if config.authorization in ("per_user", "relay"):  # auto: the follower checks the metastores
             self.dispatcher.authorize(config.authorization)
+
+    def hear(self, hub: Hub) -> None:
+        """The follower tells that a step has ended."""
+        self.waker.heard()
+        hub.look()
 
     async def tend(self, turns: Turns) -> None:
         """Detach long listings from their snapshots; runs until it is cancelled."""
@@ -309,6 +316,7 @@ async def _serve(
         cache.dispatcher.has_peers(hub.peers.tell)
         hub.spawn(hub.peers.run(), "ask peers")
     if cache is not None:
+        loop.add_reader(cache.waker.fileno(), cache.hear, hub)
         hub.spawn(cache.tend(hub.turns), "tend streams")
         hub.spawn(_settle(cache.dispatcher.settle), "settle fences")
     if ttl is not None:

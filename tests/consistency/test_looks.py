@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.consistency import looks
 from hms_cache_proxy.consistency.looks import Looks
 
 
@@ -33,6 +34,12 @@ class Follower:
         self.page[Slot.BEGAN_NS] = self.page[Slot.LOOKING_NS]
 
 
+@pytest.fixture(autouse=True)
+def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is."""
+    monkeypatch.setattr(looks, "ASKED_NS", 10**15)
+
+
 @pytest.fixture
 def follower(tmp_path: Path) -> Iterator[Follower]:
     with StatePage(tmp_path / "state", create=True) as page:
@@ -40,32 +47,32 @@ def follower(tmp_path: Path) -> Iterator[Follower]:
 
 
 def test_one_request_for_all_reads_before_a_look(follower: Follower) -> None:
-    looks = Looks(follower.page, follower.wake)
+    worker = Looks(follower.page, follower.wake)
     moments = [time.monotonic_ns() for _ in range(100)]
     for moment_ns in moments:
-        looks.ask(moment_ns)
+        worker.ask(moment_ns)
     assert follower.queued == 1
     follower.begin()
     for moment_ns in moments:
-        looks.ask(moment_ns)
-    assert follower.queued == 0 and not any(map(looks.done_since, moments))
+        worker.ask(moment_ns)
+    assert follower.queued == 0 and not any(map(worker.done_since, moments))
     follower.end()
-    assert all(map(looks.done_since, moments))
+    assert all(map(worker.done_since, moments))
 
 
 def test_a_read_during_a_look_asks_for_the_next_one(follower: Follower) -> None:
-    looks = Looks(follower.page, follower.wake)
+    worker = Looks(follower.page, follower.wake)
     follower.begin()
     for _ in range(100):
-        looks.ask(time.monotonic_ns())
+        worker.ask(time.monotonic_ns())
     assert follower.queued == 1
 
 
 def test_a_look_that_failed_is_asked_for_again(follower: Follower) -> None:
-    looks = Looks(follower.page, follower.wake)
-    looks.ask(time.monotonic_ns())
+    worker = Looks(follower.page, follower.wake)
+    worker.ask(time.monotonic_ns())
     follower.begin()
-    looks.ask(time.monotonic_ns())
+    worker.ask(time.monotonic_ns())
     assert follower.queued == 1
 
 
@@ -90,3 +97,11 @@ def test_no_read_waits_for_a_look_that_nobody_has_asked_for(follower: Follower) 
         served = follower.page[Slot.LOOKING_NS] if under_way else 0
         assert follower.queued <= len(workers)
         assert follower.queued or all(served > moment_ns for _, moment_ns in waiting)
+
+
+def test_a_lost_request_is_made_again(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks, "ASKED_NS", 0)
+    worker = Looks(follower.page, follower.wake)
+    for _ in range(2):
+        worker.ask(time.monotonic_ns())
+    assert follower.queued == 2

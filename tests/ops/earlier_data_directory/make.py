@@ -48,7 +48,7 @@ SETTINGS = {
     "metastore.warehouse.dir": f"{WAREHOUSE.as_uri()}/managed",
     "metastore.warehouse.external.dir": f"{WAREHOUSE.as_uri()}/external",
 }
-LEFT_OUT = ("follower.sock", "lock")  # a socket, and a file that says nothing
+LEFT_OUT = ("lock",)  # a file that says nothing; sockets are left out, too
 START = "from hms_cache_proxy.cli import main; main()"
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
@@ -159,7 +159,7 @@ def pack(directory: Path, archive: Path) -> None:
 
 def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     """Without an owner and times; None for what is left out."""
-    if Path(entry.name).name in LEFT_OUT:
+    if Path(entry.name).name in LEFT_OUT or entry.name.endswith(".sock"):
         return None
     entry.uid = entry.gid = entry.mtime = 0
     entry.uname = entry.gname = ""
