@@ -38,7 +38,7 @@ from hms_cache_proxy.errors import CacheFull
 from hms_cache_proxy.follower import step
 from hms_cache_proxy.follower.affected import NOTHING, Affected
 from hms_cache_proxy.follower.events import affects
-from hms_cache_proxy.follower.limits import OBJECT_BYTES, TABLE_COST, StepLimits
+from hms_cache_proxy.follower.limits import BUSY_STEPS, OBJECT_BYTES, TABLE_COST, StepLimits
 from hms_cache_proxy.follower.load_queue import FULL, LoadQueue
 from hms_cache_proxy.follower.log import Followed, Log, OrderedLog, paged
 from hms_cache_proxy.follower.reading import StepReading
@@ -136,6 +136,7 @@ class Cycle:
         self._looked_s = 0.0
         self._unmarked = False
         self._seen: LogEnd | None = None
+        self._changed_in_a_row = 0
         self._swept_s = 0.0
         self._sweep = Sweep(settings.revalidate_interval_s, time.monotonic())
 
@@ -205,10 +206,12 @@ class Cycle:
     # --- a step without anything to do
 
     def _at_rest(self, begun: StepBegun) -> bool:
-        """Would a step find nothing to do, if the log still ends where the last step saw its end?"""
+        """Would a step find nothing to do, if the log still ends where the last step saw its end? No while every step
+        finds something."""
         work, meta, now_s = self._work, self._writer.meta, time.monotonic()
         return (
             self._seen is not None
+            and self._changed_in_a_row < BUSY_STEPS
             and self._distrusted is None
             and work is not None
             and work.done
@@ -320,6 +323,7 @@ class Cycle:
             self._page[Slot.START_EVENT] = event_id
         self._page[Slot.BEGAN_NS] = begun.began_ns
         self._seen = None if decided.overtaken else read.seen
+        self._changed_in_a_row = self._changed_in_a_row + 1 if read.changed else 0
         return StepOutcome(
             event_id,
             changed=read.changed,

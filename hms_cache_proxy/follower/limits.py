@@ -1,6 +1,6 @@
 """How much one step of the follower reads: limits and costs.
 
-Job: numbers. Their unit is one partition without column statistics. Must not know: the store, the cache. Pure.
+Job: numbers. The unit of costs is one partition without column statistics. Must not know: the store, the cache. Pure.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ OBJECT_BYTES = 64 << 20
 
 SUSPECTS_PER_READ = 1000
 """Tables in one question for constraints only."""
+
+BUSY_STEPS = 2
+"""After so many steps in a row that found something, a step begins without a look whether there is anything new."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import pytest
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.follower.cycle import SWEEP_INTERVAL_S
+from hms_cache_proxy.follower.limits import BUSY_STEPS
 from hms_cache_proxy.follower.pace import RECENT_S, Pace
 from hms_cache_proxy.follower.sweep import TABLES_PER_STEP, Sweep
 from hms_cache_proxy.store.protocol import LogEnd, RawStore, Snapshot, StoreIdentity
@@ -97,6 +98,15 @@ def test_an_event_is_followed_at_once(catalog: Catalog, resting: Resting) -> Non
     body = resting.table(b"t").body
     assert body is not None and b"v" in body
     assert resting.rested()
+
+
+def test_a_log_that_always_has_something_new_is_read_without_a_look(catalog: Catalog, resting: Resting) -> None:
+    looks = resting.store.looks
+    for number in range(BUSY_STEPS + 3):
+        catalog.table(b"n%d" % number, partitioned=False)
+        assert not resting.rested()
+    assert resting.store.looks == looks + BUSY_STEPS
+    assert not resting.rested() and resting.rested()
 
 
 def _described(catalog: Catalog, resting: Resting) -> None:

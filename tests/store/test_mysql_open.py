@@ -85,3 +85,26 @@ def test_an_unknown_version(empty: MariaDatabase) -> None:
         cursor.execute("""UPDATE "VERSION" SET "SCHEMA_VERSION" = '9.1.2'""")
     with pytest.raises(StoreError, match="9.1.2"):
         open_sql_store(empty.reader_url)
+
+
+def test_the_rows_after_a_row_of_the_log(empty: MariaDatabase) -> None:
+    """They are read together with its fingerprint, which is the same when it is the newest row."""
+    store = open_sql_store(empty.reader_url)
+    prints = [None]
+    with empty.connect() as connection, connection.cursor() as cursor:
+        for number in range(1, 4):
+            cursor.execute(
+                'INSERT INTO "NOTIFICATION_LOG"'
+                ' ("NL_ID", "EVENT_ID", "EVENT_TIME", "EVENT_TYPE", "MESSAGE", "MESSAGE_FORMAT")'
+                f" VALUES ({number}, {number}, 7, 'CREATE_DATABASE', 'ü{number}', 'json-2.0')"
+            )
+            cursor.execute(f'UPDATE "NOTIFICATION_SEQUENCE" SET "NEXT_EVENT_ID" = {number + 1}')
+            connection.commit()
+            with store.snapshot() as snapshot:
+                prints.append(snapshot.fingerprint(number))
+    with store.snapshot() as snapshot:
+        separately = snapshot.events(1, 10)
+        assert [(row.event_id, row.message) for row in separately] == [(2, "ü2"), (3, "ü3")]
+        assert [snapshot.fingerprint(number) for number in range(4)] == prints and len(set(prints)) == 4
+        assert snapshot.fingerprint(1) == prints[1] and snapshot.events(1, 10) == separately
+    store.close()

@@ -96,6 +96,27 @@ def test_fingerprints(store: SqlStore, oracle: Oracle, hms42: Metastore, unique_
         assert snapshot.fingerprint(last) not in (None, prints[1])
 
 
+def test_the_rows_after_a_row_are_read_with_its_fingerprint(hms42: Metastore, oracle: Oracle, unique_name: str) -> None:
+    assert hms42.database is not None
+    with StatementProxy(hms42.database.host, hms42.database.port) as proxy:
+        store = open_sql_store(hms42.database.behind("127.0.0.1", proxy.port).reader_url)
+        with store.snapshot() as snapshot:
+            last, expected = snapshot.event_id, snapshot.fingerprint(snapshot.event_id)
+        oracle.create_database(hms.Database(name=unique_name))
+        for name in ("a", "b"):
+            oracle.create_table(table(unique_name, name))
+        with store.snapshot() as snapshot:
+            separately = snapshot.events(last, 100)
+        with store.snapshot() as snapshot:
+            proxy.statements.clear()
+            assert snapshot.fingerprint(last) == expected
+            assert snapshot.events(last, 100) == separately and len(separately) >= 3
+            assert sum("NOTIFICATION_LOG" in statement for statement in proxy.statements) == 1
+            assert snapshot.events(last, 100) == separately  # they are kept for one call
+            assert snapshot.fingerprint(last) == expected and snapshot.events(last, 2) == separately[:2]
+        store.close()
+
+
 def test_an_empty_log(hms40: Metastore) -> None:
     """No listener: nothing was ever logged."""
     assert hms40.database is not None

@@ -19,6 +19,7 @@ from sqlalchemy.engine import Dialect as Compiler
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.sql.dialect import ByIds, Column, Condition, DatabaseServer, Dialect, Row, StatementPieces
 
+_FEW: Final = 50  # ids whose rows are read at once: a stream takes two round trips more
 _DENSE: Final = 2  # a range has at most so many ids for each wanted one
 _CONNECT_LEAST_S, _CONNECT_MOST_S = 2, 10  # libpq takes values below 2 as 2
 
@@ -197,8 +198,12 @@ class CommonDatabase(CommonPieces, Dialect):
             return
         low, high = min(ids), max(ids)
         dense = high - low < _DENSE * len(ids)
-        parameters = {"low": low, "high": high} if dense else {"ids": self.id_list(sorted(ids))}
-        for batch in self.stream(statement.dense if dense else statement.sparse, **parameters):
+        parameters: dict[str, object] = {"low": low, "high": high} if dense else {"ids": self.id_list(sorted(ids))}
+        text = statement.dense if dense else statement.sparse
+        if len(ids) <= _FEW:
+            yield from self.rows(text, **parameters)
+            return
+        for batch in self.stream(text, **parameters):
             yield from batch
 
     # -- what the database is

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
+from sqlalchemy import ColumnElement, bindparam, case, func, literal_column, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -59,6 +59,8 @@ from hms_cache_proxy.store.sql.write_ids import SqlWriteIds, WriteIdStatements
 
 _VERSION = 'SELECT "SCHEMA_VERSION" FROM "VERSION"'
 _UUID = "guid"  # the key in METASTORE_DB_PROPERTIES
+_AHEAD = 250
+"""If at most so many ids follow a row of the log, their rows are read together with its fingerprint."""
 
 
 def open_sql_store(url: str, *, statement_timeout_s: float = 300, answered: Callable[[], None] = unwatched) -> SqlStore:
@@ -134,6 +136,7 @@ class _Statements:
     first: str
     first_without_marks: str
     event: str
+    event_and_after: str
     events: str
     transaction_events: str
     oldest_event: str
@@ -163,11 +166,18 @@ class _Statements:
             .order_by(log.EVENT_ID, log.NL_ID)
             .limit(bindparam("limit"))
         )
+        here, digest = log.EVENT_ID == bindparam("event_id"), database.digest(log.MESSAGE)
+        event_and_after = (
+            select(*whole, case((here, None), else_=log.MESSAGE), log.MESSAGE_FORMAT, case((here, digest), else_=None))
+            .where(log.EVENT_ID >= bindparam("event_id"))
+            .order_by(log.EVENT_ID, log.NL_ID)
+        )
         kinds: list[ColumnElement[str]] = [literal_column(f"'{kind}'") for kind in sorted(OF_TRANSACTIONS)]
         return cls(
             database.compile(first.add_columns(*mark_columns(schema, database))),
             database.compile(first),
             database.compile(select(*mark).where(log.EVENT_ID == bindparam("event_id")).order_by(log.NL_ID)),
+            database.compile(event_and_after),
             database.compile(events),
             database.compile(events.where(log.EVENT_TYPE.in_(kinds))),
             database.compile(select(func.min(log.EVENT_ID))),
@@ -253,6 +263,7 @@ class SqlSnapshot:
         self._event_id = end.event_id
         self._is_replica = end.is_replica
         self._newest = end.fingerprint
+        self._ahead: tuple[int, list[EventRow]] | None = None  # an event id, and all rows after it
         descriptors = Descriptors(database, statements.descriptors)
         transactional = self._transactional = statements.transactional
         self._write_ids = None if transactional is None else SqlWriteIds(database, transactional.write_ids)
@@ -271,13 +282,22 @@ class SqlSnapshot:
         return self._is_replica
 
     def fingerprint(self, event_id: int) -> bytes | None:
-        """The hash of this row of the log. That of the newest row takes no further statement."""
+        """The hash of this row of the log. That of the newest row takes no further statement. If few rows follow it,
+        they are kept for `events`, which the follower calls next."""
         if event_id == self._event_id:
             return self._newest
-        return _fingerprint(self._database.rows(self._statements.event, event_id=event_id))
+        if not 0 < self._event_id - event_id <= _AHEAD:
+            return _fingerprint(self._database.rows(self._statements.event, event_id=event_id))
+        rows = self._database.rows(self._statements.event_and_after, event_id=event_id)
+        at = sum(row[0] == event_id for row in rows)
+        self._ahead = event_id, [_event(row[:-1]) for row in rows[at:]]
+        return _fingerprint([(row[1], row[2], row[-1]) for row in rows[:at]])
 
     def events(self, after: int, limit: int) -> list[EventRow]:
         """Rows with ids above `after`, ascending."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] == after:
+            return ahead[1][:limit]
         return self._rows(self._statements.events, after, limit)
 
     def transaction_events(self, after: int, limit: int) -> list[EventRow]:
@@ -285,11 +305,7 @@ class SqlSnapshot:
         return self._rows(self._statements.transaction_events, after, limit)
 
     def _rows(self, statement: str, after: int, limit: int) -> list[EventRow]:
-        rows = self._database.rows(statement, after=after, limit=limit)
-        return [
-            EventRow(id_, nl_id, time_s, kind.decode(), catalog, database, table, _text(message), _text(form))
-            for id_, nl_id, time_s, kind, catalog, database, table, message, form in rows
-        ]
+        return [_event(row) for row in self._database.rows(statement, after=after, limit=limit)]
 
     def event_keys(self, after: int) -> list[tuple[int, int]]:
         """(event id, NL_ID) of the rows with ids above `after`."""
@@ -373,6 +389,11 @@ def _fingerprint(rows: Sequence[Row]) -> bytes | None:
     for nl_id, time_s, message in rows:  # several rows only in Hive 2.3, where an id can occur twice
         digest.update(b"%d %d %s\n" % (nl_id, time_s, message or b""))
     return digest.digest()
+
+
+def _event(row: Row) -> EventRow:
+    id_, nl_id, time_s, kind, catalog, database, table, message, form = row
+    return EventRow(id_, nl_id, time_s, kind.decode(), catalog, database, table, _text(message), _text(form))
 
 
 def _text(value: bytes | None) -> str | None:
