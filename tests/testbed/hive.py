@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import ssl
 import sys
 import uuid
 from collections.abc import Mapping
@@ -30,6 +31,7 @@ from tests.testbed.processes import Process
 MAIN_CLASS = "org.apache.hadoop.hive.metastore.HiveMetaStore"
 LISTENER_CLASS = "org.apache.hive.hcatalog.listener.DbNotificationListener"
 FRAMED_SETTING = "metastore.thrift.framed.transport.enabled"
+TLS_SETTING = "metastore.use.SSL"
 OPENED_PACKAGES = (
     "java.lang java.lang.ref java.lang.reflect java.net java.nio java.io java.util java.util.concurrent"
     " java.util.concurrent.atomic java.util.concurrent.locks java.util.regex java.text java.time java.math"
@@ -282,6 +284,15 @@ class HiveMetastore(Metastore):
     def framed(self) -> bool:
         """Does it speak the framed transport?"""
         return self.settings.get(FRAMED_SETTING) == "true"
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """As its settings say."""
+        if self.settings.get(TLS_SETTING) != "true":
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context
 
     @property
     def warehouse(self) -> Path:

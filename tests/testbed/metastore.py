@@ -9,6 +9,7 @@ a restart keeps port and database.
 from __future__ import annotations
 
 import enum
+import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -123,6 +124,11 @@ class Metastore(ABC):
         return False
 
     @property
+    def tls(self) -> ssl.SSLContext | None:
+        """How a client connects that trusts everybody; None: without TLS."""
+        return None
+
+    @property
     def uri(self) -> str:
         """What a client's hive.metastore.uris gets."""
         return f"thrift://{self.host}:{self.port}"
@@ -131,7 +137,9 @@ class Metastore(ABC):
         """Start it and wait until it answers a call."""
         with ledger.starting(self.flavour.name):
             self.process.start()
-            self.process.wait_ready(lambda: answers(self.host, self.port, framed=self.framed), START_TIMEOUT_S)
+            self.process.wait_ready(
+                lambda: answers(self.host, self.port, framed=self.framed, tls=self.tls), START_TIMEOUT_S
+            )
 
     def stop(self) -> int | None:
         """Stop it in order, or by force after a while; its exit code, None if it did not run."""
