@@ -11,13 +11,16 @@ import pytest
 
 from hms_cache_proxy.budget import Budgets
 from hms_cache_proxy.cache.ttl import EntryKind
+from hms_cache_proxy.config.security import TlsSection
 from hms_cache_proxy.methods.decision import NOTHING, Ask, Forward, Serve
 from hms_cache_proxy.methods.ttl.looking import Reload
 from hms_cache_proxy.metrics import WorkerMetrics
+from hms_cache_proxy.security.tls import ClientSide
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire import spec
 from tests.server.scripted import STOP, Call, ScriptedMetastore, string_field
+from tests.testbed.certificates import Authority
 from tests.ttl.bench import Bench, call, listing, opened
 
 
@@ -135,6 +138,28 @@ def test_nothing_is_asked_as_somebody_else(known: bool) -> None:
         assert [call.name for _, call in metastore.calls] == ["set_ugi", "get_all_tables"][: 1 + known]
     failures = metrics.registry.get_sample_value("hms_proxy_upstream_failures_total", {"kind": "protocol"})
     assert (len(learned), len(released), failures or 0) == ((1, 0, 0) if known else (0, 1, 1))
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_metastore_with_tls(tmp_path: Path, trusted: bool) -> None:
+    learned: list[bytes] = []
+    metrics = WorkerMetrics()
+    authority, foreign = Authority(tmp_path / "tls"), Authority(tmp_path / "foreign", "foreign")
+    side = ClientSide(TlsSection(upstream=True, upstream_ca=str((authority if trusted else foreign).file)))
+
+    async def reload(refresher: Refresher) -> None:
+        header, message = call("get_all_tables", db_name=b"d")
+        asked = Reload(EntryKind.TABLE_NAMES, b"", Ask(header, message, 1 << 20), learned.append, lambda: None)
+        await refresher._reload(b"", [asked])
+        await asyncio.sleep(0.1)  # the end of TLS is said, too
+
+    with ScriptedMetastore(tls=authority.signed("server").server()) as metastore:
+        metastore.answers["get_all_tables"] = lambda message, call: iter([listing([b"t"])])
+        endpoints = Endpoints([metastore.address], side)
+        asyncio.run(reload(refresher(endpoints, metrics)))
+    failures = metrics.registry.get_sample_value("hms_proxy_upstream_failures_total", {"kind": "connect"})
+    assert (len(learned), failures or 0) == ((1, 0) if trusted else (0, 1))
+    assert trusted or "TLS: unable to get local issuer certificate" in endpoints.problems
 
 
 def test_a_reply_to_another_call_is_not_learned() -> None:
