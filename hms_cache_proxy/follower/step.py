@@ -18,7 +18,7 @@ Owner: the follower's process.
 from __future__ import annotations
 
 import enum
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
@@ -215,8 +215,8 @@ class Transactions:
         self._tables: OrderedDict[int, frozenset[TableKey]] = OrderedDict()
         self._limit = limit
         parts = packed.split(targets.SEPARATOR) if packed else []
-        for number, catalog, database, table in zip(*(parts[at::4] for at in range(4)), strict=True):
-            self._add(int(number), (catalog, database, table))
+        rows = zip(*(parts[at::4] for at in range(4)), strict=True)
+        self._add((int(number), (catalog, database, table)) for number, catalog, database, table in rows)
 
     def packed(self) -> bytes:
         """The form that the cache keeps, for the next process: not every store can tell what a transaction writes."""
@@ -251,8 +251,7 @@ class Transactions:
             return self
         known = Transactions(limit=self._limit)
         known._tables = self._tables.copy()
-        for number, table in begun:
-            known._add(number, table)
+        known._add(begun)
         for number in affected.ended:
             known._tables.pop(number, None)
         known._rename(affected.renamed)
@@ -273,8 +272,12 @@ class Transactions:
         """Is no open transaction known?"""
         return not self._tables
 
-    def _add(self, number: int, table: TableKey) -> None:
-        self._tables[number] = self._tables.get(number, frozenset()) | {table}
+    def _add(self, begun: Iterable[tuple[int, TableKey]]) -> None:
+        more: defaultdict[int, set[TableKey]] = defaultdict(set)
+        for number, table in begun:
+            more[number].add(table)
+        for number, tables in more.items():
+            self._tables[number] = self._tables.get(number, frozenset()) | tables
 
 
 def _names_since(tables: Set[TableKey], renamed: Sequence[tuple[TableKey, TableKey]]) -> frozenset[TableKey]:

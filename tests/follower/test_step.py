@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from hms_cache_proxy.cache import targets
@@ -143,6 +145,19 @@ def test_transactions_are_bounded() -> None:
         known = known.after(Affected(write_ids=frozenset({(number, T)})))
     assert known.resolve(Affected(ended=frozenset({1})), no_transactions).tables == set()
     assert known.resolve(Affected(ended=frozenset({3})), no_transactions).tables == {T}
+
+
+def test_a_transaction_of_many_tables_costs_no_more_for_each() -> None:
+    def cost_s(tables: int) -> float:
+        begun = Affected(write_ids=frozenset((3, (b"hive", b"d", b"%d" % number)) for number in range(tables)))
+        began_s = time.process_time()
+        known = Transactions(Transactions().after(begun).packed())
+        took_s = time.process_time() - began_s
+        assert len(known.resolve(Affected(ended=frozenset({3})), no_transactions).tables) == tables
+        return took_s
+
+    few, many = (min(cost_s(tables) for _ in range(3)) for tables in (1_000, 16_000))
+    assert many < 64 * few, "for 16 times as many"
 
 
 def test_transactions_that_began_unseen_are_looked_up() -> None:
