@@ -80,7 +80,8 @@ class Inventory:
         """Tables that are not loaded, and tables whose partitions are not loaded, each with the reason."""
         if self._snapshot is None:
             return
-        for name, row in self._snapshot._under(b"n", b""):
+        names = self._snapshot._under(b"n", b"") if self._snapshot.any_not_loaded() else ()
+        for name, row in names:
             listed = _listed(row)
             if not listed.loaded:
                 yield _key(name), listed.reason

@@ -501,7 +501,9 @@ def test_names_that_are_not_loaded_are_counted_as_they_come_and_go(shelf: Shelf)
     def all_loaded() -> bool:
         with shelf.reader.snapshot() as snapshot:
             listed = snapshot.table_list(*DATABASE) or []
-            assert snapshot.all_loaded(*DATABASE) == all(loaded for *_, loaded in listed)
+            whole = all(loaded for *_, loaded in listed)
+            assert snapshot.any_not_loaded() == (not whole)
+            assert snapshot.all_loaded(*DATABASE) == whole
             return snapshot.all_loaded(*DATABASE)
 
     assert shelf.fill(days(2), cursor=10) and all_loaded()
