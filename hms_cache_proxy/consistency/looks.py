@@ -46,6 +46,11 @@ class Looks:
         self._wake = wake
         self._asked_ns = -ASKED_NS
 
+    @property
+    def began_ns(self) -> int:
+        """When the last look began that is done."""
+        return self._words[Slot.BEGAN_NS]
+
     def done_since(self, moment_ns: int) -> bool:
         """Is the cache confirmed by a look that began after this moment?"""
         return self._words[Slot.BEGAN_NS] > moment_ns

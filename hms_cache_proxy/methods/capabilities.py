@@ -22,7 +22,7 @@ from hms_cache_proxy.wire.message import Header, MessageType
 from hms_cache_proxy.wire.spans import fields_of
 
 from .creations import CREATE, Creation, created, field_of, with_request
-from .decision import ClientSession, Decider, Decision, Forward, Work
+from .decision import ClientSession, Decider, Decision, Forward, Wait, Work
 from .reply_contents import whole_header
 
 IDENTIFIER: Final = b"hms-cache-proxy"
@@ -70,6 +70,10 @@ class CapableDecider:
     def hot(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
         """The reply to a request whose very bytes were answered before. Bytes that gain capabilities are others."""
         return None if self._given(session.identity) else self._hot(session, data, now_ns)
+
+    def hot_wait(self, session: ClientSession, data: bytes, now_ns: int) -> Wait | None:
+        """A Wait for such a request."""
+        return None if self._given(session.identity) else self._inner.hot_wait(session, data, now_ns)
 
     def decide(
         self,

@@ -139,6 +139,9 @@ class Decider(Protocol):
     def hot(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
         """The whole reply if `data` is exactly one request whose kept reply is still valid; otherwise None."""
 
+    def hot_wait(self, session: ClientSession, data: bytes, now_ns: int) -> Wait | None:
+        """A Wait if `data` is exactly one request that `hot` would answer after a step of the follower; else None."""
+
     def decide(
         self,
         session: ClientSession,
@@ -160,4 +163,7 @@ class BaseDecider:
         return 0
 
     def hot(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
+        return None
+
+    def hot_wait(self, session: ClientSession, data: bytes, now_ns: int) -> Wait | None:
         return None

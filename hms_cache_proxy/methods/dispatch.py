@@ -41,6 +41,7 @@ from . import effects
 from .decision import NOTHING, ClientSession, Decision, Forward, Pending, Serve, Wait, Work
 from .flights import LONGEST_NS, Flight
 from .hot import HotPath, Told
+from .hot_looks import PATIENCE_NS, HotLooks
 from .large import decided
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
 from .plan import EVERYTHING, Plan, declared_reads, may_write, plan
@@ -52,10 +53,6 @@ from .table import OTHER_LABEL, MethodKind
 
 HELD_EVENTS_BYTES = 8 << 20
 """HELD_WRITE_BYTES for lists of events; after a longer one, everything is fenced until the cache has caught up."""
-
-PATIENCE_NS = 25_000_000
-"""How long a read may wait for the follower's next step (some milliseconds). Waiting saves the metastore a call. And a
-connection that reads without pause would never get a hit again, because each relayed reply sets a new floor."""
 
 LOOK_AGAIN_S = 10.0
 """A transactional table is reloaded at most this often because the write id list of a request was not the cache's."""
@@ -143,10 +140,10 @@ class Dispatcher:
         self._gate = Gate(page, FenceMirror(fences), rules)
         self._looks = Looks(page, wake)
         self._hot = HotPath(page, reader, self._replies, self._gate)
-        self.hot = self._hot.answer
+        self._looking = HotLooks(self._hot, self._gate, self._looks, self.moved)
+        self.hot, self.hot_wait = self._hot.answer, self._looking.wait
         self._labels: dict[tuple[bytes, str], HitLabel] = {}
         self._looked_s: dict[tuple[bytes, ...], float] = {}
-        self._slow_since_ns = -1  # BEGAN_NS when a read waited in vain: no read waits until it changes
         barrier = effects.FenceBarrier(fences, config.upstream_options.request_timeout_ns)
         self._guards = Guards(barrier, state.suspension or Suspension(page), "fences")
         self._shared = effects.EffectsContext(page, fences, self._guards, self._replies, wake, config.cache_absent)
@@ -290,7 +287,7 @@ class Dispatcher:
             if self._waits(call, began_ns):
                 self._looks.ask(time.monotonic_ns())
                 return Wait(seen, call.arrived_ns + PATIENCE_NS, told=True)
-            self._slow_since_ns = began_ns
+            self._looking.slow_since_ns = began_ns
         return self._missed(found, depends, reason)
 
     def _used_later(self, reason: Reason | None, depends: tuple[bytes, ...], session: ClientSession) -> bool:
@@ -302,7 +299,7 @@ class Dispatcher:
 
     def _waits(self, call: _Call, began_ns: int) -> bool:
         """May this read wait for the follower's next step? Not if one has just waited for it in vain."""
-        return call.patient and began_ns != self._slow_since_ns
+        return call.patient and began_ns != self._looking.slow_since_ns
 
     @staticmethod
     def _looked_at(call: _Call) -> tuple[tuple[bytes, ...], Struct | None]:

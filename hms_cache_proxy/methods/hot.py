@@ -112,6 +112,10 @@ class HotPath:
             return b"%b\0%b" % (session.identity or b"", key)
         return key
 
+    def kept(self, session: ClientSession, data: bytes) -> ReplyEntry | None:
+        """What is kept for `data`, valid or not, if it is one request."""
+        return self._lookup(self.key(session, data, 8 + data[7])) if len(data) > 7 else None
+
     def answer(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
         """The whole reply if `data` is exactly one request whose kept reply is still valid; else None."""
         try:

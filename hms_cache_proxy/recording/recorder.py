@@ -56,7 +56,7 @@ class Recorder:
         self._inner = inner
         self._writer = writer
         self._hot = inner.hot
-        self.moved = inner.moved
+        self.moved, self.hot_wait = inner.moved, inner.hot_wait
 
     def hot(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
         """The reply of the dispatcher's hot path."""

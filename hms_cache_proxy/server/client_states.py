@@ -2,7 +2,7 @@
 
 Job: `connection.py` moves from one to the next:
 
-    Listening -> (WaitingForStep | Working ->) Serving | (WaitingForPeers ->) Relaying -> Listening
+    Listening -> (WaitingForLook | WaitingForStep | Working ->) Serving | (WaitingForPeers ->) Relaying -> Listening
 
 Each state can be followed by Over. Must not know: when any of this happens. Owner: one ClientConnection.
 """
@@ -26,6 +26,15 @@ class WaitingForStep:
     """The cache can answer the request in a moment: after a step of the follower, or another read's reply."""
 
     request: Request
+    arrived_ns: int
+    until_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingForLook:
+    """The hot path can answer the request in a moment. `data`: the request, which is what comes next in the inbox."""
+
+    data: bytes
     arrived_ns: int
     until_ns: int
 
@@ -67,4 +76,4 @@ class Over:
     """The connection is closed, or about to be."""
 
 
-ClientState = Listening | WaitingForStep | Working | Serving | WaitingForPeers | Relaying | Over
+ClientState = Listening | WaitingForLook | WaitingForStep | Working | Serving | WaitingForPeers | Relaying | Over

@@ -26,6 +26,7 @@ from hms_cache_proxy.server.client_states import (
     Over,
     Relaying,
     Serving,
+    WaitingForLook,
     WaitingForPeers,
     WaitingForStep,
     Working,
@@ -117,6 +118,8 @@ class ClientConnection:
         self._cold = cold
         if not isinstance(self._state, Over) and not self._gone:
             self._inbox.add(data)
+            if cold and self.mode is HotPathUse.HOT:
+                self._wait_hot(data, now_ns)
         return self._settle(now_ns)
 
     def ended(self, now_ns: int) -> list[Command]:
@@ -216,7 +219,10 @@ class ClientConnection:
     def moved(self, now_ns: int) -> list[Command]:
         """A waiting request may be decided again, as Await asked for."""
         state = self._state
-        if isinstance(state, WaitingForStep):
+        if isinstance(state, WaitingForLook):
+            self._state = Listening()
+            self._looked(state, now_ns)
+        elif isinstance(state, WaitingForStep):
             self._state = Listening()
             if not self._answered_hot(state.request, state.arrived_ns):
                 self._decide(state.request, now_ns, arrived_ns=state.arrived_ns, patient=now_ns < state.until_ns)
@@ -342,6 +348,30 @@ class ClientConnection:
             return
         self._cold = False
         self._decide(request, now_ns, arrived_ns=now_ns, patient=True)
+
+    def _wait_hot(self, data: bytes, now_ns: int) -> None:
+        """Wait without reading the request, if the hot path can answer it after a look."""
+        wait = self._decider.hot_wait(self.session, data, now_ns)
+        if wait is not None:
+            self._cold = False
+            self._state = WaitingForLook(data, now_ns, wait.until_ns)
+            self._commands.append(Await(wait.seen, wait.until_ns, wait.told))
+
+    def _looked(self, state: WaitingForLook, now_ns: int) -> None:
+        """There was a look, or it was waited for in vain."""
+        reply = self._decider.hot(self.session, state.data, state.arrived_ns)
+        if reply is not None:
+            self._inbox.skip(len(state.data))
+            self._outbox.framed = False
+            self._outbox.whole(reply)
+            return
+        try:
+            request = self._inbox.next()
+            assert request is not None, "a reply is kept for these bytes"
+            self._outbox.framed = False
+            self._decide(request, now_ns, arrived_ns=state.arrived_ns, patient=now_ns < state.until_ns)
+        except WireError as error:
+            self._refuse(error)
 
     def _answered_hot(self, request: Request, arrived_ns: int) -> bool:
         """Try the hot path."""

@@ -126,6 +126,10 @@ class Inbox:
         self._buffer = self._buffer[self._at :] + data if self._at < len(self._buffer) else data
         self._at = 0
 
+    def skip(self, size: int) -> None:
+        """The next bytes have been answered as they are."""
+        self._at += size
+
     def next(self) -> Request | None:
         """The next complete request. WireError (LimitError, TransportRefused) if the client breaks the protocol."""
         if self._at == len(self._buffer):

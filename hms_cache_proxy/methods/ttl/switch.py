@@ -59,6 +59,12 @@ class Switch:
         """Changes when that of either dispatcher changes."""
         return hash((self._followed.moved(), self._loading.moved()))
 
+    def hot_wait(self, session: ClientSession, data: bytes, now_ns: int) -> Wait | None:
+        """A Wait for a request that the hot path would answer after a step of the follower."""
+        seen = self.moved()
+        wait = self._followed.hot_wait(session, data, now_ns)
+        return None if wait is None else replace(wait, seen=seen)
+
     def decide(
         self,
         session: ClientSession,
@@ -81,7 +87,7 @@ class Switch:
         turn, other = (self._loading, self._followed) if by_time else (self._followed, self._loading)
         decision = turn.decide(session, header, message, now_ns, complete=complete, patient=patient)
         if isinstance(decision, Wait):
-            return Wait(seen, decision.until_ns)
+            return replace(decision, seen=seen)
         if not isinstance(decision, Forward) or not (decision.outcome == "write" or decision.reason == "lock"):
             return decision
         told = other.decide(session, header, message, now_ns, complete=complete)
