@@ -1,6 +1,6 @@
 """How long the follower waits between steps, and how much it loads in one.
 
-Job: two small schedules. Must not know clocks or what a step does. Pure.
+Job: small schedules. Must not know clocks or what a step does. Pure.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ SMALL_CHUNK = 500
 
 BUSY_S = 1.0
 """How long chunks are small after a wake-up."""
+
+
+def may_look_s(began_s: float, ended_s: float) -> float:
+    """When a step that somebody asks for may begin. After a long step there is a pause, too: the reads that it answers
+    come back in the meantime, and share the next one instead of waiting for the one after it."""
+    return max(began_s + LOOK_INTERVAL_S, ended_s + min(ended_s - began_s, LOOK_INTERVAL_S))
 
 
 @dataclass(slots=True)

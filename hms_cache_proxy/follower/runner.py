@@ -34,7 +34,7 @@ from hms_cache_proxy.follower.bootstrap import Bootstrap, LoadScope
 from hms_cache_proxy.follower.cycle import Cycle, StepSettings
 from hms_cache_proxy.follower.examiner import Examiner
 from hms_cache_proxy.follower.mode import ServingMode
-from hms_cache_proxy.follower.pace import LOOK_INTERVAL_S, Chunks, Pace
+from hms_cache_proxy.follower.pace import Chunks, Pace, may_look_s
 from hms_cache_proxy.follower.progress import ProgressReport
 from hms_cache_proxy.metrics import FollowerMetrics
 from hms_cache_proxy.retry import Retry
@@ -165,18 +165,19 @@ class Runner:
             while not self._wakes.stopping:
                 began_s = time.monotonic()
                 pause_s = self._guarded()
+                soonest_s = may_look_s(began_s, time.monotonic())
                 if self._wakes.wait(pause_s):
                     self._chunks.woken(time.monotonic())
                     if pause_s:
-                        self._space(began_s)
+                        self._space(soonest_s)
         finally:
             self._examiner.stop()
             self._close()
             self._report.close()
 
-    def _space(self, began_s: float) -> None:
+    def _space(self, soonest_s: float) -> None:
         """Sleeps until the next step may begin; who asks for it meanwhile shares it."""
-        time.sleep(max(0.0, began_s + LOOK_INTERVAL_S - time.monotonic()))
+        time.sleep(max(0.0, soonest_s - time.monotonic()))
         self._wakes.drain()
 
     def _guarded(self) -> float:

@@ -15,7 +15,7 @@ from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.follower.cycle import SWEEP_INTERVAL_S
 from hms_cache_proxy.follower.limits import BUSY_STEPS
-from hms_cache_proxy.follower.pace import RECENT_S, Pace
+from hms_cache_proxy.follower.pace import LOOK_INTERVAL_S, RECENT_S, Pace, may_look_s
 from hms_cache_proxy.follower.sweep import TABLES_PER_STEP, Sweep
 from hms_cache_proxy.store.protocol import LogEnd, RawStore, Snapshot, StoreIdentity
 from hms_cache_proxy.store.sql.store import open_sql_store
@@ -198,3 +198,10 @@ def test_an_idle_follower_sends_a_statement_for_each_look(hms42: Metastore, foll
         looks, took_s = proxy.statements[:], time.monotonic() - began_s
     assert len(looks) <= 20 * took_s + 5
     assert sum(look.startswith("SELECT") for look in looks) > 2 * LOOKS, looks
+
+
+def test_looks_that_are_asked_for_all_the_time() -> None:
+    """Fewer than 300 a second begin, and after a long one there is time to ask for the next."""
+    assert may_look_s(100.0, 100.0) == 100.0 + LOOK_INTERVAL_S > 100.0 + 1 / 300
+    assert may_look_s(100.0, 100.0 + LOOK_INTERVAL_S / 4) == 100.0 + LOOK_INTERVAL_S
+    assert may_look_s(100.0, 100.5) == 100.5 + LOOK_INTERVAL_S
