@@ -1,0 +1,172 @@
+"""SASL as Thrift frames it: the messages of a negotiation, its order, and what GSSAPI agrees on at its end.
+
+Job: bytes to messages and back, and the server's side of a negotiation without a mechanism. A message is one byte of
+status, four bytes of length and a payload (TSaslTransport). After the negotiation each message of Thrift is in a frame
+(framing.py), wrapped if a layer was agreed on. Must not know sockets, mechanisms, keys.
+Invariants: nothing of a payload is kept before its length is known to be allowed. After `done` or an error, the
+negotiation takes no more bytes: what follows it belongs to the frames. Owner: one connection.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from struct import Struct as Packer
+from typing import Final, NamedTuple
+
+from hms_cache_proxy.errors import LimitError, WireError
+from hms_cache_proxy.wire.message import NEED_MORE, NeedMore
+
+MESSAGE_BYTES: Final = 1 << 16  # of a payload: a Kerberos ticket with many groups has some 10 kB
+_HEADER: Final = Packer("!BI")
+_MECHANISM_BYTES: Final = 20  # RFC 4422, section 3.1
+_MECHANISM_LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+_CHOICE_BYTES: Final = 4
+
+
+class Status(IntEnum):
+    """The first byte of a message."""
+
+    START = 1
+    OK = 2
+    BAD = 3
+    ERROR = 4
+    COMPLETE = 5
+
+
+class Layers(IntFlag):
+    """What protects messages after the negotiation (RFC 4752): nothing, a checksum, or encryption."""
+
+    AUTH = 1
+    AUTH_INT = 2
+    AUTH_CONF = 4
+
+
+class Message(NamedTuple):
+    """One message; `end` is the offset behind it."""
+
+    status: Status
+    payload: bytes
+    end: int
+
+
+def parse_message(buf: bytes | bytearray, offset: int = 0, limit: int = MESSAGE_BYTES) -> Message | NeedMore:
+    """The message at `offset`. WireError for an unknown status, LimitError for a payload over `limit` bytes."""
+    if offset < len(buf) and not Status.START <= buf[offset] <= Status.COMPLETE:
+        raise WireError(f"{buf[offset]} is not a status of SASL", offset=offset)
+    if len(buf) - offset < _HEADER.size:
+        return NEED_MORE
+    status, size = _HEADER.unpack_from(buf, offset)
+    if size > limit:
+        raise LimitError(f"a SASL message of {size} bytes", limit="sasl_message", size=size, offset=offset)
+    start = offset + _HEADER.size
+    if len(buf) - start < size:
+        return NEED_MORE
+    return Message(Status(status), bytes(buf[start : start + size]), start + size)
+
+
+def message(status: Status, payload: bytes = b"") -> bytes:
+    """A message as bytes."""
+    return _HEADER.pack(status, len(payload)) + payload
+
+
+class Negotiation:
+    """The server's side. Give it bytes, and answer each response with `challenge`, `complete` or `refuse`.
+
+    `mechanism` is known with the first response. `done`: the client is let in, or refused.
+    """
+
+    __slots__ = ("_answering", "_buffer", "_limit", "done", "mechanism")
+
+    def __init__(self, limit: int = MESSAGE_BYTES) -> None:
+        self._limit = limit
+        self._buffer = b""
+        self._answering = False
+        self.mechanism = ""
+        self.done = False
+
+    def add(self, data: bytes) -> None:
+        """Bytes from the client. LimitError if it sends more than one message can have while it is to wait."""
+        self._buffer += data
+        if len(self._buffer) > 2 * (_HEADER.size + self._limit):
+            raise LimitError("too many bytes in a SASL negotiation", limit="sasl_message", size=len(self._buffer))
+
+    def next(self) -> bytes | NeedMore:
+        """The client's next response. WireError if a message is out of order, or the client gives up."""
+        assert not self.done and not self._answering, "the client has not been answered"
+        while True:
+            found = parse_message(self._buffer, 0, self._limit)
+            if found is NEED_MORE:
+                return NEED_MORE
+            self._buffer = self._buffer[found.end :]
+            if self.mechanism:
+                if found.status not in (Status.OK, Status.COMPLETE):
+                    raise WireError(f"the client ends the negotiation with {found.status.name}: {_text(found.payload)}")
+                self._answering = True
+                return found.payload
+            if found.status is not Status.START:
+                raise WireError(f"a SASL negotiation that begins with {found.status.name}")
+            self.mechanism = _mechanism(found.payload)  # the first response follows in a message of its own
+
+    def challenge(self, payload: bytes) -> bytes:
+        """Ask for another response."""
+        self._answered()
+        return message(Status.OK, payload)
+
+    def complete(self, payload: bytes = b"") -> bytes:
+        """The client is who it says."""
+        self._answered()
+        self.done = True
+        return message(Status.COMPLETE, payload)
+
+    def refuse(self, why: str) -> bytes:
+        """The client is not let in; the connection ends after these bytes."""
+        self.done = True
+        return message(Status.BAD, why.encode())
+
+    def rest(self) -> bytes:
+        """What came behind the negotiation: the first frames."""
+        assert self.done
+        rest, self._buffer = self._buffer, b""
+        return rest
+
+    def _answered(self) -> None:
+        assert self._answering and not self.done, "there is nothing to answer"
+        self._answering = False
+
+
+def offer(layers: Layers, size: int = MESSAGE_BYTES) -> bytes:
+    """What a server offers at the end of GSSAPI, before it is wrapped (RFC 4752, section 3.2)."""
+    return bytes([layers]) + (0 if layers == Layers.AUTH else size).to_bytes(3, "big")
+
+
+class LayerChoice(NamedTuple):
+    """What a client chose: one layer, the most bytes of a frame that it takes, and whom it wants to act as."""
+
+    layer: Layers
+    size: int
+    authzid: str
+
+
+def parse_choice(payload: bytes, offered: Layers) -> LayerChoice:
+    """The client's answer to `offer`, unwrapped. WireError unless it is exactly one of the layers."""
+    if len(payload) < _CHOICE_BYTES:
+        raise WireError(f"a choice of {len(payload)} bytes at the end of GSSAPI")
+    chosen = payload[0]
+    if chosen not in (1, 2, 4) or not chosen & offered:
+        raise WireError(f"the client chose the protection {chosen} of {int(offered)}")
+    try:
+        authzid = payload[_CHOICE_BYTES:].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise WireError("an authorization id that is not UTF-8") from error
+    return LayerChoice(Layers(chosen), int.from_bytes(payload[1:_CHOICE_BYTES], "big"), authzid)
+
+
+def _mechanism(payload: bytes) -> str:
+    name = _text(payload)
+    if not 0 < len(payload) <= _MECHANISM_BYTES or not set(name) <= _MECHANISM_LETTERS:
+        raise WireError(f"{name!r} is not the name of a mechanism")
+    return name
+
+
+def _text(payload: bytes) -> str:
+    return payload[:200].decode("utf-8", "replace")
