@@ -93,6 +93,7 @@ class PeersProcess:
         loop = asyncio.get_running_loop()
         stop = asyncio.Event()
         loop.add_signal_handler(signal.SIGTERM, stop.set)
+        loop.set_exception_handler(self._broken)
         path = paths.peers_socket(self._config)
         path.unlink(missing_ok=True)
         await loop.create_unix_server(lambda: WorkerWire(self), str(path))
@@ -153,9 +154,18 @@ class PeersProcess:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            log.error("a task failed", exc_info=task.exception())
-            self._page[Slot.LEASE_UNTIL_NS] = 0
-            os._exit(1)  # the supervisor starts another
+            self._end(task.exception())
+
+    def _broken(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback of the loop has raised. Commands may be lost, for which a write would wait forever."""
+        self._end(context.get("exception") or RuntimeError(context["message"]))
+
+    def _end(self, error: BaseException | None) -> None:
+        """End at once after a bug. The supervisor starts another process, which begins with what is recorded, and
+        workers ask it again."""
+        log.error("the peers' process ends after an internal error", exc_info=error)
+        self._page[Slot.LEASE_UNTIL_NS] = 0
+        os._exit(1)
 
     # the list and the clock
 
@@ -229,7 +239,7 @@ class PeersProcess:
         try:
             async with asyncio.timeout(DIAL_S):
                 await loop.create_connection(lambda: PeerWire(self, link, address), host.strip("[]"), int(port))
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, ValueError) as error:  # ValueError: what a peer has named is no address
             self._fleet.dial_failed(address, str(error) or "no answer in time", boottime_ns())
             self._carry_out()
 

@@ -86,7 +86,7 @@ class PeerWire(asyncio.Protocol):
 
     def send(self, message: PeerMessage) -> None:
         """Send a message."""
-        if self._greeted is not None and not self._closed:
+        if self._greeted is not None and not self._closed and not self._transport.is_closing():
             self._transport.write(self._greeted.frames.seal(encode(message)))
             if self._transport.get_write_buffer_size() > UNREAD_BYTES:
                 self.close("it does not read")
