@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 from hive_metastore.ttypes import NoSuchObjectException
@@ -57,6 +60,16 @@ def shown(proxy: Proxy, database: str, name: str) -> str | None:
             return str(reader.get_table(database, name).parameters["n"])
         except NoSuchObjectException:
             return None
+
+
+def peers_process(proxy: Proxy) -> int:
+    """Its process id."""
+    assert proxy.process is not None
+    children = [
+        pid for file in Path(f"/proc/{proxy.process.pid}/task").glob("*/children") for pid in file.read_text().split()
+    ]
+    (found,) = [pid for pid in children if "\0peers\0" in Path(f"/proc/{pid}/cmdline").read_text()]
+    return int(found)
 
 
 def hits(proxy: Proxy) -> float:
@@ -119,6 +132,27 @@ def test_a_member_is_killed(bed: Bed, new_proxy: Callable[..., Proxy], unique_na
     assert max(took[1:]) < max(1.0, took[0])
     assert [one["state"] for one in peers_of(second)].count("missing") == 1
     assert any(reason == "peers" for _, _, reason in second.requests()) or hits(second) > 0
+
+
+@pytest.mark.real
+def test_a_peers_process_is_stopped_and_killed(bed: Bed, new_proxy: Callable[..., Proxy], unique_name: str) -> None:
+    """Workers decide by the words of the state page: writes go on once every lease has run out."""
+    first, second = fleet(new_proxy, bed.shared("embedded"), 2)
+    pid = peers_process(first)
+    with MetastoreClient(*first.address) as client:
+        objects.create_database(client, unique_name)
+        table = objects.create_table(client, objects.table(unique_name, "t", parameters={"n": "0"}))
+        assert shown(second, unique_name, "t") == "0"
+        for number, how in enumerate((signal.SIGSTOP, signal.SIGCONT, signal.SIGSTOP, signal.SIGKILL), 1):
+            os.kill(pid, how)
+            for again in range(3):
+                table.parameters["n"] = f"{number}.{again}"
+                began = time.monotonic()
+                client.alter_table(unique_name, "t", table)
+                assert time.monotonic() - began < WRITE_S
+                assert shown(second, unique_name, "t") == f"{number}.{again}"
+    leased([first, second], 1)
+    assert shown(first, unique_name, "t") == shown(second, unique_name, "t") == "4.2"
 
 
 @pytest.mark.real
