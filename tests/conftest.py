@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -21,6 +22,11 @@ from tests.testbed.fault_proxy import FaultProxy
 from tests.testbed.mariadb import LocalMariaDB
 from tests.testbed.metastore import Metastore
 from tests.testbed.postgres import LocalPostgres, Postgres
+
+# Without byte code on the disk, every run rewrites the assertions of all its modules, and every program that a test
+# starts compiles the package.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 pytest_plugins = [f"tests.{name}_plugin" for name in ("failures", "figures", "proxy", "tiers", "times", "turns")]
 _numbers = itertools.count(1)
