@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from struct import pack
 from typing import Any
 
 import pytest
-import thriftpy2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thriftpy2.protocol.binary import TBinaryProtocol
@@ -17,10 +15,9 @@ from hms_cache_proxy.cache.segments import END, SetEncoder, TableNames, Variant,
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.wire import spec
 from tests.cache.records import LOCATION, Part, mapping, string
+from tests.testbed.interface import Structs
 
-IDL = thriftpy2.load(
-    str(Path(__file__).parents[2] / "idl" / "hive_metastore-4.2.0.thrift"), module_name="cache_segments_thrift"
-)
+IDL = Structs("4.2.0")
 
 
 class Shelf:

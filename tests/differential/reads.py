@@ -42,7 +42,6 @@ METHODS_23 = frozenset(
     " get_partition_by_name get_partition_names get_partitions get_partition_names_ps get_partitions_ps"
     " get_partitions_ps_with_auth get_partitions_by_names get_partitions_by_filter".split()
 )
-METHODS_31 = frozenset(interface("3.1.3").ThriftHiveMetastore.thrift_services)
 FUNCTIONS = ("f0", "f1", "f2")
 LIMITS = [-1, -1, -1, 0, 1, 2, 5, 32767, -2]
 
@@ -476,7 +475,8 @@ class Reads31(OldReads):
     come from a cache of ten minutes."""
 
     def __init__(self, world: World, seed: int) -> None:
-        super().__init__(world, seed, METHODS_31 - {"get_aggr_stats_for"})
+        methods = frozenset(interface("3.1.3").ThriftHiveMetastore.thrift_services)
+        super().__init__(world, seed, methods - {"get_aggr_stats_for"})
 
     def __next__(self) -> Request:
         while (request := super().__next__())[1].get("pattern") == "|":

@@ -8,11 +8,11 @@ from typing import Any
 from thriftpy2.thrift import TPayload
 from thriftpy2.utils import serialize
 
-from tests.testbed.interface import interface
+from tests.testbed.interface import Structs
 from tests.testbed.raw import encode_call
 from tests.testbed.untyped import VERSION_1
 
-hms = interface("4.2.0")
+hms = Structs("4.2.0")
 _CALL = 1
 
 

@@ -12,10 +12,10 @@ from typing import Any
 from thriftpy2.utils import serialize
 
 from tests.codecs import NEWEST, agree
-from tests.testbed.interface import interface
+from tests.testbed.interface import Structs, interface
 from tests.testbed.raw import RawConnection
 
-hms = interface("4.2.0")
+hms = Structs("4.2.0")
 
 _STRICT_CALL = 0x80010001
 _EXCEPTION = 3

@@ -14,8 +14,6 @@ from tests.store.oracle import Refused, hms
 from tests.store.stores import FILTER, LIST, SINGLE, whole_partition
 from tests.testbed.untyped import decode_struct
 
-CAPABLE = hms.ClientCapabilities([hms.ClientCapability.INSERT_ONLY_TABLES])
-
 
 @pytest.fixture
 def snapshot(store: RawStore) -> Iterator[Snapshot]:
@@ -135,11 +133,11 @@ def test_table_names(world: World, snapshot: Snapshot) -> None:
 
 
 def test_tables(world: World, snapshot: Snapshot) -> None:
-    compared = 0
+    compared, capable = 0, hms.ClientCapabilities([hms.ClientCapability.INSERT_ONLY_TABLES])
     for record in records(world, snapshot):
         catalog, database, name = (part.decode() for part in (record.catalog, record.database, record.name))
-        one = hms.GetTableRequest(catName=catalog, dbName=database, tblName=name, capabilities=CAPABLE)
-        many = hms.GetTablesRequest(catName=catalog, dbName=database, tblNames=[name], capabilities=CAPABLE)
+        one = hms.GetTableRequest(catName=catalog, dbName=database, tblName=name, capabilities=capable)
+        many = hms.GetTablesRequest(catName=catalog, dbName=database, tblNames=[name], capabilities=capable)
         body = comparable(decode_struct(record.body), world)
         assert body == comparable(world.oracle.get_table_req(one)[1][1], world), name
         assert [body] == [comparable(t, world) for t in world.oracle.get_table_objects_by_name_req(many)[1][1]], name

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import thriftpy2
 
@@ -20,3 +21,15 @@ def interface(version: str) -> ModuleType:
     path = IDL / f"hive_metastore-{version}.thrift"
     loaded: ModuleType = thriftpy2.load(str(path), module_name=f"hive_{version.replace('.', '_')}_thrift")
     return loaded
+
+
+class Structs:
+    """The structs of a version as attributes. The file is read at first use, because that takes a second."""
+
+    def __init__(self, version: str) -> None:
+        self._version = version
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # no struct: what pytest looks for in every object
+            raise AttributeError(name)
+        return getattr(interface(self._version), name)
