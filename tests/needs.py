@@ -17,6 +17,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 import pytest
+from _pytest.python import FunctionDefinition
 
 from tests.testbed import ledger
 from tests.testbed.flavours import FLAVOURS
@@ -74,19 +75,29 @@ def needs(item: pytest.Item) -> frozenset[str]:
     return found
 
 
+def always_needs(collector: pytest.Module | pytest.Class, name: str, function: object) -> frozenset[str]:
+    """What every item of a test function needs, whatever its parameters. The items need not exist yet."""
+    definition = FunctionDefinition.from_parent(collector, name=name, callobj=function)
+    return _started(_mentioned_by(_code(definition)), frozenset(definition.fixturenames), either=())
+
+
 def _needs(item: pytest.Function) -> frozenset[str]:
-    found, names = set[str](), set(item.fixturenames)
+    words = _mentioned_by(_code(item))
     callspec = getattr(item, "callspec", None)
     for value in callspec.params.values() if callspec is not None else ():
-        words = _strings(value)
-        found |= words & FLAVOURS.keys()
-        names |= words
-    for function in (item.function, *_fixtures(item)):
-        mentioned = _mentioned(inspect.unwrap(function))
-        found |= mentioned & FLAVOURS.keys()
-        names |= mentioned
+        words |= _strings(value)
+    return _started(words, frozenset(item.fixturenames))
+
+
+@functools.cache
+def _started(
+    words: frozenset[str], fixtures: frozenset[str], either: tuple[str, ...] = (DEFAULT_FLAVOUR,)
+) -> frozenset[str]:
+    """What these names start; `either`: the flavours of a metastore that is started and not named."""
+    found = set(words & FLAVOURS.keys())
+    names = words | fixtures
     if names & STARTS_A_FLAVOUR and not found:
-        found.add(DEFAULT_FLAVOUR)
+        found.update(either)
     for name in names & STARTS.keys():
         found.update(STARTS[name])
     for flavour in found & FLAVOURS.keys():
@@ -94,11 +105,18 @@ def _needs(item: pytest.Function) -> frozenset[str]:
     return frozenset(found)
 
 
-def _fixtures(item: pytest.Function) -> Iterator[Any]:
-    for definitions in item._fixtureinfo.name2fixturedefs.values():
-        for definition in definitions[-1:]:
-            if not _is_described(definition.func):
-                yield definition.func
+def _code(item: pytest.Function) -> tuple[Any, ...]:
+    """The functions of a test: its own, and those of its fixtures."""
+    fixtures = item._fixtureinfo.name2fixturedefs.values()
+    return (item.function, *(definitions[-1].func for definitions in fixtures if definitions))
+
+
+@functools.cache
+def _mentioned_by(code: tuple[Any, ...]) -> frozenset[str]:
+    """Names and flavours in the code of a test."""
+    test, *fixtures = code
+    read = [test, *(fixture for fixture in fixtures if not _is_described(fixture))]
+    return frozenset[str]().union(*(_mentioned(inspect.unwrap(function)) for function in read))
 
 
 def _strings(value: object) -> set[str]:
@@ -121,18 +139,24 @@ def _mentioned(function: FunctionType) -> frozenset[str]:
     """Names and flavours in the code of a function and of the helpers of the tests that it uses."""
     found, seen, waiting = set[str](), {function}, [function]
     while waiting:
-        reading = waiting.pop()
-        names, constants = _words(reading.__code__)
+        names, helpers = _read(waiting.pop())
         found |= names
-        for value in (*constants, *(reading.__defaults__ or ()), *(reading.__kwdefaults__ or {}).values()):
-            found |= _flavours(value)
-        for value in _resolved(names, reading.__globals__):
-            found |= _flavours(value)
-            for helper in _helpers(value):
-                if helper not in seen:
-                    seen.add(helper)
-                    waiting.append(helper)
+        waiting += helpers - seen
+        seen |= helpers
     return frozenset(found)
+
+
+@functools.cache
+def _read(function: FunctionType) -> tuple[frozenset[str], frozenset[FunctionType]]:
+    """Names and flavours in the code of one function, and the helpers that it uses."""
+    names, constants = _words(function.__code__)
+    found, helpers = set(names), set[FunctionType]()
+    for value in (*constants, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+        found |= _flavours(value)
+    for value in _resolved(names, function.__globals__):
+        found |= _flavours(value)
+        helpers.update(_helpers(value))
+    return frozenset(found), frozenset(helpers)
 
 
 def _words(code: CodeType) -> tuple[set[str], list[object]]:

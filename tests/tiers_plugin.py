@@ -23,7 +23,7 @@ from typing import Final
 import pytest
 
 from tests.chance import for_hypothesis
-from tests.needs import needs
+from tests.needs import always_needs, needs
 from tests.testbed import ledger
 
 SEED: Final = "SEED"
@@ -143,9 +143,31 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> list[pytest.Item] | None:
+    """No items of a function of which nothing is to run, because making items is a good part of a collection."""
+    if isinstance(obj, type) or not collector.istestfunction(obj, name):
+        return None
+    if _names_tests(collector.config):
+        return [] if _is_not_named(collector, name) else None
+    starts = TIERS[collector.config.option.tier].starts
+    return None if starts is None or always_needs(collector, name, obj) <= starts else []
+
+
+def _names_tests(config: pytest.Config) -> bool:
+    return any("::" in str(argument) for argument in config.invocation_params.args)
+
+
+def _is_not_named(collector: pytest.Collector, name: str) -> bool:
+    """Whether the run names tests only, and neither this function nor its class."""
+    wanted = [str(argument).partition("[")[0].split("::")[1:] for argument in collector.config.args]
+    return all(wanted) and not any(name in names or collector.name in names for names in wanted)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    named = tuple(argument for argument in config.invocation_params.args if "::" in str(argument))
-    if named:
+    if _names_tests(config):
         return
     taken = _selected(config.option.tier, config.option.after, items)
     left = [item for item in items if id(item) not in taken]

@@ -6,6 +6,7 @@ import fcntl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -91,6 +92,34 @@ def test_flavours_are_found_in_helpers() -> None:
 @pytest.mark.parametrize("flavour", ["embedded-postgresql"])
 def test_needs_of_this_test(request: pytest.FixtureRequest, flavour: str) -> None:
     assert needs.needs(request.node) >= {flavour, ledger.POSTGRESQL}
+    assert needs.always_needs(request.node.parent, request.node.originalname, request.function) == frozenset()
+
+
+def test_always_needed_by_a_fixture(request: pytest.FixtureRequest) -> None:
+    def test_it(hms42: object, new_metastore: object) -> None: ...
+
+    assert needs.always_needs(request.node.parent, "test_it", test_it) == {*needs.STARTS["hms42"], ledger.POSTGRESQL}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "left_out"),
+    [
+        (["tests/a.py::test_a", "tests/a.py::test_b[x::y]"], {"test_c"}),
+        (["tests/a.py::TestA"], {"test_a", "test_b", "test_c"}),
+        (["tests/a.py::test_a", "tests/b.py"], set()),
+        (["tests"], set()),
+    ],
+)
+def test_functions_that_a_run_does_not_name(arguments: list[str], left_out: set[str]) -> None:
+    module: Any = SimpleNamespace(name="a.py", config=SimpleNamespace(args=arguments))
+    names = ("test_a", "test_b", "test_c")
+    assert {name for name in names if tiers_plugin._is_not_named(module, name)} == left_out
+
+
+def test_methods_of_a_class_that_a_run_names() -> None:
+    named: Any = SimpleNamespace(name="TestA", config=SimpleNamespace(args=["tests/a.py::TestA"]))
+    other: Any = SimpleNamespace(name="TestB", config=named.config)
+    assert not tiers_plugin._is_not_named(named, "test_a") and tiers_plugin._is_not_named(other, "test_a")
 
 
 def test_what_is_not_found_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
