@@ -134,8 +134,9 @@ def test_a_slot_is_cheap() -> None:
 
 
 def _seconds(slot: CallCounts, number: int) -> float:
+    """Of processor time."""
     observe = slot.observe
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(number):
         observe(0.0003)
-    return time.perf_counter() - began
+    return time.process_time() - began
