@@ -61,7 +61,6 @@ class ProgressReport:
         self._bar = _Bar() if sys.stderr.isatty() else None
         self._mode = ModeReason.STARTING
         self._told: CacheWriter | None = None  # the writer whose objects were reported; a warm start may change nothing
-        self._uncounted: CacheWriter | None = None
         self._fences_since_s: dict[int, float] = {}
         self._facts: dict[str, Any] = {"findings": [], "unreachable": {}, "last_error": None, "last_reset": None}
 
@@ -97,7 +96,7 @@ class ProgressReport:
             self._reset(outcome.reset.value, outcome.event_id)
         if outcome.changed or outcome.reset is not None or writer is not self._told:
             self._objects(writer)
-            self._told = self._uncounted = writer
+            self._told = writer
         if work is not None:
             self._follow_prewarm(outcome, writer, work)
         self.heartbeat()
@@ -137,7 +136,7 @@ class ProgressReport:
 
     def cache_closed(self) -> None:
         """The writer is closed. Its objects are counted when it has been opened again."""
-        self._told = self._uncounted = None
+        self._told = None
 
     def _reset(self, reason: str, event_id: int) -> None:
         self._metrics.reset(reason)
@@ -147,23 +146,16 @@ class ProgressReport:
         log("loading everything", reason=reason, event_id=event_id)
 
     def _objects(self, writer: CacheWriter) -> None:
-        counts, used = writer.counts(), writer.cache_bytes
+        counts, used = writer.counts() | writer.write_id_counts(), writer.cache_bytes
         for kind, number in counts.items():
             self._metrics.objects(kind, number)
         self._metrics.cache_bytes.set(used)
         self._page[Slot.DATABASES] = counts["databases"]
         self._page[Slot.TABLES] = counts["tables"]
         self._page[Slot.PARTITIONS] = counts["partitions"]
+        self._page[Slot.TRANSACTIONAL_TABLES] = counts["transactional_tables"]
+        self._page[Slot.TABLES_BEING_WRITTEN] = counts["tables_being_written"]
         self._page[Slot.CACHE_BYTES] = used
-
-    def _count_write_ids(self) -> None:
-        writer, self._uncounted = self._uncounted, None
-        if writer is not None:
-            counts = writer.write_id_counts()
-            for kind, number in counts.items():
-                self._metrics.objects(kind, number)
-            self._page[Slot.TRANSACTIONAL_TABLES] = counts["transactional_tables"]
-            self._page[Slot.TABLES_BEING_WRITTEN] = counts["tables_being_written"]
 
     # --- prewarm
 
@@ -229,7 +221,6 @@ class ProgressReport:
         now_s = time.monotonic()
         if now_s - self._written_s >= WRITE_INTERVAL_S:
             self._written_s = now_s
-            self._count_write_ids()
             self._write()
 
     def _write(self) -> None:

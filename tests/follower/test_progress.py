@@ -32,21 +32,3 @@ def test_a_cache_that_was_closed_is_not_counted(tmp_path: Path) -> None:
         assert page[Slot.CACHE_BYTES] > 0, "shown again, though nothing has changed"
         report.close()
         writer.close()
-
-
-def test_a_count_that_fails_is_not_tried_for_ever(tmp_path: Path) -> None:
-    with StatePage(tmp_path / "state", create=True) as page:
-        report = progress.ProgressReport(page, FollowerMetrics(), tmp_path / "follower.json")
-        report.heartbeat()
-        writer = CacheWriter.open(tmp_path / "cache", page, IDENTITY)
-        report.step(StepOutcome(event_id=1, changed=True, more=False), writer, None, 0.01)
-        writer.close()
-        failures = 0
-        for _ in range(3):
-            report._written_s -= progress.WRITE_INTERVAL_S
-            try:
-                report.heartbeat()
-            except Exception:
-                failures += 1
-        assert failures == 1
-        report.close()
