@@ -146,6 +146,13 @@ FAULTS: Final = (
         ("tests/recording",),
     ),
     Fault(
+        "security/tls.py",
+        "    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)\n",
+        "    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)\n    context.check_hostname = False\n",
+        "a metastore's certificate may be that of any other host",
+        ("tests/upstream/test_tls.py", "tests/security"),
+    ),
+    Fault(
         "server/hub.py",
         "deadline = monotonic_ns() + int(timeout_s * 1e9)",
         "deadline = monotonic_ns() + int(timeout_s * 1e6)",

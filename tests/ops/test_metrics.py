@@ -15,6 +15,7 @@ from hms_cache_proxy.metrics import (
     TABLE,
     CallCounts,
     FollowerMetrics,
+    PeersMetrics,
     SupervisorMetrics,
     WorkerMetrics,
 )
@@ -115,11 +116,11 @@ def test_histograms_are_what_the_library_would_have_counted(tmp_path: Path) -> N
 
 
 def test_every_metric_is_declared_and_every_declared_metric_exists(tmp_path: Path) -> None:
-    worker, follower = WorkerMetrics(), FollowerMetrics()
+    worker, follower, peers = WorkerMetrics(), FollowerMetrics(), PeersMetrics()
     supervisor = SupervisorMetrics(tmp_path, "1")
     exposed = {
         family.name
-        for registry in (worker.registry, follower.registry, supervisor.registry)
+        for registry in (worker.registry, follower.registry, peers.registry, supervisor.registry)
         for family in registry.collect()
     }
     assert exposed == {metric.name.removesuffix("_total") for metric in TABLE}

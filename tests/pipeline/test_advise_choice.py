@@ -144,7 +144,7 @@ def test_what_cannot_be_said_is_not_said() -> None:
     assert known.never.names == (KnownTable("a", "cold"),)
     assert wording.never(known) == "1 of 3 tables were never read: a.cold."
     nothing = advise(["log"], LinesRead(1, ()), answers(item(None, 0, 0, 0)), None, 0.9)
-    assert any("no advice on its size" in sentence for sentence in wording.sentences(nothing))
+    assert any("no advice on the size" in sentence for sentence in wording.sentences(nothing))
     assert nothing.patterns.include == nothing.patterns.exclude == ()
 
 
