@@ -28,14 +28,19 @@ CONFIG_FILE = click.option(
     "--config", "file", metavar="FILE", envvar=CONFIG_FILE_VARIABLE, help="TOML file with settings."
 )
 
+OF_SECTIONS = {"admin_listen": "admin.listen"}
+"""The keys of options whose settings are in a section."""
+
 SETTINGS: Options[Any] = (
     CONFIG_FILE,
     click.option("--listen", metavar="HOST:PORT", help="Address for Thrift clients. [0.0.0.0:9083]"),
     click.option("--http", metavar="HOST:PORT", help="Address for metrics, health and status. [0.0.0.0:9084]"),
+    click.option("--admin-listen", metavar="HOST:PORT", help="Address of POST /admin/flush. [127.0.0.1:9085]"),
     click.option("--upstream", metavar="URIS", help="Metastores: thrift://HOST:PORT[,thrift://HOST:PORT]."),
     click.option(
         "--embedded", is_flag=True, default=None, help="Start the embedded metastore, and use it as the upstream."
     ),
+    click.option("--store", metavar="KIND", help="What the cache is read from: auto, sql, thrift or none. [auto]"),
     click.option("--store-url", metavar="URL", help="SQLAlchemy URL of their database; SELECT-only account."),
     click.option("--bootstrap", metavar="URI", help="Snapshot to fill an empty cache from (see `snapshot`)."),
     click.option(
@@ -81,8 +86,8 @@ def gathered(name: str, kind: type[Any], some: Options[Any]) -> Callable[[Callab
 
 
 def load_config(file: str | None, given: dict[str, object]) -> Config:
-    """The settings of the file, the environment and the options (dotted key -> value; None: not given)."""
-    return load(file, os.environ, given)
+    """The settings of the file, the environment and the options (by name; None: not given)."""
+    return load(file, os.environ, {OF_SECTIONS.get(name, name): value for name, value in given.items()})
 
 
 def require_source(config: Config) -> None:

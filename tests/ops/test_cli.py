@@ -89,6 +89,8 @@ def test_an_upstream_and_an_embedded_metastore(here: Callable[..., Done]) -> Non
     ("arguments", "environment", "code", "words"),
     [
         (["serve", "--workers", "many", "--upstream", "thrift://h:1"], {}, 2, "--workers: workers: input should be"),
+        (["serve", "--store", "redis"], {}, 2, "--store: store: input should be 'auto', 'sql', 'thrift' or 'none'"),
+        (["check-config", "--admin-listen", "here"], {}, 2, "--admin-listen: admin.listen: 'here' is not HOST:PORT"),
         (["serve"], {"HMS_CACHE_PROXY_UPSTREM": "x"}, 2, "did you mean HMS_CACHE_PROXY_UPSTREAM?"),
         (["serve", "--config", "/nonexistent.toml"], {}, 2, "/nonexistent.toml: No such file or directory"),
         (["check-config"], {"HMS_CACHE_PROXY_CONFIG": "/nonexistent.toml"}, 2, "/nonexistent.toml: No such file"),
@@ -160,8 +162,10 @@ def test_check_config_masks_secrets(here: Callable[..., Done], tmp_path: Path) -
     values = json.loads(shown.stdout)
     assert values["store_url"] == "postgresql://u:***@h/d"
     assert values["admin"]["token"] == "***"
-    lines = here("check-config", "--config", str(file), "--workers", "3").stdout
-    assert "workers = 3\n" in lines and 'upstream = ["thrift://h:1"]\n' in lines
+    options = ("--workers", "3", "--store", "sql", "--admin-listen", "127.0.0.1:1234")
+    lines = here("check-config", "--config", str(file), *options).stdout
+    assert "workers = 3\n" in lines and 'store = "sql"\n' in lines and 'admin.listen = "127.0.0.1:1234"\n' in lines
+    assert 'upstream = ["thrift://h:1"]\n' in lines
     assert "geheim" not in shown.stdout + lines and "hush" not in shown.stdout + lines
 
 
