@@ -407,6 +407,7 @@ class Fleet:
             follower = None if place.incarnation is None else self.outbox.followers.get(place.incarnation)
             following = None if place.link is None else self.following.get(place.link)
             until_ns = 0 if place.incarnation is None else self._leases.get(place.incarnation, 0)
+            told = follower is not None and follower.link is not None
             state = "missing" if following is None else "leased" if until_ns > now_ns else "connected"
             found.append(
                 {
@@ -414,7 +415,8 @@ class Fleet:
                     "state": state,
                     "incarnation": "" if place.incarnation is None else place.incarnation.hex(),
                     "lease_ms": max(0, (until_ns - now_ns) // 1_000_000),
-                    "follows": follower is not None and follower.link is not None,
+                    "follows": told,
+                    "lag_events": len(follower.unacknowledged) if follower is not None and told else None,
                     "ack_ms": None if follower is None else follower.last_ack_ns / 1e6,
                     "problem": place.problem,
                 }

@@ -105,6 +105,7 @@ def test_what_was_written_through_one_is_seen_through_all(
         states = {labels["state"]: number for labels, number in proxy.samples("hms_proxy_peers")}
         assert states == {"leased": 2, "connected": 0, "missing": 0}
         assert sum(number for _, number in proxy.samples("hms_proxy_peer_ack_seconds_count")) > ROUNDS / 3
+        proxy.wait(lambda proxy=proxy: [one["lag_events"] for one in peers_of(proxy)] == [0, 0], "up to date")
     before = [hits(proxy) for proxy in proxies]
     for proxy in proxies:
         for _ in range(20):
