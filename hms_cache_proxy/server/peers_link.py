@@ -1,11 +1,12 @@
 """A worker's connection to the peers' process: asks whether a write may leave, or a reply be passed on.
 
 Job: requests with an answer are sent again on each new connection. If the process is stuck or gone, or if a write could
-not be fenced, the words of the state page decide: a write waits no more once all leases that this proxy has given have
-run out, and writes may leave at all. This is safe because the process raises the word before it reads the fences and
-gives a lease (fleet.py). What is not a fence that stands (a granted lock, an event's id) waits for the process as long
-as there is a connection to it; a new connection to a peer covers these. Must not know: the protocol between proxies.
-Owner: the worker's loop.
+not be fenced, the words of the state page decide: a write waits no more once all leases that this proxy had given when
+it was asked have run out, and writes may leave at all. This is safe because the process raises the word before it reads
+the fences and gives a lease (fleet.py): whoever gets a lease later is told of the fence first, and while a write cannot
+be fenced, no lease is given. What is not a fence that stands (a granted lock, an event's id) waits for the process as
+long as there is a connection to it; a new connection to a peer covers these. Must not know: the protocol between
+proxies. Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ class PeersLink(asyncio.Protocol):
         """`write_age_ns`: the age from which on writes may leave whoever has answered."""
         self._path, self._page, self._write_age_ns = str(path), page, write_age_ns
         self._transport: asyncio.Transport | None = None
-        self._waiting: dict[int, tuple[PeerRequest, Callable[[], None]]] = {}
+        self._waiting: dict[int, tuple[PeerRequest, Callable[[], None], int]] = {}
+        """By token: the request, what to call, and until when leases that were given before may last."""
+
         self._tokens = 0
         self._buffer = bytearray()
 
     def ask(self, request: PeerRequest, answered: Callable[[], None]) -> None:
         """Call `answered` when nothing has to wait any more."""
         self._tokens += 1
-        self._waiting[self._tokens] = (request, answered)
+        self._waiting[self._tokens] = (request, answered, self._page[Slot.GIVEN_UNTIL_NS])
         self._send(request, self._tokens)
 
     def tell(self, request: PeerRequest) -> None:
@@ -63,16 +66,18 @@ class PeersLink(asyncio.Protocol):
         """Decide by the page about what cannot be asked."""
         now_ns, page = clock_gettime_ns(CLOCK_BOOTTIME), self._page
         settled = page[Slot.PEERS_SETTLED] or now_ns - page[Slot.PEERS_STARTED_NS] > self._write_age_ns
-        if not settled or now_ns < page[Slot.GIVEN_UNTIL_NS]:
+        if not settled:
             return
-        for token, (request, _) in list(self._waiting.items()):
-            if everything or request.kind in (PeerAsk.WRITE, PeerAsk.PASS):
+        nothing_given = now_ns >= page[Slot.GIVEN_UNTIL_NS]
+        for token, (request, _, given_until_ns) in list(self._waiting.items()):
+            fenced = request.kind in (PeerAsk.WRITE, PeerAsk.PASS)
+            if now_ns >= given_until_ns if fenced else everything and nothing_given:
                 self._answer(token)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._buffer.clear()
-        for token, (request, _) in list(self._waiting.items()):
+        for token, (request, *_) in list(self._waiting.items()):
             self._send(request, token)
 
     def data_received(self, data: bytes) -> None:
@@ -86,9 +91,9 @@ class PeersLink(asyncio.Protocol):
         self._transport = None
 
     def _answer(self, token: int) -> None:
-        _, answered = self._waiting.pop(token, (None, None))
-        if answered is not None:
-            answered()
+        waited = self._waiting.pop(token, None)
+        if waited is not None:
+            waited[1]()
 
 
 def _unfenced(request: PeerRequest) -> bool:
