@@ -67,7 +67,11 @@ class RecordingProxy(Closing):
                 client, _ = self._listener.accept()
             except OSError:
                 return  # closed
-            server = socket.create_connection(self._target)
+            try:
+                server = socket.create_connection(self._target)
+            except OSError:  # the metastore has ended: its client sees that, too
+                client.close()
+                continue
             for end in (client, server):  # what is small does not wait until what went before is acknowledged
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._open += (client, server)
