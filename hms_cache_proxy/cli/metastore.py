@@ -24,7 +24,7 @@ def metastore(file: str | None, **given: object) -> None:
 
     docs/metastore.md says what it can do. `serve --embedded` runs it behind the proxy.
     """
-    config = load_config(file, {key.replace("metastore_", "metastore."): value for key, value in given.items()})
+    config = load_config(file, given)
     if config.security.transports != ("plain",):
         key = "security.transports"
         raise ConfigError(f"{key}: the metastore alone speaks plain Thrift only; put a proxy in front of it", key=key)

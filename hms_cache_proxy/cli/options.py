@@ -28,8 +28,8 @@ CONFIG_FILE = click.option(
     "--config", "file", metavar="FILE", envvar=CONFIG_FILE_VARIABLE, help="TOML file with settings."
 )
 
-OF_SECTIONS = {"admin_listen": "admin.listen"}
-"""The keys of options whose settings are in a section."""
+SECTIONS = ("admin", "metastore")
+"""Sections with settings that have an option: it is named after both, as admin_listen."""
 
 SETTINGS: Options[Any] = (
     CONFIG_FILE,
@@ -87,7 +87,12 @@ def gathered(name: str, kind: type[Any], some: Options[Any]) -> Callable[[Callab
 
 def load_config(file: str | None, given: dict[str, object]) -> Config:
     """The settings of the file, the environment and the options (by name; None: not given)."""
-    return load(file, os.environ, {OF_SECTIONS.get(name, name): value for name, value in given.items()})
+    return load(file, os.environ, {_key(name): value for name, value in given.items()})
+
+
+def _key(option: str) -> str:
+    section, _, rest = option.partition("_")
+    return f"{section}.{rest}" if section in SECTIONS else option
 
 
 def require_source(config: Config) -> None:
