@@ -51,10 +51,6 @@ class Looks:
         """When the last look began that is done."""
         return self._words[Slot.BEGAN_NS]
 
-    def done_since(self, moment_ns: int) -> bool:
-        """Is the cache confirmed by a look that began after this moment?"""
-        return self._words[Slot.BEGAN_NS] > moment_ns
-
     def ask(self, moment_ns: int) -> None:
         """Have the follower look after this moment, which is not in the future."""
         looking_ns = self._words[Slot.LOOKING_NS]

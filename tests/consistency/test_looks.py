@@ -33,6 +33,10 @@ class Follower:
     def end(self) -> None:
         self.page[Slot.BEGAN_NS] = self.page[Slot.LOOKING_NS]
 
+    def confirmed_since(self, moment_ns: int) -> bool:
+        """May the cache answer a read of this moment?"""
+        return self.page[Slot.BEGAN_NS] > moment_ns
+
 
 @pytest.fixture(autouse=True)
 def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,9 +59,9 @@ def test_one_request_for_all_reads_before_a_look(follower: Follower) -> None:
     follower.begin()
     for moment_ns in moments:
         worker.ask(moment_ns)
-    assert follower.queued == 0 and not any(map(worker.done_since, moments))
+    assert follower.queued == 0 and not any(map(follower.confirmed_since, moments))
     follower.end()
-    assert all(map(worker.done_since, moments))
+    assert all(map(follower.confirmed_since, moments))
 
 
 def test_a_read_during_a_look_asks_for_the_next_one(follower: Follower) -> None:
@@ -89,7 +93,7 @@ def test_no_read_waits_for_a_look_that_nobody_has_asked_for(follower: Follower) 
             waiting.append(read)
         elif under_way:
             follower.end()
-            waiting = [read for read in waiting if not read[0].done_since(read[1])]
+            waiting = [read for read in waiting if not follower.confirmed_since(read[1])]
             under_way = False
         elif follower.queued:
             follower.begin()
