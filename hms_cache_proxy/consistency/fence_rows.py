@@ -215,6 +215,11 @@ def add_fence(txn: Any, fence: Fence) -> int:
     return meta.next_fence
 
 
+def finite(txn: Any, fence: Fence) -> Fence:
+    """The fence with a ticket: it stands until its targets have been reloaded."""
+    return replace(fence, state=FINITE, ticket=take_ticket(txn, fence.targets))
+
+
 def note_unlogged(txn: Any, ticket: int, targets: Sequence[Target]) -> None:
     """A write of this proxy logs no event: peers that were cut off are told of it later."""
     txn.put(b"s" + NUMBER.pack(ticket), pack_targets(targets))

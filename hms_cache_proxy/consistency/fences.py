@@ -79,6 +79,7 @@ from hms_cache_proxy.consistency.fence_rows import (
     add_fence,
     counters,
     fences_in,
+    finite,
     forget_ticket,
     initialise,
     next_change,
@@ -197,11 +198,11 @@ class FenceStore:
             row = txn.get(key)
             # The record is missing if this process was taken for dead: then it is unknown what to reload.
             fence = Fence(UNBOUND, 0, 0, 0, 0, (ALL,)) if row is None else Fence.unpack(row)
-            ticket = take_ticket(txn, fence.targets)
-            txn.put(key, replace(fence, state=FINITE, ticket=ticket).pack())
+            fence = finite(txn, fence)
+            txn.put(key, fence.pack())
             if unlogged:
-                note_unlogged(txn, ticket, fence.targets)
-            return ticket
+                note_unlogged(txn, fence.ticket, fence.targets)
+            return fence.ticket
 
     def unknown(self, fence_id: int, until_ns: int) -> None:
         """The outcome of the write is unknown: its fence stays until `until_ns`."""
@@ -473,7 +474,7 @@ class FenceStore:
         if state == UNKNOWN:
             fence = self._unknown(fence, now_ns + self._hold_ns)
         else:
-            fence = replace(fence, state=FINITE, ticket=take_ticket(txn, fence.targets))
+            fence = finite(txn, fence)
             if self._fleet:  # whether the write has logged an event is not known
                 note_unlogged(txn, fence.ticket, fence.targets)
         txn.put(key, fence.pack())

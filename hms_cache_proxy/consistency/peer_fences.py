@@ -30,6 +30,7 @@ from hms_cache_proxy.consistency.fence_rows import (
     add_fence,
     counters,
     fences_in,
+    finite,
     rows,
     take_ticket,
     unpack_targets,
@@ -165,8 +166,7 @@ class PeerFences(FenceStore):
             if not executed:
                 txn.delete(b"f" + number)
                 return
-            ticket = take_ticket(txn, fence.targets)
-            txn.put(b"f" + number, replace(fence, state=FINITE, ticket=ticket).pack())
+            txn.put(b"f" + number, finite(txn, fence).pack())
 
     @staticmethod
     def _open_fence(txn: Any, number: bytes) -> Fence | None:

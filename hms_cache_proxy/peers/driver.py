@@ -116,11 +116,7 @@ class PeersProcess:
             self._page[Slot.GIVEN_UNTIL_NS],
             serves=self._config.consistency in ("session", "bounded"),
         )
-        self._fleet = Fleet(
-            own,
-            FenceRecords(self._fences),
-            fleet_times(any(peer.startswith(DNS_PREFIX) for peer in self._config.peers)),
-        )
+        self._fleet = Fleet(own, FenceRecords(self._fences), fleet_times(self._config.peers))
         await asyncio.get_running_loop().create_server(self._accepted, sock=listener)
         log.info("peers", listen=str(self._config.peer_listen), peers=list(self._config.peers))
         for worker, token, request in self._early:

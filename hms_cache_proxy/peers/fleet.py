@@ -89,6 +89,9 @@ class Fleet:
     def _new_outbox(self) -> PeerOutbox:
         return PeerOutbox(self.times, self._commands, self._own.given_until_ns)
 
+    def _new_following(self, link: int, incarnation: bytes) -> Following:
+        return Following(link, incarnation, self._records, self._commands)
+
     def take(self) -> list[PeerCommand]:
         """The commands since the last call."""
         commands: list[PeerCommand] = []
@@ -169,9 +172,10 @@ class Fleet:
         return min(until_ns, self._looked_ns + self.times.list_fresh_ns) if self.times.list_lag_ns else until_ns
 
     def settled(self, now_ns: int) -> bool:
-        """May writes leave, as far as the start of this proxy is concerned?"""
+        """May writes leave, as far as the start of this proxy is concerned? Either everybody in the list has welcomed
+        it, or everybody has had the time to find it in the list, and the leases of its predecessor have run out."""
         age_ns = now_ns - self._own.started_ns
-        return age_ns >= self.times.write_age_ns or (self._listed and self.roster.settled(age_ns))
+        return age_ns >= self.times.write_age_ns or (self._listed and self.roster.all_answered())
 
     # connections
 
@@ -194,8 +198,8 @@ class Fleet:
             self._decide(now_ns)
             return
         place.link = link
-        following = Following(link, incarnation, self._records, self._commands)
-        self.following[link] = self._heard(following, now_ns)
+        self.following[link] = self._new_following(link, incarnation)
+        self._heard_ns[link] = now_ns
         self.drop_lease(incarnation)
         self._decide(now_ns)
         try:
@@ -206,10 +210,6 @@ class Fleet:
         own = self._own
         known = incarnation if position else b""
         self._commands.append(SendToPeer(link, Hello(own.metastore, own.address.encode(), known, position)))
-
-    def _heard(self, following: Following, now_ns: int) -> Following:
-        self._heard_ns[following.link] = now_ns
-        return following
 
     def drop_lease(self, incarnation: bytes) -> None:
         """A lease of an earlier connection does not say that fences have been received on this one."""
@@ -337,10 +337,10 @@ class Fleet:
             self._close(link, reason, now_ns)
             return
         for before in self.roster.greeted(incarnation, hello.address.decode(errors="replace"), now_ns):
-            self.succeeded(before, now_ns)
+            self._forget_lease(before, now_ns)
         self._decide(now_ns)  # its lease is required from here on: before it is welcomed
         try:
-            position, standing = self._records.position(), self._records.standing()
+            position, told = self._records.position(), self.told()
             known = hello.position if hello.known == self._own.incarnation else 0
             unlogged = self._records.unlogged_since(known)
         except CacheError as error:
@@ -349,15 +349,11 @@ class Fleet:
         for other, other_incarnation in list(self._accepted.items()):
             if other_incarnation == incarnation and other != link:
                 self._close(other, "there is a newer connection", now_ns)
-        self.outbox.replay((incarnation, link), self.told(standing), unlogged, position, now_ns)
+        self.outbox.replay((incarnation, link), told, unlogged, position, now_ns)
 
-    def succeeded(self, before: bytes, now_ns: int) -> None:
-        """A new incarnation has taken the place of this one."""
-        self._forget_lease(before, now_ns)
-
-    def told(self, standing: list[tuple[Origin, Writes]]) -> list[tuple[Origin, Writes]]:
-        """What a new follower is told: also the fences that are held for others, living or dead."""
-        return standing
+    def told(self) -> list[tuple[Origin, Writes]]:
+        """The fences that a new follower is told of: also those that are held for others, living or dead."""
+        return self._records.standing()
 
     # writes of this proxy
 

@@ -25,8 +25,8 @@ from enum import Enum
 from struct import Struct
 from typing import Final
 
+from hms_cache_proxy.consistency.peer_fences import INCARNATION_BYTES
 from hms_cache_proxy.errors import LimitError, WireError
-from hms_cache_proxy.peers.messages import INCARNATION_BYTES
 
 VERSION: Final = 1
 LOWEST_VERSION: Final = 1

@@ -17,7 +17,6 @@ from typing import Any, Final
 from hms_cache_proxy.cache.targets import ALL, Target
 from hms_cache_proxy.errors import WireError
 
-INCARNATION_BYTES: Final = 16
 MOST_TARGET_BYTES: Final = 1 << 20
 """Targets that are longer together are sent as "everything"."""
 

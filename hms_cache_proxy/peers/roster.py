@@ -129,10 +129,9 @@ class PeerRoster:
         """Whose leases are required; None stands for an address where nobody has answered yet."""
         return {place.incarnation for place in self.others() if place.listed} | set(self.greetings)
 
-    def settled(self, age_ns: int) -> bool:
-        """May writes leave? Either everybody in the list has welcomed this proxy, or everybody has had the time to find
-        it in the list, and the leases of its predecessor have run out."""
-        return age_ns >= self._times.write_age_ns or all(place.answered for place in self.others() if place.listed)
+    def all_answered(self) -> bool:
+        """Has everybody in the list welcomed this proxy?"""
+        return all(place.answered for place in self.others() if place.listed)
 
     def forget(self, connected: set[bytes], now_ns: int) -> None:
         """Forget who has been neither listed nor connected for long enough."""

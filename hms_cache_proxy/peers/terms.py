@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.config.peers import DNS_PREFIX
 from hms_cache_proxy.peers.messages import Origin, PeerMessage
 
 SECOND: int = 1_000_000_000
@@ -64,8 +65,9 @@ class FleetTimes:
         return 2 * self.list_lag_ns
 
 
-def fleet_times(by_name: bool) -> FleetTimes:
-    """The times of a fleet whose list comes from DNS (`by_name`), or does not change."""
+def fleet_times(peers: Sequence[str]) -> FleetTimes:
+    """The times of a fleet with this list: one that has a name of DNS in it changes, the others do not."""
+    by_name = any(peer.startswith(DNS_PREFIX) for peer in peers)
     return FleetTimes(list_lag_ns=LIST_LAG_NS if by_name else 0)
 
 

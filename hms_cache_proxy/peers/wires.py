@@ -17,7 +17,7 @@ from hms_cache_proxy.peers.requests import ANSWER, PeerRequest, take_requests
 
 HANDSHAKE_S = 5.0
 UNREAD_BYTES = 16 << 20
-"""Of messages that a peer has not read; then its connection is closed, and begins anew."""
+"""Of messages that a peer has not read. With more, the connection is closed, and the peer connects again."""
 
 
 class PeerEvents(Protocol):

@@ -25,7 +25,6 @@ from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.streams import HOLD_NS
 from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Config, paths
-from hms_cache_proxy.config.peers import DNS_PREFIX
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.consistency.suspension import Suspension
@@ -311,8 +310,8 @@ async def _serve(
     if access_log is not None:
         hub.spawn(_flush_log(access_log), "flush access log")
     if cache is not None and config.peers:
-        times = fleet_times(any(peer.startswith(DNS_PREFIX) for peer in config.peers))
-        hub.peers = PeersLink(paths.peers_socket(config), cache.page, times.write_age_ns)
+        write_age_ns = fleet_times(config.peers).write_age_ns
+        hub.peers = PeersLink(paths.peers_socket(config), cache.page, write_age_ns)
         cache.dispatcher.has_peers(hub.peers.tell)
         hub.spawn(hub.peers.run(), "ask peers")
     if cache is not None:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from tests.peers.world import HOLD_NS, LOGGED, MS, SILENT, SimProxy, SimWrite, World
+from tests.peers.sim_records import HOLD_NS, LOGGED, MS, SILENT
+from tests.peers.world import SimProxy, SimWrite, World
 
 Action = tuple[str, Callable[[], None], float]
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.peers.chaos import Budget, Chaos
-from tests.peers.world import MS, Stale, World
+from tests.peers.sim_records import MS
+from tests.peers.world import Stale, World
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.peers.scenarios import FOUND_BY_CHANCE, SCENARIOS
-from tests.peers.world import HOLD_NS, LOGGED, MS, SimLink, SimProxy, SimWrite, Stale, World
+from tests.peers.sim_records import HOLD_NS, LOGGED, MS
+from tests.peers.world import SimLink, SimProxy, SimWrite, Stale, World
 
 RUNS, STEPS = 8, 300
 

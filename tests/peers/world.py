@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hms_cache_proxy.cache.targets import ALL, UNKNOWN, Target
+from hms_cache_proxy.cache.targets import ALL, Target
 from hms_cache_proxy.peers.fleet import Fleet, OwnMember
 from hms_cache_proxy.peers.following import Following
 from hms_cache_proxy.peers.messages import LeaseGiven, Origin, PeerMessage, decode, encode
@@ -26,145 +26,11 @@ from hms_cache_proxy.peers.terms import (
     SendToPeer,
     ServeUntil,
 )
-
-MS = 1_000_000
-LOGGED, SILENT = b"tlogged", b"tsilent"
-HOLD_NS = 3_000 * MS
+from tests.peers.sim_records import HOLD_NS, LOGGED, MS, SILENT, SimRecords
 
 
 class Stale(AssertionError):
     """A read has shown less than it must."""
-
-
-@dataclass
-class SimFence:
-    """`until_ns` of CLOCK_MONOTONIC; None: infinite. `ticket`: finite."""
-
-    targets: tuple[Target, ...]
-    ticket: int | None = None
-    until_ns: int | None = None
-
-
-class SimRecords:
-    """The fences of one proxy; they survive its crashes."""
-
-    def __init__(self, proxy: SimProxy) -> None:
-        self._proxy = proxy
-        self.fences: dict[tuple[bytes, Origin], SimFence] = {}
-        self.wanted: dict[int, set[Target]] = {}
-        self.last_ticket = 0
-        self.number = 0
-        self.silent: list[tuple[int, tuple[Target, ...]]] = []
-        self.positions: dict[bytes, int] = {}
-
-    # as the workers and the follower use them
-
-    def ticket(self, targets: Sequence[Target]) -> int:
-        self.last_ticket += 1
-        self.wanted[self.last_ticket] = set(targets)
-        return self.last_ticket
-
-    def begin(self, targets: tuple[Target, ...]) -> int:
-        self.number += 1
-        self.fences[b"", Origin(self._proxy.incarnation, self.number)] = SimFence(targets)
-        return self.number
-
-    def finish(self, number: int, *, silent: bool) -> None:
-        fence = self.fences[b"", Origin(self._proxy.incarnation, number)]
-        fence.ticket = self.ticket(fence.targets)
-        if silent:
-            self.silent.append((fence.ticket, fence.targets))
-
-    def fenced(self, target: Target) -> bool:
-        return any({target, ALL, UNKNOWN} & set(fence.targets) for fence in self.fences.values())
-
-    def expire(self, now_ns: int) -> None:
-        for fence in self.fences.values():
-            if fence.ticket is None and fence.until_ns is not None and fence.until_ns <= now_ns:
-                fence.ticket = self.ticket(fence.targets)
-                self.silent.append((fence.ticket, fence.targets))
-
-    def done(self, last_ticket: int) -> None:
-        self.wanted = {number: targets for number, targets in self.wanted.items() if number > last_ticket}
-        self.fences = {
-            key: fence for key, fence in self.fences.items() if fence.ticket is None or fence.ticket > last_ticket
-        }
-
-    def crashed(self, now_ns: int, *, forgets: bool) -> None:
-        """The first process of the next start: infinite ones have an end, and a new incarnation tells of them."""
-        mine = [key for key, fence in self.fences.items() if key[0] == b"" and fence.ticket is None]
-        for key in mine:
-            fence = self.fences.pop(key)
-            if not forgets:
-                fence.until_ns = now_ns + HOLD_NS
-                self.fences[b"", Origin(self._proxy.incarnation, key[1].number)] = fence
-        for fence in self.fences.values():
-            if fence.ticket is None and fence.until_ns is None:
-                fence.until_ns = now_ns + HOLD_NS
-
-    # as the protocol uses them (PeerRecords)
-
-    def standing(self) -> list[tuple[Origin, tuple[Target, ...]]]:
-        return [
-            (origin, fence.targets)
-            for (via, origin), fence in self.fences.items()
-            if fence.ticket is None and via in (b"", origin.incarnation)
-        ]
-
-    def position(self) -> int:
-        return self.last_ticket
-
-    def unlogged_since(self, position: int) -> tuple[Target, ...]:
-        return tuple({target for ticket, targets in self.silent if ticket > position for target in targets})
-
-    def hold(self, via: bytes, origin: Origin, targets: Sequence[Target]) -> None:
-        self.fences[via, origin] = SimFence(tuple(targets))
-
-    def release(self, via: bytes, origin: Origin, *, executed: bool = True) -> None:
-        fence = self.fences.get((via, origin))
-        if fence is not None and fence.ticket is None:
-            fence.ticket = self.ticket(fence.targets)
-
-    def release_others(self, via: bytes, origins: frozenset[Origin]) -> list[Origin]:
-        others = [
-            key
-            for key, fence in self.fences.items()
-            if key[0] == via and key[1] not in origins and fence.ticket is None
-        ]
-        for key in others:
-            self.release(*key)
-        return [origin for _, origin in others]
-
-    def missed(self, via: bytes) -> None:
-        for key, fence in self.fences.items():
-            if key[0] == via and fence.ticket is None:
-                fence.until_ns = self._proxy.local_ns() + HOLD_NS
-                if "no_hold" in self._proxy.world.faults:
-                    fence.ticket = self.ticket(fence.targets)
-
-    def owe(self, targets: Sequence[Target]) -> None:
-        ticket = self.ticket(())
-        self.fences[b"owed", Origin(b"", ticket)] = SimFence(tuple(targets), ticket)
-
-    def reload(self, targets: Sequence[Target]) -> None:
-        ticket = self.ticket(targets)
-        self.fences[b"owed", Origin(b"", ticket)] = SimFence(tuple(targets), ticket)
-
-    def reached(self, event: int) -> None:
-        if event > self._proxy.cached[LOGGED]:
-            self.owe((ALL,))
-
-    def remember_lock(self, lock_id: int, targets: Sequence[Target]) -> None:
-        raise AssertionError("no lock waits here")
-
-    def give_until(self, until_ns: int) -> None:
-        self._proxy.given_until_ns = max(self._proxy.given_until_ns, until_ns)
-
-    def covered(self, via: bytes) -> int:
-        return self.positions.get(via, 0)
-
-    def cover(self, via: bytes, position: int) -> None:
-        self.positions[via] = position
 
 
 @dataclass
@@ -226,10 +92,10 @@ class SimFleet(Fleet):
         outbox.faults = self.faults
         return outbox
 
-    def _heard(self, following: Following, now_ns: int) -> Following:
-        made = _Following(following.link, following.incarnation, self._records, self._commands)
+    def _new_following(self, link: int, incarnation: bytes) -> Following:
+        made = _Following(link, incarnation, self._records, self._commands)
         made.faults = self.faults
-        return super()._heard(made, now_ns)
+        return made
 
     def serves_until(self, now_ns: int) -> int:
         return 1 << 62 if "no_lease" in self.faults else super().serves_until(now_ns)
@@ -241,7 +107,8 @@ class SimFleet(Fleet):
         if "old_lease" not in self.faults:
             super().drop_lease(incarnation)
 
-    def told(self, standing: list[tuple[Origin, tuple[Target, ...]]]) -> list[tuple[Origin, tuple[Target, ...]]]:
+    def told(self) -> list[tuple[Origin, tuple[Target, ...]]]:
+        standing = super().told()
         if "no_replay" in self.faults:
             return []
         if "no_orphans" in self.faults:
