@@ -96,7 +96,7 @@ async def probe(endpoint: Endpoint) -> Found:
             try:
                 return Found(await _ask(reader, writer))
             finally:
-                writer.close()
+                writer.transport.abort()  # close() would wait for the end of TLS from a metastore that may hang
     except TimeoutError:
         what = "no answer to a probe" if connected else "no connection"
         return Found(f"{what} within {PROBE_S:g} s", silent=not connected, hangs=True)
