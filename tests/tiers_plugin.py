@@ -70,6 +70,7 @@ TIERS: Final = {
 SCENARIOS: Final = frozenset(
     (
         "tests/differential/test_differential.py::test_reads_are_equal",
+        "tests/ops/test_damaged_lock_files.py::test_hits_come_back",
         "tests/ops/test_without_metastore.py::test_a_new_client_logs_in_and_is_served",
         "tests/history/test_history.py::test_no_violation_before_the_embedded_metastore",
         "tests/write_ids/test_differential.py::test_reads_are_equal",

@@ -28,10 +28,10 @@ from typing import Any, Final
 
 import lmdb
 
+from hms_cache_proxy.cache.lock_file import MAX_READERS, LockFile, is_cut_off, lengthen_lock
 from hms_cache_proxy.errors import CacheError
 
 DATABASES: Final = (b"meta", b"objects", b"partitions", b"statistics", b"shared", b"versions", b"garbage")
-MAX_READERS: Final = 1024  # one slot for each process with an open snapshot, and for each stream of a large reply
 SPARE_TRANSACTIONS: Final = 8  # read transactions that the binding keeps for reuse, so begin() costs 0.25 us
 UNBOUNDED_MAP: Final = 1 << 40  # address space only; the file grows as it is written
 SPARE_BYTES: Final = 1 << 20  # kept free, without blocks on the disk, after the last page
@@ -63,6 +63,7 @@ class Environment:
     env: Any  # lmdb.Environment; the binding has no types
     path: Path
     inode: int
+    lock: LockFile
     writable: bool
     users: int = 1
     claimed: bool = False  # a writer of this process has it
@@ -77,6 +78,14 @@ class Environment:
     def __post_init__(self) -> None:
         for name in DATABASES:
             setattr(self, name.decode(), self.env.open_db(name, create=self.writable))
+
+    def check(self) -> None:
+        """Condemns the cache and raises CacheError if something has happened to its lock file."""
+        reason = self.lock.damage()
+        if reason is not None:
+            condemn(self.path, reason)
+            lengthen_lock(self.path)
+            raise CacheError(f"the cache is damaged: {reason}")
 
     def detach(self, *, writer: bool = False) -> None:
         """Closes the file when its last user in this process is gone."""
@@ -142,8 +151,8 @@ def _enter(path: Path, inode: int, *, writable: bool, map_size: int) -> Environm
             check_length(env, path)
             if writable:
                 lengthen(env, path)
-            _open[inode] = Environment(env, path, inode, writable)
-        except (CacheError, lmdb.Error):
+            _open[inode] = Environment(env, path, inode, LockFile(path), writable)
+        except (CacheError, lmdb.Error, OSError):
             env.close()
             raise
     return _open[inode]
@@ -157,7 +166,11 @@ def translated(path: Path) -> Iterator[None]:
     except DAMAGE as error:
         raise DamagedFile(f"LMDB refuses it: {error}") from error
     except lmdb.Error as error:
+        if is_cut_off(path):
+            raise DamagedFile("its lock file has been cut off") from error
         raise CacheError(f"{path} cannot be opened: {error}") from error
+    except OSError as error:
+        raise CacheError(f"{path} cannot be opened: {error.strerror}") from error
 
 
 def reserve_readers(path: Path) -> None:
@@ -274,7 +287,9 @@ def condemned(path: Path) -> str | None:
 
 
 def move_aside(path: Path) -> Path:
-    """Renames the cache to `cache.bad-<timestamp>`, and deletes older ones. Returns the new path."""
+    """Renames the cache to `cache.bad-<timestamp>`, and deletes older ones. Returns the new path. Processes that still
+    have it open can close it."""
+    lengthen_lock(path)
     for old in path.parent.glob(path.name + ".bad-*"):
         shutil.rmtree(old)
     target = path.with_name(f"{path.name}.bad-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")

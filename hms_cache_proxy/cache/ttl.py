@@ -44,10 +44,10 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-import lmdb
-
-from hms_cache_proxy.cache.environment import reserve_readers, translated
+from hms_cache_proxy.cache.environment import translated
+from hms_cache_proxy.cache.lock_file import lengthen_lock
 from hms_cache_proxy.cache.targets import ALL, Target
+from hms_cache_proxy.cache.ttl_file import open_ttl
 from hms_cache_proxy.config.ttl import TtlSection
 
 _ENTRY: Final = Struct(">QQB")
@@ -201,20 +201,11 @@ class TtlCache:
         self._pid = os.getpid() if pid is None else pid
         self._start = started(self._pid) or 0
         self._evicted: dict[EntryKind, int] = {}
-        total = sum(bound.bytes for bound in bounds.values())
-        path.mkdir(mode=0o700, exist_ok=True)
-        with translated(path):
-            self._env = lmdb.open(
-                str(path),
-                map_size=2 * total + (256 << 20),
-                mode=0o600,
-                sync=False,
-                max_dbs=len(_DATABASES),
-                max_readers=1024,
-                max_spare_txns=4,
-            )
-            reserve_readers(path)
-            self._dbs = {name: self._env.open_db(name) for name in _DATABASES}
+        self._open()
+
+    def _open(self) -> None:
+        total = sum(bound.bytes for bound in self._bounds.values())
+        self._env, self._dbs, self._lock = open_ttl(self._path, 2 * total + (256 << 20), _DATABASES)
 
     @classmethod
     def create(cls, path: Path, bounds: Mapping[EntryKind, Bounds], started: Callable[[int], int | None]) -> TtlCache:
@@ -226,6 +217,17 @@ class TtlCache:
     def close(self) -> None:
         """Closes the environment."""
         self._env.close()
+
+    def damage(self) -> str | None:
+        """What has happened to the lock file, so that no process may use the environment; None if it may be used."""
+        return self._lock.damage()
+
+    def renew(self) -> None:
+        """Opens the environment with a new lock file. No other process may have it open."""
+        lengthen_lock(self._path)
+        self._env.close()
+        (self._path / "lock.mdb").unlink(missing_ok=True)
+        self._open()
 
     @contextmanager
     def snapshot(self) -> Iterator[TtlSnapshot]:

@@ -161,6 +161,10 @@ class CacheWriter:
             stats = [txn.stat(db) for db in (self._environment.partitions, self._environment.statistics)]
         return float(sum(map(files.bytes_in, stats)) / max(1, stats[0]["entries"]))
 
+    def check(self) -> None:
+        """Raises CacheError if the cache must be rebuilt, because something has happened to its lock file."""
+        self._environment.check()
+
     def close(self) -> None:
         """Syncs everything to disk, marks the file as clean, and closes it."""
         files.mark_clean(self._environment.env, self._environment.path)

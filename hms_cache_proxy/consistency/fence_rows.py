@@ -38,6 +38,7 @@ from hms_cache_proxy.cache.environment import (
     translated,
 )
 from hms_cache_proxy.cache.layout import version_key
+from hms_cache_proxy.cache.lock_file import MAX_READERS
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.errors import CacheError
 
@@ -94,7 +95,13 @@ def open_environment(path: Path, *, create: bool = True) -> Any:
         path.mkdir(mode=0o700, exist_ok=True)
     with translated(path):
         env = lmdb.open(
-            str(path), map_size=MAP_BYTES, mode=0o600, sync=False, create=create, max_readers=1024, max_spare_txns=4
+            str(path),
+            map_size=MAP_BYTES,
+            mode=0o600,
+            sync=False,
+            create=create,
+            max_readers=MAX_READERS,
+            max_spare_txns=4,
         )
         try:
             reserve_readers(path)

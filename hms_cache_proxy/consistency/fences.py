@@ -66,6 +66,7 @@ import lmdb
 import structlog
 
 from hms_cache_proxy.cache.environment import DAMAGE, DamagedFile, boot_id, lengthen, mark_clean
+from hms_cache_proxy.cache.lock_file import LockFile, lengthen_lock
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.targets import ALL, Target
 from hms_cache_proxy.consistency import examination
@@ -121,6 +122,7 @@ class FenceStore:
         self._data = str(path / "data.mdb")
         self._own = (os.getpid(), started(os.getpid()) or 0)
         self._inode = self._length = 0
+        self._lock_file: LockFile | None = None
         self._joins = False
         self._open()
 
@@ -129,9 +131,13 @@ class FenceStore:
         if used:
             self._inode, self._length = used, 0
             self._check()
-        self._env = open_environment(self._path, create=not used)
+        try:
+            self._env = open_environment(self._path, create=not used)
+        except DamagedFile as error:
+            raise self._damaged(str(error)) from error
         found = os.stat(self._data)
         self._inode, self._length = found.st_ino, found.st_size
+        self._lock_file = LockFile(self._path)
         try:
             if not used:
                 self._page[Slot.FENCES_FILE] = self._inode
@@ -356,7 +362,7 @@ class FenceStore:
         if found.st_size < max(self._length, META_PAGES_BYTES):
             return "it has been cut off"
         self._length = found.st_size
-        return None
+        return None if self._lock_file is None else self._lock_file.damage()
 
     def renew(self) -> bool:
         """Open the file that is used now, if it is another one; then True, and nothing of this process is recorded in
@@ -364,7 +370,7 @@ class FenceStore:
         if self._page[Slot.FENCES_FILE] == self._inode:
             return False
         self._env.close()
-        self._inode = 0
+        self._inode, self._lock_file = 0, None
         self._open()
         return True
 
@@ -399,6 +405,7 @@ class FenceStore:
         if self._page[Slot.FENCES_DAMAGED] != self._inode:
             log.error("the fences are damaged", file=self._data, reason=reason)
             self._page[Slot.FENCES_DAMAGED] = self._inode
+        lengthen_lock(self._path)
         return DamagedFile(f"the fences are damaged: {reason}")
 
     def _failed(self, what: str, error: Exception) -> CacheError:

@@ -55,6 +55,7 @@ second."""
 
 FIRST_RETRY_S = 0.1
 LONGEST_RETRY_S = 5.0
+HURRIED_RETRY_S = 1.0  # between attempts while reads wait for one
 """A database that is back is noticed within this time, and is not flooded with attempts while it is down."""
 CLOSED_RETRY_S = 30.0
 """How often to try again to read the log of a metastore that refuses it."""
@@ -165,7 +166,8 @@ class Runner:
             while not self._wakes.stopping:
                 began_s = time.monotonic()
                 pause_s = self._guarded()
-                soonest_s = may_look_s(began_s, time.monotonic())
+                least_s = min(pause_s, HURRIED_RETRY_S) if self._retry.failures else 0.0
+                soonest_s = max(may_look_s(began_s, time.monotonic()), began_s + least_s)
                 if self._wakes.wait(pause_s):
                     self._chunks.woken(time.monotonic())
                     if pause_s:
@@ -302,8 +304,10 @@ class Runner:
             self._store = self._open_store()
             self._mode.closed(False)
             self._examiner.database_uuid(self._store.identity.database_uuid)
-        if self._writer is not None and self._identity != self._store.identity:
-            self._close_cache()
+        if self._writer is not None:
+            self._writer.check()
+            if self._identity != self._store.identity:
+                self._close_cache()
         if self._writer is None:
             self._identity = self._store.identity
             self._writer = self._open_writer(self._store)

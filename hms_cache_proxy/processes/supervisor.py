@@ -42,6 +42,7 @@ from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.consistency.replacement import Keeper
 from hms_cache_proxy.consistency.suspension import left_on
+from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.processes import addresses, ports
 from hms_cache_proxy.processes.children import Child
@@ -60,6 +61,7 @@ FOLLOWER_STOP_S = 10.0  # for a step that is running; what it does not commit is
 PEERS_STOP_S = 5.0
 DRAIN_GRACE_S = 2.0  # a worker aborts what is left at drain_timeout_s; this is for its exit
 WATCH_INTERVAL_S = 1.0
+KILLED_S = 0.05  # until a process that was killed has let go of its files; its successor needs longer to open them
 START_INTERVAL_S = 0.05  # between checks whether the embedded metastore answers
 EMBEDDED_LISTEN = Address("127.0.0.1", 0)  # only this proxy needs to reach it
 HTTP_MODULE = "hms_cache_proxy.status.http"
@@ -299,7 +301,7 @@ class Supervisor:
         self._sockets.listener.close()
 
     async def _watch(self) -> None:
-        """Kill children that hang; `Child.keep` starts the next. Replace damaged fences."""
+        """Kill children that hang; `Child.keep` starts the next. Replace damaged fences and lock files."""
         crew, page, worker_s = self._crew, self._page, self._config.worker_hung_after_s
         dogs = [Watchdog(worker, partial(crew.beat_of, worker.index), worker_s) for worker in self._workers]
         if self._follower is not None:
@@ -311,7 +313,23 @@ class Supervisor:
                 dog.look(time.monotonic())
             if self._keeper is not None:
                 self._keeper.look()
+            if self._ttl is not None:
+                await self._keep_usable(self._ttl)
             await asyncio.sleep(WATCH_INTERVAL_S)
+
+    async def _keep_usable(self, ttl: TtlCache) -> None:
+        """Restart all workers if something has happened to the lock file of the TTL cache."""
+        reason = ttl.damage()
+        if reason is None:
+            return
+        log.error("the TTL cache is damaged: all workers are restarted", reason=reason)
+        for worker in self._workers:
+            worker.send(signal.SIGKILL)
+        await asyncio.sleep(KILLED_S)
+        try:
+            ttl.renew()
+        except (OSError, CacheError) as error:  # a full disk: the next look tries again
+            log.error("the TTL cache cannot be opened yet", error=str(error))
 
 
 def _address(wanted: Address, sockets: Sequence[socket.socket]) -> Address:

@@ -72,8 +72,8 @@ def truncate_at_rest(world: World, chance: random.Random) -> None:
 
 @kind(7, grace_s=REQUEST_TIMEOUT_S)
 def truncate_live(world: World, chance: random.Random) -> None:
-    """The cache, under the processes that have it mapped."""
-    path = chance.choice(world.sides).data / "cache" / "data.mdb"
+    """The cache or its lock file, under the processes that have it mapped."""
+    path = chance.choice(world.sides).data / "cache" / chance.choice(["data.mdb", "lock.mdb"])
     os.truncate(path, chance.randrange(path.stat().st_size))
 
 
@@ -82,7 +82,7 @@ def damage_fences(world: World, chance: random.Random) -> None:
     """Under the processes that have them mapped. If a write of unknown outcome was fenced, nothing is served until it
     can no longer be carried out."""
     path = chance.choice(world.sides).data / "fences" / "data.mdb"
-    damage = chance.choice([_cut_off, _zeroed, _headers_overwritten, _removed])
+    damage = chance.choice([_cut_off, _zeroed, _headers_overwritten, _removed, _without_lock])
     damage(path, chance)
 
 
@@ -108,6 +108,15 @@ def _headers_overwritten(path: Path, chance: random.Random) -> None:
 
 def _removed(path: Path, chance: random.Random) -> None:
     shutil.rmtree(path.parent)
+
+
+def _without_lock(path: Path, chance: random.Random) -> None:
+    """The lock file alone is cut off or removed."""
+    lock = path.with_name("lock.mdb")
+    if chance.random() < 0.5:
+        os.truncate(lock, chance.randrange(lock.stat().st_size))
+    else:
+        lock.unlink()
 
 
 @kind(7, grace_s=REQUEST_TIMEOUT_S)
