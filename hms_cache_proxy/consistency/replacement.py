@@ -73,6 +73,7 @@ class Keeper:
         self._workers = workers
         self._died_ns = 0
         self._told: str | None = None
+        self._obstacle: str | None = None
         self._doubted = False
 
     def died(self, *, worker: bool) -> None:
@@ -100,9 +101,11 @@ class Keeper:
             with self._lock:
                 self._store.renew()
         except (OSError, CacheError, lmdb.Error) as error:  # a full disk: the next look tries again
-            log.error("the fences cannot be replaced yet", error=str(error))
+            if str(error) != self._obstacle:
+                log.error("the fences cannot be replaced yet", error=str(error))
+                self._obstacle = str(error)
             return
-        self._told = None
+        self._told = self._obstacle = None
         log.warning("the fences have been replaced: everything is reloaded", file=str(self._path))
 
     def _examined(self) -> str | None:
