@@ -10,6 +10,7 @@
     b"j" u64 pid         u64 fence id: over everything until this process has joined (consistency/replacement.py)
     b"s" u64 ticket      targets of a write that logs no event (only where there are peers)
     b"p", b"P", b"S"     consistency/peer_fences.py
+    b"n", b"N"           consistency/notes.py
 
 All numbers are big-endian. The functions work in a transaction that the caller has begun. Must not know the state page.
 Owner: any process (consistency/fences.py says which may do what).

@@ -95,6 +95,7 @@ from hms_cache_proxy.consistency.fence_rows import (
     unpack_targets,
     wanted,
 )
+from hms_cache_proxy.consistency.notes import Note, NoteKind, add_note, told_event
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import FENCE_STATES
@@ -196,9 +197,9 @@ class FenceStore:
         with self._change() as txn:
             return add_fence(txn, Fence(UNBOUND, 0, overdue_ns, pid, start, tuple(targets)))
 
-    def finish(self, fence_id: int, *, unlogged: bool = False) -> int:
+    def finish(self, fence_id: int, *, unlogged: bool = False, missed: bool = False) -> int:
         """The reply of a write begins to arrive: its fence gets a ticket, which is returned. Must be called before any
-        byte is passed on. `unlogged`: peers have no other way to learn of it."""
+        byte is passed on. `unlogged`: peers have no other way to learn of it; `missed`: and have not been told."""
         key = b"f" + NUMBER.pack(fence_id)
         with self._change() as txn:
             row = txn.get(key)
@@ -206,8 +207,10 @@ class FenceStore:
             fence = Fence(UNBOUND, 0, 0, 0, 0, (ALL,)) if row is None else Fence.unpack(row)
             fence = finite(txn, fence)
             txn.put(key, fence.pack())
-            if unlogged:
+            if unlogged or (missed and self._fleet):
                 note_unlogged(txn, fence.ticket, fence.targets)
+            if missed and self._fleet:
+                add_note(txn, Note(NoteKind.MISSED, fence.targets))
             return fence.ticket
 
     def unknown(self, fence_id: int, until_ns: int) -> None:
@@ -234,6 +237,16 @@ class FenceStore:
             ticket = take_ticket(txn, ())
             add_fence(txn, Fence(FINITE, ticket, 0, 0, 0, tuple(targets)))
             return ticket
+
+    def note(self, note: Note) -> int:
+        """Tell peers of this before they get another lease. Returns the note's number."""
+        if note.kind is NoteKind.EVENT:
+            with self._look() as txn:
+                told = told_event(txn, note.event)
+            if told is not None:
+                return told
+        with self._change(fences=False) as txn:
+            return add_note(txn, note)
 
     # Reload requests
 

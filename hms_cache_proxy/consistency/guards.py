@@ -37,6 +37,7 @@ class WriteEnding(Enum):
     UNLOGGED = "unlogged"  # the same, and no event tells other proxies of it
     UNKNOWN = "unknown"  # it may or may not happen
     CANCELLED = "cancelled"  # it never happens
+    MISSED = "missed"  # it was over before it could be recorded
 
 
 class Barrier(Protocol):
@@ -109,7 +110,7 @@ class Guards:
         """Record what could not be recorded, if there is room now; True if everything is recorded. Called from time to
         time."""
         if self._missed:
-            self._unrecorded[Guard(tuple(self._missed), ending=WriteEnding.FINISHED)] = None
+            self._unrecorded[Guard(tuple(self._missed), ending=WriteEnding.MISSED)] = None
             self._missed.clear()
         for guard in list(self._unrecorded):
             if not self._record(guard):

@@ -8,7 +8,7 @@ fences. So workers and the follower need not know of peers, and the fence surviv
     b"P" via (16)                               i64 position that was reached with this peer, u64 time
     b"S"                                        u64 the last ticket whose b"s" row was dropped
 
-`standing` leaves out what others have only passed on. Owner: the peers' process.
+`under_way` leaves out what others have only passed on. Owner: the peers' process.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from hms_cache_proxy.consistency.fence_rows import (
     unpack_targets,
 )
 from hms_cache_proxy.consistency.fences import OVERDUE, FenceStore
+from hms_cache_proxy.consistency.notes import Note, drop_notes, last_note, notes_after
 
 UNLOGGED_KEPT: Final = 1000
 """Writes without an event that are remembered for peers that were cut off. After more, everything is reloaded there."""
@@ -132,6 +133,28 @@ class PeerFences(FenceStore):
     def give_until(self, until_ns: int) -> None:
         """Some peer may have a lease of this proxy until this time (CLOCK_BOOTTIME)."""
         self._page[Slot.GIVEN_UNTIL_NS] = max(self._page[Slot.GIVEN_UNTIL_NS], until_ns)
+
+    def recordable(self) -> bool:
+        """Whether everything of this proxy is recorded that peers must be told of."""
+        return not self._page[Slot.UNFENCED] & 1
+
+    def last_note(self) -> int:
+        """The last note's number."""
+        with self._look() as txn:
+            return last_note(txn)
+
+    def notes_after(self, number: int) -> list[tuple[int, Note]]:
+        """The notes with larger numbers."""
+        with self._look() as txn:
+            return notes_after(txn, number)
+
+    def drop_notes(self, number: int) -> None:
+        """Everybody has been told of the notes up to this number."""
+        with self._look() as txn:
+            if not any(rows(txn, b"n")):
+                return
+        with self._change(fences=False) as txn:
+            drop_notes(txn, number)
 
     def covered(self, via: bytes) -> int:
         """The position that was reached with this peer; 0 if it is unknown."""

@@ -25,6 +25,7 @@ from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.consistency.gate import Reason
 from hms_cache_proxy.consistency.guards import Guard, Guards, WriteEnding
+from hms_cache_proxy.consistency.notes import Note, NoteKind
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
 from hms_cache_proxy.wire import spec
@@ -77,7 +78,16 @@ class EffectsContext:
         """A lock has been granted: no client, at no proxy, may see less than what is true now."""
         self.fence_now(targets)
         if self.fleet:
-            session.passing = PeerRequest(PeerAsk.OWED, targets=targets)
+            session.passing = self.noted(Note(NoteKind.OWED, targets))
+
+    def noted(self, note: Note) -> PeerRequest:
+        """What other proxies must be told of, and what to ask them. If it cannot be noted, they get no lease until it
+        is."""
+        try:
+            return PeerRequest(PeerAsk.NOTED, self.fences.note(note))
+        except CacheError:
+            self.guards.missed(note.targets or (target.UNKNOWN,))
+            return PeerRequest(PeerAsk.NOTED)
 
     def settle(self) -> None:
         """Record what could not be recorded: in fences that have room again, or are in the place of damaged ones."""
@@ -118,8 +128,9 @@ class FenceBarrier:
         return self.fences.begin(targets, self.pid)
 
     def end(self, mark: int, targets: Sequence[bytes], ending: WriteEnding) -> None:
-        if ending in (WriteEnding.FINISHED, WriteEnding.UNLOGGED):
-            self.fences.finish(mark, unlogged=ending is WriteEnding.UNLOGGED)
+        if ending in (WriteEnding.FINISHED, WriteEnding.UNLOGGED, WriteEnding.MISSED):
+            unlogged, missed = ending is WriteEnding.UNLOGGED, ending is WriteEnding.MISSED
+            self.fences.finish(mark, unlogged=unlogged, missed=missed)
         elif ending is WriteEnding.UNKNOWN:
             self.fences.unknown(mark, time.monotonic_ns() + self.request_time_ns)
         else:
@@ -345,5 +356,5 @@ class EventIds(Pending):
         if highest is None or highest > self.shared.page[Slot.CURSOR]:
             self.shared.fence_now()
         if self.shared.fleet and highest != 0:
-            owed = PeerRequest(PeerAsk.OWED, targets=(target.ALL,))
-            session.passing = owed if highest is None else PeerRequest(PeerAsk.EVENT, highest)
+            unread = Note(NoteKind.OWED, (target.ALL,))
+            session.passing = self.shared.noted(unread if highest is None else Note(NoteKind.EVENT, event=highest))

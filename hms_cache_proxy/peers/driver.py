@@ -31,10 +31,11 @@ from hms_cache_proxy.config.peers import DNS_PREFIX
 from hms_cache_proxy.consistency.peer_fences import PeerFences
 from hms_cache_proxy.errors import CacheError
 from hms_cache_proxy.metrics import PeersMetrics
+from hms_cache_proxy.peers.desk import WorkerDesk
 from hms_cache_proxy.peers.fleet import Fleet, OwnMember
 from hms_cache_proxy.peers.messages import Hello, PeerMessage
 from hms_cache_proxy.peers.records import FenceRecords
-from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
+from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.peers.terms import (
     SECOND,
     ClosePeer,
@@ -80,9 +81,7 @@ class PeersProcess:
         self._fences = PeerFences(paths.fences(config), page, self.incarnation, hold_ns=hold_ns)
         self._wires: dict[int, PeerWire] = {}
         self._links = 0
-        self._tokens: dict[int, tuple[WorkerWire, int]] = {}
-        self._numbers = 0
-        self._early: list[tuple[WorkerWire, int, PeerRequest]] = []
+        self._desk = WorkerDesk()
         self._tasks: set[asyncio.Task[None]] = set()
         self._follower = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._fleet: Fleet | None = None
@@ -119,9 +118,8 @@ class PeersProcess:
         self._fleet = Fleet(own, FenceRecords(self._fences), fleet_times(self._config.peers))
         await asyncio.get_running_loop().create_server(self._accepted, sock=listener)
         log.info("peers", listen=str(self._config.peer_listen), peers=list(self._config.peers))
-        for worker, token, request in self._early:
-            self.asked(worker, token, request)
-        self._early.clear()
+        self._desk.open(self._fleet, boottime_ns())
+        self._carry_out()
         for work in (self._look_up(), self._tick(), self._report()):
             self._spawn(work)
 
@@ -196,7 +194,6 @@ class PeersProcess:
             fleet, now_ns = self._fleet, boottime_ns()
             assert fleet is not None
             self._page[Slot.PEERS_BEAT_NS] = monotonic_ns()
-            fleet.recordable = not self._page[Slot.UNFENCED] & 1
             self._renew(fleet, now_ns)
             fleet.tick(now_ns)
             self._carry_out()
@@ -270,29 +267,9 @@ class PeersProcess:
 
     def asked(self, worker: WorkerWire, token: int, request: PeerRequest) -> None:
         """A request of a worker."""
-        fleet, now_ns = self._fleet, boottime_ns()
-        if fleet is None:
-            self._early.append((worker, token, request))
-            return
-        if request.answered:
-            self._numbers += 1
-            self._tokens[self._numbers] = (worker, token)
-        match request.kind:
-            case PeerAsk.WRITE:
-                fleet.write(self._numbers, request.number, request.targets, now_ns)
-            case PeerAsk.OVER:
-                fleet.over(request.number, now_ns)
-            case PeerAsk.CANCELLED:
-                fleet.over(request.number, now_ns, executed=False)
-            case PeerAsk.OWED:
-                fleet.owed(self._numbers, request.targets, now_ns)
-            case PeerAsk.EVENT:
-                fleet.reached(self._numbers, request.number, now_ns)
-            case PeerAsk.LOCKED:
-                fleet.locked(request.number, request.targets, now_ns)
-            case PeerAsk.PASS:
-                fleet.passes(self._numbers)
-        self._carry_out()
+        self._desk.asked(worker, token, request, boottime_ns())
+        if self._fleet is not None:
+            self._carry_out()
 
     # commands
 
@@ -318,8 +295,7 @@ class PeersProcess:
             case ServeUntil(until_ns):
                 self._page[Slot.LEASE_UNTIL_NS] = until_ns
             case MayLeave(token):
-                worker, asked = self._tokens.pop(token)
-                worker.answer(asked)
+                self._desk.may_leave(token)
             case WakeFollower():
                 self._wake()
             case TellPeer(event, address, reason):

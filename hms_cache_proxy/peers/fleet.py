@@ -8,12 +8,14 @@ Invariants
   connection is closed, and its lease dropped.
 - `ServeUntil` is lowered before anything is sent that depends on that: a hello of a new incarnation is welcomed only
   after the leases of the last one at that address are dropped, and the new one's is required.
-- `PeerRecords.give_until` is called before a lease is sent.
+- `PeerRecords.give_until` is called before a lease is sent, and then the fences and notes are read that it must not
+  overtake.
 Owner: the peers' process (driver.py); the tests' simulation.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -83,7 +85,6 @@ class Fleet:
         """Tokens of what waits for nothing but that this proxy is settled."""
 
         self._compared_ns = 0
-        self.recordable = True
         self.stopping = False
 
     def _new_outbox(self) -> PeerOutbox:
@@ -138,6 +139,9 @@ class Fleet:
         self.roster.forget({*self._accepted.values(), *(one.incarnation for one in self.following.values())}, now_ns)
         try:
             self.outbox.compare((origin for origin, _ in self._records.standing()), now_ns)
+            self._tell_notes(now_ns)
+            told = self.outbox.least_noted()
+            self._records.drop_notes(self._records.last_note() if told is None else told)
         except CacheError:
             return  # the fences are damaged: the next look tries again
 
@@ -299,12 +303,12 @@ class Fleet:
         incarnation = self._accepted[link]
         if isinstance(message, Hello):
             self._greeted(link, incarnation, message, now_ns)
-        elif incarnation not in self.outbox.followers:
+        elif not self.outbox.follows(incarnation, link):
             raise WireError("a peer speaks before its hello")
         elif isinstance(message, Acknowledged):
             self.outbox.acknowledged(incarnation, message.records, now_ns)
         elif isinstance(message, LeaseAsked):
-            position = self._may_give(incarnation, now_ns) if self.recordable and not self.stopping else None
+            position = None if self.stopping else self._caught_up(self.times.lease_ns, now_ns)
             may_give = position is not None
             self.outbox.asked(incarnation, message.asked_ns, position or 0, now_ns, may_give=may_give)
         elif isinstance(message, AnswersNothing):
@@ -312,21 +316,27 @@ class Fleet:
         else:
             raise WireError(f"a peer that follows sends {type(message).__name__}")
 
-    def _may_give(self, incarnation: bytes, now_ns: int) -> int | None:
-        """The position of a lease; None if there cannot be one.
+    def _caught_up(self, duration_ns: int, now_ns: int) -> int | None:
+        """Tell everybody what no lease may overtake. Returns the position of a lease; None if there cannot be one.
 
         A worker that hears nothing of this process lets its write leave once GIVEN_UNTIL_NS is over. So that word is
-        raised first, then the fences are read: either the worker sees the word, or the fence is told of here, before
-        the lease.
+        raised first, then the records are read: either the worker sees the word, or its fence or note is told of here,
+        before the lease. The same goes for the word that says that a worker cannot record something.
         """
         try:
-            self._records.give_until(self.outbox.lasts_until(self.times.lease_ns, now_ns))
+            self._records.give_until(self.outbox.lasts_until(duration_ns, now_ns))
             position = self._records.position()
             own = [one for one in self._records.standing() if one[0].incarnation == self._own.incarnation]
-            self.outbox.catch_up(incarnation, own, now_ns)
+            self.outbox.catch_up(own, now_ns)
+            self._tell_notes(now_ns)
         except CacheError:
             return None
-        return position
+        return position if self._records.recordable() else None
+
+    def _tell_notes(self, now_ns: int) -> None:
+        told = self.outbox.least_noted()
+        if told is not None:
+            self.outbox.tell_notes(self._records.notes_after(told), now_ns)
 
     def _greeted(self, link: int, incarnation: bytes, hello: Hello, now_ns: int) -> None:
         if hello.metastore != self._own.metastore:
@@ -340,7 +350,7 @@ class Fleet:
             self._forget_lease(before, now_ns)
         self._decide(now_ns)  # its lease is required from here on: before it is welcomed
         try:
-            position, told = self._records.position(), self.told()
+            last, told = (self._records.position(), self._records.last_note()), self.told()
             known = hello.position if hello.known == self._own.incarnation else 0
             unlogged = self._records.unlogged_since(known)
         except CacheError as error:
@@ -349,7 +359,7 @@ class Fleet:
         for other, other_incarnation in list(self._accepted.items()):
             if other_incarnation == incarnation and other != link:
                 self._close(other, "there is a newer connection", now_ns)
-        self.outbox.replay((incarnation, link), told, unlogged, position, now_ns)
+        self.outbox.replay((incarnation, link), told, unlogged, last, now_ns)
 
     def told(self) -> list[tuple[Origin, Writes]]:
         """The fences that a new follower is told of: also those that are held for others, living or dead."""
@@ -365,13 +375,11 @@ class Fleet:
         """Its reply has arrived, and its fence here has a ticket; or it was not `executed`, and the fence is gone."""
         self.outbox.over(Origin(self._own.incarnation, number), now_ns, executed=executed)
 
-    def owed(self, token: int, targets: Writes, now_ns: int) -> None:
-        """A lock has been granted, and is fenced here. MayLeave(token) when its reply may be passed on."""
-        self.outbox.owed(token, targets, now_ns)
-
-    def reached(self, token: int, event: int, now_ns: int) -> None:
-        """A reply has the id of this event. MayLeave(token) when it may be passed on."""
-        self.outbox.reached(token, event, now_ns)
+    def noted(self, token: int, number: int, now_ns: int) -> None:
+        """A reply tells of something that is noted here. MayLeave(token) when it may be passed on."""
+        with suppress(CacheError):  # then the leases are waited for that were given before
+            self._tell_notes(now_ns)
+        self.outbox.noted(token, number, now_ns)
 
     def locked(self, lock_id: int, targets: Writes, now_ns: int) -> None:
         """A lock waits."""
@@ -423,11 +431,8 @@ class Fleet:
         """No write will leave any more, and none is under way."""
         self.stopping = True
         self._decide(now_ns)
-        try:
-            if self.recordable:
-                self._records.give_until(self.outbox.lasts_until(self.times.last_lease_ns, now_ns))
-                self.outbox.last_leases(self._records.position(), now_ns)
-        except CacheError:
-            pass  # then the others look at the database until this proxy is back
+        position = self._caught_up(self.times.last_lease_ns, now_ns)
+        if position is not None:  # without it, the others look at the database until this proxy is back
+            self.outbox.last_leases(position, now_ns)
         for following in self.following.values():
             self._commands.append(SendToPeer(following.link, AnswersNothing()))

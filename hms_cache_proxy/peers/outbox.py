@@ -1,7 +1,7 @@
 """What this proxy tells those that follow it, and what its writes wait for.
 
 Job: the stream of records to each follower, the leases that were given to it, and who must have acknowledged what
-before a write leaves. Must not know: sockets, whom this proxy follows.
+before a write leaves, or a reply that is noted is passed on. Must not know: sockets, whom this proxy follows.
 
 Everything to one follower goes through one ordered connection, so **a lease never overtakes a fence**: a lease that a
 follower receives says that it has every record sent before. Therefore a record waits only for leases that were given
@@ -16,10 +16,11 @@ A follower that leaves a record unacknowledged for 200 ms gets no lease until it
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.consistency.notes import Note, NoteKind
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.peers.messages import (
     EventReached,
@@ -55,10 +56,12 @@ class Follower:
     told: set[Origin] = field(default_factory=set)
     """Fences that it was told of, whose end it has not been told of."""
 
-    event: int = 0
-    """The highest event id that was sent to it; `event_record`: in which record."""
+    noted: int = 0
+    """The number of the last note that it was told of."""
 
-    event_record: int = 0
+    notes: deque[tuple[int, int]] = field(default_factory=deque)
+    """Notes with the records that told of them, which it has not acknowledged."""
+
     unacknowledged: deque[tuple[int, int]] = field(default_factory=deque)
     """Records with the times when they were sent."""
 
@@ -97,18 +100,20 @@ class PeerOutbox:
         follower: tuple[bytes, int],
         standing: Iterable[tuple[Origin, tuple[Target, ...]]],
         unlogged: tuple[Target, ...],
-        position: int,
+        last: tuple[int, int],
         now_ns: int,
     ) -> None:
-        """A new connection (incarnation, link): begin it with everything that is under way."""
+        """A new connection (incarnation, link): begin it with everything that is under way. `last`: ticket and note;
+        the end of a replay covers all notes."""
         incarnation, link = follower
         one = self.followers.setdefault(incarnation, Follower(incarnation))
         if one.link is not None and one.link != link:
             self._commands.append(ClosePeer(one.link, "there is a newer connection"))
         one.link, one.sent, one.acknowledged = link, 0, 0
-        one.event = one.event_record = 0
+        position, one.noted = last
         one.asked_ns = None
         one.told.clear()
+        one.notes.clear()
         one.unacknowledged.clear()
         self._commands.append(SendToPeer(link, Welcome()))
         for origin, targets in standing:
@@ -118,9 +123,15 @@ class PeerOutbox:
         if unlogged:
             self._record(one, MissedTargets(short(unlogged)), now_ns)
         self._record(one, Replayed(position), now_ns)
+        one.notes.append((one.noted, one.sent))
         for waiting in self._waiting.values():
             if incarnation in waiting:
                 waiting[incarnation].record = one.sent
+
+    def follows(self, incarnation: bytes, link: int) -> bool:
+        """Has a replay begun on this connection?"""
+        one = self.followers.get(incarnation)
+        return one is not None and one.link == link
 
     def lost(self, link: int) -> None:
         """A connection has ended."""
@@ -158,19 +169,22 @@ class PeerOutbox:
                 one.told.discard(origin)
                 self._record(one, FenceLifted(origin.incarnation, origin.number, 1), now_ns)
 
-    def owed(self, token: int, targets: tuple[Target, ...], now_ns: int) -> None:
-        """Something is finite from its beginning, such as a granted lock."""
-        for one in self._connected():
-            self._record(one, FenceOwed(short(targets)), now_ns)
-        self._wait(token, now_ns)
+    def noted(self, token: int, number: int, now_ns: int) -> None:
+        """A reply is about to be passed on that this note is about. MayLeave(token) when it may be."""
+        self._wait(token, now_ns, note=number)
 
-    def reached(self, token: int, event: int, now_ns: int) -> None:
-        """A client is about to receive the id of an event."""
+    def tell_notes(self, notes: Sequence[tuple[int, Note]], now_ns: int) -> None:
+        """Tell everybody of these, as far as they have not been told: a lease must not overtake them."""
         for one in self._connected():
-            if one.event < event:
-                self._record(one, EventReached(event), now_ns)
-                one.event, one.event_record = event, one.sent
-        self._wait(token, now_ns, event=event)
+            for number, note in notes:
+                if number > one.noted:
+                    self._record(one, _told(note), now_ns)
+                    one.noted = number
+                    one.notes.append((number, one.sent))
+
+    def least_noted(self) -> int | None:
+        """Which notes all followers that are connected have been told of; None: nobody is connected."""
+        return min((one.noted for one in self._connected()), default=None)
 
     def locked(self, lock_id: int, targets: tuple[Target, ...], now_ns: int) -> None:
         """A lock waits; nobody is waited for."""
@@ -192,11 +206,11 @@ class PeerOutbox:
         """Does a record that is sent now wait for this follower?"""
         return one.given_until_ns > now_ns
 
-    def _wait(self, token: int, now_ns: int, *, event: int | None = None) -> None:
+    def _wait(self, token: int, now_ns: int, *, note: int | None = None) -> None:
         waiting: dict[bytes, _Awaited] = {}
         for one in self.followers.values():
             if self.awaited(one, now_ns):
-                record = (one.sent if event is None else one.event_record) if one.link is not None else None
+                record = None if one.link is None else one.sent if note is None else _record_of(one, note)
                 if record is None or record > one.acknowledged:
                     waiting[one.incarnation] = _Awaited(record, one.given_until_ns)
         if waiting:
@@ -210,6 +224,8 @@ class PeerOutbox:
         if not one.acknowledged <= records <= one.sent:
             raise WireError("a peer acknowledges what it was not sent")
         one.acknowledged = records
+        while one.notes and one.notes[0][1] <= records:
+            one.notes.popleft()
         while one.unacknowledged and one.unacknowledged[0][0] <= records:
             _, sent_ns = one.unacknowledged.popleft()
             one.last_ack_ns = now_ns - sent_ns
@@ -226,13 +242,13 @@ class PeerOutbox:
             del self._waiting[token]
             self._commands.append(MayLeave(token))
 
-    def catch_up(self, incarnation: bytes, standing: Iterable[tuple[Origin, tuple[Target, ...]]], now_ns: int) -> None:
-        """Tell a follower of these, as far as it has not been told: a lease must not overtake them."""
-        one = self.followers[incarnation]
-        for origin, targets in standing:
-            if origin not in one.told:
-                one.told.add(origin)
-                self._record(one, FenceRaised(origin.incarnation, origin.number, short(targets)), now_ns)
+    def catch_up(self, standing: Sequence[tuple[Origin, tuple[Target, ...]]], now_ns: int) -> None:
+        """Tell everybody of these, as far as they have not been told: a lease must not overtake them."""
+        for one in self._connected():
+            for origin, targets in standing:
+                if origin not in one.told:
+                    one.told.add(origin)
+                    self._record(one, FenceRaised(origin.incarnation, origin.number, short(targets)), now_ns)
 
     # leases
 
@@ -299,3 +315,16 @@ class PeerOutbox:
     def next_ns(self) -> int | None:
         """When `tick` has something to do for a record that waits."""
         return min((one.until_ns for waiting in self._waiting.values() for one in waiting.values()), default=None)
+
+
+def _told(note: Note) -> PeerMessage:
+    if note.kind is NoteKind.EVENT:
+        return EventReached(note.event)
+    return FenceOwed(short(note.targets)) if note.kind is NoteKind.OWED else MissedTargets(short(note.targets))
+
+
+def _record_of(one: Follower, number: int) -> int | None:
+    """The record with which a follower knows of a note; 0 if that is acknowledged, None if it was not told."""
+    if number > one.noted:
+        return None
+    return next((record for told, record in one.notes if told >= number), 0)

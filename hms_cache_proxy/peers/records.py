@@ -22,6 +22,10 @@ class FenceRecords:
         self.reached = fences.reached
         self.remember_lock = fences.remember_lock
         self.give_until = fences.give_until
+        self.recordable = fences.recordable
+        self.last_note = fences.last_note
+        self.notes_after = fences.notes_after
+        self.drop_notes = fences.drop_notes
         self.covered = fences.covered
         self.cover = fences.cover
 

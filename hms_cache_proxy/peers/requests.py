@@ -23,12 +23,11 @@ _LENGTH: Final = Struct(">I")
 
 
 class PeerAsk(IntEnum):
-    """What is asked. `number` is a fence's id, an event's id or a lock's id."""
+    """What is asked. `number` is a fence's id, a note's number or a lock's id."""
 
     WRITE = 1  # a write is fenced here; may it leave?
     OVER = 2  # its reply is here
-    OWED = 3  # a lock was granted; may the reply be passed on?
-    EVENT = 4  # a reply has the id of this event; may it be passed on?
+    NOTED = 3  # a reply tells of a granted lock or of an event id, which is noted; may it be passed on?
     LOCKED = 5  # a lock waits
     CANCELLED = 7  # the metastore has not executed the write (it never left, or the method is not known there)
     PASS = 6  # may the reply of a write be passed on? (asked only while this proxy is young)
@@ -45,6 +44,11 @@ class PeerRequest:
     @property
     def answered(self) -> bool:
         return self.kind not in (PeerAsk.OVER, PeerAsk.CANCELLED, PeerAsk.LOCKED)
+
+    @property
+    def recorded(self) -> bool:
+        """Whether what it is about could be recorded. If not, peers cannot be told of it, and get no leases."""
+        return self.kind is PeerAsk.PASS or self.number != 0
 
     def pack(self, token: int) -> bytes:
         """Its bytes."""

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from hms_cache_proxy.cache.targets import Target
 from hms_cache_proxy.config.peers import DNS_PREFIX
+from hms_cache_proxy.consistency.notes import Note
 from hms_cache_proxy.peers.messages import Origin, PeerMessage
 
 SECOND: int = 1_000_000_000
@@ -123,6 +124,22 @@ class PeerRecords(Protocol):
 
     def give_until(self, until_ns: int) -> None:
         """Some peer may have a lease of this proxy until this time: from now on, workers see it."""
+        ...
+
+    def recordable(self) -> bool:
+        """Whether everything of this proxy is recorded that peers must be told of; if not, they get no leases."""
+        ...
+
+    def last_note(self) -> int:
+        """The number of the last note."""
+        ...
+
+    def notes_after(self, number: int) -> list[tuple[int, Note]]:
+        """The notes of this proxy with larger numbers."""
+        ...
+
+    def drop_notes(self, number: int) -> None:
+        """All followers that are connected have been told of the notes up to this one."""
         ...
 
     def covered(self, via: bytes) -> int:

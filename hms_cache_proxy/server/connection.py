@@ -294,10 +294,12 @@ class ClientConnection:
 
     def _settle(self, now_ns: int) -> list[Command]:
         """Continue with the bytes that have arrived; returns the commands of this event."""
-        if isinstance(self._state, Listening) and self._held is None:
+        held = self._held is not None or self.session.passing is not None
+        if isinstance(self._state, Listening) and not held:
             self._next_requests(now_ns)
+            held = self.session.passing is not None
         free = isinstance(self._state, Listening) and not self._outbox.blocked and not self._outbox.busy
-        quiet = free and self._held is None and self._inbox.empty and not self._draining and not self._ended
+        quiet = free and not held and self._inbox.empty and not self._draining and not self._ended
         self.mode = _MODES[self._inbox.transport] if quiet else HotPathUse.GENERAL
         wanted = free or self._inbox.waiting_bytes <= PIPELINE_BYTES
         if wanted is not self._reading and not isinstance(self._state, Over):

@@ -87,7 +87,7 @@ def test_a_write_without_room_stops_all_hits_until_it_is_recorded(bench: Bench, 
         assert bench.stopped == (ending is not WriteEnding.CANCELLED)
     bench.guards.settle()
     assert not bench.stopped
-    finished = ending in (WriteEnding.FINISHED, WriteEnding.UNLOGGED)
+    finished = ending in (WriteEnding.FINISHED, WriteEnding.UNLOGGED, WriteEnding.MISSED)
     expected = {"finite"} if finished else {"unknown"} if ending is WriteEnding.UNKNOWN else set()
     assert set(bench.store.standing().values()) - {"infinite"} == expected
     if finished:

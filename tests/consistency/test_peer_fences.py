@@ -14,6 +14,7 @@ from hms_cache_proxy.cache.targets import ALL, UNKNOWN
 from hms_cache_proxy.consistency import peer_fences
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.mirror import FenceMirror
+from hms_cache_proxy.consistency.notes import Note, NoteKind
 from hms_cache_proxy.consistency.peer_fences import PeerFences
 
 ME, OTHER, THIRD = b"m" * 16, b"o" * 16, b"t" * 16
@@ -64,6 +65,23 @@ def test_a_write_that_was_not_executed_asks_for_no_reload(bench: Bench) -> None:
     bench.store.release_of(OTHER, (OTHER, 7), executed=False)
     assert not bench.fenced(A)
     assert bench.step() == set()
+
+
+def test_notes(bench: Bench) -> None:
+    """An event that a note has told of already gets none of its own; what was missed is told, too."""
+    store = bench.store
+    lock, event = store.note(Note(NoteKind.OWED, (A,))), store.note(Note(NoteKind.EVENT, event=9))
+    assert store.note(Note(NoteKind.EVENT, event=8)) == event
+    store.finish(store.begin([B], os.getpid()), missed=True)
+    notes = store.notes_after(lock)
+    assert [note for _, note in notes] == [Note(NoteKind.EVENT, event=9), Note(NoteKind.MISSED, (B,))]
+    assert store.last_note() == notes[-1][0]
+    store.drop_notes(event)
+    assert store.notes_after(0) == notes[1:]
+    store.drop_notes(store.last_note())
+    assert store.notes_after(0) == [] and store.note(Note(NoteKind.OWED, (A,))) == notes[-1][0] + 1
+    assert store.note(Note(NoteKind.EVENT, event=9)) == event
+    assert store.unlogged_since(0) == (B,)
 
 
 def test_what_is_told_to_others(bench: Bench) -> None:

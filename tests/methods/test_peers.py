@@ -11,6 +11,7 @@ from hive_metastore.ttypes import CheckLockRequest, LockComponent, LockLevel, Lo
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.state import Slot
+from hms_cache_proxy.consistency.notes import Note, NoteKind, notes_after
 from hms_cache_proxy.methods.decision import ClientSession, Forward
 from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
 from hms_cache_proxy.wire import spec
@@ -53,6 +54,17 @@ class Told:
         forward.pending.reply_began(session, time.monotonic_ns())
         forward.pending.reply_done(session, reply, time.monotonic_ns())
         return session.passing
+
+    def notes(self) -> list[Note]:
+        """What is noted for other proxies."""
+        with self.bench.fences._look() as txn:
+            return [note for _, note in notes_after(txn, 0)]
+
+    def noted(self, asked: PeerRequest | None) -> Note:
+        """The note that a question is about."""
+        assert asked is not None and asked.kind is PeerAsk.NOTED
+        with self.bench.fences._look() as txn:
+            return dict(notes_after(txn, 0))[asked.number]
 
     def call(self, message: bytes, method: str, **values: object) -> PeerRequest | None:
         result = spec.encode(spec.result(method)(**values))
@@ -118,16 +130,37 @@ def test_a_granted_lock(worker: Told) -> None:
         worker.call(message, "lock", success=granted),
         worker.call(encode_call("check_lock", CheckLockRequest(5)), "check_lock", success=granted),
     ):
-        assert asked is not None and asked.kind is PeerAsk.OWED and LOCKED in asked.targets
+        note = worker.noted(asked)
+        assert note.kind is NoteKind.OWED and LOCKED in note.targets
     unknown = worker.call(encode_call("check_lock", CheckLockRequest(6)), "check_lock", success=granted)
-    assert unknown == PeerRequest(PeerAsk.OWED, targets=(targets.ALL,))
+    assert worker.noted(unknown) == Note(NoteKind.OWED, (targets.ALL,))
 
 
 def test_an_event_id(worker: Told) -> None:
     current = spec.struct("CurrentNotificationEventId")(eventId=17)
     message = encode_call("get_current_notificationEventId")
     asked = worker.call(message, "get_current_notificationEventId", success=current)
-    assert asked == PeerRequest(PeerAsk.EVENT, 17)
+    assert worker.noted(asked) == Note(NoteKind.EVENT, event=17)
+    assert worker.call(message, "get_current_notificationEventId", success=current) == asked, "it is noted once"
+    later = spec.struct("CurrentNotificationEventId")(eventId=18)
+    assert worker.call(message, "get_current_notificationEventId", success=later) == PeerRequest(PeerAsk.NOTED, 2)
+
+
+def test_what_cannot_be_noted(worker: Told) -> None:
+    """Peers get no leases until they have been told of it."""
+    bench = worker.bench
+    bench.page[Slot.FENCES_FILE] += 1
+    component = LockComponent(LockType.EXCLUSIVE, LockLevel.TABLE, DATABASE[1].decode(), TABLE[2].decode())
+    message = encode_call("lock", LockRequest([component], user="u", hostname="h"))
+    granted = spec.struct("LockResponse")(lockid=5, state=1)
+    asked = worker.call(message, "lock", success=granted)
+    assert asked == PeerRequest(PeerAsk.NOTED) and not asked.recorded
+    assert bench.page[Slot.UNFENCED] & 1
+    bench.page[Slot.FENCES_FILE] -= 1
+    bench.dispatcher.settle()
+    assert not bench.page[Slot.UNFENCED] & 1
+    (note,) = worker.notes()
+    assert note.kind is NoteKind.MISSED and LOCKED in note.targets
 
 
 def test_without_peers_nothing_is_asked(tmp_path: Path) -> None:

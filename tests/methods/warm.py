@@ -77,7 +77,7 @@ def opened(directory: Path, **settings: object) -> Iterator[Bench]:
     with StatePage(directory / "state", create=True) as page:
         writer = CacheWriter.open(directory / "cache", page, IDENTITY)
         reader = CacheReader(directory / "cache", page, directory / "uses")
-        fences = FenceStore(directory / "fences", page)
+        fences = FenceStore(directory / "fences", page, fleet=bool(config.peers))
         metrics = WorkerMetrics()
         woken: list[int] = []
         state = SharedState(page, reader, fences)

@@ -141,7 +141,8 @@ def test_a_member_is_killed(bed: Bed, new_proxy: Callable[..., Proxy], unique_na
 
 @pytest.mark.real
 def test_a_peers_process_is_stopped_and_killed(bed: Bed, new_proxy: Callable[..., Proxy], unique_name: str) -> None:
-    """Workers decide by the words of the state page: writes go on once every lease has run out."""
+    """Workers decide by the words of the state page: writes, and replies that have an event's id, go on once every
+    lease has run out."""
     first, second = fleet(new_proxy, bed.shared("embedded"), 2)
     pid = peers_process(first)
     with MetastoreClient(*first.address) as client:
@@ -154,6 +155,7 @@ def test_a_peers_process_is_stopped_and_killed(bed: Bed, new_proxy: Callable[...
                 table.parameters["n"] = f"{number}.{again}"
                 began = time.monotonic()
                 client.alter_table(unique_name, "t", table)
+                client.get_current_notificationEventId()
                 assert time.monotonic() - began < WRITE_S
                 assert shown(second, unique_name, "t") == f"{number}.{again}"
     leased([first, second], 1)

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from hms_cache_proxy.cache.state import Slot
 from tests.peers.sim_records import HOLD_NS, LOGGED, MS, SILENT
 from tests.peers.world import SimProxy, SimWrite, World
 
 Action = tuple[str, Callable[[], None], float]
+LIMITED = ("writes", "breaks", "crashes", "peer_restarts", "stops", "pipe_breaks", "pauses", "full_disks")
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,13 @@ class Budget:
     long_pauses: bool = True
     silent: bool = True
     locks: bool = False
+    pipes: bool = False
+    """What goes between workers and the peers' process takes time; this many connections break, processes are stopped,
+    and disks are full: """
+
+    pipe_breaks: int = 0
+    pauses: int = 0
+    full_disks: int = 0
     forever_down: bool = False
     """A crashed proxy does not come back, and has left the list of the others."""
 
@@ -34,7 +43,8 @@ class Chaos:
     def __init__(self, world: World, budget: Budget, *, writers: int = 1, late: tuple[int, ...] = ()) -> None:
         """`late`: the numbers of proxies that start during the run."""
         self.world, self.budget = world, budget
-        self.left = {name: getattr(budget, name) for name in ("writes", "breaks", "crashes", "peer_restarts", "stops")}
+        self.left = {name: getattr(budget, name) for name in LIMITED}
+        world.slow = budget.pipes
         self.writers = world.proxies[:writers]
         self.late = [world.proxies[number] for number in late]
         self.names = [proxy.name for proxy in world.proxies]
@@ -82,14 +92,14 @@ class Chaos:
         for proxy in world.proxies:
             actions += self._of_proxy(proxy)
         for link in world.links.values():
-            if link.down and link.follower.up:
+            if link.down and link.follower.up and not link.follower.stopped:
                 indexes = [0]
                 if "overtaking" in world.faults:
                     indexes += [i for i, data in enumerate(link.down) if data[0] == 11][:1]
                 for index in indexes:
                     name = f"{link.follower.name} receives from {link.followed.name}: kind {link.down[index][0]}"
                     actions.append((name, partial(world.deliver, link, down=True, index=index), 4.0))
-            if link.up and link.open and link.followed.up:
+            if link.up and link.open and link.followed.up and not link.followed.stopped:
                 name = f"{link.followed.name} receives from {link.follower.name}: kind {link.up[0][0]}"
                 actions.append((name, partial(world.deliver, link, down=False), 4.0))
             if link.open and self.left["breaks"]:
@@ -130,16 +140,22 @@ class Chaos:
                 if self.budget.forever_down
                 else [(f"{name} starts again", lambda: self.start(proxy, crashed=True), 0.5)]
             )
-        actions: list[Action] = [
-            (f"{name} ticks", lambda: world.tick(proxy), 3.0),
-            (f"{name} looks at the list", lambda: self.look_up(proxy), 0.3),
-            (f"{name} is read", lambda: world.read(proxy, LOGGED), 3.0),
-        ]
+        actions: list[Action] = [(f"{name} is read", lambda: world.read(proxy, LOGGED), 3.0)]
+        if proxy.stopped:
+            actions.append((f"{name}'s peers go on", proxy.go_on, 0.3))
+        else:
+            actions += [
+                (f"{name} ticks", lambda: world.tick(proxy), 3.0),
+                (f"{name} looks at the list", lambda: self.look_up(proxy), 0.3),
+            ]
+        if self.budget.pipes:
+            actions += self._of_worker(proxy)
         if self.budget.silent:
             actions.append((f"{name} is read (silent)", lambda: world.read(proxy, SILENT), 1.5))
         actions += [
             (f"{name} connects to {address}", partial(world.connect, proxy, address), 3.0)
             for address in sorted(proxy.dialling)
+            if not proxy.stopped
         ]
         if proxy.running is None:
             actions.append((f"a step of {name} begins", lambda: world.begin_step(proxy), 2.0))
@@ -152,9 +168,58 @@ class Chaos:
         if self.left["peer_restarts"]:
             actions.append((f"{name}'s peers restart", lambda: self._restart_peers(proxy), 0.15))
         busy = any(write.proxy is proxy and write.phase in ("fenced", "left", "applied") for write in world.writes)
-        if self.left["stops"] and proxy is world.proxies[0] and not busy and not proxy.records.standing():
+        if (
+            self.left["stops"]
+            and proxy is world.proxies[0]
+            and not proxy.stopped
+            and not busy
+            and not proxy.records.standing()
+        ):
             actions.append((f"{name} stops", lambda: self._stop(proxy), 0.3))
         return actions
+
+    def _of_worker(self, proxy: SimProxy) -> list[Action]:
+        name, worker, part = proxy.name, proxy.worker, self.world.random.choice((None, None, 1, 30))
+        actions: list[Action] = [(f"{name}'s worker looks", partial(self._looks, proxy), 1.0)]
+        if worker.pipe is not None and worker.pipe.up and not proxy.stopped:
+            actions.append(
+                (f"{name}'s peers read {part or 'all'} of its worker", partial(worker.deliver_up, part), 3.0)
+            )
+        if worker.pipe is not None and worker.pipe.down:
+            actions.append((f"{name}'s worker reads {part or 'all'}", partial(worker.deliver_down, part), 3.0))
+        if self.left["pipe_breaks"]:
+            actions.append((f"{name}'s worker is cut off", partial(self._use, "pipe_breaks", worker.lose), 0.2))
+        if self.left["pauses"] and not proxy.stopped:
+            actions.append((f"{name}'s peers are stopped", partial(self._use, "pauses", self._pause, proxy), 0.15))
+        if proxy.page[Slot.UNFENCED] & 1:
+            actions.append((f"{name} has room again", partial(self.world.settle, proxy), 0.4))
+        elif self.left["full_disks"]:
+            full = partial(self._use, "full_disks", self.world.fill_disk, proxy)
+            actions.append((f"{name}'s disk is full", full, 0.15))
+        return actions
+
+    @staticmethod
+    def _pause(proxy: SimProxy) -> None:
+        proxy.stopped = True
+
+    def _looks(self, proxy: SimProxy) -> None:
+        proxy.worker.look()
+        if "never_alone" not in self.world.faults:
+            late = [write for write in self.world.unanswered(proxy) if self.world.waits_ns(write) > self.world.bound_ns]
+            assert not late, f"{late} wait for too long"
+
+    def heal(self) -> None:
+        """Everything goes on, and nothing breaks any more, for as long as a question may wait."""
+        world = self.world
+        self.left = dict.fromkeys(LIMITED, 0)
+        for proxy in [one for one in world.proxies if one.up]:
+            if proxy.stopped:
+                proxy.go_on()
+            if proxy.page[Slot.UNFENCED] & 1:
+                world.settle(proxy)
+            proxy.worker.connect()
+            self.look_up(proxy)
+        world.calm(2 + world.bound_ns // (20 * MS))
 
     def _write(self, proxy: SimProxy) -> None:
         self.left["writes"] -= 1

@@ -22,9 +22,14 @@ class Scenario:
 
     def run(self, seed: int, steps: int, faults: Sequence[str] = ()) -> World:
         """One run; Stale if a read shows less than it must."""
+        return self.begin(seed, steps, faults).world
+
+    def begin(self, seed: int, steps: int, faults: Sequence[str] = ()) -> Chaos:
+        """The same, with what has happened to it."""
         world = World(seed, self.proxies, faults=faults, lag_ns=self.lag_ms * MS)
-        Chaos(world, self.budget, writers=self.writers, late=self.late).run(steps)
-        return world
+        chaos = Chaos(world, self.budget, writers=self.writers, late=self.late)
+        chaos.run(steps)
+        return chaos
 
     def found(self, runs: int, steps: int, fault: str) -> int | None:
         """How many runs it takes until a read shows less than it must."""
@@ -36,6 +41,7 @@ class Scenario:
         return None
 
 
+_PIPES = {"pipes": True, "pipe_breaks": 3, "pauses": 2, "full_disks": 1}
 SCENARIOS = {
     "pair": Scenario(Budget()),
     "quiet": Scenario(Budget(writes=2, breaks=1, silent=False, long_pauses=False)),
@@ -46,6 +52,9 @@ SCENARIOS = {
     "leave": Scenario(Budget(stops=1), writers=1),
     "join": Scenario(Budget(), late=(0,), lag_ms=700),
     "cold": Scenario(Budget(), late=(0, 1), lag_ms=700),
+    "pipes": Scenario(Budget(locks=True, **_PIPES), writers=2),
+    "pipes3": Scenario(Budget(locks=True, peer_restarts=2, **_PIPES), proxies=3, writers=2),
+    "pipes_join": Scenario(Budget(peer_restarts=1, **_PIPES), late=(0,), lag_ms=700),
     "orphan": Scenario(Budget(crashes=1, forever_down=True, silent=False), proxies=3, late=(2,)),
 }
 FOUND_BY_CHANCE = (
@@ -56,7 +65,6 @@ FOUND_BY_CHANCE = (
     "no_lease",
     "no_expiry",
     "receiver_clock",
-    "overtaking",
     "no_replay",
 )
 """Rules that show in some of the first 150 runs of "pair" if they are left out."""

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.cache.targets import ALL, UNKNOWN, Target
+from hms_cache_proxy.consistency.notes import Note
 from hms_cache_proxy.peers.messages import Origin
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ class SimRecords:
         self.number = 0
         self.silent: list[tuple[int, tuple[Target, ...]]] = []
         self.positions: dict[bytes, int] = {}
+        self.notes: dict[int, Note] = {}
+        self.noted = 0
 
     # as the workers and the follower use them
 
@@ -139,7 +143,28 @@ class SimRecords:
         raise AssertionError("no lock waits here")
 
     def give_until(self, until_ns: int) -> None:
-        self._proxy.given_until_ns = max(self._proxy.given_until_ns, until_ns)
+        page = self._proxy.page
+        page[Slot.GIVEN_UNTIL_NS] = max(page[Slot.GIVEN_UNTIL_NS], until_ns)
+
+    def recordable(self) -> bool:
+        return not self._proxy.page[Slot.UNFENCED] & 1
+
+    def note(self, note: Note) -> int:
+        told = [number for number, one in self.notes.items() if one.event >= note.event > 0]
+        if told:
+            return told[0]
+        self.noted += 1
+        self.notes[self.noted] = note
+        return self.noted
+
+    def last_note(self) -> int:
+        return self.noted
+
+    def notes_after(self, number: int) -> list[tuple[int, Note]]:
+        return [(own, note) for own, note in sorted(self.notes.items()) if own > number]
+
+    def drop_notes(self, number: int) -> None:
+        self.notes = {own: note for own, note in self.notes.items() if own > number}
 
     def covered(self, via: bytes) -> int:
         return self.positions.get(via, 0)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from hms_cache_proxy.cache.state import Slot
+from hms_cache_proxy.consistency.notes import Note, NoteKind
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.peers.fleet import Fleet, OwnMember
 from hms_cache_proxy.peers.messages import (
     Acknowledged,
     AnswersNothing,
+    EventReached,
     FenceLifted,
+    FenceOwed,
     FenceRaised,
     Hello,
     LeaseAsked,
@@ -141,7 +145,7 @@ def test_a_write_waits_for_leases_that_were_given_before_it(member: Member) -> N
     member.got(2, Acknowledged(2))
     commands = member.got(2, LeaseAsked(5))
     assert given(commands) == [(5, 2 * S)]
-    assert member.records._proxy.given_until_ns == member.now_ns + 2_100_000_000
+    assert member.records._proxy.page[Slot.GIVEN_UNTIL_NS] == member.now_ns + 2_100_000_000
     member.fleet.write(2, 2, TABLE, member.now_ns)
     assert not of(MayLeave, member.take())
     assert MayLeave(2) in member.got(2, Acknowledged(3))
@@ -159,6 +163,36 @@ def test_a_lease_does_not_overtake_a_fence_that_this_process_has_not_been_told_o
     assert isinstance(commands[1], LeaseGiven)
     member.fleet.write(1, number, TABLE, member.now_ns)
     assert not of(SendToPeer, member.take()), "it is told once"
+
+
+def test_a_reply_that_is_noted_waits_for_whoever_has_not_acknowledged_its_note(member: Member) -> None:
+    member.followed()
+    member.follows()
+    member.got(2, Acknowledged(1), LeaseAsked(5))
+    lock = member.records.note(Note(NoteKind.OWED, TABLE))
+    event = member.records.note(Note(NoteKind.EVENT, event=9))
+    member.fleet.noted(1, lock, member.now_ns)
+    commands = member.take()
+    assert [one.message for one in commands if isinstance(one, SendToPeer)] == [FenceOwed(TABLE), EventReached(9)]
+    assert not of(MayLeave, commands)
+    assert of(MayLeave, member.got(2, Acknowledged(2))) == [MayLeave(1)]
+    member.fleet.noted(2, event, member.now_ns)
+    assert member.take() == [], "it is told once"
+    assert of(MayLeave, member.got(2, Acknowledged(3))) == [MayLeave(2)]
+    member.fleet.noted(3, event, member.now_ns)
+    assert member.take() == [MayLeave(3)], "nobody is waited for any more"
+    member.after(1.1)
+    assert member.records.notes_after(0) == [], "everybody has been told"
+
+
+def test_a_lease_does_not_overtake_a_note(member: Member) -> None:
+    member.followed()
+    member.follows()
+    number = member.records.note(Note(NoteKind.OWED, TABLE))
+    commands = [one.message for one in member.got(2, LeaseAsked(5)) if isinstance(one, SendToPeer)]
+    assert commands[0] == FenceOwed(TABLE) and isinstance(commands[1], LeaseGiven)
+    member.fleet.noted(1, number, member.now_ns)
+    assert not of(MayLeave, member.take())
 
 
 def test_a_write_waits_until_the_last_lease_of_a_lost_follower_has_run_out(member: Member) -> None:
@@ -212,7 +246,7 @@ def test_a_slow_follower_gets_no_lease(member: Member) -> None:
 
 def test_a_proxy_that_cannot_write_its_fences_gives_no_leases(member: Member) -> None:
     member.follows()
-    member.fleet.recordable = False
+    member.records._proxy.page[Slot.UNFENCED] = 1
     assert given(member.got(2, LeaseAsked(1))) == [(1, 0)]
 
 
@@ -303,6 +337,14 @@ def test_a_list_that_cannot_be_looked_up_counts_for_a_while() -> None:
     member.fleet._leases[OTHER] = member.now_ns + 2 * S
     assert member.fleet.serves_until(member.now_ns) == fresh_until_ns
     assert member.fleet.serves_until(member.now_ns) < member.now_ns + 2 * S
+
+
+def test_a_peer_that_speaks_before_its_hello(member: Member) -> None:
+    """Also on a second connection, while the hello was said on the first one."""
+    member.follows()
+    member.fleet.accepted(3, OTHER, member.now_ns)
+    with pytest.raises(WireError):
+        member.got(3, LeaseAsked(1))
 
 
 @pytest.mark.parametrize("message", [FenceRaised(OTHER, 1, TABLE), Replayed(1), Hello(b"m", b"a", b"", 0)])

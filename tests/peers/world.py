@@ -1,6 +1,7 @@
 """A simulated fleet: real `Fleet` objects, a simulated network, clock, metastore, cache and follower.
 
-One object is written with events, one without. Each proxy has a clock of its own (offset and rate). What is checked is
+One object is written with events, one without. Each proxy has a clock of its own (offset and rate), and a worker that
+asks the peers' process over a simulated socket and decides by the state page (sim_workers.py). What is checked is
 what fleet/model.py checks: no read that begins after a version was acknowledged to a writer, or shown to a reader at
 any proxy, gives an older one. `Faults` says which rule is left out.
 """
@@ -8,15 +9,20 @@ any proxy, gives an older one. `Faults` says which rule is left out.
 from __future__ import annotations
 
 import random
-from collections import deque
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
+from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.cache.targets import ALL, Target
+from hms_cache_proxy.consistency.notes import Note, NoteKind
+from hms_cache_proxy.peers.desk import WorkerDesk
 from hms_cache_proxy.peers.fleet import Fleet, OwnMember
 from hms_cache_proxy.peers.following import Following
 from hms_cache_proxy.peers.messages import LeaseGiven, Origin, PeerMessage, decode, encode
 from hms_cache_proxy.peers.outbox import Follower, PeerOutbox
+from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
 from hms_cache_proxy.peers.terms import (
     ClosePeer,
     DialPeer,
@@ -27,6 +33,7 @@ from hms_cache_proxy.peers.terms import (
     ServeUntil,
 )
 from tests.peers.sim_records import HOLD_NS, LOGGED, MS, SILENT, SimRecords
+from tests.peers.sim_workers import SimWorker
 
 
 class Stale(AssertionError):
@@ -46,6 +53,9 @@ class SimWrite:
     phase: str = "fenced"
     may_leave: bool = False
     version: int = 0
+    asked_ns: int = 0
+    """When the last question about it was asked, of the world's clock."""
+
     last_ns: int | None = None
     """When its owner is dead: until when the metastore may carry it out, of the world's clock."""
 
@@ -96,6 +106,16 @@ class SimFleet(Fleet):
         made = _Following(link, incarnation, self._records, self._commands)
         made.faults = self.faults
         return made
+
+    def _tell_notes(self, now_ns: int) -> None:
+        if "no_notes" not in self.faults:
+            super()._tell_notes(now_ns)
+
+    def _caught_up(self, duration_ns: int, now_ns: int) -> int | None:
+        if "no_catching_up" in self.faults:
+            self._records.give_until(self.outbox.lasts_until(duration_ns, now_ns))
+            return self._records.position()
+        return super()._caught_up(duration_ns, now_ns)
 
     def serves_until(self, now_ns: int) -> int:
         return 1 << 62 if "no_lease" in self.faults else super().serves_until(now_ns)
@@ -153,7 +173,16 @@ class SimProxy:
         self.records = SimRecords(self)
         self.cached = {LOGGED: 0, SILENT: 0}
         self.running: SimStep | None = None
-        self.serve_until_ns = self.given_until_ns = 0
+        self.serve_until_ns = 0
+        self.page: dict[int, int] = defaultdict(int)
+        self.worker = SimWorker(self)
+        self.stopped = False
+        """Its peers' process is; what happens to it meanwhile is in `later`."""
+
+        self.later: list[Callable[[], None]] = []
+        self.missed: list[Target] = []
+        """What was over before it could be recorded."""
+
         self.up = False
         self.dialling: set[str] = set()
         self.started_ns = 0
@@ -168,24 +197,47 @@ class SimProxy:
     def start(self, *, crashed: bool = False) -> None:
         self.up = True
         self.incarnation = self.world.random.randbytes(16)
-        self.started_ns = self.local_ns()
-        self.serve_until_ns = self.given_until_ns = 0
+        self.started_ns = self.page[Slot.PEERS_STARTED_NS] = self.local_ns()
+        self.serve_until_ns = 0
+        self.page.update({Slot.GIVEN_UNTIL_NS: 0, Slot.PEERS_SETTLED: 0})
         if crashed:
             self.records.crashed(self.local_ns(), forgets="cold_restart" in self.world.faults)
         self.records.owe((ALL,))  # nothing is served before the first step
         self.running = None
         self.start_peers()
+        self.worker.start()
 
     def start_peers(self) -> None:
         """The peers' process begins; the records and the page are those of its predecessor."""
-        own = OwnMember(self.incarnation, self.name, b"m", self.started_ns, self.given_until_ns)
+        own = OwnMember(self.incarnation, self.name, b"m", self.started_ns, self.page[Slot.GIVEN_UNTIL_NS])
         SimFleet.faults = self.world.faults
         self.fleet = SimFleet(own, self.records, self.world.times)
+        self.desk = WorkerDesk(self.fleet)
         self.dialling = set()
+        self.stopped = False
+        self.later.clear()
+
+    def happens(self, event: Callable[[], None]) -> None:
+        """Something that the peers' process will notice."""
+        if self.stopped:
+            self.later.append(event)
+        else:
+            event()
+            self.carry_out()
+
+    def go_on(self) -> None:
+        """The peers' process is not stopped any more."""
+        self.stopped = False
+        for event in self.later[:]:
+            self.happens(event)
+        self.later.clear()
+        self.worker.moved()
 
     def carry_out(self) -> None:
-        for command in self.fleet.take():
-            self._carry_out(command)
+        while commands := self.fleet.take():
+            for command in commands:
+                self._carry_out(command)
+        self.page[Slot.PEERS_SETTLED] = int(self.fleet.writes_leave)
 
     def _carry_out(self, command: PeerCommand) -> None:
         world = self.world
@@ -199,7 +251,7 @@ class SimProxy:
             case ServeUntil(until_ns):
                 self.serve_until_ns = until_ns
             case MayLeave(token):
-                world.may_leave(token)
+                self.desk.may_leave(token)
             case _:
                 pass
 
@@ -228,6 +280,9 @@ class World:
         self.promised: dict[Target, list[int]] = {LOGGED: [0], SILENT: [0]}
         """Versions that reads must show: of writes through a proxy, and those that locks and event ids tell of."""
 
+        self.slow = False
+        """What goes between workers and the peers' process moves when somebody says so."""
+
         self.writes: list[SimWrite] = []
         self.links: dict[int, SimLink] = {}
         self.numbers = 0
@@ -250,8 +305,9 @@ class World:
         """Nothing breaks for a while: everything is delivered, every follower makes steps."""
         for _ in range(rounds):
             self.now_ns += 20 * MS
-            for proxy in [one for one in self.proxies if one.up]:
+            for proxy in [one for one in self.proxies if one.up and not one.stopped]:
                 self.tick(proxy)
+                proxy.worker.look()
                 for address in sorted(proxy.dialling):
                     self.connect(proxy, address)
             self.deliver_all()
@@ -261,15 +317,21 @@ class World:
 
     def deliver_all(self) -> None:
         """Everything that is under way arrives."""
+        for proxy in self.proxies:
+            while proxy.up and proxy.worker.moves:
+                proxy.worker.deliver_up()
+                proxy.worker.deliver_down()
         while moving := [link for link in self.links.values() if self._moves(link)]:
             for link in moving:
                 for down in (True, False):
-                    if link.down if down else link.up:
+                    stopped = (link.follower if down else link.followed).stopped
+                    if not stopped and (link.down if down else link.up):
                         self.deliver(link, down=down)
 
     @staticmethod
     def _moves(link: SimLink) -> bool:
-        return link.open and bool(link.down or link.up)
+        down, up = link.down and not link.follower.stopped, link.up and not link.followed.stopped
+        return link.open and bool(down or up)
 
     # the network
 
@@ -285,8 +347,11 @@ class World:
         link.open = False
         other = link.followed if link.follower is proxy else link.follower
         if other.up:
-            other.fleet.closed(number, other.local_ns())
-            other.carry_out()
+            other.happens(partial(self._closed, other, number))
+
+    @staticmethod
+    def _closed(proxy: SimProxy, number: int) -> None:
+        proxy.fleet.closed(number, proxy.local_ns())
 
     def cut(self, link: SimLink) -> None:
         """The connection breaks. What is under way to the follower may still arrive."""
@@ -294,13 +359,12 @@ class World:
         link.up.clear()
         for proxy in (link.follower, link.followed):
             if proxy.up and self.random.random() < 0.7:  # the other notices when it is silent
-                proxy.fleet.closed(link.number, proxy.local_ns())
-                proxy.carry_out()
+                proxy.happens(partial(self._closed, proxy, link.number))
 
     def connect(self, proxy: SimProxy, address: str) -> None:
         proxy.dialling.discard(address)
         other = next(one for one in self.proxies if one.name == address)
-        if not other.up:
+        if not other.up or other.stopped:
             proxy.fleet.dial_failed(address, "refused", proxy.local_ns())
             return
         self.numbers += 1
@@ -329,7 +393,8 @@ class World:
         proxy.carry_out()
 
     def crash(self, proxy: SimProxy) -> None:
-        proxy.up = False
+        proxy.up = proxy.stopped = False
+        proxy.worker.lose()
         self._disconnect(proxy)
         for write in self.writes:
             if write.proxy is proxy and write.phase in ("fenced", "left", "applied"):
@@ -337,13 +402,13 @@ class World:
                 write.last_ns = self.now_ns + HOLD_NS * 9 // 10
 
     def restart_peers(self, proxy: SimProxy) -> None:
-        """The peers' process dies, and its successor begins. The workers ask again."""
+        """The peers' process dies, and its successor begins. The worker connects again, and asks again."""
         self._disconnect(proxy)
+        proxy.worker.lose()
         proxy.start_peers()
         self.look_up(proxy)
-        for write in self.writes:
-            if write.proxy is proxy and write.incarnation == proxy.incarnation and not write.may_leave:
-                self.ask(write)
+        if not self.slow:
+            proxy.worker.connect()
 
     def _disconnect(self, proxy: SimProxy) -> None:
         for link in self.links.values():
@@ -352,8 +417,7 @@ class World:
                 link.up.clear()
                 other = link.followed if link.follower is proxy else link.follower
                 if other.up and other is not proxy:
-                    other.fleet.closed(link.number, other.local_ns())
-                    other.carry_out()
+                    other.happens(partial(self._closed, other, link.number))
 
     def stop(self, proxy: SimProxy) -> None:
         """In order: nothing is under way there."""
@@ -368,7 +432,8 @@ class World:
         write = SimWrite(kind, proxy, proxy.incarnation, target, self.numbers)
         self.writes.append(write)
         if kind == "write":
-            write.number = proxy.records.begin((target,))
+            if not proxy.page[Slot.UNFENCED] & 1:
+                write.number = proxy.records.begin((target,))
             if "fence_after" not in self.faults:
                 self.ask(write)
             else:
@@ -377,34 +442,58 @@ class World:
             write.phase = "applied"
             write.version = self.versions[LOGGED]
             proxy.records.owe((LOGGED,))
+            lock = Note(NoteKind.OWED, (target,))
+            note = lock if kind == "lock" else Note(NoteKind.EVENT, event=write.version)
+            if proxy.page[Slot.UNFENCED] & 1:
+                proxy.missed.append(target)
+            else:
+                write.number = proxy.records.note(note)
             self.ask(write)
         return write
 
     def ask(self, write: SimWrite) -> None:
-        fleet, now_ns = write.proxy.fleet, write.proxy.local_ns()
-        if write.kind == "lock":
-            fleet.owed(write.token, (write.target,), now_ns)
-        elif write.kind == "events":
-            fleet.reached(write.token, write.version, now_ns)
+        if write.kind in ("lock", "events"):
+            request = PeerRequest(PeerAsk.NOTED, write.number)
         elif write.phase == "applied" and "fence_after" not in self.faults:
-            fleet.passes(write.token)
+            request = PeerRequest(PeerAsk.PASS)
         else:
-            fleet.write(write.token, write.number, (write.target,), now_ns)
-        write.proxy.carry_out()
+            request = PeerRequest(PeerAsk.WRITE, write.number, (write.target,))
+        write.asked_ns = self.now_ns
+        write.proxy.worker.ask(request, partial(self._may_leave, write, write.token))
 
-    def may_leave(self, token: int) -> None:
-        for write in self.writes:
-            if write.token == token:
-                write.may_leave = True
+    @staticmethod
+    def _may_leave(write: SimWrite, token: int) -> None:
+        if write.token == token:
+            write.may_leave = True
+
+    def unanswered(self, proxy: SimProxy) -> list[SimWrite]:
+        """What its worker has asked about, and has no answer to."""
+        return [
+            write
+            for write in self.writes
+            if write.proxy is proxy
+            and write.incarnation == proxy.incarnation
+            and write.phase in ("fenced", "applied")
+            and not write.may_leave
+        ]
+
+    def waits_ns(self, write: SimWrite) -> int:
+        return self.now_ns - write.asked_ns
+
+    @property
+    def bound_ns(self) -> int:
+        """How long a question may wait by any clock: for the leases, and for the peers of a young proxy."""
+        times = self.times
+        return times.outlasted(times.outlasted(times.last_lease_ns) + times.write_age_ns)
 
     def leave(self, write: SimWrite) -> None:
         write.phase = "left"
         if "early_ticket" in self.faults:
             self._over(write)
 
-    def _over(self, write: SimWrite) -> None:
-        write.proxy.fleet.over(write.number, write.proxy.local_ns())
-        write.proxy.carry_out()
+    @staticmethod
+    def _over(write: SimWrite) -> None:
+        write.proxy.worker.link.tell(PeerRequest(PeerAsk.OVER, write.number))
 
     def apply(self, write: SimWrite) -> None:
         self.versions[write.target] += 1
@@ -426,15 +515,35 @@ class World:
         self.finished += 1
         self.promised[write.target].append(write.version)
         self.seen[write.target] = max(self.seen[write.target], write.version)
-        if write.kind == "write":
+        if write.kind == "write" and not write.number:
+            write.proxy.missed.append(write.target)
+        elif write.kind == "write":
             write.proxy.records.finish(write.number, silent=write.target == SILENT)
             if "early_ticket" not in self.faults:
                 self._over(write)
 
+    @staticmethod
+    def fill_disk(proxy: SimProxy) -> None:
+        """Nothing can be recorded there: its worker says so on the page."""
+        proxy.page[Slot.UNFENCED] |= 1
+
+    def settle(self, proxy: SimProxy) -> None:
+        """There is room again: what is under way is recorded, and what was missed is told (consistency/guards.py)."""
+        records = proxy.records
+        for write in self.writes:
+            if write.proxy is proxy and write.kind == "write" and write.phase in ("fenced", "left", "applied"):
+                write.number = write.number or records.begin((write.target,))
+        for target in proxy.missed:
+            records.finish(records.begin((target,)), silent=True)
+            if "untold" not in self.faults:
+                records.note(Note(NoteKind.MISSED, (target,)))
+        proxy.missed.clear()
+        proxy.page[Slot.UNFENCED] += 1
+
     # reads and the follower
 
     def hit_allowed(self, proxy: SimProxy) -> bool:
-        return proxy.local_ns() < proxy.serve_until_ns
+        return proxy.local_ns() < proxy.serve_until_ns and not proxy.page[Slot.UNFENCED] & 1
 
     def read(self, proxy: SimProxy, target: Target) -> None:
         must, fast = self.seen[target], self.hit_allowed(proxy) and not proxy.records.fenced(target)

@@ -16,7 +16,7 @@ from tests.testbed.processes import SOON_S
 
 WRITE = PeerRequest(PeerAsk.WRITE, 5, (b"tx",))
 UNFENCED = PeerRequest(PeerAsk.WRITE, 0, (b"tx",))
-OWED = PeerRequest(PeerAsk.OWED, targets=(b"tx",))
+NOTED, UNNOTED = PeerRequest(PeerAsk.NOTED, 5), PeerRequest(PeerAsk.NOTED)
 GIVEN_S = 0.3
 
 
@@ -63,11 +63,11 @@ async def when_it_left(page: StatePage, path: Path, request: PeerRequest, *, lim
         await asyncio.sleep(0.05)  # both ends see it
 
 
-@pytest.mark.parametrize("request_", [WRITE, UNFENCED], ids=["fenced", "unfenced"])
-def test_a_write_waits_for_leases_that_were_given_before_it(
+@pytest.mark.parametrize("request_", [WRITE, UNFENCED, NOTED, UNNOTED], ids=["fenced", "unfenced", "noted", "unnoted"])
+def test_a_question_waits_for_leases_that_were_given_before_it(
     page: StatePage, tmp_path: Path, request_: PeerRequest
 ) -> None:
-    """... and not for those that are given later: their holders are told of its fence first."""
+    """... and not for those that are given later: their holders are told of its fence or note first."""
     left_s = asyncio.run(when_it_left(page, tmp_path / "peers.sock", request_))
     assert left_s is not None and left_s >= GIVEN_S
 
@@ -76,7 +76,3 @@ def test_nothing_leaves_before_this_proxy_is_settled(page: StatePage, tmp_path: 
     page[Slot.PEERS_SETTLED] = 0
     page[Slot.PEERS_STARTED_NS] = from_now(0)
     assert asyncio.run(when_it_left(page, tmp_path / "peers.sock", WRITE, limit_s=2 * GIVEN_S)) is None
-
-
-def test_what_no_fence_shows_waits_for_the_process(page: StatePage, tmp_path: Path) -> None:
-    assert asyncio.run(when_it_left(page, tmp_path / "peers.sock", OWED, limit_s=2 * GIVEN_S)) is None

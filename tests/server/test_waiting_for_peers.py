@@ -8,7 +8,7 @@ from hms_cache_proxy.server.commands import AskPeers, Close, OpenUpstream, SendU
 from tests.server.playbook import READ, Playbook, kinds, reply_to, sent
 
 WRITE = PeerRequest(PeerAsk.WRITE, 5, (b"tx",))
-OWED = PeerRequest(PeerAsk.OWED, targets=(b"tx",))
+OWED = PeerRequest(PeerAsk.NOTED, 7)
 
 
 def test_a_write_leaves_when_the_peers_know_of_it() -> None:
@@ -36,12 +36,28 @@ def test_a_reply_is_passed_on_when_the_peers_know_of_it() -> None:
     book.decider.passing = OWED
     commands = book.upstream(reply_to(READ))
     assert commands[0] == AskPeers(OWED) and sent(commands) == b""
+    assert book.core.mode == 0, "nothing may overtake it"
     book.decider.passing = None
     assert sent(book.received(READ)) == b"", "what comes next waits, too"
     assert book.core.mode == 0, "also on the hot path"
     commands = book.core.peers_agreed(book.now)
     assert sent(commands) == reply_to(READ)
     assert SendUpstream in kinds(commands)
+
+
+def test_a_request_that_has_come_already_is_looked_at_after_that() -> None:
+    """Else there would be two questions, and the answer to one of them would pass on what the other is about."""
+    book = Playbook()
+    book.relaying()
+    book.received(READ)
+    book.decider.passing, book.decider.asks = OWED, WRITE
+    commands = book.upstream(reply_to(READ))
+    assert [one for one in commands if isinstance(one, AskPeers)] == [AskPeers(OWED)]
+    book.decider.passing = None
+    commands = book.core.peers_agreed(book.now)
+    assert sent(commands) == reply_to(READ)
+    assert [one for one in commands if isinstance(one, AskPeers)] == [AskPeers(WRITE)]
+    assert kinds(book.core.peers_agreed(book.now)) == [SendUpstream]
 
 
 def test_an_end_waits_behind_a_reply_that_waits() -> None:

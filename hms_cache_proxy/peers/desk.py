@@ -1,0 +1,66 @@
+"""What workers have asked, and have not been answered.
+
+Job: a worker's request becomes an event of the Fleet, and MayLeave the worker's answer. A question that comes before
+there is a Fleet waits for it; so does one whose worker has connected again in the meantime, which asks it again. Must
+not know: sockets, the protocol between proxies. Owner: the peers' process.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from hms_cache_proxy.peers.fleet import Fleet
+from hms_cache_proxy.peers.requests import PeerAsk, PeerRequest
+
+
+class AskingWorker(Protocol):
+    """A worker's connection."""
+
+    def answer(self, token: int) -> None:
+        """What was asked under this token need not wait any more."""
+        ...
+
+
+class WorkerDesk:
+    """The questions of all workers. `fleet` is None until this proxy takes part."""
+
+    def __init__(self, fleet: Fleet | None = None) -> None:
+        self._fleet = fleet
+        self._early: list[tuple[AskingWorker, int, PeerRequest]] = []
+        self._asked: dict[int, tuple[AskingWorker, int]] = {}
+        self._last = 0
+
+    def open(self, fleet: Fleet, now_ns: int) -> None:
+        """This proxy takes part from now on."""
+        self._fleet = fleet
+        for worker, token, request in self._early:
+            self.asked(worker, token, request, now_ns)
+        self._early.clear()
+
+    def asked(self, worker: AskingWorker, token: int, request: PeerRequest, now_ns: int) -> None:
+        """A request has arrived."""
+        fleet = self._fleet
+        if fleet is None:
+            self._early.append((worker, token, request))
+            return
+        if request.answered:
+            self._last += 1
+            self._asked[self._last] = (worker, token)
+        match request.kind:
+            case PeerAsk.WRITE:
+                fleet.write(self._last, request.number, request.targets, now_ns)
+            case PeerAsk.OVER:
+                fleet.over(request.number, now_ns)
+            case PeerAsk.CANCELLED:
+                fleet.over(request.number, now_ns, executed=False)
+            case PeerAsk.NOTED:
+                fleet.noted(self._last, request.number, now_ns)
+            case PeerAsk.LOCKED:
+                fleet.locked(request.number, request.targets, now_ns)
+            case PeerAsk.PASS:
+                fleet.passes(self._last)
+
+    def may_leave(self, token: int) -> None:
+        """The Fleet has answered."""
+        worker, asked = self._asked.pop(token)
+        worker.answer(asked)
