@@ -6,6 +6,7 @@ Job: check and mask text. Must not know: settings, databases.
 from __future__ import annotations
 
 import re
+import urllib.parse
 from importlib.util import find_spec
 
 POSTGRES_URLS = ("postgresql", "postgresql+psycopg2")
@@ -31,6 +32,11 @@ def driver_problem(url: str) -> str:
     if url.partition("://")[0] not in MYSQL_URLS or find_spec("pymysql") is not None:
         return ""
     return "needs the driver for MySQL: pip install 'hms-cache-proxy[mysql]'"
+
+
+def database_of(url: str) -> str:
+    """The database that a store_url names, if it names one; else the usual name of a metastore's database."""
+    return urllib.parse.unquote(urllib.parse.urlsplit(url).path.strip("/")) or "metastore"
 
 
 def mask_url(url: str) -> str:

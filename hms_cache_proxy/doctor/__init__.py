@@ -30,7 +30,8 @@ _MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """`grant_script`: to be run by the owner of the metastore's database; empty for SQLite, which has no accounts."""
+    """`grant_script`: to be run by the owner of the metastore's database; empty if the account of store_url is as it
+    should be, if no database is known, and for SQLite, which has no accounts."""
 
     findings: tuple[Finding, ...]
     grant_script: str
@@ -75,4 +76,9 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
         console.print(escape(diagnosis.grant_script))
     errors = sum(finding.level is Severity.ERROR for finding in diagnosis.findings)
     warnings = sum(finding.level is Severity.WARNING for finding in diagnosis.findings)
-    console.print(f"{errors} errors, {warnings} warnings", style="red" if errors else "green")
+    text = f"{_number(errors, 'error')}, {_number(warnings, 'warning')}"
+    console.print(text, style="red" if errors else "green")
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"

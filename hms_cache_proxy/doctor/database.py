@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from hms_cache_proxy.config import Config, mask_url
+from hms_cache_proxy.config.urls import database_of
 from hms_cache_proxy.doctor.finding import Finding, Severity
 from hms_cache_proxy.errors import StoreError
 from hms_cache_proxy.store.sql.dialect import DatabaseServer
@@ -22,14 +23,15 @@ POSTGRES, MYSQL, SQLITE = "PostgreSQL", "MySQL", "SQLite"
 def look_at_database(config: Config) -> tuple[list[Finding], str | None, str]:
     """The findings, the database's id (None if it is not known, empty if it has none), and the GRANT script."""
     if config.source != "sql":
-        return [_without(config)], None, grant_script()
+        return [_without(config)], None, ""
     try:
         report = privileges_report(config.store_url)
     except StoreError as error:
         product = _product(config.store_url)
-        return [_unreadable(config, str(error), product)], None, grant_script(product=product)
+        script = grant_script(product=product, database=database_of(config.store_url))
+        return [_unreadable(config, str(error), product)], None, script
     uuid = report.identity.database_uuid if report.identity else None
-    script = report.grant_script
+    script = report.grant_script if report.unreadable else ""
     if report.writable:
         script = grant_script(report.server, report.tables, product=report.server.product)
     return list(_findings(report)), uuid, script
@@ -65,21 +67,28 @@ def _without(config: Config) -> Finding:
             _SUBJECT, Severity.WARNING, "store = none: everything is relayed, nothing is cached", "set store_url"
         )
     text = "store_url is not set: the cache is read from the metastore itself"
-    advice = "this works but is slower; create an account for its database with the script below, and set store_url"
+    advice = (
+        "this works but is slower; to read the metastore's database instead, run the doctor with --store-url, and it"
+        " prints the script that creates the account (the account need not exist yet)"
+    )
     return Finding(_SUBJECT, Severity.NOTE, text, advice)
 
 
 def grant_script(
-    server: DatabaseServer | None = None, tables: Sequence[str] = READ_TABLES, *, product: str = POSTGRES
+    server: DatabaseServer | None = None,
+    tables: Sequence[str] = READ_TABLES,
+    *,
+    product: str = POSTGRES,
+    database: str = "metastore",
 ) -> str:
     """The script that creates an account with SELECT on the required tables, and no other privilege. The owner of the
-    database runs it. It is empty for SQLite, which has no accounts."""
+    database runs it. It is empty for SQLite, which has no accounts. `database`: its name if no `server` is given."""
     if product == SQLITE:
         return ""
     server = DatabaseServer(
         version="",
         account=READER,
-        database=server.database if server else "metastore",
+        database=server.database if server else database,
         schema=server.schema if server else "public",
         is_replica=False,
     )

@@ -61,10 +61,7 @@ class DataDir:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.chmod(self.path, 0o700)
         except OSError as error:
-            raise CacheError(
-                f"data directory {self.path}: {error.strerror}; data_dir (--data-dir) must be a directory that this"
-                " account can create or write to"
-            ) from error
+            raise _unusable(self.path, error) from error
         refuse_network_file_system(self.path)
         self._descriptor = _claim(self.path / "lock")
 
@@ -85,11 +82,18 @@ class DataDir:
         self.close()
 
 
+def _unusable(path: Path, error: OSError) -> CacheError:
+    return CacheError(
+        f"data directory {path}: {error.strerror}; data_dir (--data-dir) must be a directory that the account with user"
+        f" id {os.geteuid()} can create or write to"
+    )
+
+
 def _claim(lock: Path) -> int:
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise CacheError(f"{lock}: {error.strerror}") from error
+        raise _unusable(lock.parent, error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -7,11 +7,13 @@ Owner: the supervisor.
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 from collections.abc import Iterator
 
 from hms_cache_proxy.config import Address
 from hms_cache_proxy.errors import ConfigError
+from hms_cache_proxy.processes.port_holder import holder_of
 
 
 def shared(address: Address) -> socket.socket:
@@ -54,4 +56,10 @@ def _refused_as(address: Address, key: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ConfigError(f"{key}: cannot listen on {address}: {error.strerror}", key=key) from error
+        why = error.strerror
+        if error.errno == errno.EADDRINUSE:
+            holder = holder_of(address.port)
+            why = f"the port is in use{f' by {holder}' if holder else ''}; set {key} to another, or stop that program"
+        elif error.errno == errno.EACCES:
+            why = f"{why}; ports below 1024 need root or CAP_NET_BIND_SERVICE"
+        raise ConfigError(f"{key}: cannot listen on {address}: {why}", key=key) from error

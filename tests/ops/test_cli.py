@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -125,6 +126,26 @@ def test_errors_of_the_supervisor_are_one_line(tmp_path: Path, arguments: list[s
     done = run("serve", *arguments, HMS_CACHE_PROXY_DATA_DIR=str(tmp_path / "data"))
     assert done.returncode == code
     assert words in one_line(done)
+
+
+def test_a_port_in_use(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = run("serve", "--upstream", "thrift://h:1", "--listen", where, "--data-dir", str(tmp_path / "data"))
+    assert done.returncode == 2
+    line = one_line(done)
+    assert f"listen: cannot listen on {where}: the port is in use by process {os.getpid()} (" in line
+    assert "set listen to another" in line
+
+
+def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    """As the account nobody, because root may write everywhere; or as who runs the tests."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o555)
+    imports = "import os; from hms_cache_proxy.processes.data_directory import DataDir\n"
+    code = f"{imports}os.geteuid() or os.setresuid(65534, 65534, 65534); DataDir({str(closed / 'data')!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "Permission denied; data_dir (--data-dir) must be a directory that the account with user id " in done.stderr
 
 
 def test_a_missing_driver_ends_the_start(tmp_path: Path) -> None:
