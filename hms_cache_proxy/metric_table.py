@@ -33,6 +33,14 @@ TABLE: tuple[Metric, ...] = (
         "worker",
         "Time from a complete request to the last byte of its reply.",
     ),
+    Metric(
+        "hms_proxy_upstream_seconds",
+        "histogram",
+        ("method",),
+        "worker",
+        "The part of hms_proxy_request_seconds that a relayed call spent at the metastore: from its first byte sent to"
+        " the last byte of the reply, without the wait for a connection.",
+    ),
     Metric("hms_proxy_connections", "gauge", (), "worker", "Client connections now."),
     Metric("hms_proxy_upstream_connections", "gauge", (), "worker", "Connections to metastores now."),
     Metric(
@@ -221,6 +229,29 @@ TABLE: tuple[Metric, ...] = (
         "Results of recorded reads: kept, too_large (over 64 MiB), lost (the file is full, or cannot be written).",
     ),
     Metric("hms_proxy_children", "gauge", ("child",), "supervisor", "Running child processes."),
+    Metric("hms_proxy_ready", "gauge", (), "supervisor", "1 if /readyz answers 200, else 0."),
+    Metric(
+        "hms_proxy_mode",
+        "gauge",
+        ("mode",),
+        "supervisor",
+        "1 for the mode that /status shows (cache, ttl, stale, relay, replay), 0 for the others.",
+    ),
+    Metric(
+        "hms_proxy_process_resident_bytes",
+        "gauge",
+        ("process", "kind"),
+        "supervisor",
+        "Memory of each process: its own (private), and what it has touched of files that several map, such as the"
+        " cache (shared).",
+    ),
+    Metric(
+        "hms_proxy_process_cpu_seconds_total",
+        "counter",
+        ("process",),
+        "supervisor",
+        "Processor time of each process since it started.",
+    ),
     Metric(
         "hms_proxy_info", "gauge", ("version",), "supervisor", "Always 1; the label is the version of this program."
     ),

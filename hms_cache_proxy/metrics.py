@@ -22,12 +22,15 @@ import contextlib
 import os
 import struct
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar, get_args
 
 import prometheus_client.values
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 from hms_cache_proxy.errors import ProxyError
 from hms_cache_proxy.metric_table import TABLE
@@ -35,7 +38,7 @@ from hms_cache_proxy.metric_table import TABLE
 MULTIPROCESS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client
 FLUSH_INTERVAL_S = 1.0  # a scrape may miss this much; a flush of 500 busy slots takes a few ms
 
-RESERVED = {"counter": 1 << 20, "gauge_livesum": 1 << 16, "gauge_mostrecent": 1 << 16, "histogram": 4 << 20}
+RESERVED = {"counter": 1 << 20, "gauge_livesum": 1 << 16, "gauge_mostrecent": 1 << 16, "histogram": 6 << 20}
 """Bytes of each file of a process: more than all labels take (a histogram takes 6 kB per method and outcome)."""
 _NO_VALUES = struct.pack("i", 8)  # prometheus_client's files begin with the number of bytes in use, including these
 
@@ -43,6 +46,8 @@ Outcome = Literal["hit", "miss", "relay", "write", "error"]
 HandshakeResult = Literal["done", "failed"]
 UpstreamFailure = Literal["connect", "closed", "timeout", "protocol"]
 FENCE_STATES = ("infinite", "finite", "unknown")
+Mode = Literal["cache", "ttl", "stale", "relay", "replay"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 PEER_STATES = ("leased", "connected", "missing")
 
 # 20 us (a hit) to 60 s (a listing of everything); upper bounds in seconds.
@@ -86,6 +91,9 @@ def _histogram(name: str, registry: CollectorRegistry, bounds: tuple[float, ...]
     return Histogram(name, metric.help, metric.labels, registry=registry, buckets=bounds)
 
 
+Labels = TypeVar("Labels")
+
+
 class CallCounts:
     """The running counts of one (method, outcome, reason); `observe` is the hot path.
 
@@ -121,6 +129,9 @@ class WorkerMetrics:
         self._flushed: dict[tuple[str, str, str], tuple[list[int], float]] = {}
         self._requests = _counter("hms_proxy_requests_total", registry)
         self._seconds = _histogram("hms_proxy_request_seconds", registry, BOUNDS)
+        self._at_upstream: dict[str, CallCounts] = {}
+        self._flushed_upstream: dict[str, tuple[list[int], float]] = {}
+        self._upstream_seconds = _histogram("hms_proxy_upstream_seconds", registry, BOUNDS)
         self.connections = _gauge("hms_proxy_connections", registry, "livesum")
         self.upstream_connections = _gauge("hms_proxy_upstream_connections", registry, "livesum")
         self._circuit = _gauge("hms_proxy_upstream_circuit", registry, "livesum")
@@ -155,6 +166,13 @@ class WorkerMetrics:
         if slot is None:
             slot = self._slots[key] = CallCounts()
         return slot
+
+    def at_upstream(self, method: str, seconds: float) -> None:
+        """A relayed call spent so long at the metastore."""
+        counts = self._at_upstream.get(method)
+        if counts is None:
+            counts = self._at_upstream[method] = CallCounts()
+        counts.observe(seconds)
 
     def refused_transport(self, transport: str) -> None:
         """A connection began with bytes of `transport`: sasl, tls, http, unknown."""
@@ -236,16 +254,24 @@ class WorkerMetrics:
         self._looked_up.clear()
         for key, slot in self._slots.items():
             slot.fold()
-            before, seconds_before = self._flushed.get(key, ([0] * len(slot.buckets), 0.0))
-            if slot.buckets == before:
-                continue
-            buckets, seconds = slot.buckets.copy(), slot.seconds
-            self._flushed[key] = (buckets, seconds)
-            new = [now - then for now, then in zip(buckets, before, strict=True)]
-            self._requests.labels(*key).inc(sum(new))
-            _add(self._seconds.labels(*key[:2]), new, seconds - seconds_before)
-            read = read or key[1] in ("hit", "miss")
+            for new, seconds in _since(self._flushed, key, slot):
+                self._requests.labels(*key).inc(sum(new))
+                _add(self._seconds.labels(*key[:2]), new, seconds)
+                read = read or key[1] in ("hit", "miss")
+        for method, counts in self._at_upstream.items():
+            for new, seconds in _since(self._flushed_upstream, method, counts):
+                _add(self._upstream_seconds.labels(method), new, seconds)
         return read
+
+
+def _since(
+    flushed: dict[Labels, tuple[list[int], float]], key: Labels, counts: CallCounts
+) -> Iterator[tuple[list[int], float]]:
+    """What was counted since the last flush, if anything; it counts as flushed then."""
+    before, seconds_before = flushed.get(key, ([0] * len(counts.buckets), 0.0))
+    if counts.buckets != before:
+        flushed[key] = (counts.buckets.copy(), counts.seconds)
+        yield [now - then for now, then in zip(counts.buckets, before, strict=True)], counts.seconds - seconds_before
 
 
 def _add(child: Histogram, counts: list[int], seconds: float) -> None:
@@ -325,6 +351,30 @@ class PeersMetrics:
         self._ack_seconds.observe(seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessUsage:
+    """What a process uses. `private_bytes`: memory of this process alone; `shared_bytes`: files and memory that several
+    processes map, such as the cache, of which each process counts what it has touched."""
+
+    private_bytes: int
+    shared_bytes: int
+    cpu_s: float
+
+
+class _CpuSeconds(Collector):
+    """A counter that is read, not counted: the kernel counts."""
+
+    def __init__(self) -> None:
+        self.seconds: Mapping[str, float] = {}
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        metric = _BY_NAME["hms_proxy_process_cpu_seconds_total"]
+        family = CounterMetricFamily(metric.name.removesuffix("_total"), metric.help, labels=metric.labels)
+        for process, seconds in self.seconds.items():
+            family.add_metric((process,), seconds)
+        yield family
+
+
 class SupervisorMetrics:
     """The supervisor's own metrics, and the sums over the files of all children."""
 
@@ -338,7 +388,26 @@ class SupervisorMetrics:
         multiprocess.MultiProcessCollector(self._children, str(directory))  # type: ignore[no-untyped-call]
         self._restarts = _counter("hms_proxy_restarts_total", self.registry)
         self.running = _gauge("hms_proxy_children", self.registry, "livesum")
+        self._ready = _gauge("hms_proxy_ready", self.registry, "livesum")
+        self._mode = _gauge("hms_proxy_mode", self.registry, "livesum")
+        self._resident = _gauge("hms_proxy_process_resident_bytes", self.registry, "livesum")
+        self._cpu = _CpuSeconds()
+        self.registry.register(self._cpu)
         _gauge("hms_proxy_info", self.registry, "livesum").labels(version).set(1)
+
+    def state(self, *, ready: bool, mode: Mode) -> None:
+        """What /readyz and /status say."""
+        self._ready.set(ready)
+        for one in MODES:
+            self._mode.labels(one).set(one == mode)
+
+    def processes(self, uses: Mapping[str, ProcessUsage]) -> None:
+        """What the running processes use, by name."""
+        self._resident.clear()
+        for name, use in uses.items():
+            self._resident.labels(name, "private").set(use.private_bytes)
+            self._resident.labels(name, "shared").set(use.shared_bytes)
+        self._cpu.seconds = {name: use.cpu_s for name, use in uses.items()}
 
     def died(self, role: str) -> None:
         """A child has ended: its gauges are removed, its counters stay."""

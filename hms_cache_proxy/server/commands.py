@@ -101,6 +101,8 @@ class Observe:
     """The length of the reply, without its frame."""
 
     request: Request = field(compare=False)
+    upstream_ns: int = field(default=0, compare=False)
+    """How long the metastore took to answer; 0: it was not asked, or did not answer."""
 
 
 @dataclass(slots=True)

@@ -348,6 +348,8 @@ class Client(asyncio.Protocol):
         slot = self._hub.metrics.slot(command.label, command.outcome, command.reason)
         took_ns = monotonic_ns() - command.began_ns
         slot.observe(took_ns / 1e9)
+        if command.upstream_ns:
+            self._hub.metrics.at_upstream(command.label, command.upstream_ns / 1e9)
         if self._place is not None and self._hub.places.wanted(self._place):
             asyncio.get_running_loop().call_soon(self.release_upstream)  # one call for each client, in turn
         if self._hub.access_log is not None:

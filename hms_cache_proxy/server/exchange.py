@@ -30,7 +30,6 @@ from hms_cache_proxy.server.commands import (
     Again,
     CloseUpstream,
     Command,
-    Observe,
     OpenUpstream,
     ReadingUpstream,
     SendUpstream,
@@ -57,6 +56,7 @@ from hms_cache_proxy.server.upstream_states import (
     Streaming,
     UpstreamState,
     lacks_method,
+    observed,
     was_sent,
 )
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
@@ -308,6 +308,7 @@ class Exchange:
 
     def _ask(self, call: RelayedCall, endpoint: Endpoint, *, last: bool = False) -> ReplyEnding | None:
         request, forward, question = call.request, call.forward, call.question
+        call.asked_ns = call.asked_ns or self.progress_ns
         charge = Charge(self._memory, for_write=forward.outcome != "miss")
         forward.pending.sending()
         if question is not None:
@@ -473,8 +474,7 @@ class Exchange:
         return Finished()
 
     def _observe(self, call: RelayedCall, outcome: Outcome, reason: str) -> None:
-        size = self._outbox.size
-        self._commands.append(Observe(call.forward.label, outcome, reason, call.began_ns, size, call.request))
+        self._commands.append(observed(call, outcome, reason, self._outbox.size, self.progress_ns))
 
     def _close_link(self) -> None:
         self.state = Closed()

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from hms_cache_proxy.methods.decision import Ask, Forward
 from hms_cache_proxy.methods.reply_contents import Said, said
-from hms_cache_proxy.server.commands import Why
+from hms_cache_proxy.metrics import Outcome
+from hms_cache_proxy.server.commands import Observe, Why
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.reply import Reply
 from hms_cache_proxy.server.twin import Twin, is_bridged
@@ -33,6 +34,9 @@ class RelayedCall:
 
     attempt: int = 1
     """How often it has been sent, this time included."""
+
+    asked_ns: int = 0
+    """When its first byte, or that of a question instead of it, was sent to a metastore; 0: not yet."""
 
     discarded: bool = False
     """The client is gone; the outcome of its write is still needed."""
@@ -147,3 +151,9 @@ class MustClose:
 
 
 ReplyEnding = Finished | MustClose
+
+
+def observed(call: RelayedCall, outcome: Outcome, reason: str, size: int, heard_ns: int) -> Observe:
+    """How the call is counted; `size`: of its reply, whose last byte arrived at `heard_ns`."""
+    upstream_ns = heard_ns - call.asked_ns if call.asked_ns and outcome != "error" else 0
+    return Observe(call.forward.label, outcome, reason, call.began_ns, size, call.request, upstream_ns)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,12 +23,13 @@ from hms_cache_proxy.cache.state import MODE_SERVE, Slot, StatePage
 from hms_cache_proxy.cache.ttl import TtlCache
 from hms_cache_proxy.config import Config, paths
 from hms_cache_proxy.errors import ConfigError
-from hms_cache_proxy.metrics import SupervisorMetrics
+from hms_cache_proxy.metrics import Mode, SupervisorMetrics
 from hms_cache_proxy.recording.file import RecordingFile
 from hms_cache_proxy.recording.format import FileHeader, RecordingState
 from hms_cache_proxy.server.crew import Crew
 from hms_cache_proxy.status.flush import Flusher
 from hms_cache_proxy.status.probe import UpstreamProbe
+from hms_cache_proxy.status.usage import usage_of
 
 log = structlog.get_logger()
 
@@ -44,6 +46,7 @@ class ChildProcess(Protocol):
     """What /status shows of a child of the supervisor."""
 
     role: str
+    name: str
     restarts: int
 
     @property
@@ -147,6 +150,10 @@ class ProxyView:
         for role in ("worker", "follower"):
             running = sum(child.pid is not None for child in self._children if child.role == role)
             self._metrics.running.labels(role).set(running)
+        self._metrics.state(ready=self.not_ready() is None, mode=self._mode())
+        running_ids = {child.name: child.pid for child in self._children if child.pid is not None}
+        uses = {name: usage_of(pid) for name, pid in {"supervisor": os.getpid(), **running_ids}.items()}
+        self._metrics.processes({name: use for name, use in uses.items() if use is not None})
         return self._metrics.render()
 
     def flush(self, catalog: str, database: str | None, table: str | None, partition: str | None) -> dict[str, object]:
@@ -196,7 +203,7 @@ class ProxyView:
             "left_s": None if left_s is None else round(left_s, 1),
         }
 
-    def _mode(self) -> str:
+    def _mode(self) -> Mode:
         if self._config.replay:
             return "replay"
         if self._page[Slot.SERVE_MODE] == MODE_SERVE and not self._unconfirmed():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from hms_cache_proxy.metrics import (
     SupervisorMetrics,
     WorkerMetrics,
 )
+from hms_cache_proxy.status.usage import usage_of
 
 COUNTING = """
 import pathlib, sys
@@ -113,6 +115,35 @@ def test_histograms_are_what_the_library_would_have_counted(tmp_path: Path) -> N
     assert bucket("60.0", "miss") == 0 and bucket("+Inf", "miss") == 1
     assert seen["hms_proxy_request_seconds_count", ("get_table", "hit")] == 1001
     assert abs(seen["hms_proxy_request_seconds_sum", ("get_table", "hit")] - 3.1) < 1e-9
+
+
+def test_time_at_the_metastore_is_counted_apart(tmp_path: Path) -> None:
+    worker = WorkerMetrics()
+    worker.at_upstream("get_table", 0.3)
+    worker.flush()
+    worker.at_upstream("get_table", 0.5)
+    for _ in range(2):  # the second adds nothing
+        worker.flush()
+    labels = {"method": "get_table"}
+    assert worker.registry.get_sample_value("hms_proxy_upstream_seconds_count", labels) == 2
+    assert worker.registry.get_sample_value("hms_proxy_upstream_seconds_sum", labels) == 0.8
+
+
+def test_mode_readiness_and_what_the_processes_use(tmp_path: Path) -> None:
+    metrics, own = SupervisorMetrics(tmp_path, "1"), usage_of(os.getpid())
+    assert own is not None and own.private_bytes > 1 << 20 and own.shared_bytes > 0 and own.cpu_s > 0
+    assert usage_of(1 << 30) is None
+    metrics.state(ready=True, mode="cache")
+    metrics.processes({"worker-0": own, "follower": own})
+    metrics.state(ready=False, mode="relay")
+    metrics.processes({"worker-0": own})
+    seen = samples(metrics)
+    assert seen["hms_proxy_ready", ()] == 0
+    modes = {labels[0]: value for (name, labels), value in seen.items() if name == "hms_proxy_mode"}
+    assert modes == {"relay": 1, **dict.fromkeys(("cache", "ttl", "stale", "replay"), 0)}
+    assert seen["hms_proxy_process_resident_bytes", ("private", "worker-0")] == own.private_bytes
+    assert seen["hms_proxy_process_cpu_seconds_total", ("worker-0",)] == own.cpu_s
+    assert ("hms_proxy_process_cpu_seconds_total", ("follower",)) not in seen  # it has ended
 
 
 def test_every_metric_is_declared_and_every_declared_metric_exists(tmp_path: Path) -> None:
