@@ -83,7 +83,7 @@ def test_every_command_path_and_status_key() -> None:
     for command in commands.commands:
         assert f"| `{command}` |" in text, command
     routes = re.findall(r'add_(?:get|post)\("([^"]+)"', page("hms_cache_proxy/status/http.py"))
-    assert len(routes) == 6
+    assert len(routes) == 7
     for route in routes:
         assert f"`{route}`" in text or f"{route}?" in text, route
     keys = re.findall(r'^ {12}"(\w+)":', page("hms_cache_proxy/status/view.py"), re.MULTILINE)

@@ -5,19 +5,27 @@ Job: send one request, and print the answer. Must not know: how the proxy finds 
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console
+from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from hms_cache_proxy.errors import ProxyError
+from hms_cache_proxy.status import words
 
+WATCH_INTERVAL_S = 5.0  # as often as the proxy looks at its counters
+TOP_MISSES = 5
+STYLES = {"good": "green", "warn": "yellow", "bad": "red"}
 TIMEOUT_S = 10.0  # a flush waits up to 5 s for its reload
 
 
@@ -62,12 +70,32 @@ def _error_text(error: urllib.error.HTTPError, wanted: str) -> str:
 
 def print_status(url: str, answer: Mapping[str, Any]) -> None:
     """/status as a table."""
+    Console().print(_status_table(url, answer))
+
+
+def watch_status(url: str) -> NoReturn:
+    """The table, again and again, until Ctrl-C. A proxy that does not answer may come back."""
+    console = Console()
+    with Live(console=console, auto_refresh=False) if console.is_terminal else contextlib.nullcontext() as live:
+        while True:
+            try:
+                shown: Table | Text = _status_table(url, get_status(url))
+            except ProxyError as error:
+                shown = Text(str(error), style="red")
+            if live is None:  # not a terminal: one below the other
+                console.print(shown)
+            else:
+                live.update(shown, refresh=True)
+            time.sleep(WATCH_INTERVAL_S)
+
+
+def _status_table(url: str, answer: Mapping[str, Any]) -> Table:
     table = Table(title=f"hms-cache-proxy {answer['version']} at {url}", show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column()
     for label, value in _rows(answer):
         table.add_row(label, value)
-    Console().print(table)
+    return table
 
 
 def _rows(answer: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -76,7 +104,9 @@ def _rows(answer: Mapping[str, Any]) -> list[tuple[str, Any]]:
     total = prewarm["tables_total"]
     reachable = {True: "reachable", False: "NOT reachable", None: "not asked yet"}[upstream["reachable"]]
     asked = f"{upstream['uri']} version {upstream['version'] or '?'}, {reachable}"
+    said = answer["banner"]
     rows: list[tuple[str, Any]] = [
+        ("state", Text(f"{said['text']} {said['advice']}".rstrip(), style=STYLES[said["level"]])),
         ("ready", "yes" if answer["ready"] else f"NO, {answer['not_ready']}"),
         ("mode", f"{answer['mode']} ({answer['mode_text']})"),
         ("recording", upstream["uri"]) if answer["mode"] == "replay" else ("metastore", asked),
@@ -93,9 +123,35 @@ def _rows(answer: Mapping[str, Any]) -> list[tuple[str, Any]]:
         *rows,
         *_recording_rows(answer["recording"]),
         *_ttl_rows(answer["ttl"]),
-        ("objects", ", ".join(f"{number:,} {kind}" for kind, number in objects.items())),
-        ("cache", f"{answer['cache_bytes'] / (1 << 20):,.1f} MiB"),
+        ("objects", words.objects(objects)),
+        ("cache", f"{_mib(answer['cache_bytes'])} of at most {_mib(answer['cache_max_bytes'])}"),
+        *_call_rows(answer["calls"]),
         ("workers", f"{workers['running']} of {workers['wanted']}, {workers['restarts']} restarts"),
+    ]
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):,.1f} MiB"
+
+
+def _call_rows(calls: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Hits, misses and their ratio; what else there was; why there were misses."""
+    rate = "" if calls["per_second"] is None else f", {calls['per_second']:,.0f} a second"
+    ratio = (
+        "no reads yet" if calls["hit_ratio"] is None else f"{calls['hit_ratio']:.1%} of the cacheable reads are hits"
+    )
+    others = ", ".join(f"{calls[kind]:,} {kind}" for kind in ("relays", "writes", "errors"))
+    saved = f"about {calls['seconds_saved']:,.1f} s of the metastore's time saved" if calls["hits"] else ""
+    misses = [one for one in calls["reasons"] if one["outcome"] == "miss"]
+    return [
+        ("calls", f"{calls['total']:,}{rate}"),
+        ("reads", f"{calls['hits']:,} hits, {calls['misses']:,} misses: {ratio}"),
+        ("others", others),
+        *([("saved", saved)] if saved else []),
+        *(
+            ("" if number else "misses", f"{one['calls']:,} {one['words']} ({one['reason']})")
+            for number, one in enumerate(misses[:TOP_MISSES])
+        ),
     ]
 
 

@@ -22,8 +22,16 @@ DEFAULT_URL = "http://127.0.0.1:9084"
     help=f"The proxy's http address. [{DEFAULT_URL}]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the answer of /status unchanged.")
-def status(url: str, as_json: bool) -> None:
-    """Show the status of a running proxy. The exit code is 1 if it is not ready or does not answer."""
+@click.option("--watch", is_flag=True, help="Show it again every few seconds, until Ctrl-C.")
+def status(url: str, as_json: bool, watch: bool) -> None:
+    """Show the status of a running proxy. The exit code is 1 if it is not ready or does not answer.
+
+    The numbers of calls are up to six seconds old.
+    """
+    if watch and as_json:
+        raise click.UsageError("--watch has no meaning with --json")
+    if watch:
+        remote.watch_status(url)
     answer = remote.get_status(url)
     if as_json:
         click.echo(json.dumps(answer, indent=2))

@@ -202,6 +202,7 @@ class Supervisor:
         watchers = [
             self._spawn(self._watch(), "watch children"),
             self._spawn(self._probe.watch(), "watch upstream"),
+            self._spawn(self._view.history.watch(), "watch calls"),
         ]
         http = await asyncio.to_thread(importlib.import_module, HTTP_MODULE)  # takes longer than a child's start
         async with http.HttpServer(self._config, self._view, http=self._sockets.http, admin=self._sockets.admin):

@@ -1,4 +1,4 @@
-"""The HTTP server: /metrics, /healthz, /readyz, /status and the status page; /admin/flush on a separate
+"""The HTTP server: /metrics, /healthz, /readyz, /status, /history and the status page; /admin/flush on a separate
 address.
 
 Job: turn requests into calls of a `View`, which `view.ProxyView` implements, and their results into HTTP. It
@@ -28,10 +28,13 @@ _FLUSH_KEYS = {"catalog", "db", "table", "partition"}
 
 
 class View(Protocol):
-    """What HTTP needs of the proxy. `status` and `not_ready` do not block; the other methods run in a thread."""
+    """What HTTP needs of the proxy. `metrics` and `flush` run in a thread; the other methods do not block."""
 
     def status(self) -> dict[str, object]:
         """The JSON object of /status; its keys are documented in docs/operations.md."""
+
+    def told_history(self) -> dict[str, object]:
+        """The JSON object of /history."""
 
     def not_ready(self) -> str | None:
         """Why /readyz answers 503; None if it answers 200."""
@@ -78,6 +81,7 @@ class HttpServer:
         app = web.Application()
         app.router.add_get("/", self._get_page)
         app.router.add_get("/status", self._get_status)
+        app.router.add_get("/history", self._get_history)
         app.router.add_get("/metrics", self._get_metrics)
         app.router.add_get("/healthz", self._get_health)
         app.router.add_get("/readyz", self._get_ready)
@@ -95,6 +99,9 @@ class HttpServer:
 
     async def _get_status(self, _request: web.Request) -> web.Response:
         return web.json_response(self._view.status(), headers={"Cache-Control": "no-store"})
+
+    async def _get_history(self, _request: web.Request) -> web.Response:
+        return web.json_response(self._view.told_history(), headers={"Cache-Control": "no-store"})
 
     async def _get_metrics(self, _request: web.Request) -> web.Response:
         text = await asyncio.to_thread(self._view.metrics)

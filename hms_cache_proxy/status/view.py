@@ -27,7 +27,10 @@ from hms_cache_proxy.metrics import Mode, SupervisorMetrics
 from hms_cache_proxy.recording.file import RecordingFile
 from hms_cache_proxy.recording.format import FileHeader, RecordingState
 from hms_cache_proxy.server.crew import Crew
+from hms_cache_proxy.status.banner import banner
+from hms_cache_proxy.status.calls import CallTotals, read_totals
 from hms_cache_proxy.status.flush import Flusher
+from hms_cache_proxy.status.history import History
 from hms_cache_proxy.status.probe import UpstreamProbe
 from hms_cache_proxy.status.usage import usage_of
 
@@ -85,6 +88,7 @@ class ProxyView:
         self._ttl = files.ttl
         self._recording = files.recording
         self._started_s = time.monotonic()
+        self.history = History(self._totals, self._unconfirmed_s)
         self.stage = Stage.RUNNING
         self._crew = Crew(files.page, sum(child.role == "worker" for child in children))
 
@@ -108,7 +112,7 @@ class ProxyView:
     def status(self) -> dict[str, object]:
         page = self._page
         not_ready = self.not_ready()
-        return {
+        facts: dict[str, object] = {
             "version": __version__,
             "uptime_s": round(time.monotonic() - self._started_s, 1),
             "ready": not_ready is None,
@@ -139,12 +143,31 @@ class ProxyView:
             },
             "peers": self._peers(),
             "cache_bytes": page[Slot.CACHE_BYTES],
+            "cache_max_bytes": self._config.cache.max_bytes,
+            "calls": {"per_second": self.history.calls_per_s, **self.history.totals.facts()},
             "ttl": None if self._ttl is None else _sizes(self._ttl),
             "recording": self._recording_facts(),
             "upstream": self._probe.facts(),
             "workers": self._workers(),
             "follower": self._running("follower"),
         }
+        return {**facts, "banner": banner(facts)._asdict()}
+
+    def told_history(self) -> dict[str, object]:
+        """The JSON object of /history."""
+        return self.history.as_dict()
+
+    def _totals(self) -> CallTotals:
+        """What was counted so far. It reads files, so it is called in a thread."""
+        totals = read_totals(paths.metrics(self._config))
+        for child in self._children:
+            if child.restarts:
+                totals.incidents["hms_proxy_restarts_total", child.name] = child.restarts
+        return totals
+
+    def _unconfirmed_s(self) -> float | None:
+        age_ms = _ms_ago(self._page[Slot.BEGAN_NS])
+        return None if age_ms is None else age_ms / 1000
 
     def metrics(self) -> bytes:
         for role in ("worker", "follower"):

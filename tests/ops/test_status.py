@@ -1,0 +1,94 @@
+"""What an operator sees of a running proxy with an embedded metastore: `status`, /status, /history, the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.ops.test_cli import run
+from tests.proxy import Proxy
+from tests.testbed import objects
+from tests.testbed.client import MetastoreClient
+from tests.testbed.processes import wait_until
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """With a table `sales.orders` that was read twenty times."""
+    started = Proxy(tmp_path_factory.mktemp("status"), "", settings={"EMBEDDED": "true"}).start(prewarmed=True)
+    with MetastoreClient(*started.address) as client:
+        objects.create_database(client, "sales")
+        objects.create_table(client, objects.table("sales", "orders"))
+        for _ in range(20):
+            client.get_table("sales", "orders")
+    wait_until(lambda: started.status()["calls"]["hits"] >= 15, 30)
+    yield started
+    started.close()
+
+
+def test_calls_in_words_and_numbers(proxy: Proxy) -> None:
+    status = proxy.status()
+    calls = status["calls"]
+    assert calls["total"] == sum(calls[kind] for kind in ("hits", "misses", "relays", "writes", "errors"))
+    assert calls["writes"] == 2 and calls["hit_ratio"] == calls["hits"] / (calls["hits"] + calls["misses"])
+    assert calls["upstream_seconds"] > 0
+    assert status["banner"] == {
+        "level": "good",
+        "text": "All is well: reads are answered from the cache.",
+        "advice": "",
+    }
+    assert status["cache_max_bytes"] == 8 << 30
+    shown = run("status", "--url", f"http://127.0.0.1:{proxy.http_port}")
+    assert shown.returncode == 0
+    for words in ("All is well", f"{calls['hits']} hits", "of the cacheable reads are hits", "2 databases, 1 table"):
+        assert words in shown.stdout, shown.stdout
+
+
+def test_watch_shows_it_again(proxy: Proxy) -> None:
+    url = f"http://127.0.0.1:{proxy.http_port}"
+    command = [sys.executable, "-m", "hms_cache_proxy", "status", "--watch", "--url", url]
+    watching = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    )
+    assert watching.stdout is not None
+    seen = 0
+    while seen < 2:
+        seen += "hms-cache-proxy 0.1.0 at" in watching.stdout.readline()
+    watching.kill()
+    watching.communicate()
+
+
+def test_history_and_what_went_wrong(proxy: Proxy) -> None:
+    def history() -> Any:
+        return json.loads(proxy.get("/history")[1])
+
+    wait_until(lambda: any(point["hit_ratio"] for point in history()["minutes_5"]["points"]), 30)
+    points = history()["minutes_5"]["points"]
+    busy = max(points, key=lambda point: point["calls_per_s"])
+    assert busy["hit_p50_s"] > 0 and busy["upstream_p99_s"] > 0
+    os.kill(proxy.children()["worker"][0], signal.SIGKILL)
+    wait_until(lambda: "a process was restarted: worker-0" in [one["text"] for one in history()["incidents"]], 30)
+    proxy.wait(proxy.ready, "ready again")
+
+
+def test_time_at_the_metastore_is_a_part_of_the_whole(proxy: Proxy) -> None:
+    with MetastoreClient(*proxy.address) as client:
+        for _ in range(3):
+            client.get_config_value("hive.metastore.uris", "")
+    wait_until(lambda: proxy.metric("hms_proxy_upstream_seconds_count", method="get_config_value") == 3, 30)
+    there = proxy.metric("hms_proxy_upstream_seconds_sum", method="get_config_value")
+    whole = proxy.metric("hms_proxy_request_seconds_sum", method="get_config_value")
+    assert 0 < there <= whole
+    assert proxy.metric("hms_proxy_mode", mode="cache") == 1 and proxy.metric("hms_proxy_ready") == 1
+    processes = {labels["process"] for labels, _ in proxy.samples("hms_proxy_process_cpu_seconds_total")}
+    assert processes == {"supervisor", "worker-0", "follower", "metastore"}
+    assert proxy.metric("hms_proxy_process_resident_bytes", process="worker-0", kind="private") > 1 << 20
