@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -92,3 +94,28 @@ def test_time_at_the_metastore_is_a_part_of_the_whole(proxy: Proxy) -> None:
     processes = {labels["process"] for labels, _ in proxy.samples("hms_proxy_process_cpu_seconds_total")}
     assert processes == {"supervisor", "worker-0", "follower", "metastore"}
     assert proxy.metric("hms_proxy_process_resident_bytes", process="worker-0", kind="private") > 1 << 20
+
+
+def test_the_page_needs_nothing_else(proxy: Proxy) -> None:
+    page = proxy.get("/")[1]
+    beginning, script = page.split("<script>")
+    assert "http" not in beginning and set(re.findall(r"https?://[^\"']+", script)) == {"http://www.w3.org/2000/svg"}
+    ids = set(re.findall(r'id="([\w-]+)"', page))
+    used = set(re.findall(r'(?:\$|put|pill)\("([\w-]+)"', script))
+    assert len(used) > 20 and used <= ids, used - ids
+
+
+@pytest.mark.parametrize("size", ["1120,1600", "390,3000"], ids=["desk", "phone"])
+def test_the_page_in_a_browser(proxy: Proxy, size: str) -> None:
+    browser = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("no headless Chromium is installed")
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={size}", "--dump-dom"]
+    url = f"http://127.0.0.1:{proxy.http_port}/"
+    done = subprocess.run([*command, "--virtual-time-budget=4000", url], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    banner = re.search(r'<b id="banner-text">([^<]*)</b>', done.stdout)
+    assert banner is not None and banner[1] == proxy.status()["banner"]["text"]
+    for words in ("1 table", "get_table", "Hive 4.2.0", "<figcaption><b>Hit ratio</b>", '<path d="M'):
+        assert words in done.stdout, words
+    assert not re.search(r">(undefined|NaN|null)[ <]", done.stdout)
