@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.clients.lakehouse import JOBS, Outcome
+from tests.clients.with_and_without import told
 
 REQUESTS = {("get_table", "hit", ""): 3.0, ("get_table", "miss", "fence"): 1.0, ("drop_table", "write", ""): 2.0}
 
@@ -28,3 +29,10 @@ def test_a_job_without_failures() -> None:
 
 def test_each_job_has_jars_of_its_own() -> None:
     assert len({job.jars for job in JOBS}) == len({job.module for job in JOBS}) == len(JOBS)
+
+
+def test_steps_with_and_without_the_proxy_are_counted() -> None:
+    refused = "Py4JJavaError: Invalid method name: 'get_table'"
+    found = told({"create": "ok", "read": "ok", "drop": "ok"}, {"create": "ok", "read": refused, "drop": refused})
+    assert (found["steps"], found["through"], found["without"]) == (3, 3, 1)
+    assert found["refused"] == {"get_table": 2}
