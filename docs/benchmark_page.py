@@ -56,18 +56,6 @@ def answers(found: Figures) -> Iterator[str]:
     )
 
 
-def summary(found: Figures) -> Iterator[str]:
-    """For the README."""
-    run = found.figures
-    row, many, busy = run["results"]["get_table"], run["results"]["many_tables"], run["freshness"][BUSY]
-    seen = f"{busy['median_ms']:.0f} ms (median; 95 %: {busy['p95_ms']:.0f} ms)"
-    yield (
-        f"One worker answers {_rate(row, HIT)} `get_table_req` per second if they are of one table,"
-        f" and {_rate(many, HIT)} if they are of {run['tables']:,} tables in turn; Hive 4.2 on the same machine answers"
-        f" {_rate(row, HIVE)} and {_rate(many, HIVE)}. A change at the metastore is seen after {seen}."
-    )
-
-
 def picture(found: Figures) -> Iterator[str]:
     """Drawn by the run itself."""
     yield "![calls a second, server CPU, freshness, prewarm](benchmarks.png)"
@@ -181,7 +169,6 @@ def _rate(row: Mapping[str, Any], server: str) -> str:
 
 PARTS: Final[dict[str, Callable[[Figures], Iterable[str]]]] = {
     "answers": answers,
-    "summary": summary,
     "picture": picture,
     "goals": goals,
     "calls": calls,

@@ -162,7 +162,7 @@ def built(page: str) -> str:
 
 def main() -> None:
     """Rewrite what changed."""
-    for path in [ROOT / "README.md", *sorted(DIRECTORY.glob("*.md"))]:
+    for path in [ROOT / "README.md", *sorted(DIRECTORY.rglob("*.md"))]:
         page = path.read_text("utf-8")
         new = built(page)
         if new != page:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, Final
 
-from docs import benchmark_page
+from docs import benchmark_page, gains
 from docs.markdown import number, table
 from tests import figures
 from tests.figures import Figures
@@ -206,6 +206,7 @@ def _several(folder: str, command: str, rows: Callable[[Sequence[Figures]], Iter
 
 
 def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
+    yield "figures gains", gains.text
     for name, rows in benchmark_page.PARTS.items():
         yield f"figures {name}", _one("benchmarks", "python -m benchmarks", rows)
     for part in ("cold", "listing", "constraints", "aggregates", "filters"):

@@ -19,8 +19,9 @@ from tests import figures
 from tests.written_figures import MAY_STAND, key_of, written_figures
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 PACKAGES = sorted((ROOT / "hms_cache_proxy").glob("*/README.md"))
+BLOB = "https://github.com/hms-cache-proxy/hms-cache-proxy/blob/main/"
 
 
 def page(name: str) -> str:
@@ -104,6 +105,18 @@ def test_every_make_target_of_the_readme_exists() -> None:
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text("utf-8")):
         assert target.startswith("https://") or (path.parent / target).exists(), target
+
+
+def test_links_of_the_readme_are_absolute_and_lead_to_files() -> None:
+    """It is also the long description of the package, where nothing is beside it."""
+    text = page("README.md")
+    assert re.findall(r"\]\((?!https://)[^)]*\)", text) == []
+    defined = dict(re.findall(r"^\[(\w+)\]: (\S+)$", text, re.MULTILINE))
+    used = set(re.findall(r"\]\[(\w+)\]", text))
+    assert used == defined.keys()
+    for target in defined.values():
+        assert target.startswith(BLOB), target
+        assert (ROOT / target.removeprefix(BLOB)).is_file(), target
 
 
 def test_what_the_readme_says_first() -> None:

@@ -12,7 +12,7 @@ from benchmarks.measure import Result
 from benchmarks.report import VARIED_CASES, document_of
 from benchmarks.run import Run
 from benchmarks.servers import BARE, CACHED_STORE, HIT, HIVE, MISS, SERVERS
-from docs import benchmark_page
+from docs import benchmark_page, gains
 from tests.figures import Figures
 
 HITS, MISSES = {"hit": 1234}, {"miss": 1234}
@@ -56,7 +56,7 @@ def page_of(run: Run) -> dict[str, str]:
 def test_every_part_shows_what_was_measured() -> None:
     page = page_of(a_run())
     assert "90,000 `get_table_req` per second of one table" in page["answers"]
-    assert "at once" not in page["answers"] and "15 ms" in page["summary"]
+    assert "at once" not in page["answers"] and "15 ms" in page["answers"]
     for case in CASES:
         assert page["calls"].count(f"| {case.label} |") == len(SERVERS)
     assert page["first"].count("tables in turn") == len(SERVERS)
@@ -82,3 +82,17 @@ def test_a_run_without_the_last_part_has_a_page() -> None:
     run.prewarm = run.restart = None
     run.filters = {}
     assert "How long does it take to fill" not in page_of(run)["answers"]
+
+
+def test_what_the_readme_shows_of_a_run() -> None:
+    document = json.loads(json.dumps(document_of(a_run())))
+    rows = list(gains.speed(Figures("benchmarks", "c", ("benchmarks",), "abcdef01", False, "2030-01-01", {}, document)))
+    assert [row[1] for row in rows] == ["500", "2,000", "at once"]
+    assert [row[2] for row in rows] == ["90,000", "11.1", "15 ms (median; 95 %: 20 ms)"]
+    assert {row[3] for row in rows} == {"`c` at abcdef01, 2030-01-01"}
+
+
+def test_what_the_readme_shows_of_the_bridge() -> None:
+    counts = {"steps": 30, "through": 30, "without": 4, "spark": "pyspark-4.1", "iceberg": "iceberg-spark-1.12.0"}
+    row = gains.steps(Figures("with-and-without", "c", ("tests",), "abcdef01", False, "2030-01-01", {}, counts))
+    assert row[:3] == ["steps of a job that succeed: Spark 4.1 with Iceberg 1.12.0", "4 of 30", "30 of 30"]
