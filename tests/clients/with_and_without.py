@@ -11,10 +11,8 @@ Invariants: both runs are of one Spark on one metastore; the run through the pro
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -33,13 +31,10 @@ FLAVOUR: Final = "hive42"
 def told(through: Mapping[str, str], without: Mapping[str, str]) -> dict[str, Any]:
     """The figures of two runs of the same steps. AssertionError if the steps are others."""
     assert through.keys() == without.keys()
-    refused = re.compile(r"Invalid method name: '(\w+)'")
-    methods = Counter(name for text in without.values() for name in set(refused.findall(text)))
     return {
         "steps": len(through),
         "through": sum(text == "ok" for text in through.values()),
         "without": sum(text == "ok" for text in without.values()),
-        "refused": dict(methods.most_common()),
         "spark": PYSPARK41.name,
         "iceberg": ICEBERG_SPARK.name,
         "hive": FLAVOUR,
