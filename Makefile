@@ -19,7 +19,7 @@ NEWEST ?= tests/store tests/follower tests/clients tests/server/test_bridge.py t
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-all servers servers-all run run-hive lint quick test test-all newest constraints coverage \
-  planted soak model torture differential trino lakehouse bench docs clean
+  planted soak model torture differential trino lakehouse bench docs docs-site clean
 # Every test starts Python programs: with their byte code kept, each start takes half a second less.
 unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 2
@@ -116,6 +116,9 @@ newest: ## The newest versions of everything, in .venv-newest: quick, and tests 
 
 docs: $(TEST) ## Write the generated parts of docs/ again, from the code and from docs/figures/
 	$(PYTHON) docs/build.py
+
+docs-site: $(TEST) ## Build the documents as a site, in build/site; a dead link is an error
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build
 
 clean: ## Remove what was built or installed here, the test bed's downloads too
 	rm -rf $(VENV) .venv-newest .testbed .mypy_cache .ruff_cache .pytest_cache *.egg-info

@@ -55,6 +55,7 @@ STARTS: Final[dict[str, tuple[str, ...]]] = {
     # the program under test as a whole
     "new_proxy": (ledger.PROXY,),
     "Proxy": (ledger.PROXY,),
+    "Reader": (ledger.PROXY,),
 }
 """A name that code uses, or a parameter's value, and what it starts."""
 

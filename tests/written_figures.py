@@ -93,6 +93,7 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
         "acknowledges a write within 5 s": LIMIT,
         "mapped files stays below 1 GiB": LIMIT,
     },
+    "sizing.md": {"two cores, 1 GiB of memory": ADVICE},
     "ttl.md": {"Rates over 1, 5 and 15 minutes": HIVE},
     "cache/README.md": {
         "511 bytes": SETTING,

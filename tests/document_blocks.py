@@ -1,0 +1,132 @@
+"""The code blocks of a document, run as a reader would run them.
+
+Job: `blocks` finds them; `Reader` carries them out in order. The word after the fence says what a block is: `sh` runs
+and must end with 0; `sh title="... terminal ..."` runs until the reader needs the terminal for something else (the
+title ends with `instead`) or the page ends; `sh title="once"` installs, and is not run; `python title="NAME"` is saved
+as NAME and run. Other blocks are shown, not run.
+Must not know: which page. Invariants: ports of the page (9083 to 9086, 9183) are replaced by free ones, so that a page
+can be run on a machine where they are taken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.testbed import ledger
+from tests.testbed.processes import free_port
+
+PORTS: Final = ("9083", "9084", "9085", "9086", "9183")
+SETTINGS: Final = {"LISTEN": "127.0.0.1:9083", "HTTP": "127.0.0.1:9084", "ADMIN_LISTEN": "127.0.0.1:9085"}
+BLOCK_S: Final = 120.0
+READY_S: Final = 60.0
+_FENCE: Final = re.compile(r'^```(\w*)(?: title="([^"]*)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    """One of a page."""
+
+    language: str
+    title: str
+    text: str
+
+
+def blocks(page: str) -> Iterator[Block]:
+    """In order."""
+    return (Block(*found.groups(default="")) for found in _FENCE.finditer(page))
+
+
+@dataclass
+class Reader:
+    """Somebody with a terminal for each title, all in one directory."""
+
+    directory: Path
+
+    def __post_init__(self) -> None:
+        self.ports = {port: str(free_port()) for port in PORTS}
+        self.terminals: dict[str, subprocess.Popen[bytes]] = {}
+        self.printed: dict[str, str] = {}
+        programs = Path(sys.executable).parent
+        self.environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+        self.environment |= {f"HMS_CACHE_PROXY_{key}": self.replaced(value) for key, value in SETTINGS.items()}
+        self.environment["HMS_CACHE_PROXY_URL"] = self.replaced("http://127.0.0.1:9084")
+        self.environment["HMS_CACHE_PROXY_ADMIN_URL"] = self.replaced("http://127.0.0.1:9085")
+
+    def replaced(self, text: str) -> str:
+        """With ports that are free."""
+        return re.sub(r"\b(?:" + "|".join(self.ports) + r")\b", lambda found: self.ports[found[0]], text)
+
+    def follow(self, page: str) -> None:
+        """Do all that the page says. AssertionError at the first block that fails."""
+        for block in blocks(page):
+            if block.language == "python" and block.title:
+                (self.directory / block.title).write_text(self.replaced(block.text))
+                self.run(f"python {block.title}", block.title)
+            elif block.language == "sh" and "terminal" in block.title:
+                self.start(block)
+            elif block.language == "sh" and block.title != "once":
+                self.run(self.replaced(block.text), block.text.splitlines()[0])
+
+    def run(self, script: str, name: str) -> None:
+        """One block, to its end."""
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=self.directory,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=BLOCK_S,
+        )
+        assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
+        self.printed[name] = done.stdout
+
+    def start(self, block: Block) -> None:
+        """A server in a terminal; when this returns, it accepts calls."""
+        terminal, _, instead = block.title.partition(", ")
+        if instead:
+            self.end(terminal)
+        ledger.note(ledger.PROXY)
+        script = f"exec {self.replaced(block.text).strip()}"
+        with (self.directory / f"{terminal}.log").open("ab") as log:
+            self.terminals[terminal] = subprocess.Popen(
+                ["bash", "-c", script], cwd=self.directory, env=self.environment, stdout=log, stderr=log
+            )
+        proxy = "hms-cache-proxy serve" in block.text
+        deadline = time.monotonic() + READY_S
+        while not (self.ready() if proxy else self.listens(self.ports["9183"])):
+            text = (self.directory / f"{terminal}.log").read_text()
+            assert self.terminals[terminal].poll() is None and time.monotonic() < deadline, text
+            time.sleep(0.2)
+
+    def ready(self) -> bool:
+        """Whether the proxy answers from its cache."""
+        try:
+            with urllib.request.urlopen(self.replaced("http://127.0.0.1:9084/status"), timeout=5) as reply:
+                return bool(json.load(reply)["prewarm"]["done"])
+        except OSError:
+            return False
+
+    def listens(self, port: str) -> bool:
+        """Whether a server accepts connections."""
+        return subprocess.run(["bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{port}"], capture_output=True).returncode == 0
+
+    def end(self, terminal: str) -> None:
+        """Ctrl-C."""
+        process = self.terminals.pop(terminal)
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+    def close(self) -> None:
+        """Whatever still runs."""
+        for terminal in list(self.terminals):
+            self.end(terminal)
