@@ -196,7 +196,7 @@ def test_status_and_flush_of_a_running_proxy(new_proxy: NewProxy, hms42: Metasto
     url = f"http://127.0.0.1:{proxy.http_port}"
     table = run("status", "--url", url)
     assert table.returncode == 0, table.stderr
-    for words in ("ready", hms42.uri, "version 4.2.0, reachable", "done,", "1 of 1, 0 restarts", "databases"):
+    for words in ("ready", hms42.uri, "version 4.2.0, reachable", "done,", "1 of 1, 0 restarts", "database"):
         assert words in table.stdout, table.stdout
     status = run("status", "--json", HMS_CACHE_PROXY_URL=url)
     assert status.returncode == 0
