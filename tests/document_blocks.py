@@ -30,6 +30,8 @@ PORTS: Final = ("9083", "9084", "9085", "9086", "9183")
 SETTINGS: Final = {"LISTEN": "127.0.0.1:9083", "HTTP": "127.0.0.1:9084", "ADMIN_LISTEN": "127.0.0.1:9085"}
 BLOCK_S: Final = 120.0
 READY_S: Final = 60.0
+READING_S: Final = 1.5
+"""Between two blocks. Counters of hits are up to a second old."""
 _FENCE: Final = re.compile(r'^```(\w*)(?: title="([^"]*)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
@@ -69,6 +71,7 @@ class Reader:
     def follow(self, page: str) -> None:
         """Do all that the page says. AssertionError at the first block that fails."""
         for block in blocks(page):
+            time.sleep(READING_S)
             if block.language == "python" and block.title:
                 (self.directory / block.title).write_text(self.replaced(block.text))
                 self.run(f"python {block.title}", block.title)

@@ -35,5 +35,5 @@ def test_the_tutorial(reader: Reader) -> None:
     reader.follow((ROOT / "docs" / "tutorial.md").read_text("utf-8"))
     counted = next(text for name, text in reader.printed.items() if name.startswith("curl"))
     hits = re.search(r'method="get_table",outcome="hit",reason=""\} (\d+)', counted)
-    assert hits is not None and int(hits[1]) >= 15
+    assert hits is not None and int(hits[1]) >= 15, counted
     assert "3 rows" in reader.printed["hms-cache-proxy status"] + reader.printed["read.py"]

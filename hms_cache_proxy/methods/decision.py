@@ -32,6 +32,7 @@ class ClientSession:
     relay_for_good: bool = False  # the client called setMetaConf or the like
     floors: Floors | None = None  # for what its relayed reads have shown; None: nothing yet
     passing: PeerRequest | None = None  # what other proxies must know before the reply that has arrived is passed on
+    held_back_ns: int = -(1 << 62)  # when a read was last relayed that the follower's next step would have helped
     locked: Floors | None = None  # for what it holds shared locks on, in TTL mode; None: nothing yet
 
 

@@ -41,9 +41,10 @@ from . import effects
 from .decision import NOTHING, ClientSession, Decision, Forward, Pending, Serve, Wait, Work
 from .flights import LONGEST_NS, Flight
 from .hot import HotPath, Told
-from .hot_looks import PATIENCE_NS, HotLooks
+from .hot_looks import HotLooks
 from .large import decided
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
+from .patience import Patience
 from .plan import EVERYTHING, Plan, declared_reads, may_write, plan
 from .proof import UNPROVED, LookNeeded, Proof, Rejected
 from .readers.base import Body, Context, Decline, Slices, Unfinished
@@ -140,8 +141,9 @@ class Dispatcher:
         self._gate = Gate(page, FenceMirror(fences), rules)
         self._looks = Looks(page, wake)
         self._hot = HotPath(page, reader, self._replies, self._gate)
-        self._looking = HotLooks(self._hot, self._gate, self._looks, self.moved)
-        self.hot, self.hot_wait = self._hot.answer, self._looking.wait
+        self._patience = Patience()
+        looking = HotLooks(self._hot, self._gate, self._looks, self.moved, self._patience)
+        self.hot, self.hot_wait = self._hot.answer, looking.wait
         self._labels: dict[tuple[bytes, str], HitLabel] = {}
         self._looked_s: dict[tuple[bytes, ...], float] = {}
         barrier = effects.FenceBarrier(fences, config.upstream_options.request_timeout_ns)
@@ -256,9 +258,9 @@ class Dispatcher:
         reason = gate.standing(session.relay_for_good, call.arrived_ns)
         call.proof.current = began_ns > call.arrived_ns
         looks = reason in LOOKS or (reason is None and kept is not None and kept.by_look and not call.proof.current)
-        if answerable and looks and self._waits(call, began_ns):
+        if answerable and looks and call.patient and (patience_ns := self._patience.for_look(began_ns)):
             self._looks.ask(call.arrived_ns)
-            return Wait(seen, call.arrived_ns + PATIENCE_NS, told=True)
+            return Wait(seen, call.arrived_ns + patience_ns, told=True)
         depends, args = self._looked_at(call) if kept is None else (kept.depends, None)
         self._reader.uses.mark(depends)
         if reason is not None and self._may_be_stale(call, reason):
@@ -284,10 +286,11 @@ class Dispatcher:
             except CacheError:
                 reason = Reason.CACHE
         if answerable and gate.ends_with_next_step(reason, depends):
-            if self._waits(call, began_ns):
+            patience_ns = self._patience.for_step(session, began_ns, call.arrived_ns, look=reason in LOOKS)
+            if call.patient and patience_ns:
                 self._looks.ask(time.monotonic_ns())
-                return Wait(seen, call.arrived_ns + PATIENCE_NS, told=True)
-            self._looking.slow_since_ns = began_ns
+                return Wait(seen, call.arrived_ns + patience_ns, told=True)
+            self._patience.in_vain(session, began_ns, call.arrived_ns)
         return self._missed(found, depends, reason)
 
     def _used_later(self, reason: Reason | None, depends: tuple[bytes, ...], session: ClientSession) -> bool:
@@ -296,10 +299,6 @@ class Dispatcher:
         if reason in LOOKS:
             reason = self._gate.held_back(depends, session.floors) or Reason.FLOOR
         return reason is Reason.FLOOR
-
-    def _waits(self, call: _Call, began_ns: int) -> bool:
-        """May this read wait for the follower's next step? Not if one has just waited for it in vain."""
-        return call.patient and began_ns != self._looking.slow_since_ns
 
     @staticmethod
     def _looked_at(call: _Call) -> tuple[tuple[bytes, ...], Struct | None]:

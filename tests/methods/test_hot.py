@@ -16,6 +16,7 @@ from hms_cache_proxy.cache.state import MODE_RELAY_ONLY, Slot
 from hms_cache_proxy.cache.uses import SLOTS
 from hms_cache_proxy.consistency.floors import Floors
 from hms_cache_proxy.consistency.suspension import Suspension
+from hms_cache_proxy.methods import patience
 from hms_cache_proxy.methods.decision import ClientSession, Decision, Forward, Serve, Wait
 from hms_cache_proxy.methods.hot import MARKED_NS
 from hms_cache_proxy.wire.message import Header, parse_header
@@ -205,6 +206,30 @@ def test_a_strict_read_that_waited_in_vain_is_relayed(tmp_path: Path) -> None:
         assert isinstance(_asked(bench, time.monotonic_ns()), Forward)
         bench.step()
         assert isinstance(_asked(bench, time.monotonic_ns()), Wait)
+
+
+def test_a_connection_that_is_relayed_again_and_again_waits_longer(tmp_path: Path) -> None:
+    """Each relayed reply sets a floor. If steps take 60 ms, only a read that waits for two of them is a hit."""
+    with opened(tmp_path) as bench:
+        waits = []
+        for _ in range(2):
+            arrived_ns = time.monotonic_ns()
+            bench.session.floors = Floors()
+            bench.session.floors.lift([targets.ALL], arrived_ns)
+            wait = _asked(bench, arrived_ns)
+            assert isinstance(wait, Wait)
+            waits.append(wait.until_ns - arrived_ns)
+            assert isinstance(_asked(bench, arrived_ns, patient=False), Forward)
+        assert waits == [patience.SHORT_NS, patience.LONG_NS]
+        long_ago_ns = time.monotonic_ns() - patience.LONG_NS
+        assert isinstance(_asked(bench, long_ago_ns, patient=False), Forward), "in vain"
+        assert isinstance(_asked(bench, time.monotonic_ns()), Forward), "not for so long again soon"
+        bench.step()
+        bench.session.floors.lift([targets.ALL], time.monotonic_ns())
+        wait = _asked(bench, time.monotonic_ns())
+        assert isinstance(wait, Wait) and wait.until_ns - time.monotonic_ns() <= patience.SHORT_NS
+        bench.step()
+        assert isinstance(_asked(bench, time.monotonic_ns()), Serve)
 
 
 def test_strict_keeps_the_metastores_replies_for_later_looks(tmp_path: Path) -> None:
