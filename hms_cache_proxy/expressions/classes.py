@@ -25,6 +25,7 @@ Kind = OneOf[
     "list",
     "words",
     "date",
+    "moment",
     "truth",
     "way",
     "calendar",
@@ -34,9 +35,9 @@ Kind = OneOf[
 
 `any`: a class, then an object of it. `null`: the same, but only null is accepted. `string`: a String or null. `int`,
 `long`, `short`, `byte`, `float`, `double`, `flag`: primitive numbers and booleans. `list`, `words`: an ArrayList, of
-anything or of strings. `date`: a LocalDate. `truth`: a BooleanWritable, which holds what was computed last, or null.
-`way`: one of WAYS ways to compare, which Hive determines itself, or null. `calendar`: a GregorianCalendar of UTC whose
-calendar does not change, or null. `decimal`: a HiveDecimalWritable, or null.
+anything or of strings. `date`, `moment`: a LocalDate, a LocalDateTime. `truth`: a BooleanWritable, which holds what was
+computed last, or null. `way`: one of WAYS ways to compare, which Hive determines itself, or null. `calendar`: a
+GregorianCalendar of UTC with the usual change of calendars or none, or null. `decimal`: a HiveDecimalWritable, or null.
 """
 
 _OLD_FUNCTIONS: Final = "org.apache.hadoop.hive.ql.udf."
@@ -51,6 +52,7 @@ _FUNCTIONS: Final = "org.apache.hadoop.hive.ql.udf.generic."
 LIST: Final = "java.util.ArrayList"
 TRUTH: Final = "org.apache.hadoop.io.BooleanWritable"
 LOCAL_DATE: Final = "java.time.LocalDate"
+LOCAL_MOMENT: Final = "java.time.LocalDateTime"
 FUNCTION: Final = _PLAN + "ExprNodeGenericFuncDesc"
 COLUMN: Final = _PLAN + "ExprNodeColumnDesc"
 CONSTANT: Final = _PLAN + "ExprNodeConstantDesc"
@@ -60,6 +62,7 @@ VARCHAR_TYPE: Final = _TYPES + "VarcharTypeInfo"
 DECIMAL_TYPE: Final = _TYPES + "DecimalTypeInfo"
 STRUCT_TYPE: Final = _TYPES + "StructTypeInfo"
 DATE: Final = _VALUES + "Date"
+TIMESTAMP: Final = _VALUES + "Timestamp"
 CHAR: Final = _VALUES + "HiveChar"
 VARCHAR: Final = _VALUES + "HiveVarchar"
 DECIMAL: Final = _VALUES + "HiveDecimal"
@@ -73,6 +76,8 @@ BETWEEN: Final = _FUNCTIONS + "GenericUDFBetween"
 ROW: Final = _FUNCTIONS + "GenericUDFStruct"
 BRIDGE: Final = _FUNCTIONS + "GenericUDFBridge"
 """Calls a function of the older kind, by the name of its class."""
+LIKE: Final = _OLD_FUNCTIONS + "UDFLike"
+"""Called by the bridge, as the operator `like`."""
 CALENDAR: Final = "java.util.GregorianCalendar"
 DECIMAL_RESULT: Final = _HIVE_SCRATCH + "HiveDecimalWritable"
 
@@ -113,9 +118,12 @@ _OF_DECIMAL: Final[tuple[tuple[str, Kind], ...]] = (
     ("fastSerializationScale", "int"),
     ("fastSignum", "int"),
 )
+_WITH_CALENDAR: Final = "UDFYear UDFMonth UDFDayOfMonth UDFHour UDFMinute"
 _WITHOUT_FIELDS: Final = (
     "GenericUDFToDate GenericUDFDate GenericUDFConcat GenericUDFToString GenericUDFLower GenericUDFUpper"
+    " GenericUDFCoalesce"
 )
+_OF_DAYS: Final[tuple[tuple[str, Kind], ...]] = (("output", "any"), ("signModifier", "int"))
 _OF_SUM: Final[tuple[tuple[str, Kind], ...]] = (
     ("ansiSqlArithmetic", "flag"),
     ("arithmeticOperation", "null"),
@@ -154,6 +162,7 @@ FIELDS: Final[Mapping[str, tuple[tuple[str, Kind], ...]]] = {
     DECIMAL_TYPE: (("precision", "int"), ("scale", "int"), ("typeName", "string")),
     STRUCT_TYPE: (("allStructFieldNames", "words"), ("allStructFieldTypeInfos", "list")),
     DATE: (("localDate", "date"),),
+    TIMESTAMP: (("localDateTime", "moment"),),
     CHAR: (("value", "string"),),
     VARCHAR: (("value", "string"),),
     DECIMAL: _OF_DECIMAL,
@@ -169,10 +178,14 @@ FIELDS: Final[Mapping[str, tuple[tuple[str, Kind], ...]]] = {
     INSPECTOR: (("typeInfo", "any"),),
     BRIDGE: (("isOperator", "flag"), ("udfClassName", "string"), ("udfName", "string")),
     **{_FUNCTIONS + name: () for name in _WITHOUT_FIELDS.split()},
-    **{_OLD_FUNCTIONS + name: _OF_CALENDAR for name in ("UDFYear", "UDFMonth", "UDFDayOfMonth")},
+    **{_OLD_FUNCTIONS + name: _OF_CALENDAR for name in _WITH_CALENDAR.split()},
     **{_FUNCTIONS + name: _OF_SUM for name in ("GenericUDFOPPlus", "GenericUDFOPMinus")},
     **{_FUNCTIONS + name: _OF_PRODUCT for name in ("GenericUDFOPMultiply", "GenericUDFOPMod")},
+    **{_FUNCTIONS + name: _OF_DAYS for name in ("GenericUDFDateAdd", "GenericUDFDateSub")},
+    _FUNCTIONS + "GenericUDFDateDiff": (("output", "any"),),
+    _FUNCTIONS + "GenericUDFTimestamp": (("intToTimestampInSeconds", "flag"),),
     CALENDAR: (),
+    _HIVE_SCRATCH + "DateWritableV2": (("date", "any"),),
     _HIVE_SCRATCH + "ByteWritable": (("value", "byte"),),
     _HIVE_SCRATCH + "ShortWritable": (("value", "short"),),
     _SCRATCH + "IntWritable": (("value", "int"),),

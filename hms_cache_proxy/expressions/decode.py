@@ -4,16 +4,16 @@ Job: `decode(data)`. Checks that Kryo's objects are an expression of the kinds i
 of its type, each comparison has its own name, each function is in functions.py. Must not know: tables, partitions.
 Source: the classes of Hive 4.2 (ExprNodeDesc and related ones), tested with changed bytes.
 
-Also refused are empty texts and texts with quotes, backslashes or NUL (Hive writes them into its filter unescaped),
-nulls, NaN and infinities, dates before the Gregorian calendar, and keys that are words of the filter language. Owner:
-any thread; the last results are cached by their bytes.
+Also refused are empty texts (except as arguments of functions) and texts with quotes, backslashes or NUL (Hive writes
+them into its filter unescaped), nulls, NaN and infinities, dates before the Gregorian calendar, patterns beyond
+16 bits, and keys that are words of the filter language. Owner: any thread; the last results are cached by their bytes.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
@@ -37,6 +37,7 @@ from .tree import (
     Expression,
     FunctionCall,
     KeyColumn,
+    Like,
     Not,
     NotUnderstood,
     Null,
@@ -55,6 +56,7 @@ MOST_VALUES: Final = 500
 _KEY: Final = re.compile("[a-z][a-z0-9_]*")
 _NO_KEYS: Final = frozenset(word.lower() for word in KEYWORDS) | {"values"}
 _UNFIT: Final = re.compile(r"['\\\0]|\A\Z")
+_LAST_OF_16_BITS: Final = "\uffff"
 _BOXED: Final = {
     "boolean": "boolean",
     "tinyint": "byte",
@@ -113,6 +115,8 @@ def _called(fields: dict[str, Any]) -> Expression:
         return _between(function.fields, given)
     if name == c.AMONG and count > 1:
         return _among(given[0], given[1:])
+    if name == c.BRIDGE and function.fields["udfClassName"] == c.LIKE and count == 2:
+        return _like(function.fields, given)
     raise NotUnderstood(f"{name.rpartition('.')[2]} of {count}")
 
 
@@ -146,6 +150,16 @@ def _between(fields: dict[str, Any], given: list[Any]) -> Between:
     if inverted.type != "boolean":
         raise NotUnderstood("BETWEEN without its first argument")
     return Between(_subject(given[1]), _constant(given[2]), _constant(given[3]), bool(inverted.value))
+
+
+def _like(fields: dict[str, Any], given: list[Any]) -> Like:
+    pattern = _constant(given[1])
+    if fields["udfName"] != "like" or not fields["isOperator"] or pattern.type != "string":
+        raise NotUnderstood("LIKE in another form")
+    text = str(pattern.value)
+    if max(text) > _LAST_OF_16_BITS:  # Hive matches the halves of such a character one by one
+        raise NotUnderstood("a pattern beyond 16 bits")
+    return Like(_subject(given[0]), text)
 
 
 def _among(subject: Any, given: list[Any]) -> Expression:
@@ -210,12 +224,23 @@ def _call(fields: dict[str, Any]) -> FunctionCall:
         raise NotUnderstood(f"function {str(cls)[:200]!r}")
     if bridged and (called.fields["udfName"] not in function.names or called.fields["isOperator"]):
         raise NotUnderstood("a function with another name")
+    if function.factor and called.fields["signModifier"] != function.factor:
+        raise NotUnderstood("a function with another factor")
     if function.sign and called.fields["opDisplayName"] != function.sign:
         raise NotUnderstood("an operator with another sign")
-    arguments = tuple(map(_term, given))
+    arguments = tuple(map(_argument, given))
     if all(isinstance(each, Constant) for each in arguments):
         raise NotUnderstood("a function of constants")
     return FunctionCall(cls, arguments, _type(fields["typeInfo"]))
+
+
+def _argument(found: Any) -> Operand:
+    """Of a function, in which Hive finds no filter, whatever its texts are; an empty one is usual there."""
+    if isinstance(found, Instance) and found.cls == c.CONSTANT and found.fields["value"] == "":
+        if _type(found.fields["typeInfo"]) != "string":
+            raise NotUnderstood("an empty text of another type")
+        return Constant("string", "")
+    return _term(found)
 
 
 def _column(found: Any) -> KeyColumn:
@@ -279,6 +304,8 @@ def _value(kind: str, found: Any) -> Plain:
     elif isinstance(found, Instance):
         if simple == "date" and found.cls == c.DATE:
             return _day(found.fields["localDate"])
+        if simple == "timestamp" and found.cls == c.TIMESTAMP:
+            return _moment(found.fields["localDateTime"])
         if simple == "decimal" and found.cls == c.DECIMAL:
             return _decimal(found.fields)
         if simple in ("char", "varchar") and found.cls == (c.CHAR if simple == "char" else c.VARCHAR):
@@ -308,6 +335,12 @@ def _sized(kind: str, simple: str, found: Any) -> str:
 def _day(found: Any) -> date:
     if not isinstance(found, date) or found.year < FIRST_YEAR:
         raise NotUnderstood("a date before the calendar")
+    return found
+
+
+def _moment(found: Any) -> datetime:
+    if not isinstance(found, datetime) or found.year < FIRST_YEAR:
+        raise NotUnderstood("a time before the calendar")
     return found
 
 

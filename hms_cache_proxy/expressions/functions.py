@@ -2,7 +2,8 @@
 
 Job: a table of Hive's classes; `typed(cls, kinds, result)` returns what a function computes for arguments of these
 types. Functions that are not in the table, and other types, are left to the metastore. Values are those of values.py:
-bytes for strings, int, date. If an argument is null, so is the result.
+bytes for strings, int, date, datetime. If an argument is null, so is the result, except of a function that
+`takes_nulls`.
 
 Source: the classes of Hive 4.2, run over values of every shape. Owner: any thread; no state.
 """
@@ -11,15 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import date
 from typing import Any, Final
 
-from .values import BITS, Odd, day
-
-Meaning = Callable[..., Any]
-"""Computes a value from arguments that are not null. None: null. Raises Odd."""
-Typing = Callable[[tuple[str, ...], str], Meaning | None]
-"""What a function computes, for these types of arguments and of the result; None: unknown."""
+from . import dates, texts
+from .meaning import Meaning, Typing
+from .values import BITS
 
 _GENERIC: Final = "org.apache.hadoop.hive.ql.udf.generic."
 _OLD: Final = "org.apache.hadoop.hive.ql.udf."
@@ -27,11 +24,14 @@ _OLD: Final = "org.apache.hadoop.hive.ql.udf."
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`names`: possible names of a function that GenericUDFBridge calls; `sign`: the name of an operator."""
+    """`names`: possible names of a function that GenericUDFBridge calls; `sign`: the name of an operator; `factor`: the
+    signModifier of a function that has one; `nulls`: the function takes nulls."""
 
     typing: Typing
     names: frozenset[str] = frozenset()
     sign: str = ""
+    factor: int = 0
+    nulls: bool = False
 
 
 def typed(cls: str, kinds: tuple[str, ...], result: str) -> Meaning | None:
@@ -39,30 +39,9 @@ def typed(cls: str, kinds: tuple[str, ...], result: str) -> Meaning | None:
     return FUNCTIONS[cls].typing(kinds, result)
 
 
-# -- dates -----------------------------------------------------------------------------------------------------------
-
-
-def _date_of_text(text: bytes) -> date | None:
-    """The date in a text; None for a text without a dash. Raises Odd for others that are not written as dates."""
-    return day(text) if b"-" in text else None
-
-
-def _to_date(kinds: tuple[str, ...], result: str) -> Meaning | None:
-    meanings: dict[tuple[str, ...], Meaning] = {("string",): _date_of_text, ("date",): lambda value: value}
-    return meanings.get(kinds) if result == "date" else None
-
-
-def _part_of_date(part: str) -> Typing:
-    def meaning_of(kinds: tuple[str, ...], result: str) -> Meaning | None:
-        to_date = _to_date(kinds, "date")
-        if to_date is None or result != "int":
-            return None
-        return lambda value: None if (found := to_date(value)) is None else getattr(found, part)
-
-    return meaning_of
-
-
-# -- numbers ---------------------------------------------------------------------------------------------------------
+def takes_nulls(cls: str) -> bool:
+    """May arguments of this function be null?"""
+    return FUNCTIONS[cls].nulls
 
 
 def _arithmetic(compute: Callable[[int, int], int | None]) -> Typing:
@@ -90,88 +69,64 @@ def _remainder(left: int, right: int) -> int | None:
     return -found if left < 0 else found
 
 
-def _widened(kinds: tuple[str, ...], result: str) -> Meaning | None:
-    """An integer as a wider type."""
-    right = len(kinds) == 1 and kinds[0] in BITS and result in BITS and BITS[kinds[0]] <= BITS[result]
-    return (lambda value: value) if right else None
+def _to_integer(returned: str) -> Typing:
+    """An integer as a wider type, or a text as an integer."""
 
-
-def _to_double(kinds: tuple[str, ...], result: str) -> Meaning | None:
-    """An integer that a double holds exactly."""
-    right = len(kinds) == 1 and kinds[0] in BITS and BITS[kinds[0]] <= 32 and result == "double"
-    return float if right else None
-
-
-# -- texts -----------------------------------------------------------------------------------------------------------
-
-
-def _texts(meaning: Meaning) -> Typing:
     def meaning_of(kinds: tuple[str, ...], result: str) -> Meaning | None:
-        return meaning if kinds == ("string",) and result == "string" else None
+        if len(kinds) != 1 or result != returned:
+            return None
+        if kinds[0] == "string":
+            return texts.integer_of_text(BITS[result])
+        return (lambda value: value) if kinds[0] in BITS and BITS[kinds[0]] <= BITS[result] else None
 
     return meaning_of
 
 
-def _ascii(text: bytes) -> bytes:
-    if not text.isascii():
-        raise Odd
-    return text
-
-
-def _part_of_text(kinds: tuple[str, ...], result: str) -> Meaning | None:
-    if kinds not in (("string", "int"), ("string", "int", "int")) or result != "string":
+def _to_double(kinds: tuple[str, ...], result: str) -> Meaning | None:
+    """An integer that a double holds exactly, or a text as a double."""
+    if len(kinds) != 1 or result != "double":
         return None
-    return _substring
+    if kinds[0] == "string":
+        return texts.double_of_text
+    return float if kinds[0] in BITS and BITS[kinds[0]] <= 32 else None
 
 
-def _substring(text: bytes, at: int, length: int | None = None) -> bytes:
-    """A part of a text. Characters are counted from 1, from the end if `at` is negative; 0 means 1."""
-    characters = _characters(text)
-    begin = at - 1 if at > 0 else len(characters) + at if at < 0 else 0
-    if begin < 0 or (length is not None and length <= 0):
-        return b""
-    end = None if length is None else begin + length
-    return characters[begin:end].encode()
-
-
-def _characters(text: bytes) -> str:
-    try:
-        return text.decode()
-    except UnicodeDecodeError:
-        raise Odd from None
-
-
-def _concatenated(kinds: tuple[str, ...], result: str) -> Meaning | None:
-    if len(kinds) < 2 or result != "string" or not {"string", *BITS} >= set(kinds):
+def _first(kinds: tuple[str, ...], result: str) -> Meaning | None:
+    """The first argument that is not null."""
+    if {result} != set(kinds) or result not in ("string", "date", "timestamp", *BITS):
         return None
-    return lambda *values: b"".join(map(_text, values))
 
+    def first(*values: Any) -> Any:
+        return next((value for value in values if value is not None), None)
 
-def _to_text(kinds: tuple[str, ...], result: str) -> Meaning | None:
-    right = len(kinds) == 1 and kinds[0] in ("string", "date", *BITS) and result == "string"
-    return _text if right else None
-
-
-def _text(value: bytes | int | date) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode()
+    return first
 
 
 FUNCTIONS: Final[Mapping[str, Function]] = {
-    _GENERIC + "GenericUDFToDate": Function(_to_date),  # CAST AS DATE
-    _GENERIC + "GenericUDFDate": Function(_to_date),  # to_date
-    _OLD + "UDFYear": Function(_part_of_date("year")),
-    _OLD + "UDFMonth": Function(_part_of_date("month")),
-    _OLD + "UDFDayOfMonth": Function(_part_of_date("day")),
+    _GENERIC + "GenericUDFToDate": Function(dates.to_date),  # CAST AS DATE
+    _GENERIC + "GenericUDFDate": Function(dates.to_date),  # to_date
+    _GENERIC + "GenericUDFTimestamp": Function(dates.to_timestamp),  # CAST AS TIMESTAMP
+    _OLD + "UDFYear": Function(dates.part("year")),
+    _OLD + "UDFMonth": Function(dates.part("month")),
+    _OLD + "UDFDayOfMonth": Function(dates.part("day")),
+    _OLD + "UDFHour": Function(dates.part("hour")),
+    _OLD + "UDFMinute": Function(dates.part("minute")),
+    _GENERIC + "GenericUDFDateAdd": Function(dates.days_later(1), factor=1),
+    _GENERIC + "GenericUDFDateSub": Function(dates.days_later(-1), factor=-1),
+    _GENERIC + "GenericUDFDateDiff": Function(dates.days_between),
     _GENERIC + "GenericUDFOPPlus": Function(_arithmetic(lambda left, right: left + right), sign="+"),
     _GENERIC + "GenericUDFOPMinus": Function(_arithmetic(lambda left, right: left - right), sign="-"),
     _GENERIC + "GenericUDFOPMultiply": Function(_arithmetic(lambda left, right: left * right), sign="*"),
     _GENERIC + "GenericUDFOPMod": Function(_arithmetic(_remainder), sign="%"),
-    _OLD + "UDFToInteger": Function(_widened, frozenset(("UDFToInteger",))),
-    _OLD + "UDFToLong": Function(_widened, frozenset(("UDFToLong",))),
+    _OLD + "UDFToInteger": Function(_to_integer("int"), frozenset(("UDFToInteger",))),
+    _OLD + "UDFToLong": Function(_to_integer("bigint"), frozenset(("UDFToLong",))),
     _OLD + "UDFToDouble": Function(_to_double, frozenset(("UDFToDouble",))),
-    _OLD + "UDFSubstr": Function(_part_of_text, frozenset(("substr", "substring", "mid"))),
-    _GENERIC + "GenericUDFConcat": Function(_concatenated),
-    _GENERIC + "GenericUDFToString": Function(_to_text),  # CAST AS STRING
-    _GENERIC + "GenericUDFLower": Function(_texts(lambda text: _ascii(text).lower())),
-    _GENERIC + "GenericUDFUpper": Function(_texts(lambda text: _ascii(text).upper())),
+    _OLD + "UDFSubstr": Function(texts.part_of_text, frozenset(("substr", "substring", "mid"))),
+    _OLD + "UDFReplace": Function(texts.replaced(regular=False), frozenset(("replace",))),
+    _OLD + "UDFRegExpReplace": Function(texts.replaced(regular=True), frozenset(("regexp_replace",))),
+    _GENERIC + "GenericUDFConcat": Function(texts.concatenated),
+    _GENERIC + "GenericUDFToString": Function(texts.to_text),  # CAST AS STRING
+    _GENERIC + "GenericUDFLower": Function(texts.converted(bytes.lower)),
+    _GENERIC + "GenericUDFUpper": Function(texts.converted(bytes.upper)),
+    _GENERIC + "GenericUDFCoalesce": Function(_first, nulls=True),
 }

@@ -1,7 +1,8 @@
 """Reads Kryo's bytes into objects, only of the classes in classes.py.
 
 Job: `read(data)`. Must not know: what the objects mean. An object is an `Instance`; numbers, booleans and strings are
-Python's; boxed numbers are `Boxed`, with the name of Java's type; a list is a list; a LocalDate is a date.
+Python's; boxed numbers are `Boxed`, with the name of Java's type; a list is a list; a LocalDate is a date, and a
+LocalDateTime a datetime.
 
 Everything that is not fully understood raises NotUnderstood: unknown classes and class numbers; references forward, to
 an object of another class, or to an incomplete one; lengths and numbers out of range; invalid UTF-16; bytes after the
@@ -12,7 +13,7 @@ thread; no state.
 from __future__ import annotations
 
 import struct
-from datetime import date
+from datetime import date, datetime, time
 from typing import Any, Final, NamedTuple
 
 from .classes import (
@@ -22,6 +23,7 @@ from .classes import (
     FUNCTION,
     LIST,
     LOCAL_DATE,
+    LOCAL_MOMENT,
     REGISTERED,
     TRUTH,
     WAYS,
@@ -38,8 +40,9 @@ _PACKED: Final = {
     "double": struct.Struct("<d"),
 }
 _ZONE: Final = "UTC"
-_NEVER: Final = -1 << 63
-"""The time of the change to the Gregorian calendar, in a calendar that has always been Gregorian."""
+_CHANGES: Final = frozenset((-1 << 63, -12_219_292_800_000))
+"""When a calendar changes to the Gregorian one: never, as it has always been Gregorian, or in 1582. Expressions with
+earlier dates are not evaluated here."""
 _BOXED: Final = frozenset(("int", "boolean", "byte", "short", "long", "double"))
 _STRING: Final = "string"
 _ONCE: Final = frozenset((FUNCTION, LIST))
@@ -260,6 +263,8 @@ class _Reader:
             return self._list(None, depth)
         if name == LOCAL_DATE:
             return self._date()
+        if name == LOCAL_MOMENT:
+            return self._moment()
         if name == CALENDAR:
             return self._calendar()
         return Instance(name, {field: self._field(kind, depth + 1) for field, kind in FIELDS[name]})
@@ -279,6 +284,8 @@ class _Reader:
             return self._signed(32 if kind == "int" else 64)
         if kind == "date":
             return self._object(LOCAL_DATE, depth, nullable=True)
+        if kind == "moment":
+            return self._object(LOCAL_MOMENT, depth, nullable=True)
         if kind == "truth":
             return self._of_class(TRUTH, depth)
         if kind == "way":
@@ -303,7 +310,7 @@ class _Reader:
         """A calendar, of which only the time zone and the calendar change matter."""
         zone, _time, lenient = self._text(), self._number(64), self._flag()
         self._number(), self._number()
-        if zone != _ZONE or not lenient or self._signed(64) != _NEVER:
+        if zone != _ZONE or not lenient or self._signed(64) not in _CHANGES:
             raise NotUnderstood("another calendar")
 
     def _way(self) -> int | None:
@@ -357,3 +364,23 @@ class _Reader:
             return date(year, month, day)
         except (ValueError, OverflowError):
             raise NotUnderstood("a date that is none") from None
+
+    def _moment(self) -> datetime:
+        """A date, then hours, minutes and seconds; the last of them that is not 0 is inverted, and nothing follows,
+        unless there are nanoseconds."""
+        day, parts = self._date(), [0, 0, 0]
+        nanos = 0
+        for at in range(len(parts)):
+            byte = self._byte()
+            if byte >= 0x80:
+                parts[at] = byte ^ 0xFF
+                break
+            parts[at] = byte
+        else:
+            nanos = self._number()
+        if nanos % 1000:
+            raise NotUnderstood("a part of a microsecond")
+        try:
+            return datetime.combine(day, time(parts[0], parts[1], parts[2], nanos // 1000))
+        except ValueError:
+            raise NotUnderstood("a time that is none") from None

@@ -8,16 +8,20 @@ A metastore writes the expression as a text and parses it as a filter. If the te
 cannot evaluate the filter, it evaluates the expression over names. The answers differ, so the way must be known. These
 never parse: NOT, `IS NOT DISTINCT FROM` (as `<=>` is written), a key alone, a key compared with a key, functions, casts
 and arithmetic (a key or a parenthesis is where a comparison is required), numbers followed by a letter (all except int
-and decimal). Keys of some types are never evaluated. If one part of an expression cannot be pushed down, no part is.
-"Is null" of a key is pushed down as a comparison with the default partition's name. Source:
-PartitionExpressionForMetastore and PartitionFilter.g4 of Hive 4.2, compared with a running 4.2.0. Owner: any thread; no
-state.
+and decimal), times with a fraction of a second. Keys of some types are never evaluated. If one part of an expression
+cannot be pushed down, no part is. "Is null" of a key is pushed down as a comparison with the default partition's name.
+
+Other times are left to the metastore: it passes them to the database as times of its own time zone, which is not known
+here. A time that this zone leaves out, when clocks are put forward, becomes another one.
+
+Source: PartitionExpressionForMetastore and PartitionFilter.g4 of Hive 4.2, compared with a running 4.2.0. Owner: any
+thread; no state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
 
@@ -36,6 +40,7 @@ from .tree import (
     FunctionCall,
     KeyColumn,
     Leaf,
+    Like,
     Not,
     NotUnderstood,
     Null,
@@ -97,9 +102,15 @@ def _of_subject(leaf: Leaf, types: Types) -> Node | None:
     values = _constants(leaf)
     if kind in _NEVER:
         return None
+    if kind == "timestamp" and any(isinstance(each.value, datetime) and each.value.microsecond for each in values):
+        return None
     if any(base(value.type) in _WITH_LETTER for value in values) or isinstance(leaf, Same):
         return None
     key = column.name
+    if isinstance(leaf, Like):
+        if kind not in _TEXTS:
+            raise NotUnderstood("LIKE of a key that is no text")
+        return Compare(key, "like", Literal(leaf.pattern, "string"))
     if isinstance(leaf, Null):
         return Compare(key, "!=" if leaf.negated else "=", _DEFAULT)
     if isinstance(leaf, Between):
@@ -118,7 +129,7 @@ def _constants(leaf: Leaf) -> tuple[Constant, ...]:
         return leaf.low, leaf.high
     if isinstance(leaf, Among):
         return leaf.values
-    return () if isinstance(leaf, Null) else (leaf.value,)
+    return () if isinstance(leaf, (Null, Like)) else (leaf.value,)
 
 
 def _of_rows(leaf: AmongRows, types: Types) -> Node | None:

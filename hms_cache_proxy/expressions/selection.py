@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from hms_cache_proxy.cache.typed import DEFAULT_PARTITION
-from hms_cache_proxy.filters.values import OPERATORS, Values
+from hms_cache_proxy.filters.values import OPERATORS, Values, like
 
-from .functions import typed
+from .functions import takes_nulls, typed
 from .pushed import Types
 from .tree import (
     MOST_DIGITS,
@@ -36,6 +36,7 @@ from .tree import (
     Expression,
     FunctionCall,
     KeyColumn,
+    Like,
     Not,
     NotUnderstood,
     Null,
@@ -44,7 +45,7 @@ from .tree import (
     Subject,
     base,
 )
-from .values import BITS, Odd, numbers, reader
+from .values import BITS, Odd, characters, numbers, reader
 
 Truth = bool | None
 TruthOf = Callable[[Values], Truth]
@@ -91,6 +92,8 @@ def _compiled(node: Expression, places: Places) -> TruthOf:
     if isinstance(node, Null):
         negated = node.negated
         return lambda values: (subject(values) is None) is not negated
+    if isinstance(node, Like):
+        return _like(subject, node)
     if isinstance(node, Same):
         value = _comparable(node.subject, node.value, ordered=False)
         return lambda values: (found := subject(values)) is not None and found == value
@@ -140,6 +143,13 @@ def _comparison(subject: ValueOf, node: Comparison) -> TruthOf:
     return _unless_null(checked, lambda found: holds(found, value))
 
 
+def _like(subject: ValueOf, node: Like) -> TruthOf:
+    if node.subject.type != "string" or node.pattern == _NAME:
+        raise NotUnderstood(f"LIKE of {node.subject.type}, or the default partition's name")
+    matches = like(node.pattern).fullmatch
+    return _unless_null(subject, lambda value: matches(characters(value)) is not None)
+
+
 def _between(subject: ValueOf, node: Between) -> TruthOf:
     low, high = (_comparable(node.subject, value, ordered=True) for value in (node.low, node.high))
     checked = _ordered(subject) if node.subject.type == "string" else subject
@@ -158,7 +168,7 @@ def _among_rows(node: AmongRows, places: Places) -> TruthOf:
 def _two(node: Compared, places: Places) -> TruthOf:
     """Two subjects compared. They must have one type; otherwise Hive would convert one of them."""
     kinds = {node.left.type, node.right.type}
-    if not (kinds <= BITS.keys() or kinds in ({"string"}, {"date"})):
+    if not (kinds <= BITS.keys() or kinds in ({"string"}, {"date"}, {"timestamp"})):
         raise NotUnderstood(f"a comparison of {' and '.join(sorted(kinds))}")
     left, right = _value(node.left, places), _value(node.right, places)
     if kinds == {"string"} and node.op not in ("=", "!="):
@@ -193,11 +203,13 @@ def _of_call(call: FunctionCall, places: Places) -> ValueOf:
     meaning = typed(call.function, tuple(each.type for each in call.arguments), call.type)
     if meaning is None:
         raise NotUnderstood(f"{call.function} of other types")
-    arguments = [_value(each, places) for each in call.arguments]
+    if any(isinstance(each, Constant) and each.value == _NAME for each in call.arguments):
+        raise NotUnderstood("a function of the default partition's name")
+    arguments, nulls = [_value(each, places) for each in call.arguments], takes_nulls(call.function)
 
     def called(values: Values) -> Any:
         given = [each(values) for each in arguments]
-        return None if None in given else meaning(*given)
+        return None if None in given and not nulls else meaning(*given)
 
     return called
 
@@ -229,7 +241,7 @@ def _comparable(subject: Subject, value: Constant, *, ordered: bool) -> Any:
     if kind == "decimal" and (given == "decimal" or given in BITS):
         _room(subject.type, value)
         return plain
-    if kind == given and kind in ("date", "double") or (kind == given == "boolean" and not ordered):
+    if kind == given and kind in ("date", "timestamp", "double") or (kind == given == "boolean" and not ordered):
         return plain
     raise NotUnderstood(f"{given} for {kind}")
 

@@ -6,7 +6,7 @@ Job: the nodes that `decode.py` makes. Must not know: bytes, tables, partitions.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
 from typing import Literal as OneOf
@@ -23,7 +23,7 @@ MOST_DIGITS: Final = 38
 FIRST_YEAR: Final = 1583
 """The first full year of the Gregorian calendar; Java has two calendars for earlier dates."""
 
-Plain = bool | int | float | str | date | Decimal
+Plain = bool | int | float | str | date | datetime | Decimal
 """The value of a constant, in the Python type of the constant's type."""
 
 
@@ -111,6 +111,14 @@ class AmongRows:
 
 
 @dataclass(frozen=True, slots=True)
+class Like:
+    """The subject is like a pattern, in which `%` is any text and `_` one character."""
+
+    subject: Subject
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
 class Null:
     """The subject is null; `negated`: it is not."""
 
@@ -135,7 +143,7 @@ class Combined:
 
 Subject = KeyColumn | FunctionCall
 Operand = Subject | Constant
-Leaf = Comparison | Same | Between | Among | Null
+Leaf = Comparison | Same | Between | Among | Like | Null
 """A condition on one subject."""
 Expression = KeyColumn | Leaf | Compared | AmongRows | Not | Combined
 """A condition. A key alone is one if its type is boolean."""

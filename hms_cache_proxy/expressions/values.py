@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ _INTEGER: Final = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 _DECIMAL: Final = re.compile(rb"-?(0|[1-9][0-9]*)(?:\.([0-9]*[1-9]))?")
 _DOUBLE: Final = re.compile(rb"-?(0|[1-9][0-9]{0,6})\.([0-9]|[0-9]{0,7}[1-9])")
 _DATE: Final = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MOMENT: Final = re.compile(_DATE.pattern + rb" [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{0,5}[1-9])?")
 
 
 class Odd(Exception):
@@ -46,7 +47,7 @@ def reader(kind: str) -> ValueReader:
     if known == "decimal":
         precision, scale = numbers(kind)
         return lambda value: _decimal(value, precision, scale)
-    readers: dict[str, ValueReader] = {"date": day, "double": _double, "boolean": _truth}
+    readers: dict[str, ValueReader] = {"date": day, "timestamp": moment, "double": _double, "boolean": _truth}
     if known not in readers:
         raise NotUnderstood(f"a key of {known} over names")
     return readers[known]
@@ -88,6 +89,27 @@ def day(value: bytes) -> date:
     if found.year < FIRST_YEAR:
         raise Odd
     return found
+
+
+def moment(value: bytes) -> datetime:
+    """A timestamp, to the microsecond. Raises Odd."""
+    if _MOMENT.fullmatch(value) is None:
+        raise Odd
+    try:
+        found = datetime.fromisoformat(value.decode())
+    except ValueError:
+        raise Odd from None
+    if found.year < FIRST_YEAR:
+        raise Odd
+    return found
+
+
+def characters(text: bytes) -> str:
+    """The characters of a text. Raises Odd."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        raise Odd from None
 
 
 def _truth(value: bytes) -> bool:

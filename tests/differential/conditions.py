@@ -2,8 +2,8 @@
 
 Job: tables with keys of each kind, conditions in HiveQL over them, their bytes by Hive's own classes
 (Conditions.java), and `compare`, which asks a dispatcher and the metastore. Conditions over TABLES consist of forms
-that are answered; over ODD, whose values are written as Hive does not write them, an answer is compared if there is
-one. Must not know: how expressions are read. `python -m tests.differential.conditions` compares 20,000.
+that are answered; over those of ODD, whose values are written as Hive does not write them, an answer is compared if
+there is one. Must not know: how expressions are read. `python -m tests.differential.conditions` compares 20,000.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
@@ -120,8 +121,20 @@ def number(low: int, high: int, suffix: str = "") -> Draw:
 
 DAYS = [f"2024-{month:02}-{day:02}" for month in (1, 2, 12) for day in (1, 2, 29)] + ["2023-12-31", "2025-01-01"]
 a_day = among(*(f"DATE'{day}'" for day in DAYS))
+a_moment = among(*(f"TIMESTAMP'{day} {hour}'" for day in DAYS for hour in ("00:00:00", "10:00:01")))
+a_part_of_a_second = among(*(f"TIMESTAMP'{day} {hour}'" for day in DAYS for hour in ("00:00:00.5", "10:00:01.123456")))
 a_day_as_text = among(*(f"'{day}'" for day in DAYS), "'2024'", "'2024-01'", "'x'", "'ü'")
 a_country = among("'de'", "'fr'", "'us'", "'x'", "'Zürich'", "'日本'", "'a/b'", "'a b'", "'DE'", "'10'")
+
+
+a_pattern = among(
+    "'2024%'", "'2024-01-0_'", "'%-02'", "'%'", "'_024%'", "'d%'", "'%e'", "'%a%'", "'日_'", "'x'", "'%_b'"
+)
+
+
+def likes(*subjects: str, pattern: Draw = a_pattern) -> Draw:
+    """Subjects like a pattern, or not."""
+    return lambda rng: f"{rng.choice(subjects)} {rng.choice(('', '', 'NOT '))}LIKE {pattern(rng)}"
 
 
 def rows_of_two(rng: random.Random) -> str:
@@ -166,6 +179,17 @@ TEXTS = ConditionTable(
             among("concat(ds, '-', country)", "concat(ds, country)"),
             among("'2024-01-01-de'", "'2024-01-02de'", "'5us'"),
         ),
+        likes("ds", "country"),
+        likes("substr(ds, 1, 8)", "concat(country, ds)"),
+        leaf(among("CAST(ds AS TIMESTAMP)"), a_moment),
+        leaf(among("to_date(CAST(ds AS TIMESTAMP))", "date_add(ds, 1)", "date_sub(ds, 30)"), a_day),
+        leaf(among("datediff(ds, '2024-01-01')", "datediff(DATE'2024-01-05', ds)", "hour(ds)"), number(-3, 3)),
+        leaf(among("ds", "country"), number(0, 20240110), simple=True),
+        leaf(among("CAST(country AS INT)", "CAST(ds AS INT)"), number(4, 11)),
+        leaf(among("CAST(ds AS BIGINT)"), among("5L", "20240102L")),
+        leaf(among("replace(ds, '-', '')", "regexp_replace(ds, '-', '')"), among("'20240102'", "'2024'", "'x'")),
+        leaf(among("CAST(replace(ds, '-', '') AS INT)"), number(20240101, 20240104)),
+        leaf(among("coalesce(country, 'x')", "coalesce(country, ds, 'x')", "coalesce(ds, '')"), a_country),
         lambda rng: f"ds {rng.choice(SIGNS)} country",
         lambda rng: f"substr(ds, {rng.randint(-3, 3)}, {rng.randint(0, 3)}) {rng.choice(SIGNS)} country",
         rows_of_two,
@@ -193,6 +217,8 @@ NUMBERS = ConditionTable(
         leaf(among("concat(CAST(year AS STRING), '-', month)"), among("'2024-1'", "'2023-12'", "'x'")),
         leaf(among("CAST(month AS BIGINT)", "CAST(year AS BIGINT)"), number(-1, 3, "L")),
         leaf(among("CAST(month AS DOUBLE)"), among("1.0D", "1.5D", "12.0D"), simple=True),
+        likes("CAST(month AS STRING)", "CAST(year AS STRING)", pattern=among("'1%'", "'_'", "'20%'", "'%2'")),
+        leaf(among("coalesce(month, 0)", "coalesce(month, day)"), number(-1, 13)),
         lambda rng: f"month {rng.choice(SIGNS)} day",
         lambda rng: f"month + {rng.randint(0, 2)} {rng.choice(SIGNS)} day",
     ),
@@ -218,6 +244,10 @@ TYPES = ConditionTable(
         leaf(among("year(dt)"), number(2023, 2025)),
         leaf(among("month(dt)", "day(dt)"), number(0, 31)),
         leaf(among("CAST(dt AS STRING)"), a_day_as_text),
+        leaf(among("CAST(dt AS TIMESTAMP)"), a_moment),
+        leaf(among("date_add(dt, 1)", "date_sub(dt, 31)", "coalesce(dt, DATE'2024-01-01')"), a_day),
+        leaf(among("datediff(dt, DATE'2024-01-01')", "datediff(dt, '2024-02-29')"), number(-2, 60)),
+        likes("a", pattern=among("'eu%'", "'%west'", "'U_'", "'%'")),
         leaf(among("hr"), number(-1, 24)),
         leaf(among("hr * 60", "hr + 1", "hr % 6"), number(0, 120)),
         leaf(among("b"), among("1L", "10000000003L", "9223372036854775807L")),
@@ -229,28 +259,67 @@ TYPES = ConditionTable(
         among("bo", "NOT bo", "bo = true"),
     ),
 )
-ODD = ConditionTable(
-    {"ds": "string", "n": "int", "dt": "date"},
-    tuple(
-        zip(
-            ("2024-1-5", "2024-01-02 ", " 2024-01-01", "2024-02-30", "2024-01-01 10:00:00", "-", "x-y", "2024-01-011"),
-            ("01", "1", "+1", "2", "-0", "3", "2147483647", DEFAULT),
-            ("2024-01-01", "2024-1-5", "2024-01-02", "2024-02-29", "2023-12-31", DEFAULT, "2024-01-01", "2024-01-03"),
-            strict=True,
-        )
+ODD_TEXTS = (
+    *("2024-1-5", "2024-01-02 ", " 2024-01-01", "2024-02-30", "2024-01-01 10:00:00", "-", "x-y", "2024-01-011"),
+    *(
+        "10:00:00",
+        "2024-01-01T10:00:00",
+        "-2024-01-01",
+        "20240102",
+        "10",
+        "010",
+        "+10",
+        "-10",
+        "-0",
+        "1.5",
+        "1e1",
+        "1d",
+    ),
+    *("NaN", "Infinity", "0x10", " 10", "10 ", "1_0", "2147483648", "日本", "\U0001d11e", "a\nb", "%", "_", "1-2", "n"),
+)
+ODD_NUMBERS = ("01", "1", "+1", "2", "-0", "3", "2147483647", DEFAULT)
+ODD_DAYS = ("2024-01-01", "2024-1-5", "2024-01-02", "2024-02-29", "2023-12-31", DEFAULT, "2024-01-01", "2024-01-03")
+TIMES = ConditionTable(
+    {"ts": "timestamp", "n": "int"},
+    (
+        *((f"{day} {hour}", str(at)) for at, day in enumerate(DAYS) for hour in ("00:00:00", "10:00:01", "23:59:59.5")),
+        (DEFAULT, "1"),
+        ("2024-01-01 10:00:00.123456", DEFAULT),
+        ("2024-03-31 02:30:00", "5"),
+        (DEFAULT, DEFAULT),
     ),
     (
-        leaf(among("ds"), a_day_as_text),
-        leaf(among("CAST(ds AS DATE)"), a_day),
-        leaf(among("month(ds)", "day(ds)"), number(0, 31)),
-        leaf(among("substr(ds, 1, 4)", "concat(ds, '')"), a_day_as_text),
-        leaf(among("n", "n + 1", "n % 2"), number(-1, 3)),
-        leaf(among("year(dt)", "month(dt)"), number(0, 2024)),
-        leaf(among("CAST(n AS STRING)"), among("'1'", "'01'")),
+        leaf(among("ts"), a_part_of_a_second, simple=True),
+        leaf(among("CAST(ts AS DATE)", "to_date(ts)"), a_day),
+        leaf(among("hour(ts)", "month(ts)", "day(ts)"), number(0, 31)),
+        leaf(among("year(ts)"), number(2023, 2025)),
+        leaf(among("minute(ts)"), number(0, 59)),
+        leaf(among("coalesce(ts, TIMESTAMP'2024-01-01 10:00:01')"), a_moment),
+        lambda rng: f"NOT (ts {rng.choice(SIGNS)} {a_part_of_a_second(rng)})",
+        lambda rng: f"month(ts) {rng.choice(SIGNS)} n",
     ),
 )
-TABLES: Final = {"texts": TEXTS, "numbers": NUMBERS, "types": TYPES}
-EVERY: Final = {**TABLES, "odd": ODD}
+ODD_FORMS: tuple[Draw, ...] = (
+    leaf(among("ds"), a_day_as_text),
+    leaf(among("CAST(ds AS DATE)"), a_day),
+    leaf(among("CAST(ds AS TIMESTAMP)"), a_moment),
+    leaf(among("CAST(ds AS INT)", "CAST(ds AS BIGINT)", "datediff(ds, '2024-01-01')"), number(-1, 12)),
+    leaf(among("ds"), number(-1, 12), simple=True),
+    likes("ds", "replace(ds, '-', '')"),
+    leaf(among("month(ds)", "day(ds)", "hour(ds)"), number(0, 31)),
+    leaf(among("substr(ds, 1, 4)", "concat(ds, '')"), a_day_as_text),
+    leaf(among("n", "n + 1", "n % 2"), number(-1, 3)),
+    leaf(among("year(dt)", "month(dt)"), number(0, 2024)),
+    leaf(among("CAST(n AS STRING)"), among("'1'", "'01'")),
+)
+ODD_KEYS = {"ds": "string", "n": "int", "dt": "date"}
+ODD_ROWS: Rows = tuple(zip(ODD_TEXTS, cycle(ODD_NUMBERS), cycle(ODD_DAYS), strict=False))
+ODD: Final = {
+    f"odd{at}": ConditionTable(ODD_KEYS, ODD_ROWS[at : at + 2], ODD_FORMS) for at in range(0, len(ODD_ROWS), 2)
+}
+"""Few rows each, because one that is left to the metastore is enough for a whole table."""
+TABLES: Final = {"texts": TEXTS, "numbers": NUMBERS, "types": TYPES, "times": TIMES}
+EVERY: Final = {**TABLES, **ODD}
 
 
 # -- comparison ------------------------------------------------------------------------------------------------------
@@ -297,6 +366,11 @@ class Compared:
     different: list[str] = field(default_factory=list)
     misses: Counter[str] = field(default_factory=Counter)
 
+    def counts(self) -> dict[str, Counter[str]]:
+        """By table; those of ODD together."""
+        odd = sum((self.by[name] for name in ODD), Counter[str]())
+        return {**{name: self.by[name] for name in TABLES}, "odd": odd}
+
     def share(self) -> float:
         """Of hits, where every form is one that is answered."""
         counts = sum((self.by[name] for name in TABLES), Counter[str]())
@@ -306,7 +380,7 @@ class Compared:
 def compare(planner: Planner, local: Local, database: str, rng: random.Random, count: int) -> Compared:
     """So many conditions; also their differences from the metastore's own answers."""
     found = Compared()
-    names = [*TABLES] * 3 + ["odd"]
+    names = [*TABLES] * 2 * len(ODD) + [*ODD] * len(TABLES)
     for name in EVERY:  # the first that goes each way is relayed
         for text in (f"{next(iter(EVERY[name].keys))} IS NULL", f"NOT ({next(iter(EVERY[name].keys))} IS NULL)"):
             first = planner.planned(EVERY[name], text)
@@ -361,7 +435,7 @@ def main() -> int:
                 for line in (*found.different, *[text for text, times in found.misses.items() if times][:5]):
                     print(line)
                 different, hits, asked = different + len(found.different), hits + found.share() * count, asked + count
-                counts = {name: dict(each) for name, each in found.by.items()}
+                counts = found.counts()
                 print(f"{asked} asked, {different} differ, {hits / asked:.1%} hits", counts, end=" ")
                 print(f"refused {found.refused}, {time.monotonic() - began_s:.0f} s", flush=True)
     return int(different > 0 or hits / asked < SHARE_OF_HITS)

@@ -20,4 +20,4 @@ def test_conditions_select_what_the_metastore_selects(hms42: Metastore, unique_n
         found = compare(planner, local, unique_name, chance("conditions"), CONDITIONS)
     assert not found.different
     assert found.share() >= SHARE_OF_HITS, found.misses
-    assert found.by["odd"].total() > 0 and found.refused < CONDITIONS / 20
+    assert found.counts()["odd"].total() > 0 and found.refused < CONDITIONS / 20

@@ -12,7 +12,7 @@ import json
 import lzma
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,7 @@ from hms_cache_proxy.expressions.tree import (
     Expression,
     FunctionCall,
     KeyColumn,
+    Like,
     Not,
     Null,
     Operand,
@@ -105,6 +106,8 @@ def written(node: Expression) -> str:
         if isinstance(node.subject, FunctionCall):
             return f"{_call(node.subject)} is {'not ' if node.negated else ''}null"
         return f"({node.subject.name} {'<>' if node.negated else '='} '__HIVE_DEFAULT_PARTITION__')"
+    if isinstance(node, Like):
+        return f"({_term(node.subject)} like '{node.pattern}')"
     if isinstance(node, Same):
         return f"({_term(node.subject)} IS NOT DISTINCT FROM {_constant(node.value)})"
     if isinstance(node, Between):
@@ -121,8 +124,15 @@ def written(node: Expression) -> str:
 
 
 _SIGNS = {"OPPlus": "+", "OPMinus": "-", "OPMultiply": "*", "OPMod": "%"}
-_CASTS = {"ToDate": "DATE", "ToString": "STRING"}
-_NAMES = {"Date": "to_date", "UDFDayOfMonth": "day", "UDFSubstr": "substr"}
+_CASTS = {"ToDate": "DATE", "ToString": "STRING", "Timestamp": "TIMESTAMP"}
+_NAMES = {
+    "Date": "to_date",
+    "DateAdd": "date_add",
+    "DateSub": "date_sub",
+    "UDFDayOfMonth": "day",
+    "UDFRegExpReplace": "regexp_replace",
+    "UDFSubstr": "substr",
+}
 
 
 def _term(term: Operand) -> str:
@@ -138,6 +148,8 @@ def _call(call: FunctionCall) -> str:
         return f"({f' {_SIGNS[name]} '.join(arguments)})"
     if name in _CASTS:
         return f"CAST( {arguments[0]} AS {_CASTS[name]})"
+    if name == "Coalesce":
+        return f"COALESCE({','.join(arguments)})"
     if not name.startswith("UDFTo"):
         name = _NAMES.get(name) or name.removeprefix("UDF").lower()
     return f"{name}({', '.join(arguments)})"
@@ -151,6 +163,8 @@ def _constant(constant: Constant) -> str:
     value, kind = constant.value, constant.type.partition("(")[0]
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, datetime):
+        return f"TIMESTAMP'{_java_time(value)}'"
     if isinstance(value, date):
         return f"DATE'{value.isoformat()}'"
     if isinstance(value, str):
@@ -158,6 +172,11 @@ def _constant(constant: Constant) -> str:
     if isinstance(value, float):
         return f"{_java(value)}D"
     return f"{value:f}" if kind == "decimal" else f"{value}{_SUFFIX.get(kind, '')}"
+
+
+def _java_time(value: datetime) -> str:
+    fraction = f".{value.microsecond:06}".rstrip("0") if value.microsecond else ""
+    return f"{value:%Y-%m-%d %H:%M:%S}{fraction}"
 
 
 def _java(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from hms_cache_proxy.methods.proof import Proof
 from hms_cache_proxy.methods.readers import expressions, partitions
 from hms_cache_proxy.methods.readers.base import Context, Decline, Unfinished
 from hms_cache_proxy.methods.readers.filter_match import begins_of, values_in
+from hms_cache_proxy.methods.readers.filters import SMALL
 from hms_cache_proxy.methods.readers.part_names import DEFAULT_PARTITION, make_name
 from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire import spec
@@ -29,6 +31,7 @@ from hms_cache_proxy.wire.message import Header, MessageType, message_header, pa
 from tests.cache.conftest import Shelf
 from tests.cache.records import IDENTITY, TABLE, TABLE_ID, Part, table
 from tests.expressions.captured import Captured, CapturedTable, tables, vectors
+from tests.methods import test_filter_spans
 from tests.methods.oracle import request
 from tests.methods.test_filter_spans import finished, records, shelf_of
 from tests.methods.warm import opened
@@ -109,7 +112,7 @@ def test_answers_are_the_metastores(shelves: dict[str, Shelf], method: str) -> N
             assert found.hasUnknownPartitions is captured.unknown, captured.filter
         assert names_of(shelves[captured.table], method, found) == selected(captured), captured.filter
         counts[captured.hive] += 1
-    assert counts == {"4.0.1": 412, "4.2.0": 23}
+    assert counts == {"4.0.1": 461, "4.2.0": 25}
 
 
 def selected(captured: Captured) -> list[bytes]:
@@ -281,3 +284,52 @@ def test_a_large_table_is_searched_as_by_a_filter() -> None:
         more = one("(ds <> '2024-01-01')")
         for method in READERS:
             assert len(names_of(shelf, method, asked(shelf, method, more))) == 1400
+
+
+def like(pattern: bytes) -> bytes:
+    """`ds LIKE` this pattern, of ASCII."""
+    whole = one("(ds like '2024-01%')")
+    assert b"2024-01\xa5" in whole
+    return whole.replace(b"2024-01\xa5", pattern[:-1] + bytes((pattern[-1] | 0x80,)))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "regular"),
+    [
+        (b"2024-01%", "2024-01.*"),
+        (b"2024-_1%", "2024-.1.*"),
+        (b"%-02", ".*-02"),
+        (b"2024-01-02", "2024-01-02"),
+        (b"a:%", "a:.*"),
+        (b"a%b", "a.*b"),
+        (b"__HIVE%", "..HIVE.*"),
+        (b"%%", ".*"),
+    ],
+)
+def test_patterns_are_searched_by_their_beginnings(pattern: bytes, regular: str) -> None:
+    """Pushed down, the default partition is a value like any other; `_` is one character."""
+    keys = ((b"ds", b"string"), (b"n", b"int"))
+    days = [f"{year}-{month:02}-{day:02}".encode() for year in (2023, 2024) for month in (1, 2, 11) for day in (1, 2)]
+    odd = [b"a:b", b"a:", b"a", b"ab", b"a/b", "aüb".encode(), "ü".encode(), DEFAULT_PARTITION, b"2024-01", b"2024-0"]
+    rows = [(day, b"%d" % number) for day in (*days, *odd) for number in range(60)]
+    assert len(rows) > SMALL, "such a table is not looked at whole"
+    with shelf_of(keys, rows) as shelf:
+        found = asked(shelf, "get_partition_names_req", like(pattern))
+        matches = re.compile(regular, re.DOTALL).fullmatch
+        assert found == sorted(make_name(keys, row) for row in rows if matches(row[0].decode()))
+
+
+def test_other_databases_may_have_another_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys, rows = ((b"ds", b"string"),), [(b"2024-01-01",), (b"2024-02-01",)]
+    for other in (replace(IDENTITY, exact_text=False), replace(IDENTITY, exact=False)):
+        monkeypatch.setattr(test_filter_spans, "IDENTITY", other)
+        with shelf_of(keys, rows) as shelf:
+            assert asked(shelf, "get_partition_names_req", like(b"2024-01%")) is Reason.FILTER_LIKE
+            assert isinstance(asked(shelf, "get_partition_names_req", one(EQUAL)), list)
+
+
+def test_times_are_evaluated_only_where_no_time_zone_matters(shelves: dict[str, Shelf]) -> None:
+    """A metastore passes whole seconds to its database in its own zone, and never parts of them."""
+    whole, part = one("(ts = TIMESTAMP'2024-01-02 10:00:00')"), one("(ts < TIMESTAMP'2024-01-02 10:00:00.5')")
+    assert asked(shelves["p"], "get_partition_names_req", whole) is Reason.FILTER
+    assert len(asked(shelves["p"], "get_partition_names_req", part)) == 12

@@ -26,7 +26,7 @@ from hms_cache_proxy.expressions.pushed import filter_of
 from hms_cache_proxy.expressions.selection import NameSelection
 from hms_cache_proxy.expressions.tree import Expression, NotUnderstood
 from hms_cache_proxy.expressions.values import Odd
-from hms_cache_proxy.filters.tree import Node
+from hms_cache_proxy.filters.tree import Node, comparisons
 from hms_cache_proxy.upstream.differs import Differs
 from hms_cache_proxy.wire.spec import Struct
 
@@ -167,7 +167,11 @@ def _asked(context: Context, request: Struct, expression: Expression) -> _Asked:
         by_name = _ByName(context, entry, NameSelection(expression, types)) if node is None else None
     except NotUnderstood:
         raise Decline(Reason.FILTER) from None
-    if node is None and not context.snapshot.identity.exact_text:
+    identity = context.snapshot.identity
+    if node is not None and any(each.op == "like" for each in comparisons(node)):
+        if not identity.exact or not identity.exact_text:  # only PostgreSQL's LIKE is known
+            raise Decline(Reason.FILTER_LIKE)
+    if node is None and not identity.exact_text:
         raise Decline(Reason.COLLATION)  # the metastore then reads partitions by the selected names
     context.ordered()
     route = Reason.EXPRESSION_PUSHED if node is not None else Reason.EXPRESSION_NAMES

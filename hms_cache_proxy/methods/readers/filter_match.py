@@ -6,6 +6,7 @@ What a metastore does (4.0.0 and 4.2.0 over PostgreSQL agree):
 - string, varchar, char keys: bytes are compared; the default partition is a string like any other.
 - `!=` in tables with several keys: 4.2.0 also leaves out names that are LIKE `key=literal`, where `_` and `%` (even
   those of escapes) are wildcards: `s != 'a_b'` leaves out `axb`. `Unsure` here.
+- LIKE of such keys: a pattern for the whole value; only expressions have it here, on PostgreSQL.
 - integer keys: `=` compares with the literal's decimal form, so `hr = 3` misses the partition 03. Other operators
   compare numbers, and leave out the default partition.
 - date keys: dates are compared, and the default partition is left out.
@@ -27,7 +28,7 @@ from typing import NamedTuple
 from hms_cache_proxy.cache import typed
 from hms_cache_proxy.cache.typed import PartitionKeys
 from hms_cache_proxy.filters.tree import Compare, Node, compiled, keys_of
-from hms_cache_proxy.filters.values import Predicate, Values, of_bytes, of_dates, of_numbers
+from hms_cache_proxy.filters.values import Predicate, Values, like, of_bytes, of_dates, of_numbers, of_pattern
 
 from . import filter_spans
 from .filter_spans import ScanRanges
@@ -183,7 +184,9 @@ class Match:
         if STRINGS.fullmatch(kind):
             if written != "string" or (op == "!=" and len(self._keys) > 1 and _is_pattern(text)):
                 raise Unsure
-            return of_bytes(at, op, text)
+            return _of_pattern(at, node.value.text) if op == "like" else of_bytes(at, op, text)
+        if op == "like":
+            raise Unsure
         if text == DEFAULT_PARTITION and written == "string":
             if op not in ("=", "!=") or not _COMPARED.fullmatch(kind):
                 raise Unsure
@@ -201,6 +204,18 @@ class Match:
     def _check(self, at: int, kind: bytes) -> None:
         if self._typed[at : at + 1] != kind:
             self._checks[at] = typed.CHECKS[kind]
+
+
+def _of_pattern(at: int, pattern: str) -> Predicate:
+    matches = of_pattern(at, like(pattern))
+
+    def holds(values: Values) -> bool:
+        try:
+            return matches(values)
+        except UnicodeDecodeError:
+            raise Unsure from None
+
+    return holds
 
 
 def values_in(name: bytes, begins: list[bytes]) -> list[bytes]:

@@ -13,6 +13,7 @@ The components before a key are left out here: a span is one of the rests of nam
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
@@ -30,6 +31,9 @@ Interval = tuple[Bound | None, Bound | None]
 
 MOST_INTERVALS = 100
 _LOWEST = ord("%")
+_WILD = re.compile("[%_]")
+_AFTER_ALL = b"\xff"
+"""No text has this byte."""
 
 
 class ScanRanges(Protocol):
@@ -138,6 +142,8 @@ def _number(value: Literal) -> int | None:
 
 def _intervals(node: Node, key: bytes, read: Callable[[Literal], Bound | None]) -> list[Interval[Bound]] | None:
     if isinstance(node, Compare):
+        if node.op == "like":
+            return _beginning(node, key, read)
         bound = read(node.value)
         if node.folded != key or bound is None or node.op == "!=":
             return None
@@ -152,6 +158,14 @@ def _intervals(node: Node, key: bytes, read: Callable[[Literal], Bound | None]) 
         if some is not None and (result is None or len(result) * len(some) <= MOST_INTERVALS):
             result = some if result is None else [both for a in result for b in some if (both := _common(a, b))]
     return result
+
+
+def _beginning(node: Compare, key: bytes, read: Callable[[Literal], Bound | None]) -> list[Interval[Bound]] | None:
+    """Where values are that begin as a pattern does."""
+    if node.folded != key:
+        return None
+    low = read(Literal(_WILD.split(node.value.text)[0], "string"))
+    return [(low, low + _AFTER_ALL)] if isinstance(low, bytes) and low else None
 
 
 def _common(a: Interval[Bound], b: Interval[Bound]) -> Interval[Bound] | None:
