@@ -60,7 +60,7 @@ class CapableDecider:
         self._inner = inner
         self._relocates = relocates
         self._hot = inner.hot
-        self.moved = inner.moved
+        self.moved, self.looked_ns = inner.moved, inner.looked_ns
         self._rules = tuple(
             _Rule(re.compile(fnmatch.translate(user)), tuple(word.encode() for word in words))
             for user, words in rules.items()

@@ -106,17 +106,19 @@ class Forward:
     instead: bytes | None = None  # a call of the same method and seqid, sent instead of the request
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Wait:
     """Not yet: the cache can answer after the follower's next step, or after another read's reply; in milliseconds.
 
     Ask again with the same arrival time when `Decider.moved` differs from `seen`, at the latest at `until_ns`, and then
-    without patience. `told`: the follower tells the worker when its step has ended.
+    without patience. With `look_after_ns`, only a look that began after this moment helps: `seen` does not count, and
+    `Decider.looked_ns` must be above it. `told`: the follower tells the worker when its step has ended.
     """
 
     seen: int
     until_ns: int
     told: bool = False
+    look_after_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,9 @@ class Decider(Protocol):
 
     def moved(self) -> int:
         """A number that changes when reads that wait may be decided again: after a step of the follower, or a reply."""
+
+    def looked_ns(self) -> int:
+        """When the last step of the follower began that is done."""
 
     def hot(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
         """The whole reply if `data` is exactly one request whose kept reply is still valid; otherwise None."""
@@ -161,6 +166,9 @@ class BaseDecider:
     """Base class of Deciders that have no hot path and let no request wait."""
 
     def moved(self) -> int:
+        return 0
+
+    def looked_ns(self) -> int:
         return 0
 
     def hot(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:

@@ -142,7 +142,7 @@ class Dispatcher:
         self._looks = Looks(page, wake)
         self._hot = HotPath(page, reader, self._replies, self._gate)
         self._patience = Patience()
-        looking = HotLooks(self._hot, self._gate, self._looks, self.moved, self._patience)
+        looking = HotLooks(self._hot, self._gate, self._looks, self._patience)
         self.hot, self.hot_wait = self._hot.answer, looking.wait
         self._labels: dict[tuple[bytes, str], HitLabel] = {}
         self._looked_s: dict[tuple[bytes, ...], float] = {}
@@ -179,6 +179,10 @@ class Dispatcher:
         self._hot.tell(told)
 
     # The full path
+
+    def looked_ns(self) -> int:
+        """When the last step of the follower began that is done."""
+        return self._page[Slot.BEGAN_NS]
 
     def moved(self) -> int:
         """Changes with each step of the follower, and with each answer that other reads wait for."""
@@ -260,7 +264,7 @@ class Dispatcher:
         looks = reason in LOOKS or (reason is None and kept is not None and kept.by_look and not call.proof.current)
         if answerable and looks and call.patient and (patience_ns := self._patience.for_look(began_ns)):
             self._looks.ask(call.arrived_ns)
-            return Wait(seen, call.arrived_ns + patience_ns, told=True)
+            return Wait(seen, call.arrived_ns + patience_ns, told=True, look_after_ns=call.arrived_ns)
         depends, args = self._looked_at(call) if kept is None else (kept.depends, None)
         self._reader.uses.mark(depends)
         if reason is not None and self._may_be_stale(call, reason):

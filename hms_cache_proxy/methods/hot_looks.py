@@ -10,8 +10,6 @@ Owner: one per worker, on its loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from hms_cache_proxy.consistency.gate import LOOKS, Gate
 from hms_cache_proxy.consistency.looks import Looks
 
@@ -23,11 +21,9 @@ from .patience import Patience
 class HotLooks:
     """One worker's."""
 
-    __slots__ = ("_gate", "_hot", "_looks", "_moved", "_patience")
+    __slots__ = ("_gate", "_hot", "_looks", "_patience")
 
-    def __init__(self, hot: HotPath, gate: Gate, looks: Looks, moved: Callable[[], int], patience: Patience) -> None:
-        """`moved`: the decider's."""
-        self._moved = moved
+    def __init__(self, hot: HotPath, gate: Gate, looks: Looks, patience: Patience) -> None:
         self._hot = hot
         self._gate = gate
         self._looks = looks
@@ -35,7 +31,7 @@ class HotLooks:
 
     def wait(self, session: ClientSession, data: bytes, now_ns: int) -> Wait | None:
         """A Wait if `data` is exactly one request whose kept reply only lacks a look; else None."""
-        seen, began_ns = self._moved(), self._looks.began_ns
+        began_ns = self._looks.began_ns
         entry = self._hot.kept(session, data)
         patience_ns = self._patience.for_look(began_ns)
         if entry is None or not patience_ns:
@@ -44,4 +40,4 @@ class HotLooks:
         if reason not in LOOKS and not (reason is None and entry.by_look and began_ns <= now_ns):
             return None
         self._looks.ask(now_ns)
-        return Wait(seen, now_ns + patience_ns, told=True)
+        return Wait(0, now_ns + patience_ns, told=True, look_after_ns=now_ns)

@@ -56,7 +56,7 @@ class Recorder:
         self._inner = inner
         self._writer = writer
         self._hot = inner.hot
-        self.moved, self.hot_wait = inner.moved, inner.hot_wait
+        self.moved, self.looked_ns, self.hot_wait = inner.moved, inner.looked_ns, inner.hot_wait
 
     def hot(self, session: ClientSession, data: bytes, now_ns: int) -> bytes | None:
         """The reply of the dispatcher's hot path."""

@@ -21,7 +21,7 @@ class Listening:
     """The connection waits for the next request."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WaitingForStep:
     """The cache can answer the request in a moment: after a step of the follower, or another read's reply."""
 
@@ -30,7 +30,7 @@ class WaitingForStep:
     until_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WaitingForLook:
     """The hot path can answer the request in a moment. `data`: the request, which is what comes next in the inbox."""
 

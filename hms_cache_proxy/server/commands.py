@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from hms_cache_proxy.methods.decision import Wait
 from hms_cache_proxy.metrics import Outcome, UpstreamFailure
 from hms_cache_proxy.peers.requests import PeerRequest
 from hms_cache_proxy.server.inbox import Request
@@ -75,11 +76,9 @@ class Again:
 
 @dataclass(slots=True)
 class Await:
-    """Call `moved` when the decider's `moved` differs from `seen`, or at `until_ns`. `told`: as in Wait."""
+    """Call `moved` when the request may be decided again."""
 
-    seen: int
-    until_ns: int
-    told: bool = False
+    wait: Wait
 
 
 @dataclass(slots=True)

@@ -118,9 +118,32 @@ class ClientConnection:
         self._cold = cold
         if not isinstance(self._state, Over) and not self._gone:
             self._inbox.add(data)
-            if cold and self.mode is HotPathUse.HOT:
-                self._wait_hot(data, now_ns)
         return self._settle(now_ns)
+
+    def wait_for_look(self, data: bytes, now_ns: int) -> Wait | None:
+        """Bytes from the client in mode HOT. If the hot path can answer them after a look, they wait for it unread, and
+        `looked` or `moved` is to be called after it. None: they have not been taken."""
+        wait = self._decider.hot_wait(self.session, data, now_ns)
+        if wait is not None:
+            self.last_ns = now_ns
+            self.mode = HotPathUse.GENERAL
+            self._inbox.add(data)
+            self._state = WaitingForLook(data, now_ns, wait.until_ns)
+        return wait
+
+    def looked(self) -> bytes | None:
+        """There was a look: the reply to the request that waits for it, if there is nothing else to do. None: call
+        `moved`."""
+        state = self._state
+        busy = self._draining or self._ended or self._outbox.blocked
+        if not isinstance(state, WaitingForLook) or self._inbox.waiting_bytes != len(state.data) or busy:
+            return None
+        reply = self._decider.hot(self.session, state.data, state.arrived_ns)
+        if reply is not None:
+            self._inbox.skip(len(state.data))
+            self._state = Listening()
+            self.mode = HotPathUse.HOT
+        return reply
 
     def ended(self, now_ns: int) -> list[Command]:
         """The client will send no more; its requests are still answered."""
@@ -219,13 +242,12 @@ class ClientConnection:
     def moved(self, now_ns: int) -> list[Command]:
         """A waiting request may be decided again, as Await asked for."""
         state = self._state
-        if isinstance(state, WaitingForLook):
+        if isinstance(state, WaitingForLook | WaitingForStep):
             self._state = Listening()
-            self._looked(state, now_ns)
-        elif isinstance(state, WaitingForStep):
-            self._state = Listening()
-            if not self._answered_hot(state.request, state.arrived_ns):
-                self._decide(state.request, now_ns, arrived_ns=state.arrived_ns, patient=now_ns < state.until_ns)
+            request = state.request if isinstance(state, WaitingForStep) else self._inbox.next()
+            assert request is not None, "the hot path waits for whole requests only"
+            if not self._answered_hot(request, state.arrived_ns):
+                self._decide(request, now_ns, arrived_ns=state.arrived_ns, patient=now_ns < state.until_ns)
         return self._settle(now_ns)
 
     def peers_agreed(self, now_ns: int) -> list[Command]:
@@ -351,30 +373,6 @@ class ClientConnection:
         self._cold = False
         self._decide(request, now_ns, arrived_ns=now_ns, patient=True)
 
-    def _wait_hot(self, data: bytes, now_ns: int) -> None:
-        """Wait without reading the request, if the hot path can answer it after a look."""
-        wait = self._decider.hot_wait(self.session, data, now_ns)
-        if wait is not None:
-            self._cold = False
-            self._state = WaitingForLook(data, now_ns, wait.until_ns)
-            self._commands.append(Await(wait.seen, wait.until_ns, wait.told))
-
-    def _looked(self, state: WaitingForLook, now_ns: int) -> None:
-        """There was a look, or it was waited for in vain."""
-        reply = self._decider.hot(self.session, state.data, state.arrived_ns)
-        if reply is not None:
-            self._inbox.skip(len(state.data))
-            self._outbox.framed = False
-            self._outbox.whole(reply)
-            return
-        try:
-            request = self._inbox.next()
-            assert request is not None, "a reply is kept for these bytes"
-            self._outbox.framed = False
-            self._decide(request, now_ns, arrived_ns=state.arrived_ns, patient=now_ns < state.until_ns)
-        except WireError as error:
-            self._refuse(error)
-
     def _answered_hot(self, request: Request, arrived_ns: int) -> bool:
         """Try the hot path."""
         if request.spool is not None:
@@ -396,7 +394,7 @@ class ClientConnection:
     def _heed_decision(self, decision: Decision, request: Request, now_ns: int, arrived_ns: int) -> None:
         if isinstance(decision, Wait):
             self._state = WaitingForStep(request, arrived_ns, decision.until_ns)
-            self._commands.append(Await(decision.seen, decision.until_ns, decision.told))
+            self._commands.append(Await(decision))
         elif isinstance(decision, Work):
             self._state = Working(request, arrived_ns, decision)
             self._commands.append(Again())

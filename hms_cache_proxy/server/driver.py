@@ -60,6 +60,7 @@ class Client(asyncio.Protocol):
         self._grace: asyncio.TimerHandle | None = None
         self._lost = False
         self._refused = False
+        self._looks = False  # the last request waited for a look, so the next one is likely to need one too
 
     # the client's transport
 
@@ -107,10 +108,14 @@ class Client(asyncio.Protocol):
         mode = core.mode
         try:
             if mode == _HOT:
+                if self._looks and self._waits(data, now_ns):
+                    return
                 reply = self._hot(self._session, data, now_ns)
                 if reply is not None:
                     core.last_ns = now_ns
                     self._write(reply)
+                    return
+                if self._waits(data, now_ns):
                     return
             elif mode == _HOT_FRAMED and int.from_bytes(data[:4], "big") == len(data) - 4:
                 reply = self._hot(self._session, data[4:], now_ns)
@@ -124,6 +129,14 @@ class Client(asyncio.Protocol):
                 self._run(core.received(data, now_ns, cold=mode != _GENERAL))
         except Exception:
             self._bug()
+
+    def _waits(self, data: bytes, now_ns: int) -> bool:
+        """Does this request only wait for a look?"""
+        wait = self._core.wait_for_look(data, now_ns)
+        self._looks = wait is not None
+        if wait is not None:
+            self._hub.wait(self, wait)
+        return self._looks
 
     def eof_received(self) -> bool:
         self._event(self._core.ended)
@@ -189,9 +202,21 @@ class Client(asyncio.Protocol):
         """End whatever has waited for too long."""
         self._event(self._core.expire)
 
+    def looked(self) -> bool:
+        """A request that waits for a look is answered on the hot path, if that is possible now."""
+        try:
+            reply = self._core.looked()
+            if reply is not None and not self._transport.is_closing():
+                self._write(reply)
+        except Exception:
+            self._bug()
+            return True
+        return reply is not None
+
     def moved(self) -> None:
         """The waiting request of this connection may be decided again."""
-        self._event(self._core.moved)
+        if not self.looked():
+            self._event(self._core.moved)
 
     def take_too_much(self) -> None:
         """Close a client that does not read, because its replies use memory that others need."""
@@ -335,7 +360,7 @@ class Client(asyncio.Protocol):
         self._event(self._core.turn)
 
     def _await(self, command: Await) -> None:
-        self._hub.wait(self, command)
+        self._hub.wait(self, command.wait)
 
     def _ask_peers(self, command: AskPeers) -> None:
         assert self._hub.peers is not None, "only a proxy with peers asks them"

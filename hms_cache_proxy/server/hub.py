@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from hms_cache_proxy.methods.decision import Decider
+from hms_cache_proxy.methods.decision import Decider, Wait
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.server.access_log import AccessLog
-from hms_cache_proxy.server.commands import Await
 from hms_cache_proxy.server.connection import ConnectionSettings
 from hms_cache_proxy.server.crew import Member
 from hms_cache_proxy.server.peers_link import PeersLink
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
 WATCH_INTERVAL_S = 0.0005  # how often the state page is read while requests wait
 TOLD_INTERVAL_S = 0.005  # the same if the follower tells when its step has ended: it may not have been heard
+LOOKED_AT_ONCE = 64  # reads that are answered on the hot path in one turn of the loop: about a millisecond
 SWEEP_AT_ONCE = 200  # connections checked in one turn of the loop
 
 log = structlog.get_logger()
@@ -77,7 +77,7 @@ class Hub:
         self.turns = Turns()
         self.stuck: Stuck[Client] = Stuck(settings.room.budgets.memory)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting: dict[Client, Await] = {}  # clients whose request waits for the decider
+        self._waiting: dict[Client, Wait] = {}  # clients whose request waits for the decider
         self._watching: asyncio.TimerHandle | None = None
         self._watch_at_s = 0.0
         self.say = SparingLog().say
@@ -95,10 +95,11 @@ class Hub:
             self.metrics.internal_error("task")
             log.error("a task failed", task=task.get_name(), exc_info=task.exception())
 
-    def wait(self, client: Client, what: Await) -> None:
+    def wait(self, client: Client, what: Wait) -> None:
         """Call the client's `moved` when its request may be decided again."""
         self._waiting[client] = what
-        self._watch_in(TOLD_INTERVAL_S if what.told else WATCH_INTERVAL_S)
+        if self._watching is None or not what.told:
+            self._watch_in(TOLD_INTERVAL_S if what.told else WATCH_INTERVAL_S)
 
     def _watch_in(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -115,15 +116,21 @@ class Hub:
 
     def look(self) -> None:
         """Call the clients whose requests may be decided again."""
-        now_ns, moved = monotonic_ns(), self.decider.moved()
-        due = [client for client, what in self._waiting.items() if moved != what.seen or what.until_ns <= now_ns]
+        now_ns, moved, looked_ns = monotonic_ns(), self.decider.moved(), self.decider.looked_ns()
+        due = [
+            client
+            for client, what in self._waiting.items()
+            if what.until_ns <= now_ns
+            or (moved != what.seen if what.look_after_ns is None else looked_ns > what.look_after_ns)
+        ]
         for client in due:
             del self._waiting[client]
         if self._waiting:
             told = all(what.told for what in self._waiting.values())
             self._watch_in(TOLD_INTERVAL_S if told else WATCH_INTERVAL_S)
-        for client in due:
-            self.turns.add(client.address, client.moved)
+        for number, client in enumerate(due):
+            if number >= LOOKED_AT_ONCE or not client.looked():
+                self.turns.add(client.address, client.moved)
 
     async def sweep(self, interval_s: float) -> None:
         """Repeatedly end what has waited for too long."""

@@ -39,12 +39,17 @@ class Line:
     def sent(self, seqid: int = 7, more: bytes = b"") -> list[Command]:
         data, now_ns = request(seqid) + more, time.monotonic_ns()
         cold = self.core.mode is not HotPathUse.GENERAL
-        if cold and self.bench.dispatcher.hot(self.core.session, data, now_ns) is not None:
-            raise AssertionError("answered without a look")
+        if cold:
+            if self.bench.dispatcher.hot(self.core.session, data, now_ns) is not None:
+                raise AssertionError("answered without a look")
+            wait = self.core.wait_for_look(data, now_ns)
+            if wait is not None:
+                return [Await(wait)]
         return self.core.received(data, now_ns, cold=cold)
 
     def moved(self, after_ns: int = 0) -> list[Command]:
-        return self.core.moved(time.monotonic_ns() + after_ns)
+        reply = self.core.looked()
+        return [Send(reply)] if reply is not None else self.core.moved(time.monotonic_ns() + after_ns)
 
 
 def seqids(commands: list[Command]) -> list[int]:
@@ -60,11 +65,14 @@ def line(tmp_path: Path) -> Iterator[Line]:
 
 def test_answered_after_a_look(line: Line) -> None:
     (waits,) = line.sent(8)
-    assert isinstance(waits, Await) and waits.told and isinstance(line.core._state, WaitingForLook)
+    assert isinstance(waits, Await) and waits.wait.told and isinstance(line.core._state, WaitingForLook)
     again = line.moved()
     assert [type(one) for one in again] == [Await], "there was no look"
     line.bench.step()
     assert seqids(line.moved()) == [8] and line.core.mode is HotPathUse.HOT
+    line.sent(9)
+    line.bench.step()
+    assert seqids(line.moved()) == [9]
 
 
 def test_requests_that_come_meanwhile_keep_their_order(line: Line) -> None:

@@ -49,6 +49,7 @@ class Switch:
         self._loading = loading
         self._page = page
         self.hot = followed.hot  # knows by itself that nothing is served while nothing is followed
+        self.looked_ns, self.hot_wait = followed.looked_ns, followed.hot_wait
 
     def by_time(self) -> bool:
         """Is TTL mode in charge?"""
@@ -58,12 +59,6 @@ class Switch:
     def moved(self) -> int:
         """Changes when that of either dispatcher changes."""
         return hash((self._followed.moved(), self._loading.moved()))
-
-    def hot_wait(self, session: ClientSession, data: bytes, now_ns: int) -> Wait | None:
-        """A Wait for a request that the hot path would answer after a step of the follower."""
-        seen = self.moved()
-        wait = self._followed.hot_wait(session, data, now_ns)
-        return None if wait is None else replace(wait, seen=seen)
 
     def decide(
         self,
