@@ -211,7 +211,16 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
         yield f"figures {name}", _one("benchmarks", "python -m benchmarks", rows)
     for part in ("cold", "listing", "constraints", "aggregates", "filters"):
         yield f"figures {part}", _one(f"parts/{part}", f"python -m benchmarks --only {part}")
-    names = ("cache_filters", "cache_size", "statistics", "store_partitions", "write_ids", "strict", "access_log", "advise")
+    names = (
+        "cache_filters",
+        "cache_size",
+        "statistics",
+        "store_partitions",
+        "write_ids",
+        "strict",
+        "access_log",
+        "advise",
+    )
     for name in (*names, "backlog", "listening"):
         yield f"figures {name}", _one(f"single/{name}", f"python -m benchmarks.{name} --keep")
     yield "figures pipeline", _one("single/pipeline", "python -m benchmarks.pipeline --keep")

@@ -51,6 +51,8 @@ STARTS: Final[dict[str, tuple[str, ...]]] = {
     "HiveLists": (ledger.JAVA,),
     "which": (ledger.JAVA,),
     "checkers": (ledger.SPIN,),
+    "Prometheus": (ledger.PROMETHEUS,),
+    "promtool": (ledger.PROMETHEUS,),
     "--hive": ("hive42",),  # of tests.demo
     # the program under test as a whole
     "new_proxy": (ledger.PROXY,),

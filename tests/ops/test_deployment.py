@@ -12,11 +12,11 @@ import yaml
 
 from hms_cache_proxy.config import settings
 from hms_cache_proxy.metric_table import TABLE
+from tests.ops.queries import check_names
 
 ROOT = Path(__file__).parents[2]
 DEPLOYMENTS = sorted((ROOT / "docker").iterdir())
 MANIFESTS = sorted((ROOT / "docker").glob("kubernetes*.yaml"))
-OF_PROMETHEUS = {"instance", "job", "le"}
 QUERIES = [ROOT / "conf" / "prometheus-rules.yml", ROOT / "docs" / "metrics.md"]
 
 
@@ -53,16 +53,9 @@ def test_manifests(path: Path) -> None:
 
 @pytest.mark.parametrize("path", QUERIES, ids=lambda path: path.name)
 def test_metrics_of_queries_exist(path: Path) -> None:
-    labels = {metric.name: set(metric.labels) for metric in TABLE}
     text = path.read_text("utf-8")
     assert re.search(r"hms_proxy_\w+", text)
-    for name, selected in re.findall(r"\b(hms_proxy_\w+)(?:\{([^}]*)\})?", text):
-        metric = re.sub(r"_(bucket|sum|count)$", "", name)
-        assert metric in labels, name
-        assert set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", selected)) <= labels[metric], (name, selected)
-    known = OF_PROMETHEUS.union(*labels.values())
-    for grouped in re.findall(r"\bby \(([^)]*)\)", text):
-        assert set(grouped.split(", ")) <= known, grouped
+    check_names(text)
 
 
 def test_rules_are_named_and_explained() -> None:

@@ -30,6 +30,7 @@ SPARK: Final = "spark"
 PYICEBERG_TESTS: Final = "pyiceberg-tests"
 JAVA: Final = "java"  # a compiler, or a small program
 SPIN: Final = "spin"  # the checker of models
+PROMETHEUS: Final = "prometheus"  # the server, or promtool
 ENVIRONMENT: Final = "environment"  # of Python, with packages that are downloaded
 
 OURS: Final = frozenset((PROXY, WORKER, FOLLOWER))
