@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.cache.state import Slot
-from hms_cache_proxy.methods import dispatch, hot_looks
+from hms_cache_proxy.methods import patience
 from hms_cache_proxy.server.client_states import WaitingForLook
 from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.server.hub import LOOKED_AT_ONCE, Hub
@@ -26,8 +26,8 @@ Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 @pytest.fixture(autouse=True)
 def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is."""
-    for module in (dispatch, hot_looks):
-        monkeypatch.setattr(module, "PATIENCE_NS", 10**12)
+    for name in ("SHORT_NS", "LONG_NS"):
+        monkeypatch.setattr(patience, name, 10**12)
 
 
 class Clients:
