@@ -18,4 +18,4 @@ def serve(file: str | None, **given: object) -> None:
     from hms_cache_proxy.processes import log, supervisor
 
     log.setup(config, "supervisor")
-    sys.exit(supervisor.run(config))
+    sys.exit(supervisor.run(config, (lambda: load_config(file, given)) if file else None))

@@ -67,6 +67,11 @@ def worker_socket(config: Config, index: int) -> Path:
     return Path(config.data_dir) / f"worker-{index}.sock"
 
 
+def changed_settings(config: Config) -> Path:
+    """The configuration with the settings that were changed without a restart; absent if there are none."""
+    return Path(config.data_dir) / "settings.json"
+
+
 def follower_report(config: Config) -> Path:
     """What the follower reports beyond the counters of the state page: JSON, replaced as a whole."""
     return Path(config.data_dir) / "follower.json"

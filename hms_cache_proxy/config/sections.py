@@ -17,9 +17,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 from hms_cache_proxy.config.bridge import BridgeSection
 from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
 from hms_cache_proxy.config.peers import PEER_PORT, parse_peers, peer_problems
+from hms_cache_proxy.config.protection import ProtectionSection
 from hms_cache_proxy.config.security import SecuritySection, TlsSection, security_disagreements
 from hms_cache_proxy.config.selection import Selection, check_pattern
 from hms_cache_proxy.config.ttl import NEVER, Bytes, Seconds, TtlSection
+from hms_cache_proxy.config.upstream import UpstreamOptionsSection
 from hms_cache_proxy.config.urls import mask_url, store_url_problem
 
 ENV_PREFIX = "HMS_CACHE_PROXY_"
@@ -153,38 +155,6 @@ class LimitsSection(Section):
 
 
 @dataclass(frozen=True)
-class UpstreamOptionsSection(Section):
-    connect_timeout_s: float = setting(
-        5, gt=0, description="Time to connect to one metastore before the next is tried."
-    )
-    request_timeout_s: float = setting(
-        600,
-        gt=0,
-        description="Longest wait for an answer; a write of unknown outcome stays fenced for as long.",
-    )
-    idle_timeout_s: float = setting(
-        30,
-        ge=0,
-        description="A client's connection to a metastore is closed after this long without a call; 0 = never. The"
-        " next call opens another, and repeats the session calls on it.",
-    )
-    max_connections: int = setting(
-        0,
-        ge=0,
-        description="Maximum connections of one worker's clients to one metastore; further calls wait in order; 0 = no"
-        " limit.",
-    )
-    queue_timeout_s: float = setting(
-        10, gt=0, description="How long a call waits for one of `max_connections` before it fails."
-    )
-
-    @property
-    def request_timeout_ns(self) -> int:
-        """`request_timeout_s` for clocks in nanoseconds."""
-        return int(self.request_timeout_s * 1e9)
-
-
-@dataclass(frozen=True)
 class MetastoreSection(Section):
     url: str = setting(
         "",
@@ -256,7 +226,9 @@ class Config(Section):
     http: _AddressField = setting(
         Address("0.0.0.0", 9084), description="Address for metrics, health, status and status page."
     )
-    upstream: _Upstreams = setting((), description="The metastores, all of one database, tried in this order.")
+    upstream: _Upstreams = setting(
+        (), description="The metastores, all of one database, tried in this order (`upstream_options.choice`)."
+    )
     embedded: bool = setting(
         False, description="Start the embedded metastore, and use it as the upstream; see `metastore`."
     )
@@ -347,6 +319,7 @@ class Config(Section):
     follower: FollowerSection = FollowerSection()
     limits: LimitsSection = LimitsSection()
     upstream_options: UpstreamOptionsSection = UpstreamOptionsSection()
+    protection: ProtectionSection = ProtectionSection()
     security: SecuritySection = SecuritySection()
     tls: TlsSection = TlsSection()
     bridge: BridgeSection = BridgeSection()

@@ -51,13 +51,11 @@ from .readers.base import Body, Context, Decline, Slices, Unfinished
 from .readers.column_arrays import Memory
 from .readers.key_index import KeyIndexes
 from .table import OTHER_LABEL, MethodKind
+from .write_id_reloads import WriteIdReloads
 
 HELD_EVENTS_BYTES = 8 << 20
 """HELD_WRITE_BYTES for lists of events; after a longer one, everything is fenced until the cache has caught up."""
 
-LOOK_AGAIN_S = 10.0
-"""A transactional table is reloaded at most this often because the write id list of a request was not the cache's."""
-LOOKS_REMEMBERED = 10_000
 
 _USED_LATER = LOOKS | {Reason.FLOOR}
 _WAITS_FOR_FOLLOWER = frozenset({Reason.FENCE, Reason.FLOOR, Reason.UNCONFIRMED, Reason.BOUNDED})
@@ -145,7 +143,7 @@ class Dispatcher:
         looking = HotLooks(self._hot, self._gate, self._looks, self._patience)
         self.hot, self.hot_wait = self._hot.answer, looking.wait
         self._labels: dict[tuple[bytes, str], HitLabel] = {}
-        self._looked_s: dict[tuple[bytes, ...], float] = {}
+        self._reloads = WriteIdReloads()
         barrier = effects.FenceBarrier(fences, config.upstream_options.request_timeout_ns)
         self._guards = Guards(barrier, state.suspension or Suspension(page), "fences")
         self._shared = effects.EffectsContext(page, fences, self._guards, self._replies, wake, config.cache_absent)
@@ -153,9 +151,13 @@ class Dispatcher:
     def authorize(self, authorization: Authorization) -> None:
         """Set what the settings and the checks of the upstream allow from now on."""
         if authorization != self._gate.authorization:
-            self._replies.clear()
             self._gate.authorization = authorization
-            self._hot.forget()
+            self.forget()
+
+    def forget(self) -> None:
+        """Keep no reply any more, because the rules have changed."""
+        self._replies.clear()
+        self._hot.forget()
 
     def serve_in_outages(self, outage: Callable[[], bool]) -> None:
         """Answer reads without confirmation, as `serve_stale` allows, while `outage` says that no metastore answers."""
@@ -216,7 +218,7 @@ class Dispatcher:
             key = self._hot.key(session, message, header.body - _SEQID) if complete else b""
             return self._read(_Call(session, now_ns, found, header, message, key, self._proof(), complete, patient))
         if method.kind is MethodKind.WRITE or method.kind is MethodKind.TRANSACTION:
-            targets = self._targets(found, header, message, complete)
+            targets = found.named(message, header.body, complete=complete)
             if method.kind is MethodKind.TRANSACTION and not targets:
                 return Forward(label, "relay", method.kind.value)
             identity = self._reader.identity if method.silent_before_4 else None
@@ -234,9 +236,6 @@ class Dispatcher:
             return effects.session_call(session, label, header, message)
         return Forward(label, "relay", method.kind.value)
 
-    def _targets(self, found: Plan, header: Header, message: bytes, complete: bool) -> tuple[bytes, ...]:
-        return found.named(message, header.body, complete=complete)
-
     def _write(self, label: str, targets: tuple[bytes, ...], reason: str, *, logs: bool = False) -> Forward:
         pending = effects.FencedWrite(self._shared, targets, logs) if targets else NOTHING
         return Forward(label, "write", reason, effects.HELD_WRITE_BYTES if targets else 0, pending=pending)
@@ -244,7 +243,7 @@ class Dispatcher:
     def _lock(self, found: Plan, header: Header, message: bytes, complete: bool) -> Pending:
         if found.method.rules:
             reads = complete and effects.only_reads(found.arguments, message, header.body)
-            return effects.Lock(self._shared, self._targets(found, header, message, complete), reads)
+            return effects.Lock(self._shared, found.named(message, header.body, complete=complete), reads)
         lock_id = effects.lock_id_of(found.args, message, header.body)
         return (effects.Unlock if found.method.name == "unlock" else effects.CheckLock)(self._shared, lock_id)
 
@@ -473,21 +472,10 @@ class Dispatcher:
         if reason is Reason.FOREIGN_KEYS:
             depends = EVERYTHING  # the reply names tables that the request does not
         cached = method.reads or method.learn
-        asks = cached and (reason in _WAITS_FOR_FOLLOWER or (reason is Reason.WRITE_ID and self._looks_again(depends)))
+        asks = cached and (reason in _WAITS_FOR_FOLLOWER or (reason is Reason.WRITE_ID and self._reloads.due(depends)))
         ticket = tuple(dep for dep in depends if dep[:1] == b"t") if asks else ()
         pending = effects.RelayedRead(self._shared, depends, ticket)
         return Forward(method.name, "miss" if cached else "relay", reason.value, retry=True, pending=pending)
-
-    def _looks_again(self, depends: tuple[bytes, ...]) -> bool:
-        """Should the table be reloaded because its write id list may have changed? A list can change without an event:
-        aborted ids leave it when they are cleaned up. Not each time, because readers with old lists are common."""
-        now_s = time.monotonic()
-        if now_s - self._looked_s.get(depends, 0.0) < LOOK_AGAIN_S:
-            return False
-        if len(self._looked_s) >= LOOKS_REMEMBERED:
-            self._looked_s.clear()
-        self._looked_s[depends] = now_s
-        return True
 
 
 def _whole(head: bytes, body: bytes) -> bytes | tuple[bytes, bytes]:

@@ -26,7 +26,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -47,6 +47,7 @@ from hms_cache_proxy.metrics import SupervisorMetrics
 from hms_cache_proxy.processes import addresses, ports
 from hms_cache_proxy.processes.children import Child
 from hms_cache_proxy.processes.cores import usable_cores
+from hms_cache_proxy.processes.settings_reload import SettingsReload
 from hms_cache_proxy.processes.watchdog import Watchdog
 from hms_cache_proxy.recording import start as recordings
 from hms_cache_proxy.security import tls
@@ -67,8 +68,9 @@ EMBEDDED_LISTEN = Address("127.0.0.1", 0)  # only this proxy needs to reach it
 HTTP_MODULE = "hms_cache_proxy.status.http"
 
 
-def run(config: Config) -> int:
-    """Run until a signal; 0 if everything ended in time, 1 if something had to be killed.
+def run(config: Config, read_again: Callable[[], Config] | None = None) -> int:
+    """Run until a signal; 0 if everything ended in time, 1 if something had to be killed. `read_again` reads the
+    configuration, at SIGHUP; None: it is not in a file.
 
     Raises CacheError if the data directory is not available, ConfigError if a port is not, or a file of TLS.
     """
@@ -77,6 +79,7 @@ def run(config: Config) -> int:
     if soft != hard:  # the usual soft limit, 1,024, exists for programs that call select(2)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with addresses.claimed(config) as directory, ports.shared(config.listen) as listener:
+        settings = SettingsReload(config, read_again) if read_again is not None else None
         listen = Address(config.listen.host, listener.getsockname()[1])
         config = replace(config, listen=listen, workers=config.workers or usable_cores())
         if config.replay:
@@ -87,14 +90,15 @@ def run(config: Config) -> int:
         peers = ports.bound(config.peer_listen, "peer_listen")[0] if config.peers else None
         if not config.embedded:
             return asyncio.run(
-                Supervisor(config, directory.fileno(), Sockets(listener, http, admin, peers=peers)).run()
+                Supervisor(config, directory.fileno(), Sockets(listener, http, admin, peers=peers), settings).run()
             )
         (own,) = ports.bound(EMBEDDED_LISTEN, "embedded")
         with own:
             own.listen()  # connections wait until the metastore runs
             address = Address(EMBEDDED_LISTEN.host, own.getsockname()[1])
             config = config.with_embedded(address, paths.embedded_database(config))
-            return asyncio.run(Supervisor(config, directory.fileno(), Sockets(listener, http, admin, own, peers)).run())
+            sockets = Sockets(listener, http, admin, own, peers)
+            return asyncio.run(Supervisor(config, directory.fileno(), sockets, settings).run())
 
 
 class Sockets(NamedTuple):
@@ -110,8 +114,9 @@ class Sockets(NamedTuple):
 class Supervisor:
     """All children and the HTTP server of one proxy."""
 
-    def __init__(self, config: Config, lock_fd: int, sockets: Sockets) -> None:
+    def __init__(self, config: Config, lock_fd: int, sockets: Sockets, settings: SettingsReload | None = None) -> None:
         self._config = config
+        self._settings = settings
         self._lock_fd = lock_fd
         self._sockets = sockets
         self._metrics = SupervisorMetrics(paths.metrics(config), __version__)
@@ -196,7 +201,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, signal.Signals(number).name)
-        if uses_tls(self._config.security, self._config.tls):
+        if self._settings is not None or uses_tls(self._config.security, self._config.tls):
             loop.add_signal_handler(signal.SIGHUP, self._reload)
         keepers = {child: self._spawn(self._keep(child), child.name) for child in self._children}
         watchers = [
@@ -264,6 +269,8 @@ class Supervisor:
     def _reload(self) -> None:
         """The workers look at the state page once a second (server/reloading.py)."""
         log.info("reloading", signal="SIGHUP")
+        if self._settings is not None:
+            self._settings.again()
         self._page[Slot.RELOADS] += 1
 
     async def _drain(self, keepers: dict[Child, asyncio.Task[None]]) -> bool:

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from hms_cache_proxy.errors import CacheError, WireError
 from hms_cache_proxy.methods.decision import BaseDecider, ClientSession, Forward, Serve
+from hms_cache_proxy.methods.refusal import refusal
 from hms_cache_proxy.methods.reply_contents import agreement
 from hms_cache_proxy.methods.table import METHODS, OTHER_LABEL, MethodKind
 from hms_cache_proxy.recording.allowed import ALLOWED, LISTS, TABLE_IDS, bears_lists
@@ -180,7 +181,7 @@ class ReplayDispatcher(BaseDecider):
         return self._error(name, header, READ_ONLY, f"{name} is refused: this is a replay of {self._path}; {why}")
 
     def _error(self, name: str, header: Header, reason: str, text: str) -> Serve:
-        return Serve(_failure(name, header, text), name, "error", reason)
+        return Serve(refusal(name, header, text), name, "error", reason)
 
 
 def _agreement(name: str, header: Header, message: bytes) -> bytes:
@@ -189,13 +190,3 @@ def _agreement(name: str, header: Header, message: bytes) -> bytes:
         return agreement(name, header, message)
     except WireError:
         return message_header(header.name, MessageType.REPLY, header.seqid) + spec.encode(spec.result(name)(success=[]))
-
-
-def _failure(name: str, header: Header, text: str) -> bytes:
-    """A MetaException if the method declares one, else a TApplicationException."""
-    row = next((row for row in FACTS[name].result if row.type == "MetaException"), None)
-    if row is None:
-        return exception_message(header.name, header.seqid, ApplicationError.INTERNAL_ERROR, text)
-    result = spec.result(name)()
-    setattr(result, row.name, spec.struct("MetaException")(message=text))
-    return message_header(header.name, MessageType.REPLY, header.seqid) + spec.encode(result)

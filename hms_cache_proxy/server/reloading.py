@@ -1,18 +1,23 @@
-"""Follows the files of TLS: what is made from them is made again when they change, or when the supervisor got SIGHUP.
+"""Follows the files of TLS, and the settings that the supervisor has read again at SIGHUP.
 
-Job: look once a second, tell the log and the metrics. New connections use what is new; those that are open keep what
-they began with. Files that cannot be used change nothing. Must not know: what the files hold. Owner: the worker's loop.
+Job: look once a second, tell the log and the metrics. What is made from files of TLS is made again when they change, or
+at SIGHUP: new connections use what is new; those that are open keep what they began with. Files that cannot be used
+change nothing. Changed settings apply to the next call. Must not know: what the files hold. Owner: the worker's loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import structlog
 
 from hms_cache_proxy.cache.state import Slot, StatePage
+from hms_cache_proxy.config import Config, paths
+from hms_cache_proxy.config.protection import ProtectionSection
+from hms_cache_proxy.config.sections import from_json
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.security.renewal import Renewable
@@ -23,8 +28,30 @@ LOOK_INTERVAL_S: Final = 1.0
 log = structlog.get_logger()
 
 
+class FollowedSettings:
+    """`apply` gets the section `[protection]` that is in force, if it is not that of `config`."""
+
+    def __init__(self, config: Config, apply: Callable[[ProtectionSection], None]) -> None:
+        self._file = paths.changed_settings(config)
+        self._now = config.protection
+        self._apply = apply
+        self.look()
+
+    def look(self) -> bool:
+        """Read the file. Returns whether the settings have changed."""
+        try:
+            found = from_json(self._file.read_bytes()).protection
+        except FileNotFoundError:
+            return False
+        if found == self._now:
+            return False
+        self._now = found
+        self._apply(found)
+        return True
+
+
 class Reloading:
-    """`secured`, `towards`: what this worker has made, if anything."""
+    """`secured`, `towards`: what this worker has made, if anything. `settings`: follows the settings."""
 
     def __init__(
         self,
@@ -32,8 +59,9 @@ class Reloading:
         metrics: WorkerMetrics,
         secured: Renewable[ServerSide] | None,
         towards: ClientSide | None,
+        settings: FollowedSettings,
     ) -> None:
-        self._page, self._metrics, self._secured = page, metrics, secured
+        self._page, self._metrics, self._secured, self._settings = page, metrics, secured, settings
         self._told = page[Slot.RELOADS]
         self._kept: dict[str, Renewable[Any]] = {}
         if secured is not None:
@@ -44,7 +72,7 @@ class Reloading:
 
     async def run(self) -> None:
         """Look again and again, forever."""
-        while self._kept:
+        while True:
             await asyncio.sleep(LOOK_INTERVAL_S)
             self.look()
 
@@ -52,6 +80,8 @@ class Reloading:
         """Make again what is no longer as its files are."""
         told = self._page[Slot.RELOADS]
         at_once, self._told = told != self._told, told
+        if at_once and self._settings.look():
+            self._metrics.reloaded("settings", well=True)
         for what, kept in self._kept.items():
             try:
                 if not kept.renew(at_once=at_once):

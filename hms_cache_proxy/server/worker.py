@@ -15,6 +15,7 @@ import signal
 import socket
 from collections.abc import Callable
 from time import monotonic_ns
+from typing import NamedTuple
 
 import structlog
 import uvloop
@@ -31,6 +32,8 @@ from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.methods.capabilities import CapableDecider
 from hms_cache_proxy.methods.decision import Decider
 from hms_cache_proxy.methods.dispatch import Dispatcher, SharedState
+from hms_cache_proxy.methods.plan import declared_reads
+from hms_cache_proxy.methods.protection import ProtectedDecider
 from hms_cache_proxy.methods.relay import RelayDispatcher
 from hms_cache_proxy.methods.ttl.dispatcher import LoadingDispatcher
 from hms_cache_proxy.methods.ttl.switch import Switch
@@ -50,7 +53,7 @@ from hms_cache_proxy.server.hub import Allowed, Hub
 from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.server.peers_link import PeersLink
 from hms_cache_proxy.server.refresher import Refresher
-from hms_cache_proxy.server.reloading import Reloading
+from hms_cache_proxy.server.reloading import FollowedSettings, Reloading
 from hms_cache_proxy.server.spool import SpoolRoom
 from hms_cache_proxy.server.turns import Turns
 from hms_cache_proxy.server.waker import Waker
@@ -76,7 +79,8 @@ def run(config: Config, index: int, listener: int) -> None:
     _return_large_blocks()
     metrics = WorkerMetrics()
     suspension = Suspension(StatePage(paths.state(config)), index) if _caches(config) else None
-    budgets, endpoints = _budgets(config), Endpoints(config.upstream, tls.for_metastores(config.tls))
+    in_turn = config.upstream_options.choice == "round_robin"
+    budgets, endpoints = _budgets(config), Endpoints(config.upstream, tls.for_metastores(config.tls), in_turn=in_turn)
     cache: _Cache | None = None
     ttl: _Ttl | None = None
     if suspension is not None and config.source != "none":
@@ -87,10 +91,14 @@ def run(config: Config, index: int, listener: int) -> None:
     try:
         decider = _capable(config, _decider(config, cache, ttl))
         recorded = decider if writer is None else Recorder(decider, writer)
+        protected = _protected(config, recorded)
+        if cache is not None:
+            protected.forget = cache.dispatcher.forget
+        settings = FollowedSettings(config, protected.apply)
         member = Member(StatePage(paths.state(config)), index, config.workers)
-        hub = _hub(config, recorded, endpoints, member, metrics, budgets)
+        hub = _hub(config, protected, endpoints, member, metrics, budgets)
         hub.access_log = _access_log(config, index, metrics)
-        uvloop.run(_serve(config, socket.socket(fileno=listener), hub, cache, ttl, writer))
+        uvloop.run(_serve(config, socket.socket(fileno=listener), hub, settings, _Opened(cache, ttl, writer)))
     finally:
         for opened in (cache, ttl, writer):
             if opened is not None:
@@ -172,6 +180,14 @@ class _Ttl:
 
     def close(self) -> None:
         self.cache.close()
+
+
+class _Opened(NamedTuple):
+    """What a worker has opened."""
+
+    cache: _Cache | None
+    ttl: _Ttl | None
+    writer: recording.Writer | None
 
 
 def _budgets(config: Config) -> Budgets:
@@ -277,14 +293,19 @@ def _capable(config: Config, decider: Decider) -> Decider:
     return CapableDecider(decider, bridge.capabilities, relocates=relocates) if bridge.capabilities else decider
 
 
+def _protected(config: Config, decider: Decider) -> ProtectedDecider:
+    queue_ns = int(config.upstream_options.queue_timeout_s * 1e9)
+    return ProtectedDecider(decider, config.protection, declared_reads(config), queue_ns=queue_ns)
+
+
 async def _serve(
     config: Config,
     listener: socket.socket,
     hub: Hub,
-    cache: _Cache | None,
-    ttl: _Ttl | None,
-    writer: recording.Writer | None,
+    settings: FollowedSettings,
+    opened: _Opened,
 ) -> None:
+    cache, ttl, writer = opened
     loop = asyncio.get_running_loop()
     metrics, access_log = hub.metrics, hub.access_log
     stop = asyncio.Event()
@@ -299,7 +320,7 @@ async def _serve(
     acceptor.start()
     log.info("worker listens", worker=hub.member.number, listen=str(config.listen))
     hub.spawn(_beat(hub.member), "show life")
-    reloading = Reloading(StatePage(paths.state(config)), metrics, secured, hub.endpoints.tls)
+    reloading = Reloading(StatePage(paths.state(config)), metrics, secured, hub.endpoints.tls, settings)
     hub.spawn(reloading.run(), "follow files")
     hub.spawn(hub.sweep(_sweep_interval_s(config)), "sweep")
     hub.spawn(Prober(hub.endpoints, metrics.circuit).run(), "probe metastores")

@@ -11,6 +11,7 @@ from typing import Final
 
 REASONS: Final[Mapping[str, str]] = {
     "": "no special reason",
+    "address_busy": "its address has too many calls at the metastore",
     "absent": "does not exist, and cache_absent is off",
     "arguments": "arguments that the proxy does not answer for",
     "authorization": "the answer may depend on the user",
@@ -46,6 +47,7 @@ REASONS: Final[Mapping[str, str]] = {
     "peers": "another proxy is missing",
     "privileges": "privileges for each partition",
     "read_only": "writes are refused",
+    "refused": "forbidden by [protection]",
     "release": "this version of the metastore answers differently",
     "remote": "behind a data connector",
     "serde": "columns that come from a serde",
@@ -66,6 +68,7 @@ REASONS: Final[Mapping[str, str]] = {
     "unknown_method": "a method that Hive does not have",
     "unlogged": "changes without an event",
     "unsettled": "changed while it was read",
+    "user_busy": "its user has too many calls at the metastore",
     "upstream_busy": "all connections to the metastore stayed busy",
     "upstream_lost": "the metastore closed the connection",
     "upstream_protocol": "the metastore's reply breaks the protocol",

@@ -4,7 +4,8 @@ Job: the order of the upstream URIs, and a circuit breaker for each, which is op
 Must not know sockets or the clock. One per worker, shared by its connections.
 
 Invariants
-- The first URI with a closed circuit is preferred, so all connections go to one metastore while it is healthy.
+- The first URI with a closed circuit is preferred, so all connections go to one metastore while it is healthy; or, with
+  `in_turn`, new connections go to those with closed circuits in turn.
 - A refused connection opens a circuit at once. A call never does: a metastore that is slow, or closes the connection
   instead of answering, is suspected, and a probe on a separate connection decides (prober.py). Only a probe closes a
   circuit.
@@ -54,8 +55,12 @@ class Endpoint:
 class Endpoints:
     """The upstream URIs in their order."""
 
-    def __init__(self, addresses: Sequence[tuple[str, int]], tls: ClientSide | None = None) -> None:
+    def __init__(
+        self, addresses: Sequence[tuple[str, int]], tls: ClientSide | None = None, *, in_turn: bool = False
+    ) -> None:
         self.tls = tls
+        self._in_turn = in_turn
+        self._turn = 0
         self.all = tuple(Endpoint(host, port, tls) for host, port in addresses)
         self.suspect: Callable[[Endpoint], None] = lambda _: None  # set by the prober: probes the metastore
 
@@ -63,6 +68,11 @@ class Endpoints:
         """The metastores in the order to try: closed circuits, then open ones. `last` has just failed, and is the last
         of its group."""
         order = sorted(self.all, key=lambda endpoint: (endpoint.sick, endpoint is last))
+        well = sum(not endpoint.sick and endpoint is not last for endpoint in order)
+        if self._in_turn and well:
+            first = self._turn % well
+            order[:well] = order[first:well] + order[:first]
+            self._turn += 1
         return [endpoint for endpoint in order if not endpoint.silent]
 
     def other_than(self, endpoint: Endpoint) -> bool:

@@ -1,0 +1,234 @@
+"""`[protection]` with real clients: calls that are refused or have to wait, and settings that change at SIGHUP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hive_metastore.ttypes import (  # type: ignore[import-untyped]  # generated
+    AllocateTableWriteIdsRequest,
+    CommitTxnRequest,
+    Function,
+    LockComponent,
+    LockLevel,
+    LockRequest,
+    LockType,
+    MetaException,
+    OpenTxnRequest,
+)
+from thrift.Thrift import TApplicationException
+
+from tests.proxy import Proxy
+from tests.testbed import objects
+from tests.testbed.client import MetastoreClient
+from tests.testbed.fault_proxy import Direction, FaultProxy
+from tests.testbed.raw import RawConnection, encode_call
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """An embedded metastore behind a proxy that only relays, with the databases sales, vault and secret."""
+    started = Proxy(tmp_path_factory.mktemp("metastore"), "", settings={"EMBEDDED": "true", "STORE": "none"}).start()
+    with MetastoreClient(*started.address) as client:
+        for name in ("sales", "vault", "secret"):
+            objects.create_database(client, name)
+            objects.create_table(client, objects.table(name, "t", partition_keys=(("day", "string"),)))
+    yield started
+    started.close()
+
+
+class Protected:
+    """A proxy with a cache, whose `[protection]` can be changed."""
+
+    def __init__(self, directory: Path, metastore: Proxy) -> None:
+        self.file = directory / "proxy.toml"
+        self.file.write_text("")
+        database = metastore.directory / "data" / "metastore" / "metastore.db"
+        settings = {"CONFIG": str(self.file), "UPSTREAM_OPTIONS_QUEUE_TIMEOUT_S": "2"}
+        self.proxy = Proxy(directory / "proxy", metastore.uri, f"sqlite:///{database}", settings=settings)
+        self.proxy.start(prewarmed=True)
+
+    def protect(self, lines: str) -> None:
+        """SIGHUP, and until it is in force."""
+        before = self.proxy.metric("hms_proxy_reloads_total", what="settings", result="loaded")
+        self.file.write_text(f"[protection]\n{lines}\n")
+        assert self.proxy.process is not None
+        self.proxy.process.send_signal(signal.SIGHUP)
+        name = "hms_proxy_reloads_total"
+        self.proxy.wait(lambda: self.proxy.metric(name, what="settings", result="loaded") > before, "protected")
+
+
+@pytest.fixture(scope="module")
+def protected(metastore: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Protected]:
+    made = Protected(tmp_path_factory.mktemp("protected"), metastore)
+    yield made
+    made.proxy.close()
+
+
+def refused(words: str, call: Callable[..., Any], *arguments: Any) -> None:
+    with pytest.raises((MetaException, TApplicationException)) as caught:
+        call(*arguments)
+    assert words in caught.value.message, caught.value.message
+
+
+def test_databases_whose_writes_or_reads_are_refused(protected: Protected) -> None:
+    with MetastoreClient(*protected.proxy.address) as client:
+        for _ in range(3):
+            client.get_table("secret", "t")  # the cache knows it, and may answer from what is kept
+        protected.protect('refuse_writes = ["VAU*"]\nrefuse_reads = ["secret"]')
+        words = "is refused by the proxy: protection.refuse_writes has the database vault"
+        vault = client.get_table("vault", "t")
+        with pytest.raises(MetaException, match="create_table is refused by the proxy: protection.refuse_writes has"):
+            client.create_table(objects.table("vault", "new"))
+        refused(words, client.drop_table, "vault", "t", True)
+        refused(words, client.drop_database, "vault", True, True)
+        refused(words, client.add_partitions, [objects.partition(vault, ["1"])])
+        refused(words, client.create_function, Function(functionName="f", dbName="vault", className="c"))
+        moved = client.get_table("sales", "t")
+        moved.dbName = "vault"
+        refused(words, client.alter_table, "sales", "t", moved)
+        opened = client.open_txns(OpenTxnRequest(num_txns=1, user="u", hostname="h"))
+        request = AllocateTableWriteIdsRequest(dbName="vault", tableName="t", txnIds=opened.txn_ids)
+        refused(words, client.allocate_table_write_ids, request)
+        client.commit_txn(CommitTxnRequest(txnid=opened.txn_ids[0]))
+        assert client.add_partitions([objects.partition(client.get_table("sales", "t"), ["1"])]) == 1
+
+        words = "protection.refuse_reads has the database secret"
+        for _ in range(2):
+            refused(words, client.get_table, "secret", "t")
+        refused(words, client.get_partition_names, "secret", "t", -1)
+        refused(words, client.get_database, "SECRET")
+        assert set(client.get_all_databases()) >= {"secret", "vault", "sales"}
+        protected.protect("")
+        assert client.get_table("secret", "t").tableName == "t"
+    counted = protected.proxy.requests()
+    assert counted["create_table", "error", "refused"] == 1 and counted["get_table", "error", "refused"] == 2
+    protected.proxy.wait(lambda: "forbidden by [protection]" in protected.proxy.get("/status")[1], "shown")
+
+
+def test_read_only(protected: Protected) -> None:
+    protected.protect("read_only = true")
+    with MetastoreClient(*protected.proxy.address) as client:
+        words = "would change something, and protection.read_only = true"
+        refused(words, objects.create_database, client, "new")
+        refused(words, client.drop_table, "sales", "t", True)
+        refused(words, client.drop_partition, "sales", "t", ["1"], False)
+        assert client.get_table("sales", "t").tableName == "t"
+        (txn,) = client.open_txns(OpenTxnRequest(num_txns=1, user="u", hostname="h")).txn_ids
+        shared = LockComponent(type=LockType.SHARED_READ, level=LockLevel.TABLE, dbname="sales", tablename="t")
+        exclusive = LockComponent(type=LockType.EXCLUSIVE, level=LockLevel.TABLE, dbname="sales", tablename="t")
+        client.lock(LockRequest(component=[shared], txnid=txn, user="u", hostname="h"))
+        refused(words, client.lock, LockRequest(component=[exclusive], user="u", hostname="h"))
+        client.commit_txn(CommitTxnRequest(txnid=txn))
+    with RawConnection(*protected.proxy.address) as raw:
+        message = encode_call("get_table", "sales", "t").replace(b"get_table", b"zap_table")
+        assert b"zap_table is refused by the proxy" in raw.call(message)
+    assert protected.proxy.requests()["drop_table", "error", "read_only"] == 1
+    (worker,) = protected.proxy.children()["worker"]
+    os.kill(worker, signal.SIGKILL)
+    protected.proxy.wait(lambda: protected.proxy.children()["worker"] not in ([], [worker]), "restarted")
+    protected.proxy.wait(protected.proxy.ready, "ready")
+    with MetastoreClient(*protected.proxy.address) as client:  # a new worker begins with what is in force
+        refused("protection.read_only", client.drop_table, "sales", "t", True)
+    protected.protect("")
+
+
+def test_a_wrong_file_and_settings_that_need_a_restart(protected: Protected) -> None:
+    def said(words: str) -> Callable[[], bool]:
+        return lambda: words in protected.proxy.log.read_text()
+
+    assert protected.proxy.process is not None
+    protected.file.write_text("[protection]\nread_only = 'perhaps'\n")
+    protected.proxy.process.send_signal(signal.SIGHUP)
+    protected.proxy.wait(said("the settings cannot be read again"), "said")
+    protected.file.write_text("max_unconfirmed_ms = 12345\n")
+    protected.proxy.process.send_signal(signal.SIGHUP)
+    protected.proxy.wait(said("need a restart"), "said")
+    assert "max_unconfirmed_ms" in protected.proxy.log.read_text()
+    with MetastoreClient(*protected.proxy.address) as client:
+        client.get_table("sales", "t")
+
+
+def test_a_user_with_many_calls_waits(metastore: Proxy, tmp_path: Path) -> None:
+    """Reads of two connections of one user, of which one may be at the metastore: one after the other. Those of another
+    user pass. After the longest wait a call fails, and says which setting it was."""
+    with FaultProxy(*metastore.address) as slow:
+        settings = {"STORE": "none", "PROTECTION_CALLS_PER_USER": "1", "UPSTREAM_OPTIONS_QUEUE_TIMEOUT_S": "5"}
+        proxy = Proxy(tmp_path / "proxy", f"thrift://127.0.0.1:{slow.port}", settings=settings).start()
+        clients = [MetastoreClient(*proxy.address) for _ in range(3)]
+        try:
+            for client, user in zip(clients, ("etl", "etl", "bi"), strict=True):
+                client.set_ugi(user, [user])
+            slow.delay(1.5, Direction.DOWN)
+            took = in_parallel([lambda client=client: client.get_all_databases() for client in clients])
+            first, second, other = took
+            assert isinstance(first, float) and isinstance(second, float) and isinstance(other, float), took
+            assert abs(first - second) > 1.2, "one waited for the other"
+            assert other < max(first, second) - 0.5
+            slow.delay(9, Direction.DOWN)
+            took = in_parallel([lambda client=client: client.get_all_databases() for client in clients])
+            (failure,) = [one for one in took if isinstance(one, MetaException)]
+            assert "protection.calls_per_user = 1 allows" in failure.message
+            assert isinstance(took[2], float)
+            with RawConnection(*proxy.address) as gone:
+                gone.call(encode_call("set_ugi", "etl", ["etl"]))
+                gone.send(encode_call("get_all_databases"))
+                time.sleep(0.3)  # it is at the metastore when its client goes
+            slow.restore()
+            assert clients[0].get_all_databases() and clients[1].get_all_databases()
+            assert proxy.requests()["get_all_databases", "error", "user_busy"] == 1
+        finally:
+            for client in clients:
+                client.close()
+            proxy.close()
+
+
+def in_parallel(calls: list[Callable[[], Any]]) -> list[float | Exception]:
+    """How long each call took, in seconds, or why it failed."""
+    found: list[float | Exception] = [0.0] * len(calls)
+
+    def run(number: int) -> None:
+        began_s = time.monotonic()
+        try:
+            calls[number]()
+            found[number] = time.monotonic() - began_s
+        except MetaException as error:
+            found[number] = error
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def test_metastores_in_turn(metastore: Proxy, tmp_path: Path) -> None:
+    """New connections go to two metastores in turn, and to the other one while one is down."""
+    with FaultProxy(*metastore.address) as one, FaultProxy(*metastore.address) as two:
+        uris = f"thrift://127.0.0.1:{one.port},thrift://127.0.0.1:{two.port}"
+        settings = {"STORE": "none", "UPSTREAM_OPTIONS_CHOICE": "round_robin"}
+        proxy = Proxy(tmp_path / "proxy", uris, settings=settings).start()
+        try:
+            before = [one.accepted, two.accepted]
+            read_databases(proxy, 8)
+            new = [now - then for now, then in zip((one.accepted, two.accepted), before, strict=True)]
+            assert min(new) >= 4, new  # the status page asks both, too
+            one.refuse()
+            read_databases(proxy, 4)
+        finally:
+            proxy.close()
+
+
+def read_databases(proxy: Proxy, connections: int) -> None:
+    for _ in range(connections):
+        with MetastoreClient(*proxy.address) as client:
+            assert "sales" in client.get_all_databases()
