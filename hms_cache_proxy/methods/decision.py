@@ -36,7 +36,7 @@ class ClientSession:
     locked: Floors | None = None  # for what it holds shared locks on, in TTL mode; None: nothing yet
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Serve:
     """Answer from here. The reply is the whole message with the request's seqid; a large one is (its beginning, its
     result), which saves a copy, or an iterator of its slices."""
@@ -90,7 +90,7 @@ NOTHING: Final = Pending()
 """The Pending of calls without effects."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Forward:
     """Ask the metastore."""
 

@@ -42,7 +42,7 @@ from .decision import NOTHING, ClientSession, Decision, Forward, Pending, Serve,
 from .flights import LONGEST_NS, Flight
 from .hot import HotPath, Told
 from .hot_looks import HotLooks
-from .large import decided
+from .large import WHOLE_BYTES, decided
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
 from .patience import Patience
 from .plan import EVERYTHING, Plan, declared_reads, may_write, plan
@@ -62,6 +62,7 @@ _WAITS_FOR_FOLLOWER = frozenset({Reason.FENCE, Reason.FLOOR, Reason.UNCONFIRMED,
 SHARED = "shared"
 """The reason of a hit that shares the answer to another read's miss."""
 _SEQID = 4
+_CALL, _READ = MessageType.CALL, MethodKind.READ  # constants cost less than members of an enum
 
 
 class _Call(NamedTuple):
@@ -138,9 +139,10 @@ class Dispatcher:
         self._outage: Callable[[], bool] = lambda: False
         self._gate = Gate(page, FenceMirror(fences), rules)
         self._looks = Looks(page, wake)
+        looks = self._exact or bool(config.peers) or config.transactional_reads == "strict"
         self._hot = HotPath(page, reader, self._replies, self._gate)
         self._patience = Patience()
-        looking = HotLooks(self._hot, self._gate, self._looks, self._patience)
+        looking = HotLooks(self._hot, self._gate, self._looks, self._patience, ever=looks)
         self.hot, self.hot_wait = self._hot.answer, looking.wait
         self._labels: dict[tuple[bytes, str], HitLabel] = {}
         self._reloads = WriteIdReloads()
@@ -202,8 +204,10 @@ class Dispatcher:
     ) -> Decision:
         """What to do with a request that arrived at now_ns. `complete` False: it is too large to read, and `message` is
         only its beginning. `patient`: may return Wait."""
-        decide = partial(self._decide, session, header, message, now_ns, complete=complete, patient=patient)
-        return decided(decide, header, message, complete=complete)
+        if not complete or len(message) <= WHOLE_BYTES:
+            return self._decide(session, header, message, now_ns, complete=complete, patient=patient)
+        decide = partial(self._decide, session, header, message, now_ns, complete=True, patient=patient)
+        return decided(decide, header, message, complete=True)
 
     def _decide(
         self, session: ClientSession, header: Header, message: bytes, now_ns: int, *, complete: bool, patient: bool
@@ -214,7 +218,7 @@ class Dispatcher:
                 return Forward(OTHER_LABEL, "relay", "unknown_method")
             return self._write(OTHER_LABEL, EVERYTHING, "unknown_method")
         method, label = found.method, found.method.name
-        if method.kind is MethodKind.READ:
+        if method.kind is _READ:
             key = self._hot.key(session, message, header.body - _SEQID) if complete else b""
             return self._read(_Call(session, now_ns, found, header, message, key, self._proof(), complete, patient))
         if method.kind is MethodKind.WRITE or method.kind is MethodKind.TRANSACTION:
@@ -270,7 +274,7 @@ class Dispatcher:
             call, reason = call._replace(stale=True), None
         if reason is None:
             reason = gate.held_back(depends, session.floors)
-        if reason is None and (not complete or header.type is not MessageType.CALL):
+        if reason is None and (not complete or header.type is not _CALL):
             reason = Reason.ARGUMENTS
         to_learn = complete and not answerable and self._used_later(reason, depends, session)
         if reason is None or to_learn:
@@ -327,8 +331,8 @@ class Dispatcher:
     ) -> Decision:
         """The gate is open: answer from objects or with a kept reply, else ask the metastore and keep its reply.
         `args`: None if they have not been decoded yet."""
-        reason = call.declined or Reason.NO_READER
-        if call.plan.reader is not None and call.declined is None:
+        reason = call.declined
+        if call.plan.reader is not None and reason is None:
             try:
                 return self._answer(call, args, depends, snapshot)
             except Decline as declined:
@@ -340,7 +344,7 @@ class Dispatcher:
             assert kept.label is not None, "every reply that is kept here has one"
             reply = _whole(call.head(kept.label), kept.body)
             return Serve(reply, kept.label.method, reason=STALE if call.stale else kept.label.reason)
-        return self._learn(call, depends, snapshot, reason)
+        return self._learn(call, depends, snapshot, reason or Reason.NO_READER)
 
     def _learn(
         self, call: _Call, depends: tuple[bytes, ...], snapshot: CacheSnapshot, reason: Reason

@@ -21,9 +21,11 @@ from .patience import Patience
 class HotLooks:
     """One worker's."""
 
-    __slots__ = ("_gate", "_hot", "_looks", "_patience")
+    __slots__ = ("_ever", "_gate", "_hot", "_looks", "_patience")
 
-    def __init__(self, hot: HotPath, gate: Gate, looks: Looks, patience: Patience) -> None:
+    def __init__(self, hot: HotPath, gate: Gate, looks: Looks, patience: Patience, *, ever: bool) -> None:
+        """`ever`: can the settings make a read wait for a look?"""
+        self._ever = ever
         self._hot = hot
         self._gate = gate
         self._looks = looks
@@ -31,6 +33,8 @@ class HotLooks:
 
     def wait(self, session: ClientSession, data: bytes, now_ns: int) -> Wait | None:
         """A Wait if `data` is exactly one request whose kept reply only lacks a look; else None."""
+        if not self._ever:
+            return None
         began_ns = self._looks.began_ns
         entry = self._hot.kept(session, data)
         patience_ns = self._patience.for_look(began_ns)

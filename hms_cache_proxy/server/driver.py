@@ -406,10 +406,7 @@ class Client(asyncio.Protocol):
             self._grace = asyncio.get_running_loop().call_later(CLOSE_GRACE_S, self._transport.abort)
 
 
-# Plain integers, because comparing enum members costs more.
-_GENERAL = int(HotPathUse.GENERAL)
-_HOT = int(HotPathUse.HOT)
-_HOT_FRAMED = int(HotPathUse.HOT_FRAMED)
+_GENERAL, _HOT, _HOT_FRAMED = HotPathUse.GENERAL, HotPathUse.HOT, HotPathUse.HOT_FRAMED
 _HANDLERS: dict[type[Any], Callable[[Client, Any], None]] = {
     Send: Client._send,
     SendUpstream: Client._send_upstream,

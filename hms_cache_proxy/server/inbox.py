@@ -24,6 +24,7 @@ WINDOW_BYTES = 8 << 20  # a call with 1,000 partitions of 50 columns has 3 MB
 HEAD_BYTES = 1 << 16  # of a larger request: the header and the names, for all known methods
 SERVED = (Transport.BINARY, Transport.FRAMED)
 """The transports of plain Thrift."""
+_FROM_CLIENTS = (MessageType.CALL, MessageType.ONEWAY)
 _BAD_FRAME = "a frame does not hold exactly one message"
 
 
@@ -100,7 +101,7 @@ class _Partial:
 class Inbox:
     """Bytes in, requests out."""
 
-    __slots__ = ("_at", "_buffer", "_frame_left", "_limits", "_partial", "_room", "transport")
+    __slots__ = ("_at", "_buffer", "_frame_left", "_limits", "_partial", "_room", "framed", "transport")
 
     def __init__(self, limits: MessageLimits, room: SpoolRoom | None = None) -> None:
         self._limits = limits
@@ -110,6 +111,7 @@ class Inbox:
         self._frame_left = 0  # bytes of the current frame that are still to come
         self._partial: _Partial | None = None
         self.transport: Transport | None = None
+        self.framed = False  # the transport is FRAMED
 
     @property
     def waiting_bytes(self) -> int:
@@ -136,8 +138,8 @@ class Inbox:
             return None
         if self.transport is None and not self._detect():
             return None
-        request = self._framed() if self.transport is Transport.FRAMED else self._plain()
-        if request is not None and request.header.type not in (MessageType.CALL, MessageType.ONEWAY):
+        request = self._framed() if self.framed else self._plain()
+        if request is not None and request.header.type not in _FROM_CLIENTS:
             request.close()
             raise WireError(f"a message of type {request.header.type.name} from a client")
         return request
@@ -157,6 +159,7 @@ class Inbox:
         if found not in SERVED:
             raise TransportRefused(found)
         self.transport = found
+        self.framed = found is Transport.FRAMED
         return True
 
     def _plain(self) -> Request | None:
