@@ -66,6 +66,7 @@ from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, Messag
 
 # A oneway call that makes the metastore free what the connection holds. Without a connection it is not needed.
 GOODBYE = b"shutdown"
+_EXCEPTION = MessageType.EXCEPTION
 
 
 class Exchange:
@@ -346,7 +347,7 @@ class Exchange:
             return None
         refusal: bytes | None = None
         if isinstance(state, Asking):
-            if reply.header.type is MessageType.EXCEPTION and not parts:
+            if reply.header.type is _EXCEPTION and not parts:
                 if not reply.complete:
                     return None  # only a complete reply shows whether it is the answer
                 if lacks_method(state):

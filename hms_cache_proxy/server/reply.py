@@ -17,6 +17,9 @@ EXCEPTION_BYTES = 1 << 20  # a TApplicationException is a line of text; held to 
 
 SMALL_BYTES = 64 << 10  # so much is not counted
 
+_EXCEPTION = MessageType.EXCEPTION
+_FROM_METASTORES = (MessageType.REPLY, _EXCEPTION)
+
 
 class Reply:
     """Call `take` until the reply is `complete`."""
@@ -77,7 +80,7 @@ class Reply:
         if header is None:
             return []
         if self._hold_bytes >= 0:
-            limit = EXCEPTION_BYTES if header.type is MessageType.EXCEPTION else self._hold_bytes
+            limit = EXCEPTION_BYTES if header.type is _EXCEPTION else self._hold_bytes
             if self.complete and len(self._parts) == 1:
                 return []
             if self._size <= limit and (self._size <= SMALL_BYTES or self._charge.grow(self._size - self._charge.size)):
@@ -107,7 +110,7 @@ class Reply:
         return found
 
     def _check(self, header: Header) -> None:
-        if header.type not in (MessageType.REPLY, MessageType.EXCEPTION):
+        if header.type not in _FROM_METASTORES:
             raise WireError(f"a message of type {header.type.name} from a metastore")
         if header.name != _echoed(self._asked.name) or header.seqid != self._asked.seqid:
             raise WireError(

@@ -50,7 +50,7 @@ class Closed:
     """There is no connection and no request."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Idle:
     """There is a connection, and no request."""
 
@@ -86,7 +86,7 @@ class Questioning:
     reply: Reply
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Asking:
     """The request, or its `twin`, has been sent or is being sent; no reply has begun."""
 
@@ -98,7 +98,7 @@ class Asking:
     """The other one of the request and its twin has been refused."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Replying:
     """The reply has begun and is held back."""
 
@@ -108,7 +108,7 @@ class Replying:
     twin: Twin | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Streaming:
     """The reply is passed on in parts, as it arrives."""
 
