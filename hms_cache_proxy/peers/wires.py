@@ -16,6 +16,8 @@ from hms_cache_proxy.peers.messages import PeerMessage, decode, encode
 from hms_cache_proxy.peers.requests import ANSWER, PeerRequest, take_requests
 
 HANDSHAKE_S = 5.0
+CLOSE_S = 2.0
+"""For what was sent before a connection is closed. Without a limit, a peer that does not read would keep it open."""
 UNREAD_BYTES = 16 << 20
 """Of messages that a peer has not read. With more, the connection is closed, and the peer connects again."""
 
@@ -97,10 +99,13 @@ class PeerWire(asyncio.Protocol):
         return str(self._transport.get_extra_info("sockname")[0])
 
     def close(self, problem: str) -> None:
-        """Close after what was sent has left."""
+        """Close after what was sent has left, or has had time to."""
         self._problem = self._problem or problem
-        self._closed = True
-        self._transport.close()
+        if not self._closed:
+            self._closed = True
+            self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_later(CLOSE_S, self._transport.abort)
+            self._transport.close()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closed = True
