@@ -1,7 +1,7 @@
 """`hms-cache-proxy doctor`: checks everything that `serve` needs, and says how to fix what is wrong.
 
-Job: collect the findings of metastores.py, database.py, security.py and machine.py, and print them. The checks use the
-proxy's own code for connecting, reading and judging. They change nothing. Owner: the command's process.
+Job: collect the findings of metastores.py, database.py, security.py, peers.py and machine.py, and print them. The
+checks use the proxy's own code for connecting, reading and judging. They change nothing. Owner: the command's process.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hms_cache_proxy.doctor.database import look_at_database
 from hms_cache_proxy.doctor.finding import Finding, Severity
 from hms_cache_proxy.doctor.machine import look_at_machine
 from hms_cache_proxy.doctor.metastores import ask_metastores, judge_metastores
+from hms_cache_proxy.doctor.peers import look_at_peers
 from hms_cache_proxy.doctor.security import look_at_security
 
 __all__ = ["Diagnosis", "Finding", "Severity", "diagnose", "print_diagnosis"]
@@ -54,7 +55,7 @@ def diagnose(config: Config) -> Diagnosis:
     answers = ask_metastores(config)
     database, uuid, script = look_at_database(config)
     metastores = judge_metastores(config, answers, uuid)
-    return Diagnosis((*metastores, *database, *security, *look_at_machine(config)), script)
+    return Diagnosis((*metastores, *database, *security, *look_at_peers(config), *look_at_machine(config)), script)
 
 
 def print_diagnosis(diagnosis: Diagnosis) -> None:

@@ -1,5 +1,7 @@
 """asyncio protocols of the peers' process: connections to other proxies, and those of this proxy's workers.
 
+`look_up` and `greet` wait; they are for commands.
+
 Job: handshakes, frames, bytes; what arrives goes to the driver. A connection that has not finished its handshake in
 HANDSHAKE_S is closed, as is one whose peer does not read. Must not know: what messages mean. Owner: the process's loop.
 """
@@ -8,10 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from typing import Protocol, cast
 
+from hms_cache_proxy.config.peers import DNS_PREFIX
+from hms_cache_proxy.consistency.peer_fences import INCARNATION_BYTES
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.peers.frames import NONCE_BYTES, Greeted, Handshake, PeerRole
+from hms_cache_proxy.peers.frames import HANDSHAKE_BYTES, NONCE_BYTES, Greeted, Handshake, PeerRole
 from hms_cache_proxy.peers.messages import PeerMessage, decode, encode
 from hms_cache_proxy.peers.requests import ANSWER, PeerRequest, take_requests
 
@@ -132,3 +137,24 @@ class WorkerWire(asyncio.Protocol):
         """What was asked under this token need not wait any more."""
         if not self._transport.is_closing():
             self._transport.write(ANSWER.pack(token))
+
+
+def look_up(peer: str) -> list[tuple[str, int]]:
+    """The addresses that one entry of `peers` stands for. OSError: it cannot be looked up."""
+    host, _, port = peer.removeprefix(DNS_PREFIX).rpartition(":")
+    rows = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    found = list(dict.fromkeys((str(row[4][0]), int(port)) for row in rows))
+    return found if peer.startswith(DNS_PREFIX) else found[:1]
+
+
+def greet(address: tuple[str, int], secret: bytes, timeout_s: float) -> None:
+    """The handshake with a proxy, and nothing after it: without a hello, it requires nothing of this process. OSError:
+    it does not answer. WireError: it is no peer, or has another secret."""
+    handshake = Handshake(PeerRole.DIALLER, secret, os.urandom(INCARNATION_BYTES), os.urandom(NONCE_BYTES))
+    with socket.create_connection(address, timeout_s) as dialled:
+        dialled.sendall(handshake.out)
+        while data := dialled.recv(HANDSHAKE_BYTES):
+            if handshake.received(data) is not None:
+                dialled.sendall(handshake.out)
+                return
+    raise WireError("it closes the connection: its log may say why")
