@@ -14,10 +14,11 @@ from hms_cache_proxy.upstream.service import Declared
 from tests.proxy import Proxy
 from tests.testbed.bed import Bed
 from tests.testbed.metastore import Metastore
-from tests.write_ids.transactions import Transactions
+from tests.write_ids.transactions import Transactions, struct
 
 DB, TABLE = "synchronized", "t"
 Followed = tuple[Transactions, Proxy, Proxy, int]
+READ_ONLY = 2  # TxnType
 PATIENT = {"MAX_UNCONFIRMED_MS": "60000"}
 
 
@@ -214,3 +215,55 @@ def test_an_id_that_the_cache_does_not_have(followed: Followed, reader: Callable
         other = reader(proxy)  # it was shown nothing newer by the metastore
         assert other.client.fields(DB, "renamed", direct.valid(DB, "renamed"), table_id) == [b"id", b"name"]
     proxy.wait(lambda: proxy.told_requests().get(counted, 0) == before + 1, "counting it as a miss", 5)
+
+
+@pytest.mark.real
+def test_a_reader_in_a_transaction_that_has_written_another_table(
+    followed: Followed, reader: Callable[[Proxy], Reader]
+) -> None:
+    """Its list of this table is that of all others, so it is answered from the cache; of what it has written, only the
+    metastore knows what it may see."""
+    direct, proxy, _, table_id = followed
+    other_id = direct.create(DB, "other")
+    transaction = direct.open()
+    write_id = direct.allocate(transaction, DB, "other")
+    direct.alter(DB, "other", {"told": "yes"}, write_id=write_id, valid=direct.valid(DB, "other", transaction))
+    caught_up(direct, proxy)
+    reads = reader(proxy)
+    assert reads.read(direct.valid(DB, TABLE, transaction), table_id)[:2] == ("hit", "write_id")
+    assert reads.read(direct.valid(DB, TABLE, transaction), table_id)[:2] == ("hit", "write_id")
+    table = reads.client.table(DB, "other", direct.valid(DB, "other", transaction), other_id)
+    assert table.parameters[b"told"] == b"yes"
+    counts = of_get_table(proxy.requests())
+    assert counts["miss", "write_id"] >= 1
+    direct.abort(transaction)
+
+
+@pytest.mark.real
+def test_what_a_snapshot_does_not_say_of_transactions(followed: Followed) -> None:
+    """Why get_open_txns and get_valid_write_ids are relayed (docs/consistency.md)."""
+    direct, _, _, _ = followed
+    reading = direct.open(txn_type=READ_ONLY)
+    opened, event = direct.call("get_open_txns").min_open_txn, direct.event_id()
+    assert opened == reading
+    direct.commit(reading)
+    assert (direct.call("get_open_txns").min_open_txn, direct.event_id()) == (None, event)  # nothing was logged
+
+    own = direct.open()
+    snapshot = direct.snapshot(own)
+    assert valid_for(direct, snapshot) == (0, [])
+    assert direct.allocate(own, DB, TABLE) == 1
+    assert valid_for(direct, snapshot) == (1, [])  # the same request: its own write is now to be seen
+    other = direct.open()
+    assert direct.allocate(other, DB, TABLE) == 2
+    direct.commit(other)
+    assert valid_for(direct, snapshot) == (1, [])  # what began after a snapshot does not change the answer for it
+    direct.commit(own)
+    assert valid_for(direct, direct.snapshot()) == (2, [])
+
+
+def valid_for(direct: Transactions, snapshot: str) -> tuple[int, list[int]]:
+    """The table's write ids for a ValidTxnList: the high watermark, and the invalid ones."""
+    wanted = struct("GetValidWriteIdsRequest", fullTableNames=[f"{DB}.{TABLE}"], validTxnList=snapshot)
+    (found,) = direct.call("get_valid_write_ids", rqst=wanted).tblValidWriteIds
+    return found.writeIdHighWaterMark, found.invalidWriteIds
