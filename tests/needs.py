@@ -46,6 +46,7 @@ STARTS: Final[dict[str, tuple[str, ...]]] = {
     "run_job": (ledger.SPARK,),
     "spark": (ledger.SPARK,),
     "lowest_environment": (ledger.ENVIRONMENT, ledger.PROXY),
+    "distribution": (ledger.ENVIRONMENT,),
     "pipeline_extra": (ledger.SPARK,),
     "run_suite": (ledger.PYICEBERG_TESTS,),
     "HiveLists": (ledger.JAVA,),

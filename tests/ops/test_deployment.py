@@ -12,10 +12,11 @@ import yaml
 
 from hms_cache_proxy.config import settings
 from hms_cache_proxy.metric_table import TABLE
+from tests.ops.manifests import own_containers
 from tests.ops.queries import check_names
 
 ROOT = Path(__file__).parents[2]
-DEPLOYMENTS = sorted((ROOT / "docker").iterdir())
+DEPLOYMENTS = sorted(path for path in (ROOT / "docker").iterdir() if path.is_file())
 MANIFESTS = sorted((ROOT / "docker").glob("kubernetes*.yaml"))
 QUERIES = [ROOT / "conf" / "prometheus-rules.yml", ROOT / "docs" / "metrics.md"]
 
@@ -29,13 +30,8 @@ def test_variables_are_settings(path: Path) -> None:
 def containers(path: Path) -> Iterator[dict[str, Any]]:
     """The proxy's own in a manifest."""
     for document in yaml.safe_load_all(path.read_text("utf-8")):
-        if document["kind"] in ("Deployment", "Pod"):
-            pod = document["spec"]["template"]["spec"] if document["kind"] == "Deployment" else document["spec"]
-            volumes = {volume["name"] for volume in pod["volumes"]}
-            for container in (*pod["containers"], *pod.get("initContainers", ())):
-                if container["image"].startswith("hms-cache-proxy:"):
-                    assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
-                    yield container
+        if document["kind"] in ("StatefulSet", "Pod"):
+            yield from own_containers(document)
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
