@@ -16,7 +16,8 @@ from tests.ops.manifests import own_containers
 from tests.ops.queries import check_names
 
 ROOT = Path(__file__).parents[2]
-DEPLOYMENTS = sorted(path for path in (ROOT / "docker").iterdir() if path.is_file())
+TRY = ROOT / "docker" / "try"
+DEPLOYMENTS = [*sorted(path for path in (ROOT / "docker").iterdir() if path.is_file()), TRY / "compose.yaml"]
 MANIFESTS = sorted((ROOT / "docker").glob("kubernetes*.yaml"))
 QUERIES = [ROOT / "conf" / "prometheus-rules.yml", ROOT / "docs" / "metrics.md"]
 
@@ -65,3 +66,33 @@ def test_rules_are_named_and_explained() -> None:
         shown = re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"])
         if metric:
             assert set(shown) <= {label for row in TABLE if row.name == metric[0] for label in row.labels}
+
+
+def test_what_is_mounted_to_try_it_exists() -> None:
+    compose = yaml.safe_load((TRY / "compose.yaml").read_text("utf-8"))
+    services = compose["services"]
+    for name, service in services.items():
+        for source, target, *_ in (volume.split(":") for volume in service.get("volumes", ())):
+            assert target.startswith("/")
+            if source.startswith("."):
+                assert (TRY / source).exists(), source
+            else:
+                assert source in compose["volumes"], source
+        assert service.get("depends_on", {}).keys() <= services.keys(), name
+    for files in (TRY / "trino").iterdir():
+        (uri,) = re.findall(r"^hive.metastore.uri=thrift://([\w-]+):9083$", files.read_text("utf-8"), re.MULTILINE)
+        assert uri in services
+
+
+def test_what_is_provisioned_to_try_it() -> None:
+    """Prometheus scrapes the proxy under the name that the alerts know, and Grafana finds it and the dashboard."""
+    compose = yaml.safe_load((TRY / "compose.yaml").read_text("utf-8"))
+    (job,) = yaml.safe_load((TRY / "prometheus.yml").read_text("utf-8"))["scrape_configs"]
+    (usual,) = yaml.safe_load((ROOT / "conf" / "prometheus.yml").read_text("utf-8"))["scrape_configs"]
+    assert job["job_name"] == usual["job_name"]
+    assert job["static_configs"] == [{"targets": ["hms-cache-proxy:9084"]}]
+    (source,) = yaml.safe_load((TRY / "grafana" / "datasources.yaml").read_text("utf-8"))["datasources"]
+    assert source["url"] == "http://prometheus:9090" and "prometheus" in compose["services"]
+    (provider,) = yaml.safe_load((TRY / "grafana" / "dashboards.yaml").read_text("utf-8"))["providers"]
+    mounted = dict(volume.split(":")[:2][::-1] for volume in compose["services"]["grafana"]["volumes"])
+    assert list((TRY / mounted[provider["options"]["path"]]).glob("*.json"))
