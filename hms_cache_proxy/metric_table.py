@@ -78,8 +78,8 @@ TABLE: tuple[Metric, ...] = (
         "counter",
         ("what", "result"),
         "worker",
-        "Files of `certificate` or `upstream_ca` that were loaded again, because they had changed or at SIGHUP, and"
-        " `settings` that were changed at SIGHUP: loaded, or failed (the old ones stay).",
+        "Files of `certificate`, `upstream_ca` or `keytab` that were loaded again, because they had changed or at"
+        " SIGHUP, and `settings` that were changed at SIGHUP: loaded, or failed (the old ones stay).",
     ),
     Metric(
         "hms_proxy_limits_broken_total",

@@ -49,6 +49,7 @@ STARTS: Final[dict[str, tuple[str, ...]]] = {
     "distribution": (ledger.ENVIRONMENT,),
     "pipeline_extra": (ledger.SPARK,),
     "run_suite": (ledger.PYICEBERG_TESTS,),
+    "Kdc": (ledger.KDC,),
     "HiveLists": (ledger.JAVA,),
     "which": (ledger.JAVA,),
     "checkers": (ledger.SPIN,),

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hms_cache_proxy.cli.options import SETTINGS, load_config, options, require_source
-from hms_cache_proxy.security import tls
+from hms_cache_proxy.security import check
 
 
 @click.command("check-config")
@@ -18,7 +18,7 @@ def check_config(file: str | None, as_json: bool, **given: object) -> None:
     """Read the settings as `serve` does, and print them with secrets masked."""
     config = load_config(file, given)
     require_source(config)
-    tls.check(config.security, config.tls)
+    check.files(config)
     if as_json:
         click.echo(json.dumps(config.shown(), indent=2))
         return

@@ -18,7 +18,7 @@ from hms_cache_proxy.config.bridge import BridgeSection
 from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
 from hms_cache_proxy.config.peers import PEER_PORT, parse_peers, peer_problems
 from hms_cache_proxy.config.protection import ProtectionSection
-from hms_cache_proxy.config.security import SecuritySection, TlsSection, security_disagreements
+from hms_cache_proxy.config.security import KerberosSection, SecuritySection, TlsSection, security_disagreements
 from hms_cache_proxy.config.selection import Selection, check_pattern
 from hms_cache_proxy.config.ttl import NEVER, Bytes, Seconds, TtlSection
 from hms_cache_proxy.config.upstream import UpstreamOptionsSection
@@ -322,6 +322,7 @@ class Config(Section):
     protection: ProtectionSection = ProtectionSection()
     security: SecuritySection = SecuritySection()
     tls: TlsSection = TlsSection()
+    kerberos: KerberosSection = KerberosSection()
     bridge: BridgeSection = BridgeSection()
     admin: AdminSection = AdminSection()
     metastore: MetastoreSection = MetastoreSection()
@@ -388,9 +389,10 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
         yield "follower.poll_interval_min_ms", "must not be larger than follower.poll_interval_max_ms"
     if not config.admin.listen.loopback and not (config.admin.token or config.admin.token_file):
         yield "admin.token", f"is required: admin.listen = {config.admin.listen} is not a loopback address"
-    yield from security_disagreements(config.security, config.tls)
-    if config.tls.upstream and (config.embedded or config.replay):
-        yield "tls.upstream", f"has no meaning with {'embedded = true' if config.embedded else 'replay'}"
+    yield from security_disagreements(config.security, config.tls, config.kerberos)
+    for section in ("tls", "kerberos"):
+        if getattr(config, section).upstream and (config.embedded or config.replay):
+            yield f"{section}.upstream", f"has no meaning with {'embedded = true' if config.embedded else 'replay'}"
     addresses = (config.listen, config.http, config.admin.listen, *((config.peer_listen,) if config.peers else ()))
     ports = [address.port for address in addresses if address.port]
     if len(set(ports)) < len(ports):

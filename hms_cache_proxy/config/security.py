@@ -1,4 +1,4 @@
-"""The settings of what connections are secured with: the sections `[security]` and `[tls]`.
+"""The settings of what connections are secured with: the sections `[security]`, `[tls]` and `[kerberos]`.
 
 Must not know: how a handshake is done, what the files hold (security/).
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
 
-TransportName = Literal["plain", "tls"]
+TransportName = Literal["plain", "tls", "sasl", "tls+sasl"]
+ProtectionName = Literal["auth", "auth-int", "auth-conf"]
+TRANSPORT_NAMES = get_args(TransportName)
 
 
 @dataclass(frozen=True)
@@ -20,8 +22,15 @@ class SecuritySection(Section):
 
     transports: Annotated[tuple[TransportName, ...], Parsed(parse_list)] = setting(
         ("plain",),
-        description="What clients may speak at `listen`: plain Thrift, tls, or both, told apart by the first bytes. A"
-        " connection of any other kind is closed.",
+        description="What clients may speak at `listen`, told apart by the first bytes: plain (Thrift as it is), tls"
+        " (the same within TLS), sasl (Thrift after a login with Kerberos), tls+sasl (both). A connection of any other"
+        " kind is closed.",
+    )
+    upstream_identity: Literal["delegate", "service"] = setting(
+        "delegate",
+        description="Whom a metastore with Kerberos takes calls to come from. service: the proxy's own principal,"
+        " whoever the client is. delegate: the client's user; not supported yet, so with `kerberos.upstream` the proxy"
+        " does not start.",
     )
     handshake_timeout_s: float = setting(
         10,
@@ -64,19 +73,72 @@ class TlsSection(Section):
     )
 
 
+@dataclass(frozen=True)
+class KerberosSection(Section):
+    """`[kerberos]`."""
+
+    keytab: str = setting(
+        "",
+        description="File with the proxy's keys. Clients may log in with a ticket for any principal in it.",
+    )
+    protection: Annotated[tuple[ProtectionName, ...], Parsed(parse_list)] = setting(
+        ("auth", "auth-int", "auth-conf"),
+        description="Protection of messages after a login: auth (none), auth-int (a checksum), auth-conf (encryption)."
+        " Of several, a client chooses; to metastores, the strongest is used that they offer.",
+    )
+    auth_to_local: Annotated[tuple[str, ...], Parsed(parse_list)] = setting(
+        ("DEFAULT",),
+        description="Rules that make a client's principal a user name, as in `hadoop.security.auth_to_local`; the first"
+        " that applies decides. DEFAULT: the first component, in the default realm of krb5.conf.",
+    )
+    upstream: bool = setting(False, description="Log in to the metastores with Kerberos. There is no way back to none.")
+    upstream_principal: str = setting(
+        "",
+        description="The metastores' principal (`metastore.kerberos.principal`), such as `hive/_HOST@REALM`; `_HOST` is"
+        " the host in `upstream`.",
+    )
+    principal: str = setting(
+        "",
+        description="The proxy's own principal, whose key is in `keytab`, for logins to metastores; `_HOST` is this"
+        " machine's name.",
+    )
+
+
+def uses_files(security: SecuritySection, tls: TlsSection) -> bool:
+    """Are there files that are followed: are connections secured in any way?"""
+    return uses_tls(security, tls) or wants_login(security)
+
+
+def wants_login(security: SecuritySection) -> bool:
+    """May clients log in?"""
+    return "sasl" in security.transports or "tls+sasl" in security.transports
+
+
+def offers_tls(security: SecuritySection) -> bool:
+    """May clients use TLS?"""
+    return "tls" in security.transports or "tls+sasl" in security.transports
+
+
 def uses_tls(security: SecuritySection, tls: TlsSection) -> bool:
     """Do connections of any kind use TLS?"""
-    return "tls" in security.transports or tls.upstream
+    return offers_tls(security) or tls.upstream
 
 
-def security_disagreements(security: SecuritySection, tls: TlsSection) -> Iterator[tuple[str, str]]:
+def security_disagreements(
+    security: SecuritySection, tls: TlsSection, kerberos: KerberosSection
+) -> Iterator[tuple[str, str]]:
     """Keys of these sections whose values contradict each other, and why."""
+    yield from _tls_disagreements(security, tls)
+    yield from _kerberos_disagreements(security, kerberos)
+
+
+def _tls_disagreements(security: SecuritySection, tls: TlsSection) -> Iterator[tuple[str, str]]:
     if not security.transports:
-        yield "security.transports", "must name at least one of plain, tls"
-    if "tls" in security.transports and not tls.certificate:
+        yield "security.transports", f"must name at least one of {', '.join(TRANSPORT_NAMES)}"
+    if offers_tls(security) and not tls.certificate:
         yield "tls.certificate", "is required: tls is among security.transports"
     for name in ("certificate", "key", "key_password_file", "client_ca"):
-        if getattr(tls, name) and "tls" not in security.transports:
+        if getattr(tls, name) and not offers_tls(security):
             yield f"tls.{name}", "has no meaning: tls is not among security.transports"
     if tls.client_certificates != "none" and not tls.client_ca:
         yield "tls.client_ca", f"is required with tls.client_certificates = {tls.client_certificates}"
@@ -85,3 +147,38 @@ def security_disagreements(security: SecuritySection, tls: TlsSection) -> Iterat
     for name in ("upstream_ca", "upstream_server_name"):
         if getattr(tls, name) and not tls.upstream:
             yield f"tls.{name}", "has no meaning without tls.upstream = true"
+
+
+def _kerberos_disagreements(security: SecuritySection, kerberos: KerberosSection) -> Iterator[tuple[str, str]]:
+    used = wants_login(security) or kerberos.upstream
+    if used and not kerberos.keytab:
+        why = "sasl is among security.transports" if wants_login(security) else "kerberos.upstream = true"
+        yield "kerberos.keytab", f"is required: {why}"
+    if kerberos.keytab and not used:
+        yield (
+            "kerberos.keytab",
+            "has no meaning without sasl among security.transports and without kerberos.upstream = true",
+        )
+    if not kerberos.protection:
+        yield "kerberos.protection", "must name at least one of auth, auth-int, auth-conf"
+    if wants_login(security) and not kerberos.auth_to_local:
+        yield "kerberos.auth_to_local", "must have at least one rule: without one, no client could log in"
+    for name in ("principal", "upstream_principal"):
+        given = getattr(kerberos, name)
+        if kerberos.upstream and not _is_service(given):
+            yield f"kerberos.{name}", "must be a principal such as hive/_HOST@REALM with kerberos.upstream = true"
+        if given and not kerberos.upstream:
+            yield f"kerberos.{name}", "has no meaning without kerberos.upstream = true"
+    if kerberos.upstream and security.upstream_identity != "service":
+        yield (
+            "security.upstream_identity",
+            "must be service with kerberos.upstream = true: the metastore then takes all calls to come from the proxy's"
+            " principal; acting for each client's user (delegate) is not supported yet",
+        )
+    if not kerberos.upstream and security.upstream_identity == "service":
+        yield "security.upstream_identity", "has no meaning without kerberos.upstream = true"
+
+
+def _is_service(text: str) -> bool:
+    name, _, realm = text.partition("@")
+    return bool(realm) and all(name.split("/")) and len(name.split("/")) <= 2

@@ -15,8 +15,7 @@ from hms_cache_proxy.config import Address, Config
 from hms_cache_proxy.doctor.finding import Finding, Severity
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.follower.checks import judge
-from hms_cache_proxy.security import tls
-from hms_cache_proxy.security.tls import ClientSide
+from hms_cache_proxy.security.towards import Towards, towards_metastores
 from hms_cache_proxy.upstream import checks
 from hms_cache_proxy.upstream.checks import UpstreamFacts, examine
 from hms_cache_proxy.upstream.service import ServiceConnection
@@ -36,7 +35,7 @@ Answer: TypeAlias = UpstreamFacts | UpstreamError
 def ask_metastores(config: Config) -> list[tuple[Address, Answer]]:
     """The answer of each metastore. Call this before the database is read: a metastore creates the database's id when
     it is first asked for it."""
-    secured = tls.for_metastores(config.tls)
+    secured = towards_metastores(config)
     return [(address, _ask(config, address, secured)) for address in config.upstream]
 
 
@@ -56,9 +55,9 @@ def judge_metastores(config: Config, answers: list[tuple[Address, Answer]], data
     return found
 
 
-def _ask(config: Config, address: Address, secured: ClientSide | None) -> Answer:
+def _ask(config: Config, address: Address, secured: Towards) -> Answer:
     timeout_s = config.upstream_options.connect_timeout_s
-    with ServiceConnection(address.host, address.port, timeout_s=timeout_s, tls=secured) as connection:
+    with ServiceConnection(address.host, address.port, timeout_s=timeout_s, secured=secured) as connection:
         try:
             return examine(connection)
         except UpstreamError as error:

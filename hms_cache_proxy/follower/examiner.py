@@ -11,8 +11,7 @@ from collections.abc import Callable
 
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.follower.checks import Examination, Verdict
-from hms_cache_proxy.security import tls
-from hms_cache_proxy.security.tls import ClientSide
+from hms_cache_proxy.security.towards import Towards, towards_metastores
 from hms_cache_proxy.upstream.checks import UpstreamFacts, examine
 from hms_cache_proxy.upstream.service import ServiceConnection
 
@@ -26,8 +25,8 @@ RETRY_INTERVAL_S = 2.0
 class _Metastore:
     """One metastore over its service connection."""
 
-    def __init__(self, host: str, port: int, timeout_s: float, secured: ClientSide | None) -> None:
-        self._connection = ServiceConnection(host, port, timeout_s=timeout_s, tls=secured)
+    def __init__(self, host: str, port: int, timeout_s: float, secured: Towards) -> None:
+        self._connection = ServiceConnection(host, port, timeout_s=timeout_s, secured=secured)
         self.uri = self._connection.uri
 
     def facts(self) -> UpstreamFacts:
@@ -43,7 +42,7 @@ class Examiner:
         """`told` is called in the thread when there is a new verdict to take."""
         self._told = told
         timeout_s = config.upstream_options.connect_timeout_s
-        secured = tls.for_metastores(config.tls)
+        secured = towards_metastores(config)
         self._metastores = [_Metastore(host, port, timeout_s, secured) for host, port in config.upstream]
         self._examination = Examination(config.authorization)
         self._database_uuid: str | None = None

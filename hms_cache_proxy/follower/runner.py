@@ -38,7 +38,7 @@ from hms_cache_proxy.follower.pace import Chunks, Pace, may_look_s
 from hms_cache_proxy.follower.progress import ProgressReport
 from hms_cache_proxy.metrics import FollowerMetrics
 from hms_cache_proxy.retry import Retry
-from hms_cache_proxy.security import tls
+from hms_cache_proxy.security.towards import towards_metastores
 from hms_cache_proxy.store.protocol import RawStore, StoreIdentity
 
 EXPIRE_INTERVAL_S = 1.0
@@ -337,7 +337,7 @@ class Runner:
             config.upstream,
             timeout_s=timeout_s,
             answered=self._report.heartbeat,
-            tls=tls.for_metastores(config.tls),
+            secured=towards_metastores(config),
         )
         if config.store == "auto" and not followed.identity.ordered_log:
             followed.close()

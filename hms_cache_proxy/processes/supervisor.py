@@ -37,7 +37,7 @@ from hms_cache_proxy import __version__
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Address, Config, paths
-from hms_cache_proxy.config.security import uses_tls
+from hms_cache_proxy.config.security import uses_files
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.consistency.replacement import Keeper
@@ -50,7 +50,7 @@ from hms_cache_proxy.processes.cores import usable_cores
 from hms_cache_proxy.processes.settings_reload import SettingsReload
 from hms_cache_proxy.processes.watchdog import Watchdog
 from hms_cache_proxy.recording import start as recordings
-from hms_cache_proxy.security import tls
+from hms_cache_proxy.security import check
 from hms_cache_proxy.server.crew import Crew
 from hms_cache_proxy.status.flush import Flusher
 from hms_cache_proxy.status.probe import UpstreamProbe
@@ -72,9 +72,10 @@ def run(config: Config, read_again: Callable[[], Config] | None = None) -> int:
     """Run until a signal; 0 if everything ended in time, 1 if something had to be killed. `read_again` reads the
     configuration, at SIGHUP; None: it is not in a file.
 
-    Raises CacheError if the data directory is not available, ConfigError if a port is not, or a file of TLS.
+    Raises CacheError if the data directory is not available, ConfigError if a port is not, or a file that
+    secures connections.
     """
-    tls.check(config.security, config.tls)
+    check.files(config)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:  # the usual soft limit, 1,024, exists for programs that call select(2)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -199,9 +200,14 @@ class Supervisor:
     async def run(self) -> int:
         """Serve until a signal, then drain; see the module's `run`."""
         loop = asyncio.get_running_loop()
+        if self._config.kerberos.upstream:
+            log.warning(
+                "upstream_identity = service: the metastore takes all calls to come from one principal",
+                principal=self._config.kerberos.principal,
+            )
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, signal.Signals(number).name)
-        if self._settings is not None or uses_tls(self._config.security, self._config.tls):
+        if self._settings is not None or uses_files(self._config.security, self._config.tls):
             loop.add_signal_handler(signal.SIGHUP, self._reload)
         keepers = {child: self._spawn(self._keep(child), child.name) for child in self._children}
         watchers = [

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import structlog
 
-from hms_cache_proxy.config.security import SecuritySection, TlsSection
+from hms_cache_proxy.config.security import SecuritySection, TlsSection, offers_tls
 from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.security.certificate import expiry
 from hms_cache_proxy.security.renewal import Renewable
@@ -34,7 +34,7 @@ class ServerSide(NamedTuple):
 def check(security: SecuritySection, tls: TlsSection) -> ServerSide | None:
     """Look at all files once. ConfigError if one cannot be used."""
     for_metastores(tls)
-    return server_side(tls) if "tls" in security.transports else None
+    return server_side(tls) if offers_tls(security) else None
 
 
 def for_clients(tls: TlsSection) -> Renewable[ServerSide]:

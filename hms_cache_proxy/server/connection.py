@@ -108,6 +108,7 @@ class ClientConnection:
             limits=REPLY_LIMITS,
             memory=settings.room.budgets.memory,
         )
+        self.calls = self._exchange.calls  # the driver adds that of a login
 
     # events of the client
 

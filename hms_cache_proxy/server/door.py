@@ -1,11 +1,12 @@
-"""Begins connections: finds out what a client speaks, and does its handshake.
+"""Begins connections: finds out what a client speaks, and does its handshakes.
 
-Job: a new socket becomes a Client (driver.py), over TLS if the client speaks it, or is closed. The first bytes are
-looked at in the kernel's buffer (MSG_PEEK), so that TLS or the Client reads all of them. Where plain Thrift alone is
-allowed, nothing is looked at: the Client refuses what it does not speak (inbox.py). Must not know: requests.
-Invariants: where plain is not allowed, no plain byte is ever answered. A connection that is not yet a Client has
-`security.handshake_timeout_s`, and a worker has `security.max_handshakes` of them: one more ends the oldest, because a
-client that is served does not need long.
+Job: a new socket becomes a Client (driver.py), over TLS if the client speaks it, after a login if it begins with SASL
+(login.py), or is closed. The first bytes are looked at in the kernel's buffer (MSG_PEEK), so that TLS or the Client
+reads all of them; within TLS, a SaslStream has them. Where plain Thrift alone is allowed, nothing is looked at: the
+Client refuses what it does not speak (inbox.py). Must not know: requests.
+Invariants: where plain is not allowed, no plain byte is ever answered, nor, within TLS, where `tls` is not. A
+connection that is not yet a Client has `security.handshake_timeout_s`, and a worker has `security.max_handshakes` of
+them: one more ends the oldest, because a client that is served does not need long.
 Owner: the worker's loop.
 """
 
@@ -21,7 +22,9 @@ from hms_cache_proxy.security import tls
 from hms_cache_proxy.security.renewal import Renewable
 from hms_cache_proxy.security.tls import ServerSide
 from hms_cache_proxy.server.inbox import SERVED, TransportRefused
+from hms_cache_proxy.server.login import Logins
 from hms_cache_proxy.server.sparing import SparingLog
+from hms_cache_proxy.upstream.sasl_stream import SaslStream
 from hms_cache_proxy.wire.framing import DETECT_BYTES, Transport, detect
 from hms_cache_proxy.wire.message import NEED_MORE
 
@@ -29,18 +32,20 @@ AGAIN_S = 0.02  # between looks at a client that sends its first bytes one by on
 
 
 class Door:
-    """`secured` is None where TLS is not allowed."""
+    """`secured` is None where TLS is not allowed, `logins` where SASL is not."""
 
     def __init__(
         self,
         settings: SecuritySection,
         secured: Renewable[ServerSide] | None,
+        logins: Logins | None,
         serve: Callable[[], asyncio.Protocol],
         metrics: WorkerMetrics,
     ) -> None:
         self._settings = settings
-        self._plain_alone = secured is None
+        self._allowed = frozenset(settings.transports)
         self._secured = secured
+        self._logins = logins
         self._serve = serve
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()
@@ -49,7 +54,7 @@ class Door:
 
     async def admit(self, taken: socket.socket) -> None:
         """Begin this connection. Ends when it is a Client, or closed."""
-        if self._plain_alone:
+        if self._allowed == {"plain"}:
             await self._loop.connect_accepted_socket(self._serve, taken)
             return
         task = asyncio.current_task()
@@ -93,9 +98,14 @@ class Door:
             found = await self._first(taken)
         except OSError:  # the client has gone
             found = None
-        if found is Transport.TLS:
+        if found is Transport.TLS and self._secured is not None:
             await self._handshake(taken, peer)
-        elif found in SERVED and "plain" in self._settings.transports:
+        elif found is Transport.SASL and "sasl" in self._allowed:
+            assert self._logins is not None
+            stream = self._logins.stream(peer)
+            await self._loop.connect_accepted_socket(lambda: stream, taken)
+            await self._log_in(stream, b"", peer)
+        elif found in SERVED and "plain" in self._allowed:
             await self._loop.connect_accepted_socket(self._serve, taken)
         else:
             taken.close()
@@ -124,10 +134,11 @@ class Door:
 
     async def _handshake(self, taken: socket.socket, peer: str) -> None:
         assert self._secured is not None
+        inner = self._logins.stream(peer) if self._logins is not None and "tls+sasl" in self._allowed else self._serve()
         longer_s = 2 * self._settings.handshake_timeout_s  # than the time that `_begin` gives
         try:
             await self._loop.connect_accepted_socket(
-                self._serve, taken, ssl=self._secured.value.context, ssl_handshake_timeout=longer_s
+                lambda: inner, taken, ssl=self._secured.value.context, ssl_handshake_timeout=longer_s
             )
         except TimeoutError:
             raise
@@ -137,6 +148,36 @@ class Door:
             self._say("handshake failed", detail + peer.rpartition(":")[0], detail=detail, peer=peer)
             return
         self._metrics.handshake("tls", "done")
+        if isinstance(inner, SaslStream):
+            await self._inside(inner, peer)
+
+    async def _inside(self, stream: SaslStream, peer: str) -> None:
+        """Within TLS: a login, or none where that is allowed."""
+        first = b""
+        try:
+            while (found := detect(first)) is NEED_MORE:
+                first += await stream.more()
+        except OSError:  # the client has gone
+            stream.close()
+            return
+        except asyncio.CancelledError:
+            stream.abort()
+            raise
+        if found is Transport.SASL:
+            await self._log_in(stream, first, peer)
+        elif found in SERVED and "tls" in self._allowed:
+            stream.pass_through(self._serve(), first)
+        else:
+            stream.abort()
+            self._refuse(found, peer)
+
+    async def _log_in(self, stream: SaslStream, first: bytes, peer: str) -> None:
+        assert self._logins is not None
+        try:
+            await self._logins.let_in(stream, first, peer)
+        except asyncio.CancelledError:
+            stream.abort()
+            raise
 
     def _refuse(self, found: Transport, peer: str) -> None:
         self._metrics.refused_transport(found.name.lower())

@@ -36,6 +36,7 @@ from hms_cache_proxy.server.connection import ClientConnection, HotPathUse
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.upstream.endpoints import Endpoint
 from hms_cache_proxy.upstream.link import NoAnswer, UpstreamLink, connect, keep_alive
+from hms_cache_proxy.upstream.replay import naming
 from hms_cache_proxy.wire.framing import frame_header
 
 HIGH_WATER_BYTES = 1 << 18  # of a transport's buffer: the memory for one slow client
@@ -46,10 +47,11 @@ log = structlog.get_logger()
 
 
 class Client(asyncio.Protocol):
-    """One client connection and its upstream connection."""
+    """One client connection and its upstream connection. `user`: of a client that has logged in."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, user: str | None = None) -> None:
         self._hub = hub
+        self._user = user
         self._hot = hub.decider.hot
         self._peer = ""
         self._upstream: UpstreamLink | None = None
@@ -80,6 +82,8 @@ class Client(asyncio.Protocol):
             now_ns=monotonic_ns(),
         )
         self._session = self._core.session
+        if self._user is not None:
+            self._logged_in(self._user)
         hub.metrics.accepted.inc()
         hub.metrics.connections.inc()
         hub.member.count(1)
@@ -94,6 +98,13 @@ class Client(asyncio.Protocol):
         hub.clients.add(self)
         self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         keep_alive(self._transport)
+
+    def _logged_in(self, user: str) -> None:
+        """Metastores where the proxy does not log in are told the user with set_ugi, before anything else."""
+        named = naming(user)
+        self._session.identity, self._session.logged_in = named.identity, True
+        if self._hub.endpoints.logins is None:
+            self._core.calls.remember(*named.call)
 
     def _turn_away(self, limit: str) -> None:
         self._refused = True

@@ -32,7 +32,7 @@ class TransportRefused(WireError):
     """The first bytes belong to a transport that is not supported, or not allowed."""
 
     def __init__(self, transport: Transport) -> None:
-        if transport in (*SERVED, Transport.TLS):
+        if transport in (*SERVED, Transport.TLS, Transport.SASL):
             why = "security.transports does not allow it"
         else:
             why = "only the Thrift binary protocol, framed or unframed, is supported"

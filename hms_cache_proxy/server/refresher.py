@@ -1,7 +1,8 @@
 """Executes the refreshes of TTL mode: asks the metastore after answers were given.
 
-Job: separate connections, one for each user whose reloads come due together; each begins with that user's set_ugi. A
-failure leaves the old entries, which are still due. Must not know: what is asked. Owner: a task of the worker.
+Job: separate connections, one for each user whose reloads come due together; each begins with that user's set_ugi,
+unless the proxy logs in there. A failure leaves the old entries, which are still due. Must not know: what is asked.
+Owner: a task of the worker.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from hms_cache_proxy.security import tls
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream import replay
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
+from hms_cache_proxy.upstream.sasl_client import MetastoreStreams, open_streams
 from hms_cache_proxy.wire.message import Header, MessageType, message_header
 from hms_cache_proxy.wire.scan import MessageScanner
 
@@ -32,8 +34,6 @@ _READ_BYTES = 1 << 16
 
 _SET_UGI = Header(b"set_ugi", MessageType.CALL, 0, 0)
 _SET_UGI_BEGINS = message_header(b"set_ugi", MessageType.CALL, 0)
-
-_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 log = structlog.get_logger()
 
@@ -88,7 +88,7 @@ class Refresher:
             async with self._slots, asyncio.timeout(self._request_timeout_s):
                 endpoint, streams = await self._connect()
                 try:
-                    if identity:
+                    if identity and endpoint.logins is None:  # after a login, set_ugi would change nothing
                         said = await _ask(streams, _SET_UGI, _SET_UGI_BEGINS + identity, self._memory)
                         if not replay.succeeded(said):
                             raise WireError("the metastore refused set_ugi, and nothing is reloaded as another user")
@@ -122,14 +122,14 @@ class Refresher:
             reload.release()
         self._metrics.ttl_refreshed(reload.kind.label, "loaded" if well else "failed")
 
-    async def _connect(self) -> tuple[Endpoint, _Streams]:
+    async def _connect(self) -> tuple[Endpoint, MetastoreStreams]:
         problem = self._endpoints.problems or "no metastore is configured"
         for endpoint in self._endpoints.candidates():
             try:
                 async with asyncio.timeout(self._connect_timeout_s):
-                    streams = await asyncio.open_connection(endpoint.host, endpoint.port, **endpoint.secured)
-            except OSError as error:  # TimeoutError is one
-                why = tls.problem(error)
+                    streams = await open_streams(endpoint)
+            except (OSError, UpstreamError) as error:  # TimeoutError is an OSError
+                why = tls.problem(error) if isinstance(error, OSError) else str(error)
                 self._endpoints.refused(endpoint, why, silent=isinstance(error, TimeoutError))
                 problem = f"{endpoint.uri}: {why}"
                 continue
@@ -137,7 +137,7 @@ class Refresher:
         raise UpstreamError(problem)
 
 
-async def _ask_bridged(endpoint: Endpoint, streams: _Streams, ask: Ask, memory: Budget) -> bytes:
+async def _ask_bridged(endpoint: Endpoint, streams: MetastoreStreams, ask: Ask, memory: Budget) -> bytes:
     """The reply; made of the twin's if the metastore lacks the method (methods/bridge.py)."""
     header = ask.header
     if header.name not in endpoint.lacks:
@@ -151,7 +151,7 @@ async def _ask_bridged(endpoint: Endpoint, streams: _Streams, ask: Ask, memory: 
     return bridged.splice(await _ask(streams, bridged.asked, bridged.message, memory))
 
 
-async def _ask(streams: _Streams, asked: Header, message: bytes, memory: Budget) -> bytes:
+async def _ask(streams: MetastoreStreams, asked: Header, message: bytes, memory: Budget) -> bytes:
     """Send a request and read its whole reply, whose size HOLD_BYTES and the worker's memory limit."""
     reader, writer = streams
     writer.write(message)

@@ -1,7 +1,7 @@
-"""Follows the files of TLS, and the settings that the supervisor has read again at SIGHUP.
+"""Follows the files that secure connections, and the settings that the supervisor has read again at SIGHUP.
 
-Job: look once a second, tell the log and the metrics. What is made from files of TLS is made again when they change, or
-at SIGHUP: new connections use what is new; those that are open keep what they began with. Files that cannot be used
+Job: look once a second, tell the log and the metrics. What is made from files is made again when they change, or at
+SIGHUP: new connections use what is new; those that are open keep what they began with. Files that cannot be used
 change nothing. Changed settings apply to the next call. Must not know: what the files hold. Owner: the worker's loop.
 """
 
@@ -69,6 +69,10 @@ class Reloading:
             self._tell_expiry(secured.value)
         if towards is not None:
             self._kept["upstream_ca"] = towards.renewable
+
+    def follow(self, what: str, kept: Renewable[Any]) -> None:
+        """Something else that is made from files."""
+        self._kept[what] = kept
 
     async def run(self) -> None:
         """Look again and again, forever."""

@@ -26,12 +26,14 @@ from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.streams import HOLD_NS
 from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Config, paths
+from hms_cache_proxy.config.security import offers_tls, wants_login
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.consistency.suspension import Suspension
 from hms_cache_proxy.methods.capabilities import CapableDecider
 from hms_cache_proxy.methods.decision import Decider
 from hms_cache_proxy.methods.dispatch import Dispatcher, SharedState
+from hms_cache_proxy.methods.logins import LoginDecider
 from hms_cache_proxy.methods.plan import declared_reads
 from hms_cache_proxy.methods.protection import ProtectedDecider
 from hms_cache_proxy.methods.relay import RelayDispatcher
@@ -42,7 +44,8 @@ from hms_cache_proxy.peers.terms import fleet_times
 from hms_cache_proxy.recording import writer as recording
 from hms_cache_proxy.recording.recorder import Recorder
 from hms_cache_proxy.recording.replay import Recorded, ReplayDispatcher
-from hms_cache_proxy.security import tls
+from hms_cache_proxy.security import kerberos_settings, tls
+from hms_cache_proxy.security.towards import towards_metastores
 from hms_cache_proxy.server.acceptor import Acceptor
 from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.connection import ConnectionSettings
@@ -51,6 +54,7 @@ from hms_cache_proxy.server.door import Door
 from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.server.hub import Allowed, Hub
 from hms_cache_proxy.server.log_file import LogFile
+from hms_cache_proxy.server.login import Logins
 from hms_cache_proxy.server.peers_link import PeersLink
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.server.reloading import FollowedSettings, Reloading
@@ -80,7 +84,7 @@ def run(config: Config, index: int, listener: int) -> None:
     metrics = WorkerMetrics()
     suspension = Suspension(StatePage(paths.state(config)), index) if _caches(config) else None
     in_turn = config.upstream_options.choice == "round_robin"
-    budgets, endpoints = _budgets(config), Endpoints(config.upstream, tls.for_metastores(config.tls), in_turn=in_turn)
+    budgets, endpoints = _budgets(config), Endpoints(config.upstream, towards_metastores(config), in_turn=in_turn)
     cache: _Cache | None = None
     ttl: _Ttl | None = None
     if suspension is not None and config.source != "none":
@@ -90,7 +94,7 @@ def run(config: Config, index: int, listener: int) -> None:
     writer = recording.Writer(config.record, config.record_max_bytes, metrics) if config.record else None
     try:
         decider = _capable(config, _decider(config, cache, ttl))
-        recorded = decider if writer is None else Recorder(decider, writer)
+        recorded = _logged_in(config, decider if writer is None else Recorder(decider, writer))
         protected = _protected(config, recorded)
         if cache is not None:
             protected.forget = cache.dispatcher.forget
@@ -293,6 +297,12 @@ def _capable(config: Config, decider: Decider) -> Decider:
     return CapableDecider(decider, bridge.capabilities, relocates=relocates) if bridge.capabilities else decider
 
 
+def _logged_in(config: Config, decider: Decider) -> Decider:
+    """The decider, if there are logins on either side."""
+    upstream = config.kerberos.upstream
+    return LoginDecider(decider, upstream=upstream) if upstream or wants_login(config.security) else decider
+
+
 def _protected(config: Config, decider: Decider) -> ProtectedDecider:
     queue_ns = int(config.upstream_options.queue_timeout_s * 1e9)
     return ProtectedDecider(decider, config.protection, declared_reads(config), queue_ns=queue_ns)
@@ -314,13 +324,19 @@ async def _serve(
         cache.dispatcher.tell_hits(access_log.hit)
     gc.collect()
     gc.freeze()  # these objects stay: the collector need not visit them again
-    secured = tls.for_clients(config.tls) if "tls" in config.security.transports else None
-    door = Door(config.security, secured, lambda: Client(hub), metrics)
+    secured = tls.for_clients(config.tls) if offers_tls(config.security) else None
+    acceptance = kerberos_settings.for_clients(config.kerberos) if wants_login(config.security) else None
+    logins = None
+    if acceptance is not None:
+        logins = Logins(acceptance, lambda user: Client(hub, user), metrics, config.limits.max_message_bytes)
+    door = Door(config.security, secured, logins, lambda: Client(hub), metrics)
     acceptor = Acceptor(listener, hub.member, door.admit, hub.spawn)
     acceptor.start()
     log.info("worker listens", worker=hub.member.number, listen=str(config.listen))
     hub.spawn(_beat(hub.member), "show life")
     reloading = Reloading(StatePage(paths.state(config)), metrics, secured, hub.endpoints.tls, settings)
+    if acceptance is not None:
+        reloading.follow("keytab", acceptance.keytab)
     hub.spawn(reloading.run(), "follow files")
     hub.spawn(hub.sweep(_sweep_interval_s(config)), "sweep")
     hub.spawn(Prober(hub.endpoints, metrics.circuit).run(), "probe metastores")

@@ -13,8 +13,7 @@ import structlog
 
 from hms_cache_proxy.config import Address, Config
 from hms_cache_proxy.errors import UpstreamError
-from hms_cache_proxy.security import tls
-from hms_cache_proxy.security.tls import ClientSide
+from hms_cache_proxy.security.towards import Towards, towards_metastores
 from hms_cache_proxy.upstream.service import ServiceConnection
 
 log = structlog.get_logger()
@@ -31,7 +30,7 @@ class UpstreamProbe:
         self._starting = starting
         self._replay = config.replay
         timeout_s = min(config.upstream_options.connect_timeout_s, INTERVAL_S)
-        self._all = [_Seen(address, timeout_s, tls.for_metastores(config.tls)) for address in config.upstream]
+        self._all = [_Seen(address, timeout_s, towards_metastores(config)) for address in config.upstream]
         self._told: tuple[bool, _Seen | None] | None = None  # what was logged last: does any answer, and the first one
 
     @property
@@ -78,13 +77,13 @@ class UpstreamProbe:
 class _Seen:
     """One upstream."""
 
-    def __init__(self, address: Address, timeout_s: float, secured: ClientSide | None) -> None:
+    def __init__(self, address: Address, timeout_s: float, secured: Towards) -> None:
         self.address = address
         self.version: str | None = None
         self.reachable: bool | None = None
         self.problem = ""
         self._since_s = time.monotonic()
-        self._connection = ServiceConnection(address.host, address.port, timeout_s=timeout_s, tls=secured)
+        self._connection = ServiceConnection(address.host, address.port, timeout_s=timeout_s, secured=secured)
 
     def facts(self) -> dict[str, object]:
         since_s = None if self.reachable is None else round(time.monotonic() - self._since_s, 1)

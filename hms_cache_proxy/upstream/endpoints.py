@@ -19,16 +19,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hms_cache_proxy.security.service_login import ServiceLogins
 from hms_cache_proxy.security.tls import ClientSide
+from hms_cache_proxy.security.towards import PLAIN, Towards
 
 
 @dataclass(eq=False, slots=True)
 class Endpoint:
-    """One metastore. `lacks`: methods that it answered with UNKNOWN_METHOD. `tls`: None for plain connections."""
+    """One metastore. `lacks`: methods that it answered with UNKNOWN_METHOD. `tls`, `logins`: None for connections
+    without."""
 
     host: str
     port: int
     tls: ClientSide | None = None
+    logins: ServiceLogins | None = None
     lacks: set[bytes] = field(default_factory=set)
     problem: str = ""  # why its circuit is open; empty: it is closed
     silent: bool = False  # its circuit is open because connection attempts get no answer
@@ -56,12 +60,12 @@ class Endpoints:
     """The upstream URIs in their order."""
 
     def __init__(
-        self, addresses: Sequence[tuple[str, int]], tls: ClientSide | None = None, *, in_turn: bool = False
+        self, addresses: Sequence[tuple[str, int]], towards: Towards = PLAIN, *, in_turn: bool = False
     ) -> None:
-        self.tls = tls
+        self.tls, self.logins = towards
         self._in_turn = in_turn
         self._turn = 0
-        self.all = tuple(Endpoint(host, port, tls) for host, port in addresses)
+        self.all = tuple(Endpoint(host, port, *towards) for host, port in addresses)
         self.suspect: Callable[[Endpoint], None] = lambda _: None  # set by the prober: probes the metastore
 
     def candidates(self, *, last: Endpoint | None = None) -> list[Endpoint]:

@@ -1,6 +1,6 @@
 """One TCP connection to a metastore, as the event loop sees it.
 
-Job: connect within a time limit, with TLS if the endpoint has it, and pass events on to the client connection that owns
+Job: connect within a time limit (sasl_client.py), and pass events on to the client connection that owns
 it. Must not know messages.
 Owner: one client connection, in the worker's event loop.
 """
@@ -14,6 +14,7 @@ from typing import Protocol, cast
 
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.security.tls import problem
+from hms_cache_proxy.upstream import sasl_client
 from hms_cache_proxy.upstream.endpoints import Endpoint
 
 HIGH_WATER_BYTES = 1 << 18
@@ -106,12 +107,9 @@ class NoAnswer(UpstreamError):
 
 async def connect(endpoint: Endpoint, owner: LinkOwner, timeout_s: float) -> UpstreamLink:
     """A new connection. Raises NoAnswer after the time limit, UpstreamError for any other failure."""
-    loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_s):
-            _, link = await loop.create_connection(
-                lambda: UpstreamLink(owner), endpoint.host, endpoint.port, **endpoint.secured
-            )
+            _, link = await sasl_client.connect(endpoint, lambda: UpstreamLink(owner))
     except TimeoutError as error:
         raise NoAnswer(f"no connection within {timeout_s:g} s", uri=endpoint.uri) from error
     except OSError as error:

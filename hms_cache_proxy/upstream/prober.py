@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import structlog
 
-from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.errors import UpstreamError, WireError
 from hms_cache_proxy.security.tls import problem
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
+from hms_cache_proxy.upstream.sasl_client import open_streams
 from hms_cache_proxy.wire.message import MessageType, message_header
 from hms_cache_proxy.wire.scan import MessageScanner
 
@@ -91,7 +92,7 @@ async def probe(endpoint: Endpoint) -> Found:
     connected = False
     try:
         async with asyncio.timeout(PROBE_S):
-            reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port, **endpoint.secured)
+            reader, writer = await open_streams(endpoint)
             connected = True
             try:
                 return Found(await _ask(reader, writer))
@@ -100,7 +101,7 @@ async def probe(endpoint: Endpoint) -> Found:
     except TimeoutError:
         what = "no answer to a probe" if connected else "no connection"
         return Found(f"{what} within {PROBE_S:g} s", silent=not connected, hangs=True)
-    except (OSError, WireError) as error:
+    except (OSError, WireError, UpstreamError) as error:
         return Found(problem(error) if isinstance(error, OSError) else str(error))
 
 

@@ -7,11 +7,28 @@ upstream connection is lost, because a call must never run as another user. Owne
 
 from __future__ import annotations
 
-from hms_cache_proxy.wire.message import NEED_MORE, Header, MessageType, parse_header
+from typing import NamedTuple
+
+from hms_cache_proxy.wire import spec
+from hms_cache_proxy.wire.message import NEED_MORE, Header, MessageType, message_header, parse_header
 
 MAX_CALLS = 100  # setMetaConf once for each key; a session has a few
 MAX_BYTES = 1 << 18
 MAX_REPLY_BYTES = 1 << 16  # set_ugi returns the user's groups
+
+
+class Naming(NamedTuple):
+    """How a user is named: the arguments of a set_ugi, and the call."""
+
+    identity: bytes
+    call: tuple[Header, bytes]
+
+
+def naming(user: str) -> Naming:
+    """For a user that has logged in here. The metastore looks its groups up itself."""
+    begin = message_header(b"set_ugi", MessageType.CALL, 0)
+    identity = spec.encode(spec.args("set_ugi")(user_name=user.encode(), group_names=[]))
+    return Naming(identity, (Header(b"set_ugi", MessageType.CALL, 0, len(begin)), begin + identity))
 
 
 class SessionCalls:

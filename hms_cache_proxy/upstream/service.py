@@ -14,7 +14,9 @@ from types import TracebackType
 from typing import Any
 
 from hms_cache_proxy.errors import UpstreamError, WireError
-from hms_cache_proxy.security.tls import ClientSide, problem
+from hms_cache_proxy.security.tls import problem
+from hms_cache_proxy.security.towards import PLAIN, Towards
+from hms_cache_proxy.upstream.sasl_client import SaslSocket
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import (
     ApplicationError,
@@ -42,14 +44,14 @@ class Declared(UpstreamError):
 
 
 class ServiceConnection:
-    """One metastore. It is connected to at the first call, with TLS if `tls` is given. A context manager."""
+    """One metastore. It is connected to at the first call. `secured`: with TLS, with a login. A context manager."""
 
-    def __init__(self, host: str, port: int, *, timeout_s: float, tls: ClientSide | None = None) -> None:
+    def __init__(self, host: str, port: int, *, timeout_s: float, secured: Towards = PLAIN) -> None:
         self._where = (host, port)
-        self._tls = tls
+        self._secured = secured
         self.uri = f"thrift://[{host}]:{port}" if ":" in host else f"thrift://{host}:{port}"
         self._timeout_s = timeout_s
-        self._socket: socket.socket | None = None
+        self._socket: socket.socket | SaslSocket | None = None
         self._seqid = 0
 
     def call(self, method: str, **arguments: Any) -> Any:
@@ -128,19 +130,19 @@ class ServiceConnection:
                 reason = "the request timed out" if isinstance(error, TimeoutError) else why
                 raise UpstreamError(f"{self.uri}: {method}: {reason}", uri=self.uri, method=method) from error
 
-    def _connect(self) -> socket.socket:
-        connection = socket.create_connection(self._where, self._timeout_s)
-        if self._tls is None:
-            return connection
+    def _connect(self) -> socket.socket | SaslSocket:
+        connection, (host, _) = socket.create_connection(self._where, self._timeout_s), self._where
+        tls, logins = self._secured
         try:
-            self._tls.renew()
-            host, _ = self._where
-            return self._tls.context.wrap_socket(connection, server_hostname=self._tls.server_name(host))
-        except OSError:
+            if tls is not None:
+                tls.renew()
+                connection = tls.context.wrap_socket(connection, server_hostname=tls.server_name(host))
+            return connection if logins is None else SaslSocket(connection, logins, host)
+        except (OSError, WireError):
             connection.close()
             raise
 
-    def _read(self, connection: socket.socket) -> tuple[Header, bytes]:
+    def _read(self, connection: socket.socket | SaslSocket) -> tuple[Header, bytes]:
         scanner = MessageScanner()
         received = bytearray()
         while True:

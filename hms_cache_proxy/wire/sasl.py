@@ -41,6 +41,9 @@ class Layers(IntFlag):
     AUTH_CONF = 4
 
 
+EVERY_LAYER: Final = Layers.AUTH | Layers.AUTH_INT | Layers.AUTH_CONF
+
+
 class Message(NamedTuple):
     """One message; `end` is the offset behind it."""
 
@@ -159,6 +162,25 @@ def parse_choice(payload: bytes, offered: Layers) -> LayerChoice:
     except UnicodeDecodeError as error:
         raise WireError("an authorization id that is not UTF-8") from error
     return LayerChoice(Layers(chosen), int.from_bytes(payload[1:_CHOICE_BYTES], "big"), authzid)
+
+
+class Offer(NamedTuple):
+    """What a server offers at the end of GSSAPI: layers, and the most bytes of a frame that it takes."""
+
+    layers: Layers
+    size: int
+
+
+def parse_offer(payload: bytes) -> Offer:
+    """A server's offer, unwrapped. WireError if it is none."""
+    if len(payload) != _CHOICE_BYTES:
+        raise WireError(f"an offer of {len(payload)} bytes at the end of GSSAPI")
+    return Offer(Layers(payload[0] & int(EVERY_LAYER)), int.from_bytes(payload[1:], "big"))
+
+
+def choice(layer: Layers, size: int = MESSAGE_BYTES) -> bytes:
+    """The answer to an offer, before it is wrapped; to act as oneself, the authorization id stays empty."""
+    return offer(layer, size)
 
 
 def _mechanism(payload: bytes) -> str:

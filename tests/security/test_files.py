@@ -91,12 +91,50 @@ def test_files_that_cannot_be_used(authority: Authority, tmp_path: Path) -> None
         tls.client_context(section(upstream_ca=none))
 
 
+UPSTREAM = {
+    "kerberos.upstream": "true",
+    "kerberos.keytab": "x",
+    "kerberos.principal": "proxy/_HOST@R",
+    "kerberos.upstream_principal": "hive/_HOST@R",
+}
+
+
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
         ({"security.transports": "tls"}, "tls.certificate: is required: tls is among security.transports"),
         ({"security.transports": ","}, "security.transports: must name at least one of plain, tls"),
-        ({"security.transports": "sasl"}, "security.transports: input should be 'plain' or 'tls'"),
+        ({"security.transports": "http"}, "security.transports: input should be 'plain', 'tls', 'sasl' or"),
+        ({"security.transports": "tls+sasl", "kerberos.keytab": "x"}, "tls.certificate: is required"),
+        ({"security.transports": "sasl"}, "kerberos.keytab: is required: sasl is among security.transports"),
+        ({"kerberos.keytab": "x"}, "kerberos.keytab: has no meaning without sasl among security.transports"),
+        (
+            {"security.transports": "sasl", "kerberos.keytab": "x", "kerberos.auth_to_local": ","},
+            "kerberos.auth_to_local: must have at least one rule",
+        ),
+        (
+            {"security.transports": "sasl", "kerberos.keytab": "x", "kerberos.protection": ","},
+            "kerberos.protection: must name at least one of auth, auth-int, auth-conf",
+        ),
+        (
+            {**UPSTREAM, "kerberos.principal": "proxy"},
+            "kerberos.principal: must be a principal such as hive/_HOST@REALM",
+        ),
+        ({**UPSTREAM, "kerberos.upstream_principal": ""}, "kerberos.upstream_principal: must be a principal such as"),
+        ({"kerberos.principal": "proxy@R"}, "kerberos.principal: has no meaning without kerberos.upstream = true"),
+        (
+            {"security.upstream_identity": "service"},
+            "security.upstream_identity: has no meaning without kerberos.upstream = true",
+        ),
+        (UPSTREAM, "security.upstream_identity: must be service with kerberos.upstream = true"),
+        (
+            {**UPSTREAM, "security.transports": "sasl", "security.upstream_identity": "delegate"},
+            "acting for each client's user (delegate) is not supported yet",
+        ),
+        (
+            {**UPSTREAM, "security.upstream_identity": "service", "embedded": "true"},
+            "kerberos.upstream: has no meaning with embedded = true",
+        ),
         ({"tls.certificate": "x"}, "tls.certificate: has no meaning: tls is not among security.transports"),
         (
             {"security.transports": "tls", "tls.certificate": "x", "tls.client_certificates": "required"},

@@ -28,6 +28,7 @@ FLINK: Final = "flink"
 TRINO: Final = "trino"
 SPARK: Final = "spark"
 PYICEBERG_TESTS: Final = "pyiceberg-tests"
+KDC: Final = "kdc"  # with the package gssapi
 JAVA: Final = "java"  # a compiler, or a small program
 SPIN: Final = "spin"  # the checker of models
 PROMETHEUS: Final = "prometheus"  # the server, or promtool

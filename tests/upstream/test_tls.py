@@ -15,6 +15,7 @@ import pytest
 from hms_cache_proxy.config.security import TlsSection
 from hms_cache_proxy.errors import UpstreamError
 from hms_cache_proxy.security.tls import ClientSide
+from hms_cache_proxy.security.towards import Towards
 from hms_cache_proxy.upstream.endpoints import Endpoint
 from hms_cache_proxy.upstream.prober import probe
 from hms_cache_proxy.upstream.service import ServiceConnection
@@ -53,17 +54,17 @@ def metastore(authority: Authority, what: str = "") -> Iterator[ScriptedMetastor
         yield scripted
 
 
-def towards(authority: Authority, name: str = "") -> ClientSide:
-    return ClientSide(TlsSection(upstream=True, upstream_ca=str(authority.file), upstream_server_name=name))
+def towards(authority: Authority, name: str = "") -> Towards:
+    return Towards(ClientSide(TlsSection(upstream=True, upstream_ca=str(authority.file), upstream_server_name=name)))
 
 
 def test_calls_of_the_proxy_itself(authority: Authority) -> None:
     with metastore(authority) as scripted:
         port = scripted.address[1]
         for host, name in (("localhost", ""), ("127.0.0.1", ""), ("127.0.0.1", "localhost")):
-            with ServiceConnection(host, port, timeout_s=60, tls=towards(authority, name)) as connection:
+            with ServiceConnection(host, port, timeout_s=60, secured=towards(authority, name)) as connection:
                 assert connection.call("getVersion") == connection.call("getVersion") == b"ok"
-            found = asyncio.run(probe(Endpoint(host, port, towards(authority, name))))
+            found = asyncio.run(probe(Endpoint(host, port, *towards(authority, name))))
             assert not found.problem
             gc.collect()  # a connection that was left open is a warning here, and so a failure
 
@@ -72,11 +73,11 @@ def test_calls_of_the_proxy_itself(authority: Authority) -> None:
 def test_a_certificate_that_does_not_fit(authority: Authority, what: str) -> None:
     with metastore(authority, what) as scripted:
         port = scripted.address[1]
-        with ServiceConnection("localhost", port, timeout_s=5, tls=towards(authority)) as connection:
+        with ServiceConnection("localhost", port, timeout_s=5, secured=towards(authority)) as connection:
             with pytest.raises(UpstreamError) as raised:
                 connection.call("getVersion")
         assert f"TLS: {WRONG[what]}" in str(raised.value)
-        endpoint = Endpoint("localhost", port, towards(authority))
+        endpoint = Endpoint("localhost", port, *towards(authority))
         assert wait_until(lambda: asyncio.run(probe(endpoint)).problem == f"TLS: {WRONG[what]}")
         assert not scripted.calls
 
@@ -91,7 +92,7 @@ def test_one_that_answers_in_plain(authority: Authority) -> None:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         async with server:
             port = server.sockets[0].getsockname()[1]
-            return (await probe(Endpoint("127.0.0.1", port, towards(authority)))).problem
+            return (await probe(Endpoint("127.0.0.1", port, *towards(authority)))).problem
 
     assert asyncio.run(ask()) == "TLS: the other side does not speak TLS"
 
@@ -101,7 +102,7 @@ def test_a_new_authority_is_used_by_the_next_connection(authority: Authority) ->
         old = Authority(authority.file.parent / "old", "old")
         good, file = authority.file.read_bytes(), old.file
         side = ClientSide(TlsSection(upstream=True, upstream_ca=str(file)))
-        connection = ServiceConnection("localhost", scripted.address[1], timeout_s=60, tls=side)
+        connection = ServiceConnection("localhost", scripted.address[1], timeout_s=60, secured=Towards(side))
         with pytest.raises(UpstreamError, match="unable to get local issuer certificate"):
             connection.call("getVersion")
         file.write_bytes(good)
@@ -139,6 +140,6 @@ def test_old_versions_are_refused(authority: Authority) -> None:
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with ScriptedMetastore(tls=context) as scripted:
         side = ClientSide(TlsSection(upstream=True, upstream_ca=str(authority.file), minimum_version="1.3"))
-        connection = ServiceConnection("localhost", scripted.address[1], timeout_s=60, tls=side)
+        connection = ServiceConnection("localhost", scripted.address[1], timeout_s=60, secured=Towards(side))
         with pytest.raises(UpstreamError, match="TLS: .*version"):
             connection.call("getVersion")

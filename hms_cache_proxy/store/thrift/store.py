@@ -35,7 +35,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from hms_cache_proxy.errors import LogClosed, StoreError, Unfit
-from hms_cache_proxy.security.tls import ClientSide
+from hms_cache_proxy.security.towards import PLAIN, Towards
 from hms_cache_proxy.store.protocol import (
     UNKNOWN_ID,
     Constraints,
@@ -81,7 +81,7 @@ def open_thrift_store(
     *,
     timeout_s: float = 60,
     answered: Callable[[], None] = unwatched,
-    tls: ClientSide | None = None,
+    secured: Towards = PLAIN,
 ) -> ThriftStore:
     """Connect to the first of these metastores that answers and lets its log be read.
 
@@ -90,7 +90,7 @@ def open_thrift_store(
     """
     problems: list[StoreError] = []
     for host, port in addresses:
-        metastore = Metastore(ServiceConnection(host, port, timeout_s=timeout_s, tls=tls), answered)
+        metastore = Metastore(ServiceConnection(host, port, timeout_s=timeout_s, secured=secured), answered)
         try:
             return ThriftStore(metastore)
         except StoreError as error:

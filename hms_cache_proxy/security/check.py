@@ -1,0 +1,12 @@
+"""Looks once at every file and rule that the security settings name, so that nothing starts with one that is wrong."""
+
+from __future__ import annotations
+
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.security import kerberos_settings, tls
+
+
+def files(config: Config) -> None:
+    """ConfigError if one cannot be used."""
+    tls.check(config.security, config.tls)
+    kerberos_settings.check(config.security, config.kerberos)

@@ -1,0 +1,28 @@
+"""What connections to metastores are secured with, by the settings.
+
+Job: one value for everything that connects to a metastore. Must not know: connections.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from hms_cache_proxy.config import Config
+from hms_cache_proxy.security import kerberos_settings, tls
+from hms_cache_proxy.security.service_login import ServiceLogins
+from hms_cache_proxy.security.tls import ClientSide
+
+
+class Towards(NamedTuple):
+    """None: without TLS, without a login."""
+
+    tls: ClientSide | None = None
+    logins: ServiceLogins | None = None
+
+
+PLAIN: Final = Towards()
+
+
+def towards_metastores(config: Config) -> Towards:
+    """ConfigError if a file cannot be used."""
+    return Towards(tls.for_metastores(config.tls), kerberos_settings.for_metastores(config.kerberos))

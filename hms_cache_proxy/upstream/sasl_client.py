@@ -1,0 +1,144 @@
+"""Connections to metastores, with TLS and a login where the settings have them: in the event loop, and without one.
+
+Job: connect within the caller's time limit, and hand over what carries Thrift. Logins run in threads, as the KDC may be
+slow: LOGINS at once in one process. Must not know: calls. Owner: the event loop; a SaslSocket: one thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Final, TypeVar
+
+from hms_cache_proxy.errors import UpstreamError, WireError
+from hms_cache_proxy.security.service_login import LoginFailed, OwnLogin, ServiceLogins
+from hms_cache_proxy.upstream.endpoints import Endpoint
+from hms_cache_proxy.upstream.sasl_stream import SaslStream
+from hms_cache_proxy.wire.framing import frame_header, parse_frame
+from hms_cache_proxy.wire.message import NEED_MORE, MessageLimits
+from hms_cache_proxy.wire.sasl import Status, message, parse_message
+
+LOGINS: Final = 4
+REPLY_BYTES: Final = 2**31 - 1  # replies of a metastore are trusted up to this size
+_REPLIES: Final = MessageLimits(message_bytes=REPLY_BYTES, string_bytes=REPLY_BYTES)
+_READ_BYTES: Final = 1 << 16
+
+AnyProtocol = TypeVar("AnyProtocol", bound=asyncio.Protocol)
+MetastoreStreams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def connect(endpoint: Endpoint, make: Callable[[], AnyProtocol]) -> tuple[asyncio.Transport, AnyProtocol]:
+    """A connection of the protocol that `make` makes, after the login. OSError, or UpstreamError if the login fails."""
+    loop, where = asyncio.get_running_loop(), (endpoint.host, endpoint.port)
+    if endpoint.logins is None:
+        transport, protocol = await loop.create_connection(make, *where, **endpoint.secured)
+        return transport, protocol
+    _, stream = await loop.create_connection(lambda: SaslStream(REPLY_BYTES, _threads()), *where, **endpoint.secured)
+    try:
+        negotiation = await loop.run_in_executor(_threads(), _Negotiation, endpoint.logins, endpoint.host)
+        stream.send(negotiation.first)
+        while not negotiation.done:
+            stream.send(await loop.run_in_executor(_threads(), negotiation.take, await stream.more()))
+    except WireError as error:
+        stream.abort()
+        raise UpstreamError(str(error), uri=endpoint.uri) from error
+    except BaseException:  # the time is over, too
+        stream.abort()
+        raise
+    protocol = make()
+    stream.open(protocol, negotiation.login.protection, negotiation.rest)
+    return stream, protocol
+
+
+async def open_streams(endpoint: Endpoint) -> MetastoreStreams:
+    """The same, as asyncio's streams."""
+    reader = asyncio.StreamReader()
+    transport, protocol = await connect(endpoint, lambda: asyncio.StreamReaderProtocol(reader))
+    return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
+
+
+class SaslSocket:
+    """A socket after the login, as far as a connection without an event loop needs one. Every wait has the socket's
+    time limit; the KDC's has limits of its own."""
+
+    def __init__(self, connection: socket.socket, logins: ServiceLogins, host: str) -> None:
+        """OSError, or WireError (LoginFailed) if the login fails; the socket is the caller's to close then."""
+        self._connection = connection
+        negotiation = _Negotiation(logins, host)
+        connection.sendall(negotiation.first)
+        while not negotiation.done:
+            connection.sendall(negotiation.take(self._receive()))
+        self._protection = negotiation.login.protection
+        self._received = bytearray(negotiation.rest)
+
+    def sendall(self, data: bytes) -> None:
+        """Send bytes in frames."""
+        most = self._protection.most_bytes
+        for at in range(0, len(data), most):
+            payload = self._protection.wrap(data[at : at + most])
+            self._connection.sendall(frame_header(len(payload)) + payload)
+
+    def recv(self, size: int) -> bytes:
+        """The content of the next frame, however long it is; nothing at the end. WireError for a wrong frame."""
+        while True:
+            frame = parse_frame(self._received, 0, _REPLIES)
+            if frame is not NEED_MORE and frame.end <= len(self._received):
+                payload = bytes(self._received[frame.start : frame.end])
+                del self._received[: frame.end]
+                if payload:
+                    return self._protection.unwrap(payload)
+                continue
+            data = self._connection.recv(size)
+            if not data:
+                return b""
+            self._received += data
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _receive(self) -> bytes:
+        data = self._connection.recv(_READ_BYTES)
+        if not data:
+            raise ConnectionResetError("the metastore closed the connection during the login")
+        return data
+
+
+class _Negotiation:
+    """The client's side, with a mechanism that speaks first. It may wait for the KDC, at the start and at each step."""
+
+    def __init__(self, logins: ServiceLogins, host: str) -> None:
+        self.login: OwnLogin = logins.login(host)
+        self.first = message(Status.START, self.login.mechanism.encode())
+        self.first += message(Status.OK, self.login.step(b"").payload)
+        self.done = False
+        self.rest = b""
+        self._said_all = False
+
+    def take(self, data: bytes) -> bytes:
+        """The answer to bytes of the metastore. `rest` is what came behind the end. WireError if it refuses."""
+        self.rest += data
+        answer = b""
+        while not self.done:
+            found = parse_message(self.rest)
+            if found is NEED_MORE:
+                break
+            self.rest = self.rest[found.end :]
+            if found.status is Status.OK and not self._said_all:
+                step = self.login.step(found.payload)
+                self._said_all = step.done
+                answer += message(Status.COMPLETE if step.done else Status.OK, step.payload)
+            elif found.status is Status.COMPLETE and self._said_all:
+                self.done = True
+            else:
+                text = found.payload[:200].decode("utf-8", "replace")
+                raise LoginFailed(f"Kerberos: the metastore refuses the login: {found.status.name} {text}".rstrip())
+        return answer
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(LOGINS, "kerberos-upstream")
