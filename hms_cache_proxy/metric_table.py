@@ -130,7 +130,8 @@ TABLE: tuple[Metric, ...] = (
         "counter",
         ("result",),
         "worker",
-        "Lines of the access log: written; dropped because they came faster than they could be written (overflow); or"
+        "Lines of the access log and the slow log: written; dropped because they came faster than they could be written"
+        " (overflow); or"
         " lost because the file could not be written (failed).",
     ),
     Metric("hms_proxy_cache_objects", "gauge", ("kind",), "follower", "Objects in the cache."),

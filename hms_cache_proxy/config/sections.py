@@ -213,6 +213,16 @@ class AccessLogSection(Section):
 
 
 @dataclass(frozen=True)
+class SlowLogSection(Section):
+    directory: str = setting(
+        "", description="Directory where each worker writes a line for each slow call (slow-N.jsonl); empty: none."
+    )
+    threshold_s: float = setting(1.0, gt=0, description="Calls that take at least this long are slow.")
+    max_bytes: Bytes = setting(64 << 20, ge=1 << 20, description="Size at which a worker begins a new file.")
+    files: int = setting(4, ge=1, le=1000, description="Files kept for each worker, including the current one.")
+
+
+@dataclass(frozen=True)
 class LogSection(Section):
     level: Literal["debug", "info", "warning", "error"] = setting("info", description="Lowest level that is logged.")
     format: Literal["text", "json"] = setting("text", description="Lines of text, or one JSON object per line.")
@@ -327,6 +337,7 @@ class Config(Section):
     admin: AdminSection = AdminSection()
     metastore: MetastoreSection = MetastoreSection()
     access_log: AccessLogSection = AccessLogSection()
+    slow_log: SlowLogSection = SlowLogSection()
     log: LogSection = LogSection()
 
     @property

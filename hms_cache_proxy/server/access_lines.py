@@ -10,7 +10,7 @@ table. Must not know: files, the loop, replies.
 frame. `object` is `catalog.database.table`, `catalog.database` or `catalog`; null if the call has no such object or it
 is unknown. For a call about several tables it is their database, and `tables` is their number. `user` is the name that
 the client gave with set_ugi. `sample` is present if it is not 1: the line then stands for 1/sample calls. No other
-arguments appear in a line.
+arguments appear in a line. In the slow log, `metastore_us` is the part of `us` that the metastore took.
 Owner: the worker's event loop.
 """
 
@@ -29,6 +29,7 @@ from hms_cache_proxy.wire import spec
 
 HEAD_BYTES = 512  # of a request: the names that its rules read come first
 USER_CHARACTERS = 128
+_LAST = '"us":'
 REMEMBERED = 10_000  # clients whose part of a line is kept
 _FIXED = 8  # of a message's header, before the name
 
@@ -42,6 +43,7 @@ class LoggedCall:
     reason: str
     body: int
     complete: bool
+    upstream_ns: int = 0
 
 
 class Waiting(NamedTuple):
@@ -61,7 +63,9 @@ class Waiting(NamedTuple):
 class LineFormatter:
     """Makes lines. Parts that many lines share are made once; a line of a hit then takes half a microsecond."""
 
-    def __init__(self, sample: float) -> None:
+    def __init__(self, sample: float, *, upstream: bool = False) -> None:
+        """`upstream`: lines say how long the metastore took."""
+        self._upstream = upstream
         self._end = "}\n" if sample == 1 else f',"sample":{sample:g}}}\n'
         self._whats: dict[HitLabel, str] = {}
         self._whos: dict[tuple[str, bytes | None], str] = {}
@@ -86,6 +90,8 @@ class LineFormatter:
             said = self._whats.get(what) or self._say_hit(what, head, size)
         else:
             said = _say(what, head, size)
+            if self._upstream:
+                said = f'{said[: -len(_LAST)]}"metastore_us":{what.upstream_ns // 1000},{_LAST}'
         who = self._whos.get((peer, identity)) or self._say_who(peer, identity)
         return f"{self._when}{said}{took_ns // 1000}{who}"
 
@@ -110,7 +116,7 @@ def _say(call: LoggedCall, head: bytes, size: int) -> str:
     several = f',"tables":{tables}' if tables > 1 else ""
     return (
         f'"method":"{call.label}","object":{json.dumps(name)}{several},"outcome":"{call.outcome}"'
-        f',"reason":"{call.reason}","bytes":{size},"us":'
+        f',"reason":"{call.reason}","bytes":{size},{_LAST}'
     )
 
 

@@ -1,4 +1,4 @@
-"""The access log of one worker: a line for each counted call, written in the background.
+"""The access log of one worker: a line for each counted call, written in the background. The slow log is another one.
 
 Job: record a call (well under a microsecond); once a second, make lines of the recorded calls in slices of the loop's
 time, and write them in a thread. Must not know: what a line contains (access_lines.py), how files are rotated
@@ -38,12 +38,22 @@ log = structlog.get_logger()
 class AccessLog:
     """Calls in, lines out."""
 
-    def __init__(self, file: LogFile, sample: float, metrics: WorkerMetrics, *, most: int = WAITING_CALLS) -> None:
-        """`sample`: the share of calls that get a line, chosen at random; `most`: calls that may wait."""
+    def __init__(
+        self,
+        file: LogFile,
+        sample: float,
+        metrics: WorkerMetrics,
+        *,
+        most: int = WAITING_CALLS,
+        slower_than_ns: int = 0,
+    ) -> None:
+        """`sample`: the share of calls that get a line, chosen at random; `most`: calls that may wait;
+        `slower_than_ns`: this is the slow log, in which only calls that take at least so long get a line."""
+        self.slower_than_ns = slower_than_ns
         self._file = file
         self._sample = sample
         self._metrics = metrics
-        self._lines = LineFormatter(sample)
+        self._lines = LineFormatter(sample, upstream=slower_than_ns > 0)
         self._waiting: deque[Waiting] = deque()
         self._most = most
         self._overflow = 0
@@ -72,7 +82,8 @@ class AccessLog:
         request = observed.request
         head = request.message[:HEAD_BYTES]
         complete = request.spool is None and len(head) == len(request.message)
-        call = LoggedCall(observed.label, observed.outcome, observed.reason, request.header.body, complete)
+        what = observed.label, observed.outcome, observed.reason
+        call = LoggedCall(*what, request.header.body, complete, observed.upstream_ns)
         self._waiting.append(
             Waiting(observed.began_ns, took_ns, observed.reply_bytes, session.peer, session.identity, head, call)
         )

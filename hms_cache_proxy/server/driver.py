@@ -390,6 +390,8 @@ class Client(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self.release_upstream)  # one call for each client, in turn
         if self._hub.access_log is not None:
             self._hub.access_log.observed(self._session, took_ns, command)
+        if self._hub.slow_log is not None and took_ns >= self._hub.slow_log.slower_than_ns:
+            self._hub.slow_log.observed(self._session, took_ns, command)
 
     def _upstream_trouble(self, command: UpstreamTrouble) -> None:
         self._hub.metrics.upstream_failed(command.kind)

@@ -63,6 +63,7 @@ class Hub:
         allowed: Allowed,
     ) -> None:
         self.access_log: AccessLog | None = None
+        self.slow_log: AccessLog | None = None
         self.peers: PeersLink | None = None
         self.decider = decider
         self.endpoints = endpoints

@@ -101,7 +101,7 @@ def run(config: Config, index: int, listener: int) -> None:
         settings = FollowedSettings(config, protected.apply)
         member = Member(StatePage(paths.state(config)), index, config.workers)
         hub = _hub(config, protected, endpoints, member, metrics, budgets)
-        hub.access_log = _access_log(config, index, metrics)
+        hub.access_log, hub.slow_log = _access_log(config, index, metrics), _slow_log(config, index, metrics)
         uvloop.run(_serve(config, socket.socket(fileno=listener), hub, settings, _Opened(cache, ttl, writer)))
     finally:
         for opened in (cache, ttl, writer):
@@ -248,6 +248,14 @@ def _access_log(config: Config, index: int, metrics: WorkerMetrics) -> AccessLog
     return AccessLog(file, settings.sample, metrics)
 
 
+def _slow_log(config: Config, index: int, metrics: WorkerMetrics) -> AccessLog | None:
+    settings = config.slow_log
+    if not settings.directory:
+        return None
+    file = LogFile(paths.slow_log(config, index), max_bytes=settings.max_bytes, files=settings.files)
+    return AccessLog(file, 1.0, metrics, slower_than_ns=int(settings.threshold_s * 1e9))
+
+
 def _hub(
     config: Config,
     decider: Decider,
@@ -344,8 +352,9 @@ async def _serve(
     if cache is not None and config.serve_stale:
         cache.dispatcher.serve_in_outages(lambda: hub.endpoints.all_sick)
         hub.spawn(_doubt(config, cache.page, hub.endpoints), "doubt metastores")
-    if access_log is not None:
-        hub.spawn(_flush_log(access_log), "flush access log")
+    logs = [one for one in (access_log, hub.slow_log) if one is not None]
+    for one in logs:
+        hub.spawn(_flush_log(one), "flush a log of calls")
     if cache is not None and config.peers:
         write_age_ns = fleet_times(config.peers).write_age_ns
         hub.peers = PeersLink(paths.peers_socket(config), cache.page, write_age_ns)
@@ -365,8 +374,8 @@ async def _serve(
     acceptor.close()
     door.close()
     await hub.drain(config.drain_timeout_s)
-    if access_log is not None:
-        await access_log.flush()
+    for one in logs:
+        await one.flush()
     log.info("worker ends", worker=hub.member.number)
 
 

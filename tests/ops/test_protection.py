@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -240,3 +241,24 @@ def read_databases(proxy: Proxy, connections: int) -> None:
     for _ in range(connections):
         with MetastoreClient(*proxy.address) as client:
             assert "sales" in client.get_all_databases()
+
+
+def test_slow_calls_get_a_line(metastore: Proxy, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    with FaultProxy(*metastore.address) as slow:
+        settings = {"STORE": "none", "SLOW_LOG_DIRECTORY": str(logs), "SLOW_LOG_THRESHOLD_S": "1.5"}
+        proxy = Proxy(tmp_path / "proxy", f"thrift://127.0.0.1:{slow.port}", settings=settings).start()
+        try:
+            with MetastoreClient(*proxy.address) as client:
+                client.set_ugi("etl", ["etl"])
+                client.get_table("sales", "t")
+                slow.delay(2, Direction.DOWN)
+                client.get_table("vault", "t")
+            assert proxy.stop() == 0
+        finally:
+            proxy.close()
+    lines = [json.loads(line) for line in (logs / "slow-0.jsonl").read_text().splitlines()]
+    (line,) = [line for line in lines if line["object"] == "hive.vault.t"]
+    assert (line["method"], line["user"], line["outcome"]) == ("get_table", "etl", "relay")
+    assert 2_000_000 <= line["metastore_us"] <= line["us"]
+    assert all(one["us"] >= 1_500_000 for one in lines)
