@@ -89,8 +89,8 @@ planted: install ## Plant a fault in each package (PACKAGES="cache wire"); make 
 	$(PYTHON) -m tests.planted_faults $(PACKAGES)
 
 soak: install ## One hour (SOAK_SECONDS) of histories: readers checked while everything is written, stopped and killed
-	HISTORY_SECONDS=$$(($(SOAK_SECONDS) / 2)) $(PYTHON) -m pytest $(PYTEST_ARGS) \
-	  tests/history/test_history.py::test_no_violation tests/write_ids/test_history.py::test_no_violation
+	HISTORY_SECONDS=$$(($(SOAK_SECONDS) / 3)) $(PYTHON) -m pytest $(PYTEST_ARGS) tests/history/test_history.py::test_no_violation \
+	  tests/history/test_fleet.py::test_no_violation tests/write_ids/test_history.py::test_no_violation
 
 model: install-all ## Check the models of the cache's rules, then each rule left out (tests/model/README.md)
 	$(PYTHON) -m tests.model

@@ -175,9 +175,10 @@ class Proxy:
         return document
 
     def children(self) -> dict[str, list[int]]:
-        """Process ids by role (follower, worker), from the process table. It is asked often: no `ps` is started."""
+        """Process ids by role (follower, worker, peers), from the process table. It is asked often: no `ps` is
+        started."""
         assert self.process is not None
-        found: dict[str, list[int]] = {"follower": [], "worker": []}
+        found: dict[str, list[int]] = {"follower": [], "worker": [], "peers": []}
         for thread in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
             for pid in _text(thread).split():
                 command = _text(Path("/proc") / pid / "cmdline").replace("\0", " ")  # a zombie has none

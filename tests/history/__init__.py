@@ -5,5 +5,6 @@
 - `threads.py`: threads with connections of their own, that call until they are told to stop;
 - `workload.py`: writer and reader threads over the metastore and the proxies, locked increments, readers of the log;
 - `chaos.py`: followers paused and killed, workers killed;
+- `fleet.py`: the same for several proxies with `peers`, which keep one promise together;
 - `planted/`: a launcher that plants one bug into the proxy, to see that the checker catches it.
 """

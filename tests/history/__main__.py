@@ -1,10 +1,12 @@
 """Histories by hand, one line each; the exit status is 1 if one of them has a violation.
 
     python -m tests.history embedded thrift --runs 10 --seconds 60 --seed 1
+    python -m tests.history embedded sql --peers 3 --seconds 600
     python -m tests.history 127.0.0.1:9083 --seconds 60
 
 The first starts a metastore of the test bed for each run, and two proxies that read its database (`sql`) or only ask it
-(`thrift`). The second is a check of the workload itself, on a metastore alone: every port is the metastore's.
+(`thrift`). The second has three proxies with `peers`, and every operation goes through any of them. The third is a
+check of the workload itself, on a metastore alone: every port is the metastore's.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.history.run import BOUND_S, SETTINGS, Outcome, run_history
+from tests.history.fleet import fleet, leased
+from tests.history.run import BOUND_S, SETTINGS, HistoryKind, Outcome, run_history
 from tests.proxy import Proxy
 from tests.testbed.bed import Bed
 
@@ -29,8 +32,8 @@ def alone(address: str, seconds: float) -> Outcome:
     return run_history((host, int(port)), [], prefix=prefix, seconds=seconds, bound_s=1, chaos=False)
 
 
-def with_proxies(flavour: str, store: str, seconds: float) -> Outcome:
-    """On a new metastore and two proxies."""
+def with_proxies(flavour: str, store: str, seconds: float, peers: int) -> Outcome:
+    """On a new metastore and two proxies, or so many that are peers."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="history-")))
         bed = Bed()
@@ -38,15 +41,19 @@ def with_proxies(flavour: str, store: str, seconds: float) -> Outcome:
         metastore = bed.private_metastore(flavour)
         over_sql = store == "sql" and metastore.database is not None
         proxies = []
-        for number in range(2):
+        of = fleet(stack, peers) if peers else None
+        for number in range(peers or 2):
+            settings = {**SETTINGS, **of.settings[number]} if of is not None else SETTINGS
             proxy = Proxy(
                 directory / f"proxy{number}",
                 metastore.uri,
                 metastore.database.reader_url if over_sql and metastore.database is not None else None,
-                SETTINGS if over_sql else {**SETTINGS, "STORE": "thrift"},
+                settings if over_sql else {**settings, "STORE": "thrift"},
             )
             stack.callback(proxy.close)
             proxies.append(proxy.start(prewarmed=over_sql))
+        if of is not None:
+            leased(proxies)
         return run_history(
             metastore.address,
             proxies,
@@ -54,6 +61,7 @@ def with_proxies(flavour: str, store: str, seconds: float) -> Outcome:
             seconds=seconds,
             bound_s=BOUND_S,
             version=metastore.flavour.version,
+            kind=HistoryKind() if of is None else of.kind,
         )
 
 
@@ -64,6 +72,9 @@ def main() -> int:
         "store", nargs="?", choices=("sql", "thrift"), help="what two proxies read; without: no proxies"
     )
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument(
+        "--peers", type=int, default=0, help="so many proxies that are peers, instead of two that are not"
+    )
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1, help="of the first run; each has the next one")
     given = parser.parse_args()
@@ -73,7 +84,7 @@ def main() -> int:
         if given.store is None:
             outcome = alone(given.metastore, given.seconds)
         else:
-            outcome = with_proxies(given.metastore, given.store, given.seconds)
+            outcome = with_proxies(given.metastore, given.store, given.seconds, given.peers)
         bad += bool(outcome.violations or outcome.errors)
         print(f"seed {seed}: {outcome.summary()}", flush=True)
     return 1 if bad else 0

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 
 from tests.proxy import Proxy
 
@@ -18,7 +19,7 @@ class Chaos:
     def __init__(self, proxies: list[Proxy], *, every_s: float = 3.0, kill: bool = True) -> None:
         self.proxies, self.every_s = proxies, every_s
         self.done: Counter[str] = Counter()
-        self._actions = [self.pause_follower, self.delay_follower]
+        self._actions: list[Callable[[Proxy], None]] = [self.pause_follower, self.delay_follower]
         if kill:
             self._actions += [self.kill_follower, self.kill_worker]
         self._stop = threading.Event()

@@ -33,6 +33,19 @@ class Outcome:
         return f"{self.reads} reads, {len(self.violations)} violations, {self.counts}, chaos {self.chaos}{first}"
 
 
+def _chaos(proxies: list[Proxy], every_s: float, kill: bool) -> Chaos:
+    return Chaos(proxies, every_s=every_s, kill=kill)
+
+
+@dataclass(frozen=True)
+class HistoryKind:
+    """What a history is made of. `chaos`: of these proxies, so often, and whether it may kill."""
+
+    checker: type[Checker] = Checker
+    workload: type[Workload] = Workload
+    chaos: Callable[[list[Proxy], float, bool], Chaos] = _chaos
+
+
 def run_history(
     metastore: tuple[str, int],
     proxies: list[Proxy],
@@ -46,6 +59,7 @@ def run_history(
     until_violation: bool = False,
     version: str = "4.2.0",
     enough: Callable[[int], bool] = lambda _reads: True,
+    kind: HistoryKind = HistoryKind(),
 ) -> Outcome:
     """`bound_s`: the proxies' max_unconfirmed_ms, and some slack, in seconds; `version`: of Hive; `enough` is asked
     with the number of reads after `seconds`: the history goes on until it says so."""
@@ -55,9 +69,9 @@ def run_history(
         counter.create(client)
         followed(client, proxies)
     ports = [metastore[1], *(proxy.port for proxy in proxies)]
-    checker = Checker(direct=metastore[1], bound_ns=int(bound_s * 1e9))
-    workload = Workload(registers, checker, ports, ordered_log=not version.startswith("2."))
-    disturb = Chaos(proxies, every_s=min(3.0, seconds / 4), kill=kill)
+    checker = kind.checker(direct=metastore[1], bound_ns=int(bound_s * 1e9))
+    workload = kind.workload(registers, checker, ports, ordered_log=not version.startswith("2."))
+    disturb = kind.chaos(proxies, min(3.0, seconds / 4), kill)
     workload.start(counter=counter)
     if chaos:
         disturb.start()
@@ -113,4 +127,4 @@ def check_counter(counter: TableParameter, metastore: tuple[str, int], workload:
         checker.violations.append(f"{workload.increments} locked increments left the counter at {found}")
 
 
-__all__ = ["ABSENT", "Outcome", "run_history"]
+__all__ = ["ABSENT", "HistoryKind", "Outcome", "run_history"]

@@ -50,9 +50,9 @@ def fence_finite_after_reply() -> None:
         targets_of[number] = targets
         return number
 
-    def finished(self: FenceStore, number: int) -> int:
+    def finished(self: FenceStore, number: int, **how: bool) -> int:
         threading.Timer(0.1, self.fence_now, [targets_of.pop(number)]).start()
-        return finish(self, number)
+        return finish(self, number, **how)
 
     swap(FenceStore, "begin", begun)
     swap(FenceStore, "finish", finished)
@@ -224,6 +224,30 @@ def full_disk_forgotten() -> None:
     from hms_cache_proxy.consistency.suspension import Suspension
 
     swap(Suspension, "report", lambda self, file, number: None)
+
+
+@bug
+def peer_stores_no_fence() -> None:
+    """A proxy acknowledges what a peer fences, and does not fence it."""
+    from hms_cache_proxy.consistency.peer_fences import PeerFences
+
+    swap(PeerFences, "hold_for", lambda self, via, write, targets: None)
+
+
+@bug
+def leases_for_ever() -> None:
+    """A lease does not run out."""
+    from hms_cache_proxy.peers.following import Following
+
+    swap(Following, "lasts_until", lambda self, message, now_ns: now_ns + 10**15)
+
+
+@bug
+def lease_not_looked_at() -> None:
+    """A read is answered from the cache without a lease."""
+    from hms_cache_proxy.consistency.gate import Gate
+
+    swap(Gate, "lapsed", staticmethod(lambda until_ns: False))
 
 
 if "PLANTED_BUG" in os.environ:

@@ -1,0 +1,224 @@
+"""Histories of a fleet: proxies with `peers`, and every operation through any of them, on a new connection.
+
+The promise is of all proxies together (docs/consistency.md): a read sees each write through any proxy that ended before
+it began, and no less than an earlier read has shown of such a write. A few writes are made at the metastore itself,
+past all proxies: they must be seen within the bound, or once a proxy has handed out their event ids. Between each two
+proxies there is a TCP proxy (`between`), so that the fleet can be parted.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import permutations
+from typing import TypeVar
+
+from hive_metastore.ttypes import CheckLockRequest, LockState, UnlockRequest
+
+from tests.history.chaos import Chaos
+from tests.history.checker import Checker
+from tests.history.registers import Register, TableParameter
+from tests.history.run import HistoryKind
+from tests.history.threads import LOST, Connections, Job
+from tests.history.workload import Workload
+from tests.proxy import Proxy
+from tests.testbed.fault_proxy import FaultProxy
+from tests.testbed.processes import free_port
+
+T = TypeVar("T")
+
+PAST_ALL = 0.1
+"""The share of writes that are made at the metastore itself."""
+
+LEASES_S = 120.0
+"""Until every proxy has its leases, on a busy machine."""
+
+MOST_DELAY_S = 0.005
+"""On the way between two proxies."""
+
+
+@dataclass
+class FleetChecker(Checker):
+    """What the fleet promises. `shown`: the newest version of a write through a proxy that a read has shown."""
+
+    shown: dict[str, int] = field(default_factory=dict)
+
+    def required(self, register: str, port: int, began_ns: int, *, strict: bool = False) -> int:
+        handed_out = max(self.handed_out.values(), default=0)
+        shown = self.shown.get(register, 0)
+        for write in reversed(self.writes.get(register, ())):
+            if write.ended_ns is None:
+                continue
+            at_once = write.port != self.direct or port == self.direct
+            known = write.event_id is not None and write.event_id <= handed_out
+            if known or write.ended_ns < (began_ns if at_once else began_ns - self.bound_ns):
+                return max(write.version, shown)
+        return shown
+
+    def hand_out(self, port: int, event_id: int) -> None:
+        if port != self.direct:
+            super().hand_out(port, event_id)
+
+    def read(
+        self, register: str, port: int, version: int, *, required: int, seen: int, ended_ns: int, how: str
+    ) -> None:
+        super().read(register, port, version, required=required, seen=seen, ended_ns=ended_ns, how=how)
+        through = [one.version for one in self.writes.get(register, ()) if one.port != self.direct]
+        shown = max((one for one in through if one <= version), default=0)
+        with self._lock:
+            self.shown[register] = max(self.shown.get(register, 0), shown)
+
+
+class FleetWorkload(Workload):
+    """Every operation through any proxy, on a new connection."""
+
+    def run(self, jobs: list[Job]) -> None:
+        super().run([partial(self._apart, job) for job in jobs])
+
+    @staticmethod
+    def _apart(job: Job, connections: Connections) -> None:
+        try:
+            job(connections)
+        finally:
+            connections.close()
+
+    def pick(self, registers: Sequence[T]) -> tuple[T, int]:
+        register, _ = super().pick(registers)
+        return register, self._any()
+
+    def _any(self) -> int:
+        return random.choice(self.ports[1:])
+
+    def _write(self, connections: Connections, register: Register, port: int) -> None:
+        """... and what was written is read at once, through others."""
+        past_all = self.ordered_log and random.random() < PAST_ALL
+        super()._write(connections, register, self.ports[0] if past_all else port)
+        for other in random.sample(self.ports[1:], len(self.ports) - 1):
+            self._read_apart(connections, register, other)
+
+    def _read_once(self, connections: Connections) -> None:
+        for _ in range(random.randint(2, 12)):
+            if self._stop.is_set():
+                return
+            self._read_apart(connections, *self.pick(self.registers))
+
+    def _read_apart(self, connections: Connections, register: Register, port: int) -> None:
+        connections.drop(port)
+        try:
+            client = connections.get(port)
+        except LOST as error:
+            self.lost(connections, port, error, "connect")
+            return
+        self._read(client, register, random.choice(register.usable()), port, {})
+        connections.drop(port)
+
+    def _increment(self, connections: Connections, counter: Register) -> None:
+        """As Iceberg's commit, each call through another proxy."""
+        assert isinstance(counter, TableParameter)
+        try:
+            lock_id = self._lock_anywhere(connections, counter)
+            version = counter.by_get_table_req(connections.get(self._any()))
+            if version < self.increments:
+                self.checker.violations.append(f"{version} read under the lock after {self.increments} increments")
+            counter.write(connections.get(self._any()), version + 1)
+        except LOST as error:
+            self.lost(connections, self.ports[0], error, "increment")
+            connections.close()
+            self._unlock_own(connections, counter)
+            return
+        with self._count_lock:
+            self.increments += 1
+        connections.get(self.ports[0]).unlock(UnlockRequest(lockid=lock_id))
+
+    def _lock_anywhere(self, connections: Connections, counter: Register) -> int:
+        answer = connections.get(self._any()).lock(self._lock_request(counter))
+        while answer.state == LockState.WAITING:
+            time.sleep(0.01)
+            answer = connections.get(self._any()).check_lock(CheckLockRequest(lockid=answer.lockid))
+        return int(answer.lockid)
+
+
+class FleetChaos(Chaos):
+    """The same, and the processes that speak with other proxies; connections between proxies are cut and stalled."""
+
+    def __init__(self, proxies: list[Proxy], between: list[FaultProxy], *, every_s: float, kill: bool) -> None:
+        super().__init__(proxies, every_s=every_s, kill=kill)
+        self.between = between
+        self._actions += [self.pause_follower] * 3 + [self.part] * 3 + [self.cut, self.pause_peers]
+        if kill:
+            self._actions.append(self.kill_peers)
+
+    def part(self, _proxy: Proxy) -> None:
+        """Some ways between proxies are closed for longer than a lease."""
+        chosen = random.sample(self.between, random.randint(1, len(self.between)))
+        for one in chosen:
+            one.stall()
+        time.sleep(random.uniform(0.2, 6.0))
+        for one in chosen:
+            one.restore()
+            one.delay(random.uniform(0, MOST_DELAY_S))
+
+    def cut(self, _proxy: Proxy) -> None:
+        random.choice(self.between).cut()
+
+    def pause_peers(self, proxy: Proxy) -> None:
+        for pid in self._signal(proxy, "peers", signal.SIGSTOP):
+            time.sleep(random.uniform(0.1, 4.0))
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                continue
+
+    def kill_peers(self, proxy: Proxy) -> None:
+        self._signal(proxy, "peers", signal.SIGKILL)
+
+
+@dataclass
+class Fleet:
+    """The settings of each proxy, and the ways between them."""
+
+    settings: list[dict[str, str]]
+    between: list[FaultProxy]
+
+    @property
+    def kind(self) -> HistoryKind:
+        """What a history of it is made of."""
+
+        def chaos(proxies: list[Proxy], every_s: float, kill: bool) -> Chaos:
+            return FleetChaos(proxies, self.between, every_s=every_s, kill=kill)
+
+        return HistoryKind(FleetChecker, FleetWorkload, chaos)
+
+
+def fleet(stack: ExitStack, number: int) -> Fleet:
+    """Settings for so many proxies."""
+    ports = [free_port() for _ in range(number)]
+    ways = {
+        pair: stack.enter_context(FaultProxy("127.0.0.1", ports[pair[1]])) for pair in permutations(range(number), 2)
+    }
+    for way in ways.values():
+        way.delay(random.uniform(0, MOST_DELAY_S))
+
+    def settings(own: int) -> dict[str, str]:
+        others = [ways[own, other].port for other in range(number) if other != own]
+        peers = ",".join(f"127.0.0.1:{port}" for port in (ports[own], *others))
+        return {"PEERS": peers, "PEER_LISTEN": f"127.0.0.1:{ports[own]}", "PEER_SECRET": "history"}
+
+    return Fleet([settings(own) for own in range(number)], list(ways.values()))
+
+
+def leased(proxies: list[Proxy]) -> None:
+    """Until every proxy has a lease of all others."""
+
+    def all_leases(proxy: Proxy) -> bool:
+        peers = proxy.status()["peers"]
+        return len(peers) >= len(proxies) - 1 and all(one["lease_ms"] > 0 for one in peers)
+
+    for proxy in proxies:
+        proxy.wait(partial(all_leases, proxy), "leased", LEASES_S)

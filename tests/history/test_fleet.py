@@ -1,0 +1,143 @@
+"""Histories of three proxies with `peers`: no violation, and each planted bug is caught."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from hive_metastore.ttypes import NoSuchObjectException
+
+from tests.history.fleet import LEASES_S, Fleet, fleet, leased
+from tests.history.registers import TableParameter
+from tests.history.run import BOUND_S, SETTINGS, Outcome, run_history
+from tests.history.test_history import hits, told_hits
+from tests.lengths import MOST, by_tier
+from tests.proxy import Proxy
+from tests.testbed.client import MetastoreClient
+from tests.testbed.metastore import Metastore
+
+PROXIES = 3
+SECONDS = float(os.environ.get("HISTORY_SECONDS", by_tier(test=4, all=20, every=120)))
+CAUGHT_WITHIN_S = 180.0
+
+SLOW = {"WORKERS": "1", "FOLLOWER_POLL_INTERVAL_MIN_MS": "500", "FOLLOWER_POLL_INTERVAL_MAX_MS": "1000"}
+"""What a proxy is not told of by its peers, it sees late."""
+
+PLANTED = ["peer_stores_no_fence", "leases_for_ever", "lease_not_looked_at"]
+BY_CHANCE = ["peer_stores_no_fence"]
+"""Those that a history was seen to catch on a slow machine; test_planted_bug_shows catches each for certain."""
+
+
+@pytest.fixture
+def three() -> Iterator[Fleet]:
+    with ExitStack() as stack:
+        yield fleet(stack, PROXIES)
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.timeout(MOST * SECONDS + 400)
+def test_no_violation(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], three: Fleet) -> None:
+    metastore = new_metastore("embedded")
+    proxies = started(metastore, new_proxy, three)
+    outcome = run_history(
+        metastore.address,
+        proxies,
+        prefix="fleet",
+        seconds=SECONDS,
+        bound_s=BOUND_S,
+        version=metastore.flavour.version,
+        enough=lambda reads: reads > 10 * SECONDS and told_hits(proxies) > SECONDS,
+        kind=three.kind,
+    )
+    print(outcome.summary())
+    assert not outcome.violations and not outcome.errors, outcome.summary()
+    assert outcome.reads > 10 * SECONDS and outcome.chaos, outcome.summary()
+    assert hits(proxies) > SECONDS, "the history says nothing when nothing is served from a cache"
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("planted", BY_CHANCE)
+def test_planted_bug_is_caught(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], three: Fleet, planted: str
+) -> None:
+    metastore = new_metastore("embedded")
+    outcome = caught(metastore, started(metastore, new_proxy, three, planted), three)
+    assert outcome.violations, f"{planted} was not caught: {outcome.summary()}"
+
+
+def started(
+    metastore: Metastore, new_proxy: Callable[..., Proxy], of: Fleet, planted: str | None = None
+) -> list[Proxy]:
+    """The proxies, with their leases."""
+    settings = [{**SETTINGS, **SLOW, **one} for one in of.settings]
+    proxies = [new_proxy(metastore, settings=one, planted=planted) for one in settings]
+    leased(proxies)
+    return proxies
+
+
+def caught(metastore: Metastore, proxies: list[Proxy], of: Fleet) -> Outcome:
+    return run_history(
+        metastore.address,
+        proxies,
+        prefix="planted",
+        seconds=CAUGHT_WITHIN_S,
+        bound_s=BOUND_S,
+        kill=False,
+        settle_s=5.0,
+        until_violation=True,
+        version=metastore.flavour.version,
+        kind=of.kind,
+    )
+
+
+PATIENT = {"WORKERS": "1", "MAX_UNCONFIRMED_MS": "120000"}
+
+
+@pytest.mark.real
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("planted", [*PLANTED, None])
+def test_planted_bug_shows(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], planted: str | None
+) -> None:
+    """One write and one read, while the reader's follower is stopped: the cache has the old state, and only the rules
+    between proxies say that it must not be shown."""
+    with ExitStack() as stack:
+        two, metastore = fleet(stack, 2), new_metastore("embedded")
+        proxies = [new_proxy(metastore, settings={**PATIENT, **one}, planted=planted) for one in two.settings]
+        leased(proxies)
+        register = TableParameter("default", "shown")
+        with MetastoreClient(*proxies[0].address) as writer:
+            register.create(writer)
+            proxies[1].wait(lambda: cached(register, proxies[1]), "answering from its cache", LEASES_S)
+            followers = proxies[1].children()["follower"]
+            for pid in followers:
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                if planted != "peer_stores_no_fence":
+                    for way in two.between:
+                        way.stall()
+                register.write(writer, 1)
+                assert by(register, proxies[1]) == (1 if planted is None else 0)
+            finally:
+                for pid in followers:
+                    os.kill(pid, signal.SIGCONT)
+
+
+def cached(register: TableParameter, proxy: Proxy) -> bool:
+    """Is it read here, and are there answers from the cache?"""
+    try:
+        return by(register, proxy) == 0 and told_hits([proxy]) > 0
+    except NoSuchObjectException:  # a proxy that is not told of its creation sees it later
+        return False
+
+
+def by(register: TableParameter, proxy: Proxy) -> int:
+    """What a new connection is shown."""
+    with MetastoreClient(*proxy.address) as client:
+        return register.by_get_table_req(client)
