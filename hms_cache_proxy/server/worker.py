@@ -323,7 +323,7 @@ async def _serve(
     settings: FollowedSettings,
     opened: _Opened,
 ) -> None:
-    cache, ttl, writer = opened
+    cache = opened.cache
     loop = asyncio.get_running_loop()
     metrics, access_log = hub.metrics, hub.access_log
     stop = asyncio.Event()
@@ -355,20 +355,7 @@ async def _serve(
     logs = [one for one in (access_log, hub.slow_log) if one is not None]
     for one in logs:
         hub.spawn(_flush_log(one), "flush a log of calls")
-    if cache is not None and config.peers:
-        write_age_ns = fleet_times(config.peers).write_age_ns
-        hub.peers = PeersLink(paths.peers_socket(config), cache.page, write_age_ns)
-        cache.dispatcher.has_peers(hub.peers.tell)
-        hub.spawn(hub.peers.run(), "ask peers")
-    if cache is not None:
-        loop.add_reader(cache.waker.fileno(), cache.hear, hub)
-        hub.spawn(cache.tend(hub.turns), "tend streams")
-        hub.spawn(_settle(cache.dispatcher.settle), "settle fences")
-    if ttl is not None:
-        hub.spawn(_settle(ttl.dispatcher.settle), "settle holds")
-        hub.spawn(ttl.tend(), "tend TTL cache")
-    if writer is not None:
-        hub.spawn(_write_out(writer), "write the recording")
+    _tend(config, hub, opened)
     await stop.wait()
     log.info("worker drains", worker=hub.member.number, connections=len(hub.clients))
     acceptor.close()
@@ -377,6 +364,25 @@ async def _serve(
     for one in logs:
         await one.flush()
     log.info("worker ends", worker=hub.member.number)
+
+
+def _tend(config: Config, hub: Hub, opened: _Opened) -> None:
+    """Start what keeps the caches and the recording going."""
+    cache, ttl, writer = opened
+    if cache is not None and config.peers:
+        write_age_ns = fleet_times(config.peers).write_age_ns
+        hub.peers = PeersLink(paths.peers_socket(config), cache.page, write_age_ns)
+        cache.dispatcher.has_peers(hub.peers.tell)
+        hub.spawn(hub.peers.run(), "ask peers")
+    if cache is not None:
+        asyncio.get_running_loop().add_reader(cache.waker.fileno(), cache.hear, hub)
+        hub.spawn(cache.tend(hub.turns), "tend streams")
+        hub.spawn(_settle(cache.dispatcher.settle), "settle fences")
+    if ttl is not None:
+        hub.spawn(_settle(ttl.dispatcher.settle), "settle holds")
+        hub.spawn(ttl.tend(), "tend TTL cache")
+    if writer is not None:
+        hub.spawn(_write_out(writer), "write the recording")
 
 
 def _sweep_interval_s(config: Config) -> float:
