@@ -107,8 +107,9 @@ def open_environment(path: Path, *, create: bool = True) -> Any:
         try:
             reserve_readers(path)
             check_length(env, path)
-            lengthen(env, path)
-        except CacheError:
+            with env.begin(write=True):  # one process at a time: a late one would cut off what another has written
+                lengthen(env, path)
+        except (CacheError, lmdb.Error):
             env.close()
             raise
     return env

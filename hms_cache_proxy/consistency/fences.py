@@ -280,8 +280,8 @@ class FenceStore:
             tickets = [key for key, _ in rows(txn, b"t") if NUMBER.unpack(key[1:])[0] <= last_ticket]
         if not lifted and not tickets:
             return
-        lengthen(self._env, self._path)
         with self._change(fences=bool(lifted)) as txn:
+            lengthen(self._env, self._path)
             for key, _ in lifted:
                 txn.delete(key)
             for key in tickets:
