@@ -67,6 +67,14 @@ TABLE: tuple[Metric, ...] = (
         "Handshakes with clients: done, or failed (`hms_proxy_limits_broken_total` has those that were ended).",
     ),
     Metric(
+        "hms_proxy_http_refused_total",
+        "counter",
+        ("status",),
+        "worker",
+        "HTTP requests that were refused, by status: 401 without a user that is believed, 400 malformed, 404 and 405 a"
+        " path or method that is not served, 408 too slow, 413 and 431 too large.",
+    ),
+    Metric(
         "hms_proxy_tls_expiry_timestamp_seconds",
         "gauge",
         ("certificate",),
@@ -78,8 +86,9 @@ TABLE: tuple[Metric, ...] = (
         "counter",
         ("what", "result"),
         "worker",
-        "Files of `certificate`, `upstream_ca` or `keytab` that were loaded again, because they had changed or at"
-        " SIGHUP, and `settings` that were changed at SIGHUP: loaded, or failed (the old ones stay).",
+        "Files of `certificate`, `upstream_ca`, `keytab` or `jwks` that were loaded again, because they had changed or"
+        " at SIGHUP, reads of `jwks` at a URL, and `settings` that were changed at SIGHUP: loaded, or failed (the old"
+        " ones stay).",
     ),
     Metric(
         "hms_proxy_limits_broken_total",

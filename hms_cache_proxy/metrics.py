@@ -138,6 +138,7 @@ class WorkerMetrics:
         self.accepted = _counter("hms_proxy_accepted_total", registry)
         self._refused = _counter("hms_proxy_refused_transports_total", registry)
         self._handshakes = _counter("hms_proxy_handshakes_total", registry)
+        self._http_refused = _counter("hms_proxy_http_refused_total", registry)
         self._expiry = _gauge("hms_proxy_tls_expiry_timestamp_seconds", registry, "mostrecent")
         self._reloads = _counter("hms_proxy_reloads_total", registry)
         self._limits = _counter("hms_proxy_limits_broken_total", registry)
@@ -181,6 +182,10 @@ class WorkerMetrics:
     def handshake(self, transport: str, result: HandshakeResult) -> None:
         """A client's handshake has ended."""
         self._handshakes.labels(transport, result).inc()
+
+    def http_refused(self, status: int) -> None:
+        """An HTTP request was answered with this status instead of a message."""
+        self._http_refused.labels(str(status)).inc()
 
     def certificate_expires(self, seconds: float) -> None:
         """When the certificate for clients expires, in seconds since 1970."""

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from hms_cache_proxy.config.bridge import BridgeSection
 from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
+from hms_cache_proxy.config.http_transport import HttpTransportSection, http_disagreements
 from hms_cache_proxy.config.peers import PEER_PORT, parse_peers, peer_problems
 from hms_cache_proxy.config.protection import ProtectionSection
 from hms_cache_proxy.config.security import KerberosSection, SecuritySection, TlsSection, security_disagreements
@@ -333,6 +334,7 @@ class Config(Section):
     security: SecuritySection = SecuritySection()
     tls: TlsSection = TlsSection()
     kerberos: KerberosSection = KerberosSection()
+    http_transport: HttpTransportSection = HttpTransportSection()
     bridge: BridgeSection = BridgeSection()
     admin: AdminSection = AdminSection()
     metastore: MetastoreSection = MetastoreSection()
@@ -401,6 +403,7 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
     if not config.admin.listen.loopback and not (config.admin.token or config.admin.token_file):
         yield "admin.token", f"is required: admin.listen = {config.admin.listen} is not a loopback address"
     yield from security_disagreements(config.security, config.tls, config.kerberos)
+    yield from http_disagreements(config.security, config.http_transport)
     for section in ("tls", "kerberos"):
         if getattr(config, section).upstream and (config.embedded or config.replay):
             yield f"{section}.upstream", f"has no meaning with {'embedded = true' if config.embedded else 'replay'}"

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, get_args
 
 from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
 
-TransportName = Literal["plain", "tls", "sasl", "tls+sasl"]
+TransportName = Literal["plain", "tls", "sasl", "tls+sasl", "http", "tls+http"]
 ProtectionName = Literal["auth", "auth-int", "auth-conf"]
 TRANSPORT_NAMES = get_args(TransportName)
 
@@ -23,8 +23,8 @@ class SecuritySection(Section):
     transports: Annotated[tuple[TransportName, ...], Parsed(parse_list)] = setting(
         ("plain",),
         description="What clients may speak at `listen`, told apart by the first bytes: plain (Thrift as it is), tls"
-        " (the same within TLS), sasl (Thrift after a login with Kerberos), tls+sasl (both). A connection of any other"
-        " kind is closed.",
+        " (the same within TLS), sasl (Thrift after a login with Kerberos), http (calls as HTTP requests), tls+sasl and"
+        " tls+http (these within TLS). A connection of any other kind is closed.",
     )
     upstream_identity: Literal["delegate", "service"] = setting(
         "delegate",
@@ -106,17 +106,22 @@ class KerberosSection(Section):
 
 def uses_files(security: SecuritySection, tls: TlsSection) -> bool:
     """Are there files that are followed: are connections secured in any way?"""
-    return uses_tls(security, tls) or wants_login(security)
+    return uses_tls(security, tls) or wants_login(security) or offers_http(security)
 
 
 def wants_login(security: SecuritySection) -> bool:
-    """May clients log in?"""
-    return "sasl" in security.transports or "tls+sasl" in security.transports
+    """May clients log in with Kerberos?"""
+    return any(name.endswith("sasl") for name in security.transports)
 
 
 def offers_tls(security: SecuritySection) -> bool:
     """May clients use TLS?"""
-    return "tls" in security.transports or "tls+sasl" in security.transports
+    return any(name.startswith("tls") for name in security.transports)
+
+
+def offers_http(security: SecuritySection) -> bool:
+    """May clients use HTTP?"""
+    return any(name.endswith("http") for name in security.transports)
 
 
 def uses_tls(security: SecuritySection, tls: TlsSection) -> bool:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.doctor.finding import Finding, Severity
-from hms_cache_proxy.security import tls
+from hms_cache_proxy.security import http_check, tls
 
 _SUBJECT = "TLS"
 SOON_DAYS = 14
@@ -14,6 +14,7 @@ SOON_DAYS = 14
 
 def look_at_security(config: Config) -> list[Finding]:
     """Nothing where no client may use TLS. ConfigError if a file cannot be used: `serve` does not start then either."""
+    http_check.check(config.security, config.http_transport)
     clients = tls.check(config.security, config.tls)
     if clients is None:
         return []

@@ -1,10 +1,11 @@
 """Calls about users that a login settles: answered here, or refused, and never sent to a metastore.
 
-Job: a Decider in front of another. After a client's login its user is known, so its set_ugi changes nothing, and is
-answered as Hive answers it over SASL: with the given groups and the given name. The same holds for every client where
-the proxy itself logs in to the metastores, which then take all calls to come from the proxy's principal. There, calls
-for delegation tokens are refused, too: their answers would let a client act as the proxy, or as whomever the proxy may
-act for; and those of the token store, because a metastore shows its keys to whoever has logged in.
+Job: a Decider in front of another. After a client's login its user is known, as is that of an HTTP request, so set_ugi
+changes nothing, and is answered as Hive answers it over SASL and HTTP: with the given groups and the given name. The
+same holds for every client where the proxy itself logs in to the metastores, which then take all calls to come from the
+proxy's principal. There, calls for delegation tokens are refused, too: their answers would let a client act as the
+proxy, or as whomever the proxy may act for; and those of the token store, because a metastore shows its keys to whoever
+has logged in.
 Must not know: how a login is done, sockets. Owner: one per worker, on its loop.
 """
 

@@ -1,1 +1,1 @@
-"""What connections are secured with: contexts of TLS, made from files and made again when these change."""
+"""What connections are secured with, made from files and made again when these change; users of HTTP."""

@@ -4,7 +4,8 @@ Job: `connection.py` moves from one to the next:
 
     Listening -> (WaitingForLook | WaitingForStep | Working ->) Serving | (WaitingForPeers ->) Relaying -> Listening
 
-Each state can be followed by Over. Must not know: when any of this happens. Owner: one ClientConnection.
+Each state can be followed by Over. HotPathUse is all that the driver needs to know of it.
+Must not know: when any of this happens. Owner: one ClientConnection.
 """
 
 from __future__ import annotations
@@ -14,6 +15,15 @@ from dataclasses import dataclass
 
 from hms_cache_proxy.methods.decision import Forward, Serve, Work
 from hms_cache_proxy.server.inbox import Request
+
+
+class HotPathUse:
+    """Whether a chunk may be tried on the hot path. (Plain numbers, because to read a member of an enum costs twenty
+    times as much as to read a constant.)"""
+
+    GENERAL = 0
+    HOT = 1
+    HOT_FRAMED = 2
 
 
 @dataclass(frozen=True, slots=True)

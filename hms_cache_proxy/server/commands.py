@@ -114,6 +114,23 @@ class UpstreamTrouble:
 
 
 @dataclass(slots=True)
+class LoggedIn:
+    """From here on, requests come from this user. `how` this is known: jwt, header."""
+
+    user: str
+    how: str
+
+
+@dataclass(slots=True)
+class RequestRefused:
+    """An HTTP request was answered with this status instead of a message. `detail`: what the client was not told."""
+
+    status: int
+    why: str
+    detail: str
+
+
+@dataclass(slots=True)
 class Close:
     """Close the client's connection after what was sent has left; `key` is the limit or the transport."""
 
@@ -134,5 +151,7 @@ Command = (
     | AskPeers
     | Observe
     | UpstreamTrouble
+    | LoggedIn
+    | RequestRefused
     | Close
 )

@@ -15,12 +15,13 @@ Owner: the worker's event loop.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from hms_cache_proxy.errors import CacheError, LimitError, WireError
 from hms_cache_proxy.methods.decision import ClientSession, Decider, Decision, Forward, Serve, Wait, Work
 from hms_cache_proxy.server.client_states import (
     ClientState,
+    HotPathUse,
     Listening,
     Over,
     Relaying,
@@ -42,57 +43,43 @@ from hms_cache_proxy.server.commands import (
     SetReading,
     Why,
 )
+from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.exchange import Exchange
 from hms_cache_proxy.server.inbox import Inbox, Request, TransportRefused
 from hms_cache_proxy.server.outbox import Outbox
-from hms_cache_proxy.server.spool import SpoolRoom
 from hms_cache_proxy.server.upstream_states import Closed, Idle, MustClose, ReplyEnding
 from hms_cache_proxy.upstream.endpoints import Endpoints
-from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, exception_message
+from hms_cache_proxy.upstream.replay import naming
+from hms_cache_proxy.wire.message import ApplicationError, exception_message
 
 PIPELINE_BYTES = 1 << 18  # of requests that wait while one is answered
 REQUESTS_PER_TURN = 32  # from one packet, before other connections have their turn
 PATIENCE_NS = 10_000_000_000  # for a client that reads nothing of a listing while the worker's files are full
 SUSPICIOUS_NS = 1_000_000_000  # without a byte from the metastore: then it is probed
-REPLY_LIMITS = MessageLimits(
-    message_bytes=2**31 - 1, string_bytes=2**31 - 1
-)  # replies of a metastore are trusted up to this size
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionSettings:
-    """The settings that a connection needs."""
-
-    limits: MessageLimits
-    idle_timeout_ns: int  # 0: never
-    request_timeout_ns: int
-    upstream_idle_ns: int = 0  # an upstream connection that is idle for this long is released; 0: never
-    room: SpoolRoom = field(default_factory=SpoolRoom)  # for what is too large to be left in memory
-
-
-class HotPathUse:
-    """Whether a chunk may be tried on the hot path. (Plain numbers, because to read a member of an enum costs twenty
-    times as much as to read a constant.)"""
-
-    GENERAL = 0
-    HOT = 1
-    HOT_FRAMED = 2
 
 
 class ClientConnection:
     """The logic of one client connection."""
 
     def __init__(
-        self, *, decider: Decider, endpoints: Endpoints, settings: ConnectionSettings, peer: str, now_ns: int
+        self,
+        *,
+        decider: Decider,
+        endpoints: Endpoints,
+        settings: ConnectionSettings,
+        peer: str,
+        now_ns: int,
+        user: str | None = None,
     ) -> None:
+        """`user`: of a client that has logged in."""
         self.session = ClientSession(peer=peer)
         self.mode = HotPathUse.GENERAL
         self.last_ns = now_ns  # when something last moved on the client's side; the driver writes it too
         self._decider = decider
+        self._endpoints = endpoints
         self._settings = settings
         self._commands: list[Command] = []
-        self._inbox = Inbox(settings.limits, settings.room)
-        self._outbox = Outbox(self._commands, settings.room)
+        self._inbox, self._outbox = self._boxes()
         self._state: ClientState = Listening()
         self._cold = False  # the next request has been tried on the hot path already
         self._reading = True
@@ -100,15 +87,27 @@ class ClientConnection:
         self._draining = False
         self._gone = False  # the client's connection is lost
         self._held: list[Command] | None = None  # a reply that waits for other proxies, and what follows it
-        self._exchange = Exchange(
+        self._log_in(user)
+
+    def _boxes(self) -> tuple[Inbox, Outbox]:
+        return Inbox(self._settings.limits, self._settings.room), Outbox(self._commands, self._settings.room)
+
+    def _log_in(self, user: str | None) -> None:
+        """From now on, calls come from this user."""
+        if user is not None:
+            self.session.identity, self.session.logged_in = naming(user).identity, True
+        self._exchange = self._new_exchange(user)
+
+    def _new_exchange(self, user: str | None) -> Exchange:
+        """A metastore is told the user, but not where the proxy itself has logged in."""
+        return Exchange(
             session=self.session,
-            endpoints=endpoints,
+            endpoints=self._endpoints,
             outbox=self._outbox,
             commands=self._commands,
-            limits=REPLY_LIMITS,
-            memory=settings.room.budgets.memory,
+            memory=self._settings.room.budgets.memory,
+            user=user if self._endpoints.logins is None else None,
         )
-        self.calls = self._exchange.calls  # the driver adds that of a login
 
     # events of the client
 

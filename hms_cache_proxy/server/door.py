@@ -1,12 +1,13 @@
 """Begins connections: finds out what a client speaks, and does its handshakes.
 
 Job: a new socket becomes a Client (driver.py), over TLS if the client speaks it, after a login if it begins with SASL
-(login.py), or is closed. The first bytes are looked at in the kernel's buffer (MSG_PEEK), so that TLS or the Client
-reads all of them; within TLS, a SaslStream has them. Where plain Thrift alone is allowed, nothing is looked at: the
-Client refuses what it does not speak (inbox.py). Must not know: requests.
-Invariants: where plain is not allowed, no plain byte is ever answered, nor, within TLS, where `tls` is not. A
-connection that is not yet a Client has `security.handshake_timeout_s`, and a worker has `security.max_handshakes` of
-them: one more ends the oldest, because a client that is served does not need long.
+(login.py), for HTTP if it begins so, or is closed. The first bytes are looked at in the kernel's buffer (MSG_PEEK), so
+that TLS or the Client reads all of them; within TLS, FirstBytes has them. Where plain Thrift alone is allowed, nothing
+is looked at, nor within TLS where it alone is: the Client refuses what it does not speak (inbox.py). Must not know:
+requests.
+Invariants: what `security.transports` does not name is never answered, within TLS neither. A connection that is not yet
+a Client has `security.handshake_timeout_s`, and a worker has `security.max_handshakes` of them: one more ends the
+oldest, because a client that is served does not need long.
 Owner: the worker's loop.
 """
 
@@ -14,14 +15,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from hms_cache_proxy.config.security import SecuritySection
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.security import tls
 from hms_cache_proxy.security.renewal import Renewable
 from hms_cache_proxy.security.tls import ServerSide
-from hms_cache_proxy.server.inbox import SERVED, TransportRefused
+from hms_cache_proxy.server.first_bytes import FirstBytes
+from hms_cache_proxy.server.inbox import TransportRefused
 from hms_cache_proxy.server.login import Logins
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
@@ -29,10 +32,24 @@ from hms_cache_proxy.wire.framing import DETECT_BYTES, Transport, detect
 from hms_cache_proxy.wire.message import NEED_MORE
 
 AGAIN_S = 0.02  # between looks at a client that sends its first bytes one by one
+_NAMES: Final = {
+    Transport.BINARY: "plain",
+    Transport.FRAMED: "plain",
+    Transport.SASL: "sasl",
+    Transport.HTTP: "http",
+}
+_WITHIN_TLS: Final = {
+    Transport.BINARY: "tls",
+    Transport.FRAMED: "tls",
+    Transport.SASL: "tls+sasl",
+    Transport.HTTP: "tls+http",
+}
+"""What `security.transports` must name, so that this is served."""
 
 
 class Door:
-    """`secured` is None where TLS is not allowed, `logins` where SASL is not."""
+    """`secured` is None where TLS is not allowed, `logins` where SASL is not, and `serve_http`, which makes the Client
+    of an HTTP connection, where HTTP is not."""
 
     def __init__(
         self,
@@ -41,12 +58,14 @@ class Door:
         logins: Logins | None,
         serve: Callable[[], asyncio.Protocol],
         metrics: WorkerMetrics,
+        serve_http: Callable[[], asyncio.Protocol] | None = None,
     ) -> None:
         self._settings = settings
         self._allowed = frozenset(settings.transports)
         self._secured = secured
         self._logins = logins
         self._serve = serve
+        self._serve_http = serve_http
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()
         self._beginning: dict[asyncio.Task[None], None] = {}  # the oldest first
@@ -100,17 +119,27 @@ class Door:
             found = None
         if found is Transport.TLS and self._secured is not None:
             await self._handshake(taken, peer)
-        elif found is Transport.SASL and "sasl" in self._allowed:
+            return
+        protocol = self._protocol(found, _NAMES, peer)
+        if protocol is not None:
+            await self._loop.connect_accepted_socket(lambda: protocol, taken)
+            await self._log_in(protocol, peer)
+            return
+        taken.close()
+        if found is not None:
+            self._refuse(found, peer)
+
+    def _protocol(self, found: Transport | None, names: Mapping[Transport, str], peer: str) -> asyncio.Protocol | None:
+        """What serves such a connection; None if it is not allowed."""
+        if found is None or names.get(found) not in self._allowed:
+            return None
+        if found is Transport.SASL:
             assert self._logins is not None
-            stream = self._logins.stream(peer)
-            await self._loop.connect_accepted_socket(lambda: stream, taken)
-            await self._log_in(stream, b"", peer)
-        elif found in SERVED and "plain" in self._allowed:
-            await self._loop.connect_accepted_socket(self._serve, taken)
-        else:
-            taken.close()
-            if found is not None:
-                self._refuse(found, peer)
+            return self._logins.stream(peer)
+        if found is Transport.HTTP:
+            assert self._serve_http is not None
+            return self._serve_http()
+        return self._serve()
 
     async def _first(self, taken: socket.socket) -> Transport | None:
         """What the client speaks; None: it closed without a word."""
@@ -134,7 +163,8 @@ class Door:
 
     async def _handshake(self, taken: socket.socket, peer: str) -> None:
         assert self._secured is not None
-        inner = self._logins.stream(peer) if self._logins is not None and "tls+sasl" in self._allowed else self._serve()
+        choice = not self._allowed.isdisjoint(("tls+sasl", "tls+http"))
+        inner = FirstBytes() if choice else self._serve()
         longer_s = 2 * self._settings.handshake_timeout_s  # than the time that `_begin` gives
         try:
             await self._loop.connect_accepted_socket(
@@ -148,35 +178,36 @@ class Door:
             self._say("handshake failed", detail + peer.rpartition(":")[0], detail=detail, peer=peer)
             return
         self._metrics.handshake("tls", "done")
-        if isinstance(inner, SaslStream):
+        if isinstance(inner, FirstBytes):
             await self._inside(inner, peer)
 
-    async def _inside(self, stream: SaslStream, peer: str) -> None:
-        """Within TLS: a login, or none where that is allowed."""
-        first = b""
+    async def _inside(self, inner: FirstBytes, peer: str) -> None:
+        """Within TLS: which of the allowed ones it is."""
         try:
-            while (found := detect(first)) is NEED_MORE:
-                first += await stream.more()
+            while (found := detect(await inner.more())) is NEED_MORE:
+                pass
         except OSError:  # the client has gone
-            stream.close()
             return
         except asyncio.CancelledError:
-            stream.abort()
+            inner.abort()
             raise
-        if found is Transport.SASL:
-            await self._log_in(stream, first, peer)
-        elif found in SERVED and "tls" in self._allowed:
-            stream.pass_through(self._serve(), first)
-        else:
-            stream.abort()
+        protocol = self._protocol(found, _WITHIN_TLS, peer)
+        if protocol is None:
+            inner.abort()
             self._refuse(found, peer)
+            return
+        inner.pass_on(protocol)
+        await self._log_in(protocol, peer)
 
-    async def _log_in(self, stream: SaslStream, first: bytes, peer: str) -> None:
+    async def _log_in(self, protocol: asyncio.Protocol, peer: str) -> None:
+        """The rest of the handshake, if this is one."""
+        if not isinstance(protocol, SaslStream):
+            return
         assert self._logins is not None
         try:
-            await self._logins.let_in(stream, first, peer)
+            await self._logins.let_in(protocol, peer)
         except asyncio.CancelledError:
-            stream.abort()
+            protocol.abort()
             raise
 
     def _refuse(self, found: Transport, peer: str) -> None:

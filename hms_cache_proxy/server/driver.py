@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from http import HTTPStatus
 from time import monotonic_ns
 from typing import Any, cast
 
 import structlog
 
 from hms_cache_proxy.errors import ProxyError
+from hms_cache_proxy.server.client_states import HotPathUse
 from hms_cache_proxy.server.commands import (
     Again,
     AskPeers,
@@ -23,20 +25,21 @@ from hms_cache_proxy.server.commands import (
     Close,
     CloseUpstream,
     Command,
+    LoggedIn,
     Observe,
     OpenUpstream,
     ReadingUpstream,
+    RequestRefused,
     Send,
     SendUpstream,
     SetReading,
     UpstreamTrouble,
     Why,
 )
-from hms_cache_proxy.server.connection import ClientConnection, HotPathUse
+from hms_cache_proxy.server.connection import ClientConnection
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.upstream.endpoints import Endpoint
 from hms_cache_proxy.upstream.link import NoAnswer, UpstreamLink, connect, keep_alive
-from hms_cache_proxy.upstream.replay import naming
 from hms_cache_proxy.wire.framing import frame_header
 
 HIGH_WATER_BYTES = 1 << 18  # of a transport's buffer: the memory for one slow client
@@ -47,11 +50,12 @@ log = structlog.get_logger()
 
 
 class Client(asyncio.Protocol):
-    """One client connection and its upstream connection. `user`: of a client that has logged in."""
+    """One client connection and its upstream connection."""
 
-    def __init__(self, hub: Hub, user: str | None = None) -> None:
+    def __init__(self, hub: Hub, begin: Callable[..., ClientConnection] = ClientConnection) -> None:
+        """`begin` makes the connection's logic: ClientConnection, or one that takes the same arguments."""
         self._hub = hub
-        self._user = user
+        self._begin = begin
         self._hot = hub.decider.hot
         self._peer = ""
         self._upstream: UpstreamLink | None = None
@@ -74,7 +78,7 @@ class Client(asyncio.Protocol):
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if name else ""
         self.address = str(name[0]) if name else ""
-        self._core = ClientConnection(
+        self._core = self._begin(
             decider=hub.decider,
             endpoints=hub.endpoints,
             settings=hub.settings,
@@ -82,8 +86,6 @@ class Client(asyncio.Protocol):
             now_ns=monotonic_ns(),
         )
         self._session = self._core.session
-        if self._user is not None:
-            self._logged_in(self._user)
         hub.metrics.accepted.inc()
         hub.metrics.connections.inc()
         hub.member.count(1)
@@ -98,13 +100,6 @@ class Client(asyncio.Protocol):
         hub.clients.add(self)
         self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         keep_alive(self._transport)
-
-    def _logged_in(self, user: str) -> None:
-        """Metastores where the proxy does not log in are told the user with set_ugi, before anything else."""
-        named = naming(user)
-        self._session.identity, self._session.logged_in = named.identity, True
-        if self._hub.endpoints.logins is None:
-            self._core.calls.remember(*named.call)
 
     def _turn_away(self, limit: str) -> None:
         self._refused = True
@@ -398,6 +393,16 @@ class Client(asyncio.Protocol):
         details = {"kind": command.kind, "uri": command.uri, "detail": command.detail, "peer": self._peer}
         self._hub.say("upstream trouble", command.kind + command.uri, **details)
 
+    def _logged_in(self, command: LoggedIn) -> None:
+        log.info("login", mechanism=command.how, user=command.user, peer=self._peer)
+
+    def _refused_request(self, command: RequestRefused) -> None:
+        self._hub.metrics.http_refused(command.status)
+        event = "login refused" if command.status == HTTPStatus.UNAUTHORIZED else "request refused"
+        host = self._peer.rpartition(":")[0]
+        details = {"status": str(command.status), "why": command.why, "detail": command.detail, "peer": self._peer}
+        self._hub.say(event, command.why + command.detail + host, **details)
+
     def _close(self, command: Close) -> None:
         metrics, why = self._hub.metrics, command.why
         if why is Why.LIMIT:
@@ -432,5 +437,7 @@ _HANDLERS: dict[type[Any], Callable[[Client, Any], None]] = {
     AskPeers: Client._ask_peers,
     Observe: Client._observe,
     UpstreamTrouble: Client._upstream_trouble,
+    LoggedIn: Client._logged_in,
+    RequestRefused: Client._refused_request,
     Close: Client._close,
 }

@@ -39,7 +39,6 @@ from hms_cache_proxy.server.commands import (
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.outbox import Outbox
 from hms_cache_proxy.server.reply import Reply
-from hms_cache_proxy.server.twin import Twin
 from hms_cache_proxy.server.upstream_states import (
     Asking,
     Closed,
@@ -60,13 +59,16 @@ from hms_cache_proxy.server.upstream_states import (
     was_sent,
 )
 from hms_cache_proxy.upstream.endpoints import Endpoint, Endpoints
-from hms_cache_proxy.upstream.replay import MAX_REPLY_BYTES, SessionCalls, succeeded
+from hms_cache_proxy.upstream.replay import MAX_REPLY_BYTES, SessionCalls, naming, succeeded
 from hms_cache_proxy.upstream.silence import hangs
 from hms_cache_proxy.wire.message import ApplicationError, MessageLimits, MessageType, exception_message
 
 # A oneway call that makes the metastore free what the connection holds. Without a connection it is not needed.
 GOODBYE = b"shutdown"
 _EXCEPTION = MessageType.EXCEPTION
+REPLY_LIMITS = MessageLimits(
+    message_bytes=2**31 - 1, string_bytes=2**31 - 1
+)  # replies of a metastore are trusted up to this size
 
 
 class Exchange:
@@ -79,16 +81,18 @@ class Exchange:
         endpoints: Endpoints,
         outbox: Outbox,
         commands: list[Command],
-        limits: MessageLimits,
         memory: Budget,
+        user: str | None = None,
     ) -> None:
+        """`user`: whom metastores are told with set_ugi, before anything else."""
         self._memory = memory
         self._session = session
         self._endpoints = endpoints
         self._outbox = outbox
         self._commands = commands
-        self._limits = limits
-        self.calls = SessionCalls()
+        self._calls = SessionCalls()
+        if user is not None:
+            self._calls.remember(*naming(user).call)
         self.state: UpstreamState = Closed()
         self.blocked = False  # the upstream transport's buffer is above its high-water mark
         self.progress_ns = 0  # when bytes last moved on the upstream side
@@ -144,7 +148,7 @@ class Exchange:
 
     def release(self) -> None:
         """Close the connection if it is idle and the client's session can begin again on another."""
-        if isinstance(self.state, Idle) and self.calls.complete:
+        if isinstance(self.state, Idle) and self._calls.complete:
             self._close_link()
 
     def received(self, data: bytes, now_ns: int) -> ReplyEnding | None:
@@ -238,7 +242,7 @@ class Exchange:
 
     def _better_elsewhere(self, endpoint: Endpoint) -> bool:
         """Does this endpoint not answer, while another does at which this client's session can begin?"""
-        return endpoint.sick and self.calls.complete and self._endpoints.other_than(endpoint)
+        return endpoint.sick and self._calls.complete and self._endpoints.other_than(endpoint)
 
     def _may_ask_again(self, state: Sent) -> bool:
         """May the request be sent again? It changes nothing, no byte of a reply has arrived, a metastore is left."""
@@ -252,7 +256,7 @@ class Exchange:
         return self._open(state.call, last=state.endpoint)
 
     def _open(self, call: RelayedCall, *, last: Endpoint | None = None) -> ReplyEnding | None:
-        if not self.calls.complete:
+        if not self._calls.complete:
             call.request.close()
             call.forward.pending.failed(call.attempt > 1)
             return MustClose(Why.SESSION, "too many session calls to repeat them on a new connection")
@@ -275,7 +279,7 @@ class Exchange:
         """No metastore answers: answer the session call here, and make it on the next connection."""
         if not isinstance(self.state, Closed):
             self._close_link()
-        self.calls.remember(call.request.header, call.request.message)
+        self._calls.remember(call.request.header, call.request.message)
         call.forward.pending.reply_done(self._session, reply, self.progress_ns)
         self._outbox.whole(reply)
         return self._over(call, call.forward.outcome, "outage")
@@ -287,10 +291,10 @@ class Exchange:
 
     def _replay(self, state: Opening | Replaying, position: int) -> ReplyEnding | None:
         """Repeat the session calls from this position on, then send the request."""
-        if position == len(self.calls.messages):
+        if position == len(self._calls.messages):
             return self._ask(state.call, state.endpoint)
-        header, message = self.calls.messages[position]
-        reply = Reply(header, self._limits, MAX_REPLY_BYTES, Charge(self._memory, must=True))
+        header, message = self._calls.messages[position]
+        reply = Reply(header, REPLY_LIMITS, MAX_REPLY_BYTES, Charge(self._memory, must=True))
         self.state = Replaying(state.call, state.endpoint, state.others, position, reply)
         self._commands.append(SendUpstream(message))
         return None
@@ -313,18 +317,18 @@ class Exchange:
         charge = Charge(self._memory, for_write=forward.outcome != "miss")
         forward.pending.sending()
         if question is not None:
-            reply = Reply(question.header, self._limits, question.hold_bytes, charge)
+            reply = Reply(question.header, REPLY_LIMITS, question.hold_bytes, charge)
             self.state = Questioning(call, endpoint, reply)
             self._commands.append(SendUpstream(question.message))
             return None
         hold = max(forward.hold_bytes, MAX_REPLY_BYTES) if forward.replay else forward.hold_bytes
-        other = _choose_twin(request, endpoint)
+        other = twin.choose(request, endpoint.lacks)
         if other is not None:
-            reply = Reply(other.asked, self._limits, max(hold, twin.HOLD_BYTES), Charge(self._memory, must=True))
+            reply = Reply(other.asked, REPLY_LIMITS, max(hold, twin.HOLD_BYTES), Charge(self._memory, must=True))
             self.state = Asking(call, endpoint, reply, other, last)
             self._commands.append(SendUpstream(other.message))
             return None
-        self.state = Asking(call, endpoint, Reply(request.header, self._limits, hold, charge), None, last)
+        self.state = Asking(call, endpoint, Reply(request.header, REPLY_LIMITS, hold, charge), None, last)
         if request.spool is None:
             self._commands.append(SendUpstream(forward.instead or request.message))
         else:
@@ -366,7 +370,7 @@ class Exchange:
             lacks.discard(request.header.name)
             return True
         lacks.add(request.header.name)
-        return _choose_twin(request, state.endpoint) is not None
+        return twin.choose(request, state.endpoint.lacks) is not None
 
     def _take_answer(self, state: Questioning, data: bytes, now_ns: int) -> ReplyEnding | None:
         """Part of the reply to a question that was asked instead of the request."""
@@ -415,7 +419,7 @@ class Exchange:
             held = state.twin.splice(held)
         held = refusal or held
         if forward.replay and held is not None and succeeded(held):
-            self.calls.remember(request.header, request.message)
+            self._calls.remember(request.header, request.message)
         if isinstance(state, Replying) or not forward.hold_bytes:
             wanted = held if held is not None and len(held) <= forward.hold_bytes else None
             forward.pending.reply_done(self._session, wanted, now_ns)
@@ -492,9 +496,3 @@ _ENDINGS: dict[UpstreamFailure, tuple[str, str]] = {
     "timeout": ("upstream_timeout", "did not answer; it is not known whether the call was done"),
     "protocol": ("upstream_protocol", "broke the protocol; it is not known whether the call was done"),
 }
-
-
-def _choose_twin(request: Request, endpoint: Endpoint) -> Twin | None:
-    if request.header.name not in endpoint.lacks or request.spool is not None:
-        return None
-    return twin.twin_of(request.header, request.message)

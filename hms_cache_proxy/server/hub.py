@@ -18,7 +18,7 @@ import structlog
 from hms_cache_proxy.methods.decision import Decider, Wait
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.server.access_log import AccessLog
-from hms_cache_proxy.server.connection import ConnectionSettings
+from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.crew import Member
 from hms_cache_proxy.server.peers_link import PeersLink
 from hms_cache_proxy.server.sparing import SparingLog

@@ -32,7 +32,7 @@ class TransportRefused(WireError):
     """The first bytes belong to a transport that is not supported, or not allowed."""
 
     def __init__(self, transport: Transport) -> None:
-        if transport in (*SERVED, Transport.TLS, Transport.SASL):
+        if transport in (*SERVED, Transport.TLS, Transport.SASL, Transport.HTTP):
             why = "security.transports does not allow it"
         else:
             why = "only the Thrift binary protocol, framed or unframed, is supported"
@@ -69,7 +69,7 @@ class Request:
             self.spool.close()
 
 
-class _Partial:
+class Partial:
     """A message of which only the beginning has arrived."""
 
     __slots__ = ("_memory", "scanner", "spool")
@@ -109,7 +109,7 @@ class Inbox:
         self._buffer = b""
         self._at = 0  # the bytes before it in the buffer have been returned
         self._frame_left = 0  # bytes of the current frame that are still to come
-        self._partial: _Partial | None = None
+        self._partial: Partial | None = None
         self.transport: Transport | None = None
         self.framed = False  # the transport is FRAMED
 
@@ -167,7 +167,7 @@ class Inbox:
             request = self._whole()
             if request is not None:
                 return request
-            self._partial = _Partial(self._limits, self._room)
+            self._partial = Partial(self._limits, self._room)
         return self._take(self._buffer[self._at :] if self._at else self._buffer)
 
     def _framed(self) -> Request | None:
@@ -182,7 +182,7 @@ class Inbox:
                     raise WireError(_BAD_FRAME)
                 return request
             self._frame_left = frame.end - frame.start
-            self._partial = _Partial(self._limits, self._room)
+            self._partial = Partial(self._limits, self._room)
         data = self._buffer[self._at : self._at + self._frame_left]
         self._frame_left -= len(data)
         if not data:

@@ -53,11 +53,10 @@ class Logins:
         """For a new connection."""
         return SaslStream(self._limit_bytes, self._threads, partial(self._broken, peer))
 
-    async def let_in(self, stream: SaslStream, first: bytes, peer: str) -> None:
-        """Negotiate; `first` is what the client has sent. Then it is a Client, or its connection is closing."""
+    async def let_in(self, stream: SaslStream, peer: str) -> None:
+        """Negotiate. Then it is a Client, or its connection is closing."""
         negotiation, login = Negotiation(), self._acceptance.keytab.value.login()
         try:
-            negotiation.add(first)
             user = await self._negotiate(stream, negotiation, login)
         except (OSError, WireError) as error:
             self._metrics.handshake("sasl", "failed")

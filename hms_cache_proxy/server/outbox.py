@@ -59,9 +59,13 @@ class Outbox:
         if size > WHOLE_BYTES and self._belongs_in_file(size) and self._kept_whole(reply + rest):
             return
         self.size = size
-        self._commands.append(Send(frame_header(size) + reply if self.framed else reply))
+        self._commands.append(Send(self._before(size) + reply))
         if rest:
             self._commands.append(Send(rest))
+
+    def _before(self, size: int) -> bytes:
+        """What stands in front of a reply of this size."""
+        return frame_header(size) if self.framed else b""
 
     def _belongs_in_file(self, size: int) -> bool:
         """Is memory short, and is there room for a file? Without room the reply is sent: it is in memory already."""
@@ -127,15 +131,14 @@ class Outbox:
         if self._spool is None:
             return
         if self.framed:
-            self._commands.append(Send(frame_header(self._spool.size)))
+            self._commands.append(Send(self._before(self._spool.size)))
         self.pump()
 
     def pump(self) -> None:
         """Send the next slice of the spool if the client can take it."""
         if self._spool is None or self.blocked or not (self._ended or self.waits):
             return
-        self.passed_on = True
-        self._commands.append(Send(self._spool.read()))
+        self._send(self._spool.read())
         if self._spool.left:
             self._commands.append(Again())
         else:

@@ -9,8 +9,11 @@ Owner: one Exchange.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.methods import bridge
+from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.wire.message import (
     NEED_MORE,
     Header,
@@ -57,6 +60,13 @@ class Twin:
             raise WireError(f"a reply to {answer.name!r} that is no response", offset=at)
         head = message_header(self._header.name, MessageType.REPLY, self._header.seqid)
         return head + data[at + 3 : at + 4] + b"\0\0" + data[at + 6 :]
+
+
+def choose(request: Request, lacks: Container[bytes]) -> Twin | None:
+    """The twin of a request whose method the metastore lacks; None if there is none, or the method is there."""
+    if request.header.name not in lacks or request.spool is not None:
+        return None
+    return twin_of(request.header, request.message)
 
 
 def twin_of(header: Header, message: bytes) -> Twin | None:

@@ -14,8 +14,9 @@ import resource
 import signal
 import socket
 from collections.abc import Callable
+from functools import partial
 from time import monotonic_ns
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 import uvloop
@@ -26,7 +27,7 @@ from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.streams import HOLD_NS
 from hms_cache_proxy.cache.ttl import TtlCache, bounds_of
 from hms_cache_proxy.config import Config, paths
-from hms_cache_proxy.config.security import offers_tls, wants_login
+from hms_cache_proxy.config.security import offers_http, offers_tls, wants_login
 from hms_cache_proxy.consistency.fences import FenceStore
 from hms_cache_proxy.consistency.processes import started
 from hms_cache_proxy.consistency.suspension import Suspension
@@ -48,7 +49,8 @@ from hms_cache_proxy.security import kerberos_settings, tls
 from hms_cache_proxy.security.towards import towards_metastores
 from hms_cache_proxy.server.acceptor import Acceptor
 from hms_cache_proxy.server.access_log import AccessLog
-from hms_cache_proxy.server.connection import ConnectionSettings
+from hms_cache_proxy.server.connection import ClientConnection
+from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.crew import BEAT_INTERVAL_S, Member
 from hms_cache_proxy.server.door import Door
 from hms_cache_proxy.server.driver import Client
@@ -64,6 +66,9 @@ from hms_cache_proxy.server.waker import Waker
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.upstream.prober import Prober
 from hms_cache_proxy.wire.message import MessageLimits
+
+if TYPE_CHECKING:
+    from hms_cache_proxy.server.http_service import HttpService
 
 SPARE_DESCRIPTORS = 200
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
@@ -306,9 +311,15 @@ def _capable(config: Config, decider: Decider) -> Decider:
 
 
 def _logged_in(config: Config, decider: Decider) -> Decider:
-    """The decider, if there are logins on either side."""
-    upstream = config.kerberos.upstream
-    return LoginDecider(decider, upstream=upstream) if upstream or wants_login(config.security) else decider
+    """The decider, if users are known by logins or tokens, or the proxy logs in to the metastores."""
+    upstream, security = config.kerberos.upstream, config.security
+    used = upstream or wants_login(security) or offers_http(security)
+    return LoginDecider(decider, upstream=upstream) if used else decider
+
+
+def _client_of(hub: Hub, user: str) -> Client:
+    """Of one who has logged in."""
+    return Client(hub, partial(ClientConnection, user=user))
 
 
 def _protected(config: Config, decider: Decider) -> ProtectedDecider:
@@ -336,8 +347,10 @@ async def _serve(
     acceptance = kerberos_settings.for_clients(config.kerberos) if wants_login(config.security) else None
     logins = None
     if acceptance is not None:
-        logins = Logins(acceptance, lambda user: Client(hub, user), metrics, config.limits.max_message_bytes)
-    door = Door(config.security, secured, logins, lambda: Client(hub), metrics)
+        logins = Logins(acceptance, partial(_client_of, hub), metrics, config.limits.max_message_bytes)
+    http = _http_service(config, hub) if offers_http(config.security) else None
+    over_http = http.client if http is not None else None
+    door = Door(config.security, secured, logins, lambda: Client(hub), metrics, over_http)
     acceptor = Acceptor(listener, hub.member, door.admit, hub.spawn)
     acceptor.start()
     log.info("worker listens", worker=hub.member.number, listen=str(config.listen))
@@ -345,6 +358,8 @@ async def _serve(
     reloading = Reloading(StatePage(paths.state(config)), metrics, secured, hub.endpoints.tls, settings)
     if acceptance is not None:
         reloading.follow("keytab", acceptance.keytab)
+    if http is not None:
+        http.start(reloading)
     hub.spawn(reloading.run(), "follow files")
     hub.spawn(hub.sweep(_sweep_interval_s(config)), "sweep")
     hub.spawn(Prober(hub.endpoints, metrics.circuit).run(), "probe metastores")
@@ -383,6 +398,12 @@ def _tend(config: Config, hub: Hub, opened: _Opened) -> None:
         hub.spawn(ttl.tend(), "tend TTL cache")
     if writer is not None:
         hub.spawn(_write_out(writer), "write the recording")
+
+
+def _http_service(config: Config, hub: Hub) -> HttpService:
+    from hms_cache_proxy.server.http_service import HttpService  # needs packages that not everybody has
+
+    return HttpService(config, hub)
 
 
 def _sweep_interval_s(config: Config) -> float:

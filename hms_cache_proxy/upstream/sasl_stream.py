@@ -94,18 +94,6 @@ class SaslStream(asyncio.Protocol, asyncio.Transport):
         inner.connection_made(self)
         self._continue(rest)
 
-    def pass_through(self, inner: asyncio.Protocol, first: bytes) -> None:
-        """There is no negotiation: `inner` has the connection to itself."""
-        transport, ended, lost = self._transport, self._ended, self._lost
-        transport.set_protocol(inner)
-        inner.connection_made(transport)
-        inner.data_received(first + bytes(self._received))
-        self._received.clear()
-        if lost:
-            inner.connection_lost(None)
-        elif ended and not inner.eof_received():
-            transport.close()
-
     def _continue(self, rest: bytes) -> None:
         """Give the inner protocol what has come before it."""
         lost, ended, data = self._lost, self._ended, rest + bytes(self._received)

@@ -33,11 +33,13 @@ _VERSIONS: Final = ("1.0", "1.1")
 
 
 class HttpError(WireError):
-    """A request that is answered with a status other than 200. `closes`: the connection ends with this answer."""
+    """A request that is answered with a status other than 200. `detail`: what the log says beyond what the client is
+    told. `closes`: the connection ends with this answer."""
 
-    def __init__(self, status: HTTPStatus, why: str, *, closes: bool = True) -> None:
+    def __init__(self, status: HTTPStatus, why: str, *, detail: str = "", closes: bool = True) -> None:
         super().__init__(why)
         self.status = status
+        self.detail = detail
         self.closes = closes
 
 
@@ -99,6 +101,11 @@ class HttpReader:
     def empty(self) -> bool:
         """No byte of a further request has arrived."""
         return not self._events and not self._in_message
+
+    @property
+    def arriving(self) -> bool:
+        """A request has begun, all that has arrived of it was taken, and its end is still to come."""
+        return self._in_message and not self._events
 
     @property
     def in_head(self) -> bool:

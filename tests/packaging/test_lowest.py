@@ -23,7 +23,7 @@ from tests.testbed import ledger, objects
 from tests.testbed.client import MetastoreClient
 from tests.testbed.metastore import Metastore
 
-EXTRAS = ("mysql", "bootstrap", "pipeline")
+EXTRAS = ("mysql", "bootstrap", "http", "pipeline")
 INSTALL_S = 400
 COMMAND_S = 60
 JOB_S = 300

@@ -104,7 +104,13 @@ UPSTREAM = {
     [
         ({"security.transports": "tls"}, "tls.certificate: is required: tls is among security.transports"),
         ({"security.transports": ","}, "security.transports: must name at least one of plain, tls"),
-        ({"security.transports": "http"}, "security.transports: input should be 'plain', 'tls', 'sasl' or"),
+        ({"security.transports": "ldap"}, "security.transports: input should be 'plain', 'tls', 'sasl', "),
+        ({"security.transports": "http"}, "http_transport.jwks: is required: http is among security.transports"),
+        (
+            {"security.transports": "tls+http", "http_transport.jwks": "x"},
+            "tls.certificate: is required: tls is among security.transports",
+        ),
+        ({"http_transport.jwks": "x"}, "http_transport.jwks: has no meaning: http is not among security.transports"),
         ({"security.transports": "tls+sasl", "kerberos.keytab": "x"}, "tls.certificate: is required"),
         ({"security.transports": "sasl"}, "kerberos.keytab: is required: sasl is among security.transports"),
         ({"kerberos.keytab": "x"}, "kerberos.keytab: has no meaning without sasl among security.transports"),

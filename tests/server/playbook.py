@@ -15,7 +15,8 @@ from hms_cache_proxy.server.commands import (
     Send,
     SendUpstream,
 )
-from hms_cache_proxy.server.connection import ClientConnection, ConnectionSettings
+from hms_cache_proxy.server.connection import ClientConnection
+from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.inbox import Request
 from hms_cache_proxy.server.spool import SpoolRoom
 from hms_cache_proxy.upstream.endpoints import Endpoints

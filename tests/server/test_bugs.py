@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.methods.effects import FencedWrite
-from hms_cache_proxy.server.connection import REPLY_LIMITS, ConnectionSettings
+from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.crew import Member
 from hms_cache_proxy.server.driver import Client
+from hms_cache_proxy.server.exchange import REPLY_LIMITS
 from hms_cache_proxy.server.hub import Allowed, Hub
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from tests.methods.warm import Bench, opened

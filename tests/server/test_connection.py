@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from hms_cache_proxy.methods.decision import Forward, Serve, Wait, Work
+from hms_cache_proxy.server.client_states import HotPathUse
 from hms_cache_proxy.server.commands import (
     Again,
     Await,
@@ -19,7 +20,6 @@ from hms_cache_proxy.server.commands import (
     SetReading,
     Why,
 )
-from hms_cache_proxy.server.connection import HotPathUse
 from tests.server.playbook import (
     READ,
     RELAY,

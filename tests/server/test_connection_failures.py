@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hms_cache_proxy.server.client_states import HotPathUse
 from hms_cache_proxy.server.commands import (
     Close,
     CloseUpstream,
@@ -15,7 +16,6 @@ from hms_cache_proxy.server.commands import (
     UpstreamTrouble,
     Why,
 )
-from hms_cache_proxy.server.connection import HotPathUse
 from tests.server.playbook import (
     READ,
     RELAY,

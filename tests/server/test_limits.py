@@ -144,7 +144,7 @@ def test_other_transports_are_refused(worker: Worker, transport: str) -> None:
     assert worker.counted(1, "hms_proxy_refused_transports_total", transport=transport)
     assert worker.logged(
         "security.transports does not allow it"
-        if transport in ("sasl", "tls")
+        if transport in ("sasl", "tls", "http")
         else "only the Thrift binary protocol, framed or unframed, is supported"
     )
 

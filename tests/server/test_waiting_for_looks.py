@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from hms_cache_proxy.config import load
-from hms_cache_proxy.server.client_states import WaitingForLook, WaitingForStep
+from hms_cache_proxy.server.client_states import HotPathUse, WaitingForLook, WaitingForStep
 from hms_cache_proxy.server.commands import Await, Close, Command, OpenUpstream, Send, Why
-from hms_cache_proxy.server.connection import ClientConnection, ConnectionSettings, HotPathUse
+from hms_cache_proxy.server.connection import ClientConnection
+from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.upstream.endpoints import Endpoints
 from hms_cache_proxy.wire.message import MessageLimits
 from tests.methods.warm import Bench, opened, request

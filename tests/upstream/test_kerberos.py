@@ -22,6 +22,7 @@ from hms_cache_proxy.upstream.service import ServiceConnection
 from hms_cache_proxy.wire.sasl import EVERY_LAYER, Layers
 from tests.proxy import Proxy
 from tests.server.logged_in import AUTH, AUTH_CONF, AUTH_INT, OK, START, Realm, SaslConnection, message, realm_in
+from tests.server.web import Web
 from tests.testbed.client import MetastoreClient
 from tests.testbed.kdc import REALM
 from tests.testbed.objects import create_table, table
@@ -108,6 +109,29 @@ def test_everything_goes_on_as_the_proxy(place: Place, proxies: list[Proxy], tmp
     log = place.metastore.log.read_text()
     assert log.count(f"principal=proxy/localhost@{REALM}") >= 3 and "alice" not in log
     assert "takes all calls to come from one principal" in proxy.log.read_text()
+
+
+def test_http_users_go_on_as_the_proxy(place: Place, proxies: list[Proxy], tmp_path: Path) -> None:
+    """As clients with Kerberos do: the metastore is not told users, and nobody gets a token of the proxy's."""
+    header = {"HTTP_TRANSPORT_AUTHENTICATION": "header", "HTTP_TRANSPORT_TRUSTED_ADDRESSES": "127.0.0.1"}
+    settings = {**place.realm.environment("http"), **place.realm.service(STORE="none"), **header}
+    proxy = Proxy(tmp_path / "proxy", place.uri, settings=settings)
+    proxies.append(proxy)
+    proxy.start()
+    with Web(proxy.port, x_actor_username="carol") as carol:
+        for method, given in (("get_delegation_token", ["bob", "bob"]), ("cancel_delegation_token", ["token"])):
+            refusal = decode_reply(carol.call(encode_call(method, *given)))[2].o1
+            assert f"hms-cache-proxy refuses {method}" in refusal.message
+        refusal = decode_reply(carol.call(encode_call("get_master_keys")))[2]
+        assert isinstance(refusal, TApplicationException) and "refuses get_master_keys" in refusal.message
+        assert decode_reply(carol.call(encode_call("set_ugi", "root", ["g"])))[2].success == ["g", "root"]
+        carol.call(encode_call("create_database", Database(name="over_http", parameters={})))
+        found = decode_reply(carol.ask(encode_call("get_database", "over_http"), x_actor_username="dave").body)
+        assert found[2].success.ownerName == "proxy"
+    assert {("set_ugi", "relay", "login"), ("get_master_keys", "error", "blocked")} <= set(proxy.requests())
+    log = place.metastore.log.read_text()
+    assert f"principal=proxy/localhost@{REALM}" in log and "carol" not in log and "dave" not in log
+    assert "mechanism=header" in proxy.log.read_text()
 
 
 @pytest.mark.parametrize(("name", "layer"), [("auth", AUTH), ("auth-int", AUTH_INT), ("auth-conf", AUTH_CONF)])

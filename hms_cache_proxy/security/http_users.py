@@ -1,0 +1,118 @@
+"""Whom an HTTP request comes from: by a token, or by a header that a trusted address sends.
+
+Job: path and method, then the user, or an HttpError with the status and the text of Hive, and a reason for the log.
+Must not know: connections, bodies, how a token is signed.
+Invariants: with tokens, `x-actor-username` says nothing; one that names somebody else than the token is refused.
+Without them, it is believed only from `trusted_addresses`. Owner: one worker's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from ipaddress import ip_address, ip_network
+from typing import Final, Protocol
+
+from hms_cache_proxy.config.http_transport import HttpTransportSection
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.wire.http import Head, HttpError
+
+ACTOR: Final = b"x-actor-username"
+METHODS: Final = (b"POST", b"GET")  # as in Hive; what counts is the body
+_ADDRESSES: Final = 1000  # that are remembered
+_NO_ACTOR: Final = "Authentication error: User header x-actor-username missing in request"
+_NO_TOKEN: Final = "Authentication error: Couldn't find bearer token in the auth header in the request"
+_BAD_TOKEN: Final = "Authentication error: Failed to validate JWT from Bearer token in Authentication header"
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """Whom a request comes from, and how that is known: jwt, header."""
+
+    user: str
+    how: str
+
+
+class Tokens(Protocol):
+    """web_tokens.WebTokens, whose module needs a package that not everybody has."""
+
+    def user(self, token: bytes) -> str: ...
+
+
+class HttpUsers:
+    """`tokens` is None where users are known by a header. `refused`: is told of each token that is refused."""
+
+    def __init__(
+        self,
+        settings: HttpTransportSection,
+        tokens: Tokens | None,
+        refused: Callable[[WireError], None] = lambda error: None,
+    ) -> None:
+        self._path = b"/" + settings.path.strip("/").encode()
+        self._below = self._path + b"/"
+        self._networks = [ip_network(network) for network in settings.trusted_addresses]
+        self._trusted: dict[str, bool] = {}
+        self._tokens = tokens
+        self._refused = refused
+
+    def admit(self, head: Head, address: str) -> Admitted:
+        """The user of a request from this address. HttpError if it is refused."""
+        if head.method not in METHODS:
+            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "only POST is supported", closes=False)
+        path = head.path.partition(b"?")[0]
+        if path != self._path and not path.startswith(self._below):
+            raise HttpError(HTTPStatus.NOT_FOUND, f"requests go to {self._path.decode()}", closes=False)
+        if self._tokens is None:
+            return self._by_header(head, address)
+        return self._by_token(head, self._tokens)
+
+    def _by_header(self, head: Head, address: str) -> Admitted:
+        actor = head.headers.get(ACTOR)
+        if not actor:
+            raise _unknown(_NO_ACTOR)
+        if not self._trusts(address):
+            raise _unknown("Authentication error: x-actor-username is not believed from this address", _text(actor))
+        return Admitted(_text(actor), "header")
+
+    def _by_token(self, head: Head, tokens: Tokens) -> Admitted:
+        scheme, _, token = head.headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() != b"bearer" or not token.strip():
+            raise _unknown(_NO_TOKEN)
+        try:
+            user = tokens.user(token.strip())
+        except WireError as error:
+            self._refused(error)
+            raise _unknown(_BAD_TOKEN, str(error)) from error
+        actor = head.headers.get(ACTOR)
+        if actor is not None and actor != user.encode():
+            raise _unknown(_BAD_TOKEN, f"x-actor-username names {_text(actor)!r}, the token {user!r}")
+        return Admitted(user, "jwt")
+
+    def _trusts(self, address: str) -> bool:
+        known = self._trusted.get(address)
+        if known is None:
+            try:
+                found = ip_address(address.partition("%")[0])
+            except ValueError:
+                return False
+            mapped = getattr(found, "ipv4_mapped", None)
+            known = any((mapped or found) in network for network in self._networks)
+            if len(self._trusted) >= _ADDRESSES:
+                self._trusted.clear()
+            self._trusted[address] = known
+        return known
+
+
+def _text(actor: bytes) -> str:
+    try:
+        name = actor.decode()
+    except UnicodeDecodeError as error:
+        raise _unknown("Authentication error: x-actor-username is not UTF-8") from error
+    if not name.isprintable():
+        raise _unknown("Authentication error: x-actor-username is not a line of text")
+    return name
+
+
+def _unknown(text: str, detail: str = "") -> HttpError:
+    return HttpError(HTTPStatus.UNAUTHORIZED, text, detail=detail, closes=False)
