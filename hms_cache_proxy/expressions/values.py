@@ -12,11 +12,12 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from .tree import FIRST_YEAR, NotUnderstood, base
 
 ValueReader = Callable[[bytes], Any]
+_Day = TypeVar("_Day", bound=date)  # a datetime is one
 
 BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _INTEGER: Final = re.compile(rb"0|-?[1-9][0-9]{0,18}")
@@ -80,23 +81,19 @@ def _double(value: bytes) -> float:
 
 def day(value: bytes) -> date:
     """A date. Raises Odd."""
-    if _DATE.fullmatch(value) is None:
-        raise Odd
-    try:
-        found = date.fromisoformat(value.decode())
-    except ValueError:
-        raise Odd from None
-    if found.year < FIRST_YEAR:
-        raise Odd
-    return found
+    return _calendar(value, _DATE, date.fromisoformat)
 
 
 def moment(value: bytes) -> datetime:
     """A timestamp, to the microsecond. Raises Odd."""
-    if _MOMENT.fullmatch(value) is None:
+    return _calendar(value, _MOMENT, datetime.fromisoformat)
+
+
+def _calendar(value: bytes, form: re.Pattern[bytes], read: Callable[[str], _Day]) -> _Day:
+    if form.fullmatch(value) is None:
         raise Odd
     try:
-        found = datetime.fromisoformat(value.decode())
+        found = read(value.decode())
     except ValueError:
         raise Odd from None
     if found.year < FIRST_YEAR:
