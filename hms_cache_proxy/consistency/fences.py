@@ -116,7 +116,7 @@ class FenceStore:
     def __init__(self, path: Path, page: StatePage, *, hold_ns: int = HOLD_NS, fleet: bool = False) -> None:
         """Opens the records. `hold_ns`: how long a write of unknown outcome may still be executed. `fleet`: this proxy
         has peers."""
-        self._page = page
+        self.page = page  # with the FENCE_SEQ of these records
         self._fleet = fleet
         self._hold_ns = hold_ns
         self._path = path
@@ -128,7 +128,7 @@ class FenceStore:
         self._open()
 
     def _open(self) -> None:
-        used = self._page[Slot.FENCES_FILE]
+        used = self.page[Slot.FENCES_FILE]
         if used:
             self._inode, self._length = used, 0
             self._check()
@@ -141,7 +141,7 @@ class FenceStore:
         self._lock_file = LockFile(self._path)
         try:
             if not used:
-                self._page[Slot.FENCES_FILE] = self._inode
+                self.page[Slot.FENCES_FILE] = self._inode
             with self._change() as txn:
                 if txn.get(b"m") is None:
                     if used:
@@ -309,7 +309,7 @@ class FenceStore:
                 for key in locks:
                     txn.delete(key)
                 changed = sum(self._expire(txn, key, now_ns, alive) for key in due)
-        self._page[Slot.EXPIRED_NS] = now_ns
+        self.page[Slot.EXPIRED_NS] = now_ns
         return changed
 
     def number_after(self, done_ticket: int) -> None:
@@ -364,7 +364,7 @@ class FenceStore:
 
     def damage(self) -> str | None:
         """What is wrong with the file that is used, as far as can be told without reading it."""
-        if self._page[Slot.FENCES_DAMAGED] == self._inode:
+        if self.page[Slot.FENCES_DAMAGED] == self._inode:
             return "it has been found damaged"
         try:
             found = os.stat(self._data)
@@ -380,7 +380,7 @@ class FenceStore:
     def renew(self) -> bool:
         """Open the file that is used now, if it is another one; then True, and nothing of this process is recorded in
         it. Raises CacheError if that cannot be opened yet."""
-        if self._page[Slot.FENCES_FILE] == self._inode:
+        if self.page[Slot.FENCES_FILE] == self._inode:
             return False
         self._env.close()
         self._inode, self._lock_file = 0, None
@@ -408,16 +408,16 @@ class FenceStore:
 
     def _check(self) -> None:
         """Raise CacheError unless the file may be touched."""
-        if self._page[Slot.FENCES_FILE] != self._inode:
+        if self.page[Slot.FENCES_FILE] != self._inode:
             raise CacheError("the fences have been replaced")
         reason = self.damage()
         if reason is not None:
             raise self._damaged(reason)
 
     def _damaged(self, reason: str) -> DamagedFile:
-        if self._page[Slot.FENCES_DAMAGED] != self._inode:
+        if self.page[Slot.FENCES_DAMAGED] != self._inode:
             log.error("the fences are damaged", file=self._data, reason=reason)
-            self._page[Slot.FENCES_DAMAGED] = self._inode
+            self.page[Slot.FENCES_DAMAGED] = self._inode
         lengthen_lock(self._path)
         return DamagedFile(f"the fences are damaged: {reason}")
 
@@ -428,13 +428,8 @@ class FenceStore:
 
     def _still_used(self) -> None:
         """Raise CacheError if the file was no longer used when the transaction ended."""
-        if self._page[Slot.FENCES_FILE] != self._inode or self._page[Slot.FENCES_DAMAGED] == self._inode:
+        if self.page[Slot.FENCES_FILE] != self._inode or self.page[Slot.FENCES_DAMAGED] == self._inode:
             raise CacheError("the fences have been replaced meanwhile")
-
-    @property
-    def page(self) -> StatePage:
-        """The page with the FENCE_SEQ of these records."""
-        return self._page
 
     def close(self, *, clean: bool = False) -> None:
         """Close; `clean` (the last process of an orderly stop) syncs and vouches for the records."""
@@ -466,12 +461,12 @@ class FenceStore:
         except _FAILURES as error:
             raise self._failed("written", error) from error
         if fences:
-            self._page[Slot.FENCE_SEQ] = number
+            self.page[Slot.FENCE_SEQ] = number
         self._still_used()
 
     def _unknown(self, fence: Fence, until_ns: int) -> Fence:
         """The same of unknown outcome; inside a transaction, which keeps the page's word from going back."""
-        self._page[Slot.HELD_UNTIL_NS] = max(self._page[Slot.HELD_UNTIL_NS], until_ns)
+        self.page[Slot.HELD_UNTIL_NS] = max(self.page[Slot.HELD_UNTIL_NS], until_ns)
         return replace(fence, state=UNKNOWN, until_ns=until_ns, pid=0, start=0)
 
     def _next(self, fence: Fence, now_ns: int, alive: Callable[[int], bool] | None) -> int | None:

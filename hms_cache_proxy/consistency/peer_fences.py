@@ -127,16 +127,16 @@ class PeerFences(FenceStore):
 
     def reached(self, event: int) -> None:
         """A client is about to receive the id of this event."""
-        if event > self._page[Slot.CURSOR]:
+        if event > self.page[Slot.CURSOR]:
             self.fence_now((ALL,))
 
     def give_until(self, until_ns: int) -> None:
         """Some peer may have a lease of this proxy until this time (CLOCK_BOOTTIME)."""
-        self._page[Slot.GIVEN_UNTIL_NS] = max(self._page[Slot.GIVEN_UNTIL_NS], until_ns)
+        self.page[Slot.GIVEN_UNTIL_NS] = max(self.page[Slot.GIVEN_UNTIL_NS], until_ns)
 
     def recordable(self) -> bool:
         """Whether everything of this proxy is recorded that peers must be told of."""
-        return not self._page[Slot.UNFENCED] & 1
+        return not self.page[Slot.UNFENCED] & 1
 
     def last_note(self) -> int:
         """The last note's number."""
