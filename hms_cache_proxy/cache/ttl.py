@@ -205,7 +205,7 @@ class TtlCache:
 
     def _open(self) -> None:
         total = sum(bound.bytes for bound in self._bounds.values())
-        self._env, self._dbs, self._lock = open_ttl(self._path, 2 * total + (256 << 20), _DATABASES)
+        self._env, self._dbs, self.lock = open_ttl(self._path, 2 * total + (256 << 20), _DATABASES)
 
     @classmethod
     def create(cls, path: Path, bounds: Mapping[EntryKind, Bounds], started: Callable[[int], int | None]) -> TtlCache:
@@ -217,10 +217,6 @@ class TtlCache:
     def close(self) -> None:
         """Closes the environment."""
         self._env.close()
-
-    def damage(self) -> str | None:
-        """What has happened to the lock file, so that no process may use the environment; None if it may be used."""
-        return self._lock.damage()
 
     def renew(self) -> None:
         """Opens the environment with a new lock file. No other process may have it open."""

@@ -186,7 +186,7 @@ class Dispatcher:
 
     def looked_ns(self) -> int:
         """When the last step of the follower began that is done."""
-        return self._page[Slot.BEGAN_NS]
+        return self._looks.began_ns
 
     def moved(self) -> int:
         """Changes with each step of the follower, and with each answer that other reads wait for."""

@@ -333,7 +333,7 @@ class Supervisor:
 
     async def _keep_usable(self, ttl: TtlCache) -> None:
         """Restart all workers if something has happened to the lock file of the TTL cache."""
-        reason = ttl.damage()
+        reason = ttl.lock.damage()
         if reason is None:
             return
         log.error("the TTL cache is damaged: all workers are restarted", reason=reason)
