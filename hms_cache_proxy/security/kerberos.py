@@ -2,16 +2,17 @@
 
 Job: `Keytab` makes a `Login` for each connection; a Login takes the client's responses until it knows the principal and
 the protection, which then wraps frames. The KDC is never asked: the ticket and the key in the keytab suffice. Must not
-know: connections, framing (wire/sasl.py), short names (principals.py). Errors are LoginRefused, whose text a client may
-see; `detail` is for the log alone. Owner: one connection; a step may run in a thread, as it takes milliseconds.
+know: connections, framing (wire/sasl.py), short names (principals.py). Errors are LoginRefused. Owner: one connection;
+a step may run in a thread, as it takes milliseconds.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from hms_cache_proxy.errors import ConfigError, WireError
 from hms_cache_proxy.security import gss
+from hms_cache_proxy.security.mechanism import LoginRefused, Step
 from hms_cache_proxy.wire.sasl import MESSAGE_BYTES, Layers, offer, parse_choice
 
 KEY = "kerberos.keytab"
@@ -19,23 +20,8 @@ _OVERHEAD_BYTES = 256  # of a wrapped message; 60 with the ciphers of today
 _LEAST_BYTES = 1024  # of a wrapped message, whatever a client says
 
 
-class LoginRefused(WireError):
-    """A client is not let in."""
-
-    def __init__(self, message: str, *, detail: str = "") -> None:
-        super().__init__(message)
-        self.detail = detail or message
-
-
-class Step(NamedTuple):
-    """What the other side is sent. `done`: the login has succeeded."""
-
-    payload: bytes
-    done: bool
-
-
-class Protection:
-    """Wraps and unwraps what follows a login. `most_bytes`: the longest message that may be wrapped as one."""
+class GssProtection:
+    """Wraps and unwraps what follows a login."""
 
     __slots__ = ("_context", "_errors", "layer", "most_bytes")
 
@@ -97,11 +83,11 @@ class Login:
         self._errors = gssapi.exceptions.GSSError
         self._offered = offered
         self._offering = False
-        self._protection: Protection | None = None
+        self._protection: GssProtection | None = None
         self.principal = ""
 
     @property
-    def protection(self) -> Protection:
+    def protection(self) -> GssProtection:
         """What protects the connection from now on."""
         assert self._protection is not None, "the login is not done"
         return self._protection
@@ -134,5 +120,5 @@ class Login:
         if choice.authzid not in ("", principal):
             raise LoginRefused("Problem with callback handler", detail=f"{principal} asks to act as {choice.authzid!r}")
         self.principal = principal
-        self._protection = Protection(self._context, self._errors, choice.layer, choice.size or MESSAGE_BYTES)
+        self._protection = GssProtection(self._context, self._errors, choice.layer, choice.size or MESSAGE_BYTES)
         return Step(b"", True)

@@ -1,8 +1,8 @@
 """Logins of the proxy to metastores with its own principal: the client's side of GSSAPI (RFC 4752), without I/O.
 
-Job: `ServiceLogins` makes an `OwnLogin` for each connection. The ticket is got from the KDC with the key in the keytab,
-and kept in memory; the library gets another one when half of its time is over. Everything here may wait for the KDC:
-call it in a thread. Must not know: connections. Errors are LoginFailed.
+Job: `ServiceLogins` makes a `KerberosLogin` for each connection. The ticket is got from the KDC with the key in the
+keytab, and kept in memory; the library gets another one when half of its time is over. Everything here may wait for the
+KDC: call it in a thread. Must not know: connections. Errors are LoginFailed.
 """
 
 from __future__ import annotations
@@ -11,16 +11,13 @@ import itertools
 import os
 from typing import Any
 
-from hms_cache_proxy.errors import ConfigError, WireError
+from hms_cache_proxy.errors import ConfigError
 from hms_cache_proxy.security import gss
-from hms_cache_proxy.security.kerberos import Protection, Step
-from hms_cache_proxy.wire.sasl import MESSAGE_BYTES, Layers, choice, parse_offer
+from hms_cache_proxy.security.kerberos import GssProtection
+from hms_cache_proxy.security.mechanism import LoginFailed, Step
+from hms_cache_proxy.wire.sasl import MESSAGE_BYTES, Layers, choice, named_layers, parse_offer
 
 _numbers = itertools.count(1)
-
-
-class LoginFailed(WireError):
-    """The proxy cannot log in to a metastore."""
 
 
 class ServiceLogins:
@@ -44,7 +41,7 @@ class ServiceLogins:
             key = "kerberos.principal"
             raise ConfigError(f"{key}: no key of {self._own} in {self._keytab}: {gss.why(error)}", key=key) from error
 
-    def login(self, host: str) -> OwnLogin:
+    def login(self, host: str) -> KerberosLogin:
         """For one connection to the metastore at this host. LoginFailed if there is no ticket to be had."""
         gssapi = self._gssapi
         flag = gssapi.RequirementFlag
@@ -61,13 +58,13 @@ class ServiceLogins:
             )
         except gssapi.exceptions.GSSError as error:
             raise LoginFailed(f"Kerberos: no ticket for {self._own}: {gss.why(error)}") from error
-        return OwnLogin(context, gssapi.exceptions.GSSError, self._layers)
+        return KerberosLogin(context, gssapi.exceptions.GSSError, self._layers)
 
     def _name(self, principal: str) -> Any:
         return self._gssapi.Name(principal, self._gssapi.NameType.kerberos_principal)
 
 
-class OwnLogin:
+class KerberosLogin:
     """One connection. `protection` is known when a Step is done."""
 
     __slots__ = ("_allowed", "_context", "_errors", "_protection")
@@ -79,10 +76,10 @@ class OwnLogin:
         self._context.__DEFER_STEP_ERRORS__ = False
         self._errors = errors
         self._allowed = allowed
-        self._protection: Protection | None = None
+        self._protection: GssProtection | None = None
 
     @property
-    def protection(self) -> Protection:
+    def protection(self) -> GssProtection:
         """What protects the connection from now on."""
         assert self._protection is not None, "the login is not done"
         return self._protection
@@ -96,23 +93,24 @@ class OwnLogin:
         except self._errors as error:
             raise LoginFailed(f"Kerberos: {gss.why(error)}") from error
 
+    def finish(self, payload: bytes) -> None:
+        """GSSAPI ends with the choice: nothing is left to say."""
+        if payload:
+            raise LoginFailed("Kerberos: the metastore says more than the end of the login")
+
     def _choose(self, payload: bytes) -> Step:
         offered = parse_offer(payload)
         common = offered.layers & self._allowed
         layer = next((one for one in (Layers.AUTH_CONF, Layers.AUTH_INT, Layers.AUTH) if common & one), None)
         if layer is None:
             raise LoginFailed(
-                f"Kerberos: no common protection: hadoop.rpc.protection there is {_names(offered.layers)},"
-                f" kerberos.protection allows {_names(self._allowed)}"
+                f"Kerberos: no common protection: hadoop.rpc.protection there is {named_layers(offered.layers)},"
+                f" kerberos.protection allows {named_layers(self._allowed)}"
             )
         # The size that a metastore states is not its limit (Hive sends and takes more), but keeping to it is harmless.
-        self._protection = Protection(self._context, self._errors, layer, offered.size or MESSAGE_BYTES)
+        self._protection = GssProtection(self._context, self._errors, layer, offered.size or MESSAGE_BYTES)
         return Step(self._context.wrap(choice(layer), False).message, True)
 
 
 def _with_host(principal: str, host: str) -> str:
     return principal.replace("/_HOST@", f"/{host.lower()}@")
-
-
-def _names(layers: Layers) -> str:
-    return ", ".join(str(one.name).lower().replace("_", "-") for one in Layers if one & layers) or "none"

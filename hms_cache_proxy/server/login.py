@@ -18,13 +18,14 @@ import structlog
 
 from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.metrics import WorkerMetrics
-from hms_cache_proxy.security.kerberos import Login, LoginRefused
+from hms_cache_proxy.security.kerberos import Login
 from hms_cache_proxy.security.kerberos_settings import Acceptance
+from hms_cache_proxy.security.mechanism import LoginRefused
 from hms_cache_proxy.security.principals import parse_principal
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
 from hms_cache_proxy.wire.message import NEED_MORE
-from hms_cache_proxy.wire.sasl import Negotiation
+from hms_cache_proxy.wire.sasl import Negotiation, named_layers
 
 AT_ONCE: Final = 4  # steps of logins, and long frames that are unwrapped
 MECHANISM: Final = "GSSAPI"
@@ -68,7 +69,7 @@ class Logins:
             return
         protection = login.protection
         self._metrics.handshake("sasl", "done")
-        kind = str(protection.layer.name).lower().replace("_", "-")
+        kind = named_layers(protection.layer)
         log.info("login", mechanism=MECHANISM, principal=login.principal, user=user, protection=kind, peer=peer)
         stream.open(self._serve(user), protection, negotiation.rest())
 

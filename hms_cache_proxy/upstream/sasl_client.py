@@ -14,7 +14,8 @@ from functools import cache
 from typing import Final, TypeVar
 
 from hms_cache_proxy.errors import UpstreamError, WireError
-from hms_cache_proxy.security.service_login import LoginFailed, OwnLogin, ServiceLogins
+from hms_cache_proxy.security.mechanism import LoginFailed, OwnLogin
+from hms_cache_proxy.security.service_login import ServiceLogins
 from hms_cache_proxy.upstream.endpoints import Endpoint
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
 from hms_cache_proxy.wire.framing import frame_header, parse_frame
@@ -132,6 +133,7 @@ class _Negotiation:
                 self._said_all = step.done
                 answer += message(Status.COMPLETE if step.done else Status.OK, step.payload)
             elif found.status is Status.COMPLETE and self._said_all:
+                self.login.finish(found.payload)
                 self.done = True
             else:
                 text = found.payload[:200].decode("utf-8", "replace")

@@ -23,7 +23,7 @@ from concurrent.futures import Executor
 from typing import Any, Final, cast
 
 from hms_cache_proxy.errors import WireError
-from hms_cache_proxy.security.kerberos import Protection
+from hms_cache_proxy.security.mechanism import Protection
 from hms_cache_proxy.wire.framing import Frame, frame_header, parse_frame
 from hms_cache_proxy.wire.message import NEED_MORE, MessageLimits
 from hms_cache_proxy.wire.sasl import Layers

@@ -183,6 +183,11 @@ def choice(layer: Layers, size: int = MESSAGE_BYTES) -> bytes:
     return offer(layer, size)
 
 
+def named_layers(layers: Layers) -> str:
+    """As the settings name them."""
+    return ", ".join(str(one.name).lower().replace("_", "-") for one in Layers if one & layers) or "none"
+
+
 def _mechanism(payload: bytes) -> str:
     name = _text(payload)
     if not 0 < len(payload) <= _MECHANISM_BYTES or not set(name) <= _MECHANISM_LETTERS:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.errors import ConfigError, WireError
-from hms_cache_proxy.security.kerberos import Keytab, Login, LoginRefused
+from hms_cache_proxy.security.kerberos import Keytab, Login
+from hms_cache_proxy.security.mechanism import LoginRefused
 from hms_cache_proxy.wire.sasl import Layers
 from tests.server.logged_in import Realm, realm_in
 from tests.testbed.kdc import REALM

@@ -1,0 +1,70 @@
+"""What the mechanisms of SASL have in common: steps, protections, refusals.
+
+Job: the types that kerberos.py, service_login.py and digest_md5.py share with the connections that use them. Must not
+know: a mechanism, connections.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.wire.sasl import Layers
+
+
+class LoginRefused(WireError):
+    """A client is not let in. It may see the text; `detail` is for the log alone."""
+
+    def __init__(self, message: str, *, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail or message
+
+
+class LoginFailed(WireError):
+    """The proxy cannot log in to a metastore. `refused`: the metastore has said so."""
+
+    def __init__(self, message: str, *, refused: bool = False) -> None:
+        super().__init__(message)
+        self.refused = refused
+
+
+class Step(NamedTuple):
+    """What the other side is sent. `done`: this side has nothing more to say."""
+
+    payload: bytes
+    done: bool
+
+
+class Protection(Protocol):
+    """Wraps and unwraps what follows a login."""
+
+    @property
+    def layer(self) -> Layers:
+        """What was agreed on."""
+
+    @property
+    def most_bytes(self) -> int:
+        """The longest message that may be wrapped as one."""
+
+    def wrap(self, message: bytes) -> bytes:
+        """A message as the payload of a frame. WireError if it cannot be wrapped."""
+
+    def unwrap(self, payload: bytes) -> bytes:
+        """The message in a frame. WireError if it was changed, repeated or not protected as agreed. The payload may be
+        changed."""
+
+
+class OwnLogin(Protocol):
+    """The client's side of a mechanism, for one connection. Errors are LoginFailed."""
+
+    mechanism: str
+
+    @property
+    def protection(self) -> Protection:
+        """What protects the connection from now on; known when a Step is done."""
+
+    def step(self, challenge: bytes) -> Step:
+        """The answer to the metastore's challenge; to nothing at first."""
+
+    def finish(self, payload: bytes) -> None:
+        """The metastore has accepted the login with these words."""
