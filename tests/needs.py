@@ -50,6 +50,7 @@ STARTS: Final[dict[str, tuple[str, ...]]] = {
     "pipeline_extra": (ledger.SPARK,),
     "run_suite": (ledger.PYICEBERG_TESTS,),
     "Kdc": (ledger.KDC,),
+    "Slapd": (ledger.SLAPD,),
     "HiveLists": (ledger.JAVA,),
     "which": (ledger.JAVA,),
     "checkers": (ledger.SPIN,),

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from hms_cache_proxy.config.bridge import BridgeSection
 from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
 from hms_cache_proxy.config.http_transport import HttpTransportSection, http_disagreements
+from hms_cache_proxy.config.passwords import LdapSection, password_disagreements, takes_passwords
 from hms_cache_proxy.config.peers import PEER_PORT, parse_peers, peer_problems
 from hms_cache_proxy.config.protection import ProtectionSection
 from hms_cache_proxy.config.security import KerberosSection, SecuritySection, TlsSection, security_disagreements
@@ -334,6 +335,7 @@ class Config(Section):
     security: SecuritySection = SecuritySection()
     tls: TlsSection = TlsSection()
     kerberos: KerberosSection = KerberosSection()
+    ldap: LdapSection = LdapSection()
     http_transport: HttpTransportSection = HttpTransportSection()
     bridge: BridgeSection = BridgeSection()
     admin: AdminSection = AdminSection()
@@ -402,7 +404,10 @@ def disagreements(config: Config) -> Iterator[tuple[str, str]]:
         yield "follower.poll_interval_min_ms", "must not be larger than follower.poll_interval_max_ms"
     if not config.admin.listen.loopback and not (config.admin.token or config.admin.token_file):
         yield "admin.token", f"is required: admin.listen = {config.admin.listen} is not a loopback address"
-    yield from security_disagreements(config.security, config.tls, config.kerberos)
+    yield from security_disagreements(
+        config.security, config.tls, config.kerberos, passwords=takes_passwords(config.security, config.ldap)
+    )
+    yield from password_disagreements(config.security, config.kerberos, config.ldap)
     yield from http_disagreements(config.security, config.http_transport)
     for section in ("tls", "kerberos"):
         if getattr(config, section).upstream and (config.embedded or config.replay):

@@ -23,7 +23,7 @@ class SecuritySection(Section):
     transports: Annotated[tuple[TransportName, ...], Parsed(parse_list)] = setting(
         ("plain",),
         description="What clients may speak at `listen`, told apart by the first bytes: plain (Thrift as it is), tls"
-        " (the same within TLS), sasl (Thrift after a login with Kerberos), http (calls as HTTP requests), tls+sasl and"
+        " (the same within TLS), sasl (Thrift after a login), http (calls as HTTP requests), tls+sasl and"
         " tls+http (these within TLS). A connection of any other kind is closed.",
     )
     upstream_identity: Literal["delegate", "service"] = setting(
@@ -31,6 +31,20 @@ class SecuritySection(Section):
         description="Whom a metastore with Kerberos takes calls to come from. service: the proxy's own principal,"
         " whoever the client is. delegate: the client's user; not supported yet, so with `kerberos.upstream` the proxy"
         " does not start.",
+    )
+    password_file: str = setting(
+        "",
+        description="File with the users who may log in with a password (SASL PLAIN), as `htpasswd -B` writes it. A"
+        " directory can check passwords instead (`[ldap]`).",
+    )
+    passwords_without_tls: bool = setting(
+        False, description="Passwords may cross the network unencrypted: from clients, and to the directory."
+    )
+    remember_passwords_s: float = setting(
+        60,
+        ge=0,
+        le=3600,
+        description="How long the outcome of a check of a password is used again, for the same user and password.",
     )
     handshake_timeout_s: float = setting(
         10,
@@ -110,7 +124,7 @@ def uses_files(security: SecuritySection, tls: TlsSection) -> bool:
 
 
 def wants_login(security: SecuritySection) -> bool:
-    """May clients log in with Kerberos?"""
+    """May clients log in with SASL?"""
     return any(name.endswith("sasl") for name in security.transports)
 
 
@@ -130,11 +144,11 @@ def uses_tls(security: SecuritySection, tls: TlsSection) -> bool:
 
 
 def security_disagreements(
-    security: SecuritySection, tls: TlsSection, kerberos: KerberosSection
+    security: SecuritySection, tls: TlsSection, kerberos: KerberosSection, *, passwords: bool
 ) -> Iterator[tuple[str, str]]:
-    """Keys of these sections whose values contradict each other, and why."""
+    """Keys of these sections whose values contradict each other, and why. `passwords`: clients may log in with one."""
     yield from _tls_disagreements(security, tls)
-    yield from _kerberos_disagreements(security, kerberos)
+    yield from _kerberos_disagreements(security, kerberos, passwords=passwords)
 
 
 def _tls_disagreements(security: SecuritySection, tls: TlsSection) -> Iterator[tuple[str, str]]:
@@ -154,10 +168,12 @@ def _tls_disagreements(security: SecuritySection, tls: TlsSection) -> Iterator[t
             yield f"tls.{name}", "has no meaning without tls.upstream = true"
 
 
-def _kerberos_disagreements(security: SecuritySection, kerberos: KerberosSection) -> Iterator[tuple[str, str]]:
+def _kerberos_disagreements(
+    security: SecuritySection, kerberos: KerberosSection, *, passwords: bool
+) -> Iterator[tuple[str, str]]:
     used = wants_login(security) or kerberos.upstream
-    if used and not kerberos.keytab:
-        why = "sasl is among security.transports" if wants_login(security) else "kerberos.upstream = true"
+    if not kerberos.keytab and (kerberos.upstream or (wants_login(security) and not passwords)):
+        why = "kerberos.upstream = true" if kerberos.upstream else "sasl is among security.transports"
         yield "kerberos.keytab", f"is required: {why}"
     if kerberos.keytab and not used:
         yield (
@@ -166,7 +182,7 @@ def _kerberos_disagreements(security: SecuritySection, kerberos: KerberosSection
         )
     if not kerberos.protection:
         yield "kerberos.protection", "must name at least one of auth, auth-int, auth-conf"
-    if wants_login(security) and not kerberos.auth_to_local:
+    if wants_login(security) and kerberos.keytab and not kerberos.auth_to_local:
         yield "kerberos.auth_to_local", "must have at least one rule: without one, no client could log in"
     for name in ("principal", "upstream_principal"):
         given = getattr(kerberos, name)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from hms_cache_proxy.config import Config
-from hms_cache_proxy.security import http_check, kerberos_settings, tls
+from hms_cache_proxy.security import http_check, kerberos_settings, password_settings, tls
 
 
 def files(config: Config) -> None:
     """ConfigError if one cannot be used."""
     tls.check(config.security, config.tls)
     kerberos_settings.check(config.security, config.kerberos)
+    password_settings.check(config.security, config.ldap)
     http_check.check(config.security, config.http_transport)

@@ -30,7 +30,7 @@ class Acceptance(NamedTuple):
 
 def check(security: SecuritySection, kerberos: KerberosSection) -> None:
     """Look at everything once. ConfigError if something cannot be used."""
-    if wants_login(security):
+    if wants_login(security) and kerberos.keytab:
         for_clients(kerberos)
     logins = for_metastores(kerberos)
     if logins is not None:

@@ -54,6 +54,20 @@ class Protection(Protocol):
         changed."""
 
 
+class IncomingLogin(Protocol):
+    """The server's side of a mechanism, for one connection. Errors are LoginRefused."""
+
+    principal: str
+    """Who has logged in; known when a Step is done."""
+
+    @property
+    def protection(self) -> Protection:
+        """What protects the connection from then on."""
+
+    def step(self, response: bytes) -> Step:
+        """The answer to a client's response."""
+
+
 class OwnLogin(Protocol):
     """The client's side of a mechanism, for one connection. Errors are LoginFailed."""
 

@@ -123,7 +123,7 @@ class Door:
         protocol = self._protocol(found, _NAMES, peer)
         if protocol is not None:
             await self._loop.connect_accepted_socket(lambda: protocol, taken)
-            await self._log_in(protocol, peer)
+            await self._log_in(protocol, peer, within_tls=False)
             return
         taken.close()
         if found is not None:
@@ -197,15 +197,15 @@ class Door:
             self._refuse(found, peer)
             return
         inner.pass_on(protocol)
-        await self._log_in(protocol, peer)
+        await self._log_in(protocol, peer, within_tls=True)
 
-    async def _log_in(self, protocol: asyncio.Protocol, peer: str) -> None:
+    async def _log_in(self, protocol: asyncio.Protocol, peer: str, *, within_tls: bool) -> None:
         """The rest of the handshake, if this is one."""
         if not isinstance(protocol, SaslStream):
             return
         assert self._logins is not None
         try:
-            await self._logins.let_in(protocol, peer)
+            await self._logins.let_in(protocol, peer, within_tls=within_tls)
         except asyncio.CancelledError:
             protocol.abort()
             raise

@@ -2,14 +2,13 @@
 
 Job: `Logins.let_in` negotiates on a SaslStream that has just begun, and makes the client's Client with its user. Each
 login, and each that is refused, is one line of the log: who, from where, how, why not; no secret is in it. Must not
-know: requests. Steps of the mechanism run in threads, as they take milliseconds and lock a file (the replay cache).
-Owner: the worker's loop.
+know: requests, what a mechanism does (mechanisms.py). Owner: the worker's loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
@@ -18,17 +17,14 @@ import structlog
 
 from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.metrics import WorkerMetrics
-from hms_cache_proxy.security.kerberos import Login
-from hms_cache_proxy.security.kerberos_settings import Acceptance
-from hms_cache_proxy.security.mechanism import LoginRefused
-from hms_cache_proxy.security.principals import parse_principal
+from hms_cache_proxy.security.mechanism import IncomingLogin, LoginRefused
+from hms_cache_proxy.server.mechanisms import Mechanism
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
 from hms_cache_proxy.wire.message import NEED_MORE
 from hms_cache_proxy.wire.sasl import Negotiation, named_layers
 
-AT_ONCE: Final = 4  # steps of logins, and long frames that are unwrapped
-MECHANISM: Final = "GSSAPI"
+AT_ONCE: Final = 4  # long frames that are unwrapped
 
 log = structlog.get_logger()
 
@@ -38,27 +34,27 @@ class Logins:
 
     def __init__(
         self,
-        acceptance: Acceptance,
+        mechanisms: Sequence[Mechanism],
         serve: Callable[[str], asyncio.Protocol],
         metrics: WorkerMetrics,
         limit_bytes: int,
     ) -> None:
-        self._acceptance = acceptance
+        self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
         self._serve = serve
         self._metrics = metrics
         self._limit_bytes = limit_bytes
         self._say = SparingLog().say
-        self._threads = ThreadPoolExecutor(AT_ONCE, "kerberos-clients")
+        self._threads = ThreadPoolExecutor(AT_ONCE, "frames")
 
     def stream(self, peer: str) -> SaslStream:
         """For a new connection."""
         return SaslStream(self._limit_bytes, self._threads, partial(self._broken, peer))
 
-    async def let_in(self, stream: SaslStream, peer: str) -> None:
+    async def let_in(self, stream: SaslStream, peer: str, *, within_tls: bool) -> None:
         """Negotiate. Then it is a Client, or its connection is closing."""
-        negotiation, login = Negotiation(), self._acceptance.keytab.value.login()
+        negotiation = Negotiation()
         try:
-            user = await self._negotiate(stream, negotiation, login)
+            login, user = await self._negotiate(stream, negotiation, within_tls=within_tls)
         except (OSError, WireError) as error:
             self._metrics.handshake("sasl", "failed")
             why = error.detail if isinstance(error, LoginRefused) else str(error)
@@ -69,27 +65,40 @@ class Logins:
             return
         protection = login.protection
         self._metrics.handshake("sasl", "done")
-        kind = named_layers(protection.layer)
-        log.info("login", mechanism=MECHANISM, principal=login.principal, user=user, protection=kind, peer=peer)
+        kind, mechanism = named_layers(protection.layer), negotiation.mechanism
+        log.info("login", mechanism=mechanism, principal=login.principal, user=user, protection=kind, peer=peer)
         stream.open(self._serve(user), protection, negotiation.rest())
 
-    async def _negotiate(self, stream: SaslStream, negotiation: Negotiation, login: Login) -> str:
-        """The client's user. LoginRefused or WireError if it is not let in."""
+    async def _negotiate(
+        self, stream: SaslStream, negotiation: Negotiation, *, within_tls: bool
+    ) -> tuple[IncomingLogin, str]:
+        """The login that has succeeded, and the client's user. LoginRefused or WireError if it is not let in."""
         loop = asyncio.get_running_loop()
+        mechanism, login = None, None
         while True:
             response = negotiation.next()
             if response is NEED_MORE:
                 negotiation.add(await stream.more())
                 continue
-            if negotiation.mechanism != MECHANISM:
-                raise LoginRefused(f"Unsupported mechanism type {negotiation.mechanism}")
-            step = await loop.run_in_executor(self._threads, login.step, response)
+            if mechanism is None or login is None:
+                mechanism = self._chosen(negotiation.mechanism, within_tls=within_tls)
+                login = mechanism.begin()
+            step = await loop.run_in_executor(mechanism.threads, login.step, response)
             if not step.done:
                 stream.send(negotiation.challenge(step.payload))
                 continue
-            user = self._user(login.principal)
+            user = mechanism.user(login.principal)
             stream.send(negotiation.complete(step.payload))
-            return user
+            return login, user
+
+    def _chosen(self, name: str, *, within_tls: bool) -> Mechanism:
+        """The mechanism that a client wants."""
+        mechanism, text = self._mechanisms.get(name), f"Unsupported mechanism type {name}"
+        if mechanism is None:
+            raise LoginRefused(text)
+        if mechanism.only_within_tls and not within_tls:
+            raise LoginRefused(text, detail=f"{text}: it is accepted within TLS only")
+        return mechanism
 
     def _broken(self, peer: str, error: WireError) -> None:
         """A client that has logged in sends what is not a frame as agreed."""
@@ -97,14 +106,3 @@ class Logins:
         if key:
             self._metrics.limit_broken(key)
         self._say("client closed", why + peer.rpartition(":")[0], why=why, detail=str(error), peer=peer)
-
-    def _user(self, principal: str) -> str:
-        try:
-            user = self._acceptance.names.of(parse_principal(principal))
-        except ValueError:
-            user = None
-        if user is None:
-            raise LoginRefused(
-                "No user has this principal's name", detail=f"no rule of kerberos.auth_to_local applies to {principal}"
-            )
-        return user

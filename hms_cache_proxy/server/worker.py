@@ -45,7 +45,7 @@ from hms_cache_proxy.peers.terms import fleet_times
 from hms_cache_proxy.recording import writer as recording
 from hms_cache_proxy.recording.recorder import Recorder
 from hms_cache_proxy.recording.replay import Recorded, ReplayDispatcher
-from hms_cache_proxy.security import kerberos_settings, tls
+from hms_cache_proxy.security import tls
 from hms_cache_proxy.security.towards import towards_metastores
 from hms_cache_proxy.server.acceptor import Acceptor
 from hms_cache_proxy.server.access_log import AccessLog
@@ -57,6 +57,7 @@ from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.server.hub import Allowed, Hub
 from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.server.login import Logins
+from hms_cache_proxy.server.mechanisms import offered
 from hms_cache_proxy.server.peers_link import PeersLink
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.server.reloading import FollowedSettings, Reloading
@@ -344,20 +345,18 @@ async def _serve(
     gc.collect()
     gc.freeze()  # these objects stay: the collector need not visit them again
     secured = tls.for_clients(config.tls) if offers_tls(config.security) else None
-    acceptance = kerberos_settings.for_clients(config.kerberos) if wants_login(config.security) else None
-    logins = None
-    if acceptance is not None:
-        logins = Logins(acceptance, partial(_client_of, hub), metrics, config.limits.max_message_bytes)
+    mechanisms = offered(config) if wants_login(config.security) else []
+    logins = Logins(mechanisms, partial(_client_of, hub), metrics, config.limits.max_message_bytes)
     http = _http_service(config, hub) if offers_http(config.security) else None
     over_http = http.client if http is not None else None
-    door = Door(config.security, secured, logins, lambda: Client(hub), metrics, over_http)
+    door = Door(config.security, secured, logins if mechanisms else None, lambda: Client(hub), metrics, over_http)
     acceptor = Acceptor(listener, hub.member, door.admit, hub.spawn)
     acceptor.start()
     log.info("worker listens", worker=hub.member.number, listen=str(config.listen))
     hub.spawn(_beat(hub.member), "show life")
     reloading = Reloading(StatePage(paths.state(config)), metrics, secured, hub.endpoints.tls, settings)
-    if acceptance is not None:
-        reloading.follow("keytab", acceptance.keytab)
+    for mechanism in mechanisms:
+        reloading.follow(*mechanism.files)
     if http is not None:
         http.start(reloading)
     hub.spawn(reloading.run(), "follow files")

@@ -9,8 +9,8 @@ import pytest
 from hms_cache_proxy.errors import WireError
 from hms_cache_proxy.security.digest_md5 import (
     ClientLogin,
-    DigestProtection,
     DigestInput,
+    DigestProtection,
     ServerLogin,
     parse_directives,
 )

@@ -98,6 +98,13 @@ UPSTREAM = {
     "kerberos.upstream_principal": "hive/_HOST@R",
 }
 
+LDAP = {
+    "security.transports": "tls+sasl",
+    "tls.certificate": "x",
+    "ldap.url": "ldaps://h",
+    "ldap.user_dn": "uid={user},dc=x",
+}
+
 
 @pytest.mark.parametrize(
     ("settings", "problem"),
@@ -141,6 +148,29 @@ UPSTREAM = {
             {**UPSTREAM, "security.upstream_identity": "service", "embedded": "true"},
             "kerberos.upstream: has no meaning with embedded = true",
         ),
+        ({"security.password_file": "x"}, "security.password_file: has no meaning: sasl is not among"),
+        ({"ldap.url": "ldap://h"}, "ldap.url: has no meaning: sasl is not among security.transports"),
+        (
+            {"security.transports": "sasl", "security.password_file": "x"},
+            "security.transports: must have tls+sasl: passwords are taken within TLS only",
+        ),
+        ({**LDAP, "security.password_file": "x"}, "security.password_file: and ldap.url cannot both be set"),
+        ({**LDAP, "ldap.url": "http://h"}, "ldap.url: must be ldaps://"),
+        ({**LDAP, "ldap.url": "ldap://h"}, "ldap.start_tls: must be true, or ldap.url ldaps://"),
+        ({**LDAP, "ldap.start_tls": "true"}, "ldap.start_tls: has no meaning with ldaps://"),
+        ({**LDAP, "ldap.url": "ldap://localhost", "ldap.ca": "x"}, "ldap.ca: has no meaning without TLS"),
+        ({**LDAP, "ldap.user_dn": "cn=x"}, "ldap.user_dn: must contain {user}"),
+        ({**LDAP, "ldap.base_dn": "dc=x"}, "ldap.user_dn: or ldap.base_dn must be set, and not both"),
+        ({**LDAP, "ldap.bind_dn": "dc=x"}, "ldap.bind_dn: has no meaning with ldap.user_dn"),
+        (
+            {**LDAP, "ldap.user_dn": "", "ldap.base_dn": "dc=x", "ldap.user_filter": "uid={user}"},
+            "ldap.user_filter: must be a filter in parentheses",
+        ),
+        (
+            {**LDAP, "ldap.user_dn": "", "ldap.base_dn": "dc=x", "ldap.bind_dn": "cn=x"},
+            "ldap.bind_dn: and ldap.bind_password_file must be set together",
+        ),
+        ({"security.transports": "sasl", "kerberos.keytab": "x", "ldap.ca": "x"}, "ldap.ca: has no meaning without"),
         ({"tls.certificate": "x"}, "tls.certificate: has no meaning: tls is not among security.transports"),
         (
             {"security.transports": "tls", "tls.certificate": "x", "tls.client_certificates": "required"},

@@ -19,7 +19,7 @@ import uvloop
 from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.config import Config, load
 from hms_cache_proxy.config.security import TRANSPORT_NAMES
-from hms_cache_proxy.security import kerberos_settings, tls
+from hms_cache_proxy.security import tls
 from hms_cache_proxy.server.acceptor import Acceptor
 from hms_cache_proxy.server.connection import ClientConnection
 from hms_cache_proxy.server.door import Door
@@ -27,6 +27,7 @@ from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.server.http_service import HttpService
 from hms_cache_proxy.server.hub import Hub
 from hms_cache_proxy.server.login import Logins
+from hms_cache_proxy.server.mechanisms import offered
 from hms_cache_proxy.server.reloading import FollowedSettings, Reloading
 from tests.methods.warm import Bench, opened
 from tests.server.conftest import Worker
@@ -127,8 +128,7 @@ class Doors:
     def __init__(self, config: Config, hub: Hub) -> None:
         self._config, self._hub = config, hub
         self._secured = tls.for_clients(config.tls)
-        acceptance = kerberos_settings.for_clients(config.kerberos)
-        self._logins = Logins(acceptance, self._logged_in, hub.metrics, 1 << 20)
+        self._logins = Logins(offered(config), self._logged_in, hub.metrics, 1 << 20)
         self._http = HttpService(config, hub)
 
     def _logged_in(self, user: str) -> Client:

@@ -29,6 +29,7 @@ TRINO: Final = "trino"
 SPARK: Final = "spark"
 PYICEBERG_TESTS: Final = "pyiceberg-tests"
 KDC: Final = "kdc"  # with the package gssapi
+SLAPD: Final = "slapd"  # with the package ldap
 JAVA: Final = "java"  # a compiler, or a small program
 SPIN: Final = "spin"  # the checker of models
 PROMETHEUS: Final = "prometheus"  # the server, or promtool
