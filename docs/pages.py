@@ -218,6 +218,7 @@ def _parts() -> Iterator[tuple[str, Callable[[], str]]]:
         "store_partitions",
         "write_ids",
         "strict",
+        "secured",
         "access_log",
         "advise",
     )
