@@ -15,6 +15,7 @@ from typing import Final
 
 import structlog
 
+from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.security.mechanism import IncomingLogin, LoginRefused
@@ -30,7 +31,8 @@ log = structlog.get_logger()
 
 
 class Logins:
-    """`serve` makes the protocol of a client that is called so. `limit_bytes`: of a wrapped frame."""
+    """`serve` makes the protocol of a client that is called so. `limit_bytes`: of a wrapped frame; `memory`: for
+    all of them."""
 
     def __init__(
         self,
@@ -38,17 +40,19 @@ class Logins:
         serve: Callable[[str], asyncio.Protocol],
         metrics: WorkerMetrics,
         limit_bytes: int,
+        memory: Budget | None = None,
     ) -> None:
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
         self._serve = serve
         self._metrics = metrics
         self._limit_bytes = limit_bytes
+        self._memory = memory
         self._say = SparingLog().say
         self._threads = ThreadPoolExecutor(AT_ONCE, "frames")
 
     def stream(self, peer: str) -> SaslStream:
         """For a new connection."""
-        return SaslStream(self._limit_bytes, self._threads, partial(self._broken, peer))
+        return SaslStream(self._limit_bytes, self._threads, partial(self._broken, peer), self._memory)
 
     async def let_in(self, stream: SaslStream, peer: str, *, within_tls: bool) -> None:
         """Negotiate. Then it is a Client, or its connection is closing."""
@@ -102,7 +106,8 @@ class Logins:
 
     def _broken(self, peer: str, error: WireError) -> None:
         """A client that has logged in sends what is not a frame as agreed."""
-        why, key = ("limit", "max_message_bytes") if isinstance(error, LimitError) else ("wire", "")
-        if key:
-            self._metrics.limit_broken(key)
+        why = "wire"
+        if isinstance(error, LimitError):
+            why = "limit"
+            self._metrics.limit_broken("memory_bytes" if error.limit == "memory_bytes" else "max_message_bytes")
         self._say("client closed", why + peer.rpartition(":")[0], why=why, detail=str(error), peer=peer)

@@ -346,7 +346,8 @@ async def _serve(
     gc.freeze()  # these objects stay: the collector need not visit them again
     secured = tls.for_clients(config.tls) if offers_tls(config.security) else None
     mechanisms = offered(config) if wants_login(config.security) else []
-    logins = Logins(mechanisms, partial(_client_of, hub), metrics, config.limits.max_message_bytes)
+    memory = hub.settings.room.budgets.memory
+    logins = Logins(mechanisms, partial(_client_of, hub), metrics, config.limits.max_message_bytes, memory)
     http = _http_service(config, hub) if offers_http(config.security) else None
     over_http = http.client if http is not None else None
     door = Door(config.security, secured, logins if mechanisms else None, lambda: Client(hub), metrics, over_http)

@@ -9,8 +9,8 @@ Invariants
   lost.
 - No turn of the loop wraps or unwraps more than about 128 kB: longer writes are wrapped piece by piece, longer frames
   are unwrapped in a thread. Meanwhile nothing is wrapped, as the library's contexts are not safe in two threads.
-- A frame that is longer than `limit_bytes`, or not wrapped as agreed, ends the connection: `told` and the inner
-  protocol's `connection_lost` get the reason.
+- A frame that is longer than `limit_bytes`, not wrapped as agreed, or too long for the budget `memory`, ends the
+  connection: `told` and the inner protocol's `connection_lost` get the reason.
 Owner: one connection.
 """
 
@@ -22,7 +22,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Final, cast
 
-from hms_cache_proxy.errors import WireError
+from hms_cache_proxy.budget import UNBOUNDED, Budget, Charge
+from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.security.mechanism import Protection
 from hms_cache_proxy.wire.framing import Frame, frame_header, parse_frame
 from hms_cache_proxy.wire.message import NEED_MORE, MessageLimits
@@ -35,13 +36,19 @@ _LENGTH_BYTES: Final = 4
 
 
 class SaslStream(asyncio.Protocol, asyncio.Transport):
-    """`limit_bytes`: of a wrapped frame. `threads`: where long ones are unwrapped."""
+    """`limit_bytes`: of a wrapped frame. `threads`: where long ones are unwrapped. `memory`: for long
+    frames, until they are unwrapped; None: without a budget."""
 
     def __init__(
-        self, limit_bytes: int, threads: Executor, told: Callable[[WireError], None] = lambda error: None
+        self,
+        limit_bytes: int,
+        threads: Executor,
+        told: Callable[[WireError], None] = lambda error: None,
+        memory: Budget | None = None,
     ) -> None:
         super().__init__()
         self._told = told
+        self._memory = Charge(memory or Budget("", UNBOUNDED), for_write=True)  # a frame may be a write
         self._limits = MessageLimits(message_bytes=limit_bytes, string_bytes=limit_bytes)
         self._threads = threads
         self._loop = asyncio.get_running_loop()
@@ -52,7 +59,7 @@ class SaslStream(asyncio.Protocol, asyncio.Transport):
         self._news = asyncio.Event()
         self._frame_left = 0  # bytes of the present frame that are still to come
         self._ready: deque[bytes] = deque()  # unwrapped, for the inner protocol
-        self._unwrapping = False  # in a thread
+        self._unwrapping = 0  # bytes of the frame that a thread unwraps
         self._more_due = False  # more frames will be unwrapped in the next turn
         self._paused = False  # by the inner protocol
         self._ended = False  # the other side sends no more
@@ -137,6 +144,7 @@ class SaslStream(asyncio.Protocol, asyncio.Transport):
         self._news.set()
         self._outgoing.clear()
         self._outgoing_bytes = 0
+        self._memory.close()
         if self._inner is None:
             return
         while self._ready:
@@ -196,14 +204,26 @@ class SaslStream(asyncio.Protocol, asyncio.Transport):
             if len(payload) <= AT_ONCE_BYTES:
                 self._ready.append(self._protection.unwrap(payload))
                 continue
-            self._unwrapping = True
+            self._unwrapping = len(payload)
             done = self._loop.run_in_executor(self._threads, self._protection.unwrap, payload)
             done.add_done_callback(self._unwrapped)
         del buffer[:at]
+        self._charge(len(buffer) + self._unwrapping)
         if turn_bytes > AT_ONCE_BYTES and not self._unwrapping and not self._more_due:
             self._more_due = True
             self._loop.call_soon(self._unwrap_more)
         self._deliver()
+
+    def _charge(self, held: int) -> None:
+        """Account for this many bytes of frames. Few are not worth it."""
+        if held <= AT_ONCE_BYTES:
+            self._memory.close()
+        elif held > self._memory.size and not self._memory.grow(held - self._memory.size):
+            raise LimitError(
+                f"{held} bytes of a frame, and limits.memory_bytes is used up",
+                limit="memory_bytes",
+                size=held,
+            )
 
     def _unwrap_more(self) -> None:
         self._more_due = False
@@ -212,7 +232,7 @@ class SaslStream(asyncio.Protocol, asyncio.Transport):
 
     def _unwrapped(self, done: asyncio.Future[bytes]) -> None:
         """The thread has ended."""
-        self._unwrapping = False
+        self._unwrapping = 0
         if self._lost or done.cancelled():
             return
         self._wrap_soon()
@@ -227,7 +247,7 @@ class SaslStream(asyncio.Protocol, asyncio.Transport):
     @property
     def _busy(self) -> bool:
         """Is something on its way to the inner protocol?"""
-        return bool(self._ready) or self._unwrapping or self._more_due
+        return bool(self._ready or self._unwrapping or self._more_due)
 
     def _deliver(self) -> None:
         """Pass on what is ready, as far as the inner protocol reads."""

@@ -223,6 +223,32 @@ def test_after_the_login_frames_have_to_be_as_agreed(place: Place) -> None:
     assert place.worker.metric("hms_proxy_internal_errors_total") == 0
 
 
+def test_long_frames_share_the_memory(
+    place: Place, scripted: ScriptedMetastore, new_worker: Callable[..., Worker]
+) -> None:
+    """Frames that are not there yet count; the one that does not fit ends its connection, and no other."""
+    limits = {"memory_bytes": 8 << 20}
+    worker = new_worker(scripted.address, limits=limits, **place.realm.settings())
+    place = place._replace(worker=worker)
+    question = encode_call("get_config_value", "x" * 3_000_000, "y", seqid=7)
+    with place.connected(layer=AUTH_INT) as first, place.connected(layer=AUTH_INT) as second:
+        frames = [client.framed_bytes(question) for client in (first, second)]
+        for client, frame in zip((first, second), frames, strict=True):
+            client.send_bytes(frame[:-1])
+        assert worker.counted(5_900_000, "hms_proxy_budget_bytes", budget="memory_bytes")
+        with place.connected(layer=AUTH_CONF) as third:
+            third.send_bytes(third.framed_bytes(question)[:-1])
+            assert closed(third)
+        assert worker.logged("limits.memory_bytes is used up")
+        assert worker.counted(1, "hms_proxy_limits_broken_total", limit="memory_bytes")
+        for client, frame in zip((first, second), frames, strict=True):
+            client.send_bytes(frame[-1:])
+            assert b"ok" in client.receive()
+        with place.connected(layer=AUTH_CONF) as third:
+            assert b"ok" in third.call(question)
+    assert wait_until(lambda: worker.metric("hms_proxy_budget_bytes", budget="memory_bytes") < 100_000)
+
+
 def test_a_login_has_its_time(place: Place) -> None:
     before = place.worker.metric("hms_proxy_limits_broken_total", limit="handshake_timeout_s")
     with SaslConnection.to(place.worker.port, place.worker.source) as slow, place.connected() as neighbour:
