@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import socket
 import tempfile
 import time
@@ -129,6 +130,15 @@ class Bench:
         lines = Path(f"/proc/{self.worker}/smaps_rollup").read_text().splitlines()
         return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Private_"))
 
+    def restart(self) -> None:
+        """Another worker, which has used no memory yet."""
+        os.kill(self.worker, signal.SIGKILL)
+        old = self.worker
+        self.proxy.wait(lambda: old not in self.proxy.children().get("worker", [old]), "restarted")
+        (self.worker,) = self.proxy.children()["worker"]
+        with RawConnection(*self.proxy.address) as client:
+            client.call(DATABASE)
+
     def hits(self) -> float:
         return sum(count for (_, outcome, _), count in self.proxy.requests().items() if outcome == "hit")
 
@@ -178,8 +188,9 @@ def handshakes(bench: Bench, number: int) -> Iterator[list[Any]]:
 
 
 def idle_clients(bench: Bench, number: int) -> Iterator[list[Any]]:
-    """A row for each kind: memory for each idle client, and the connections at the metastore for all of them."""
+    """A row for each kind, with a worker of its own: memory for each idle client, and connections at the metastore."""
     for kind, connect in bench.kinds.items():
+        bench.restart()
         before = bench.memory_bytes()
         clients = []
         for _ in range(number):
@@ -190,7 +201,6 @@ def idle_clients(bench: Bench, number: int) -> Iterator[list[Any]]:
         yield [kind, number, grown / number / 1e3, int(bench.proxy.metric("hms_proxy_upstream_connections"))]
         for client in clients:
             client.close()
-        time.sleep(1)
 
 
 def main() -> None:

@@ -1,0 +1,64 @@
+import java.security.PrivilegedExceptionAction;
+import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hive.metastore.HiveMetaStoreClient;
+import org.apache.hadoop.hive.metastore.api.Database;
+import org.apache.hadoop.hive.metastore.api.NoSuchObjectException;
+import org.apache.hadoop.security.UserGroupInformation;
+import org.apache.hadoop.security.alias.CredentialProvider;
+import org.apache.hadoop.security.alias.CredentialProviderFactory;
+
+/**
+ * Hive's client after a login. SaslCalls URI kerberos SERVICE USER KEYTAB PROTECTION..., or SaslCalls URI password
+ * USER PASSWORD STORE [NAME=VALUE ...], where STORE is a new key store for the password.
+ */
+public class SaslCalls {
+  public static void main(String[] arguments) throws Exception {
+    Configuration settings = new Configuration(false);
+    settings.set("hive.metastore.uris", arguments[0]);
+    if (arguments[1].equals("password")) {
+      settings.set("hive.metastore.client.auth.mode", "PLAIN");
+      settings.set("hive.metastore.client.plain.username", arguments[2]);
+      settings.set("hadoop.security.credential.provider.path", "jceks://file" + arguments[4]);
+      for (int at = 5; at < arguments.length; at++) {
+        String[] pair = arguments[at].split("=", 2);
+        settings.set(pair[0], pair[1]);
+      }
+      CredentialProvider store = CredentialProviderFactory.getProviders(settings).get(0);
+      store.createCredentialEntry(arguments[2], arguments[3].toCharArray());
+      store.flush();
+      calls(settings, "password");
+      return;
+    }
+    settings.set("hadoop.security.authentication", "kerberos");
+    settings.set("hive.metastore.sasl.enabled", "true");
+    settings.set("hive.metastore.kerberos.principal", arguments[2]);
+    UserGroupInformation.setConfiguration(settings);
+    UserGroupInformation user = UserGroupInformation.loginUserFromKeytabAndReturnUGI(arguments[3], arguments[4]);
+    for (int at = 5; at < arguments.length; at++) {
+      Configuration of = new Configuration(settings);
+      of.set("hadoop.rpc.protection", arguments[at]);
+      String protection = arguments[at];
+      user.doAs((PrivilegedExceptionAction<Void>) () -> calls(of, protection));
+    }
+  }
+
+  private static Void calls(Configuration settings, String name) throws Exception {
+    HiveMetaStoreClient client = new HiveMetaStoreClient(settings);
+    client.createDatabase(new Database(name, "d".repeat(100_000), null, null));
+    List<String> names = client.getAllDatabases();
+    Database made = client.getDatabase(name);
+    System.out.println(names + " " + made.getOwnerName() + " " + made.getDescription().length());
+    for (int at = 0; at < 20; at++) {
+      client.getDatabase(name);
+    }
+    try {
+      client.getDatabase("missing");
+    } catch (NoSuchObjectException expected) {
+      System.out.println("missing");
+    }
+    client.dropDatabase(name);
+    client.close();
+    return null;
+  }
+}

@@ -1,0 +1,89 @@
+"""Logins of Hive's own Java client through a proxy: with Kerberos in its three protections, and with a password."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import bcrypt
+import pytest
+
+from tests.clients.statements import compile_java
+from tests.proxy import Proxy
+from tests.server.logged_in import realm_in
+from tests.testbed import artifacts
+from tests.testbed.artifacts import MissingPrerequisite
+from tests.testbed.certificates import Authority
+from tests.testbed.hive import QUICK_START
+from tests.testbed.kdc import REALM
+from tests.testbed.metastore import Metastore
+
+SOURCE = Path(__file__).with_name("SaslCalls.java")
+PROTECTIONS = {"authentication": "auth", "integrity": "auth-int", "privacy": "auth-conf"}
+TRUST_PASSWORD = "changeit"
+RUN_S = 240
+
+
+def run(directory: Path, *arguments: str, krb5: str = "") -> subprocess.CompletedProcess[str]:
+    """SaslCalls with these arguments, by Hive 4.0.1's client: on the distribution's Java, as the other one, which comes
+    with a Python package, has no Kerberos."""
+    java = shutil.which("java")
+    if java is None:
+        raise MissingPrerequisite("java is not installed: apt-get install openjdk-17-jdk-headless")
+    classes, jars = directory / "classes", f"{artifacts.install(artifacts.HIVE40_DRIVER)}/*"
+    classes.mkdir(parents=True, exist_ok=True)
+    compile_java(classes, jars, [SOURCE])
+    options = [f"-Djava.security.krb5.conf={krb5}"] if krb5 else []
+    command = [java, *QUICK_START, *options, "-cp", os.pathsep.join([str(classes), jars]), "SaslCalls", *arguments]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=RUN_S)
+
+
+@pytest.mark.timeout(900)
+def test_kerberos(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path) -> None:
+    metastore = new_metastore("embedded")
+    with realm_in(tmp_path) as realm:
+        proxy = new_proxy(metastore, settings=realm.environment("sasl"))
+        uri = f"thrift://localhost:{proxy.port}"
+        principal, krb5 = f"hive/_HOST@{REALM}", realm.kdc.environment["KRB5_CONFIG"]
+        ran = run(tmp_path, uri, "kerberos", principal, "alice", str(realm.users["alice"]), *PROTECTIONS, krb5=krb5)
+    said = ran.stderr[-3000:] + proxy.log_tail()
+    made = [f"[{', '.join(sorted(('default', name)))}] alice 100000" for name in PROTECTIONS]
+    assert ran.stdout.splitlines() == [line for each in made for line in (each, "missing")], said
+    log = proxy.log.read_text()
+    for protection in PROTECTIONS.values():
+        assert f"protection={protection} " in log or f'"protection": "{protection}"' in log, protection
+    assert proxy.metric("hms_proxy_handshakes_total", transport="sasl", result="failed") == 0
+    assert sum(count for (_, outcome, _), count in proxy.requests().items() if outcome == "hit") >= 40
+    assert proxy.metric("hms_proxy_internal_errors_total") == 0
+
+
+@pytest.mark.timeout(900)
+def test_a_password(new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path) -> None:
+    metastore = new_metastore("embedded")
+    authority = Authority(tmp_path / "tls")
+    files = authority.signed("server")
+    passwords = tmp_path / "passwords"
+    passwords.write_text(f"carol:{bcrypt.hashpw(b'secret', bcrypt.gensalt(5)).decode()}\n")
+    settings = {
+        "SECURITY_TRANSPORTS": "tls+sasl",
+        "SECURITY_PASSWORD_FILE": str(passwords),
+        "TLS_CERTIFICATE": str(files.certificate),
+        "TLS_KEY": str(files.key),
+    }
+    trusting = [
+        "hive.metastore.use.SSL=true",
+        f"hive.metastore.truststore.path={authority.trust_store(TRUST_PASSWORD)}",
+        f"hive.metastore.truststore.password={TRUST_PASSWORD}",
+        "hive.metastore.truststore.type=PKCS12",
+    ]
+    proxy = new_proxy(metastore, settings=settings)
+    uri = f"thrift://localhost:{proxy.port}"
+    ran = run(tmp_path, uri, "password", "carol", "secret", str(tmp_path / "right.jceks"), *trusting)
+    said = ran.stderr[-3000:] + proxy.log_tail()
+    assert ran.stdout.splitlines() == ["[default, password] carol 100000", "missing"], said
+    refused = run(tmp_path, uri, "password", "carol", "guess", str(tmp_path / "wrong.jceks"), *trusting)
+    assert refused.returncode != 0 and "Error validating the login" in refused.stderr, refused.stderr[-2000:]
+    assert proxy.metric("hms_proxy_internal_errors_total") == 0
