@@ -134,7 +134,7 @@ class Bench:
         """Another worker, which has used no memory yet."""
         os.kill(self.worker, signal.SIGKILL)
         old = self.worker
-        self.proxy.wait(lambda: old not in self.proxy.children().get("worker", [old]), "restarted")
+        self.proxy.wait(lambda: old not in (self.proxy.children().get("worker") or [old]), "restarted")
         (self.worker,) = self.proxy.children()["worker"]
         with RawConnection(*self.proxy.address) as client:
             client.call(DATABASE)

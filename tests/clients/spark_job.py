@@ -1,5 +1,6 @@
 # ruff: noqa: E501  (one step is one line)
-"""A Spark job over a metastore, each step read back at once: `python -m tests.clients.spark_job URI DIRECTORY`.
+"""A Spark job over a metastore, each step read back at once: `python -m tests.clients.spark_job URI DIRECTORY
+[OPTIONS]`, where OPTIONS are more of Spark's settings, as JSON.
 
 Job: what a data team does in a day, with Spark's built-in Hive client: databases, partitioned Parquet tables, dynamic
 partition inserts, ADD/DROP/RENAME PARTITION, MSCK, ANALYZE, partition-filtered selects, DESCRIBE, views, functions,
@@ -148,7 +149,7 @@ def run(spark: SparkSession, steps: Sequence[Step]) -> dict[str, str]:
 
 
 def main() -> None:
-    spark = session(sys.argv[1], sys.argv[2])
+    spark = session(*sys.argv[1:3], json.loads(sys.argv[3]) if len(sys.argv) > 3 else {})
     try:
         print(json.dumps(run(spark, STEPS)))
     finally:

@@ -1,10 +1,11 @@
-"""Logins of Hive's own Java client through a proxy: with Kerberos in its three protections, and with a password."""
+"""Logins of real clients through a proxy: Hive's own Java client, with Kerberos and with a password, and PyIceberg."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.testbed.certificates import Authority
 from tests.testbed.hive import QUICK_START
 from tests.testbed.kdc import REALM
 from tests.testbed.metastore import Metastore
+from tests.testbed.packages import required
 
 SOURCE = Path(__file__).with_name("SaslCalls.java")
 PROTECTIONS = {"authentication": "auth", "integrity": "auth-int", "privacy": "auth-conf"}
@@ -58,6 +60,48 @@ def test_kerberos(new_metastore: Callable[..., Metastore], new_proxy: Callable[.
     assert proxy.metric("hms_proxy_handshakes_total", transport="sasl", result="failed") == 0
     assert sum(count for (_, outcome, _), count in proxy.requests().items() if outcome == "hit") >= 40
     assert proxy.metric("hms_proxy_internal_errors_total") == 0
+
+
+ICEBERG = """
+import sys
+import pyarrow
+from pyiceberg.catalog import load_catalog
+settings = {"hive.kerberos-authentication": "true", "hive.kerberos-service-name": "hive"}
+catalog = load_catalog("hive", type="hive", uri=sys.argv[1], warehouse=sys.argv[2], **settings)
+catalog.create_namespace("d")
+rows = pyarrow.table({"a": pyarrow.array([1, 2, 3], pyarrow.int64())})
+table = catalog.create_table("d.t", rows.schema)
+for _ in range(3):
+    table.append(rows)
+print(catalog.list_tables("d"), catalog.load_table("d.t").scan().to_arrow().num_rows)
+"""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("protection", ["auth", "auth-int", "auth-conf"])
+def test_pyiceberg_with_kerberos(
+    new_metastore: Callable[..., Metastore], new_proxy: Callable[..., Proxy], tmp_path: Path, protection: str
+) -> None:
+    """It takes the strongest protection that is offered."""
+    required("thrift_sasl", "kerberos")
+    with realm_in(tmp_path) as realm:
+        settings = realm.environment("sasl", KERBEROS_PROTECTION=protection)
+        proxy = new_proxy(new_metastore("embedded"), settings=settings)
+        tickets = {"KRB5CCNAME": f"FILE:{tmp_path / 'tickets'}"}
+        realm.kdc.log_in("alice", realm.users["alice"], tickets)
+        uri, warehouse = f"thrift://localhost:{proxy.port}", (tmp_path / "warehouse").as_uri()
+        ran = subprocess.run(
+            [sys.executable, "-c", ICEBERG, uri, warehouse],
+            env=os.environ | tickets,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=RUN_S,
+        )
+    assert ran.stdout.splitlines() == ["[('d', 't')] 9"], ran.stderr[-3000:] + proxy.log_tail()
+    log = proxy.log.read_text()
+    assert f"protection={protection} " in log or f'"protection": "{protection}"' in log
+    assert proxy.metric("hms_proxy_handshakes_total", transport="sasl", result="failed") == 0
 
 
 @pytest.mark.timeout(900)

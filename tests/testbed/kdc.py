@@ -12,6 +12,7 @@ import os
 import shutil
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.testbed import ledger
@@ -84,6 +85,12 @@ class Kdc(Closing):
             self._run("kadmin.local", "-q", f"addprinc -randkey {options} {principal}")
             self._run("kadmin.local", "-q", f"ktadd -k {file} {principal}")
         return file
+
+    def log_in(self, principal: str, keytab: Path, environment: Mapping[str, str]) -> None:
+        """Get a ticket, into the cache that the environment names."""
+        command = ["kinit", "-k", "-t", str(keytab), principal]
+        provided("krb5-user", functools.partial(_installed, "kinit"))
+        subprocess.run(command, env={**os.environ, **environment}, check=True, capture_output=True, timeout=60)
 
     def stop(self) -> None:
         """The KDC does not answer any more."""
