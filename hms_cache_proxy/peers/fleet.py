@@ -308,9 +308,9 @@ class Fleet:
         elif isinstance(message, Acknowledged):
             self.outbox.acknowledged(incarnation, message.records, now_ns)
         elif isinstance(message, LeaseAsked):
-            position = None if self.stopping else self._caught_up(self.times.lease_ns, now_ns)
-            may_give = position is not None
-            self.outbox.asked(incarnation, message.asked_ns, position or 0, now_ns, may_give=may_give)
+            gets_none = self.stopping or self.outbox.slow(incarnation, now_ns)
+            position = None if gets_none else self._caught_up(self.times.lease_ns, now_ns)
+            self.outbox.asked(incarnation, message.asked_ns, position, now_ns)
         elif isinstance(message, AnswersNothing):
             self.outbox.answers_nothing(incarnation)
         else:
@@ -321,8 +321,11 @@ class Fleet:
 
         A worker that hears nothing of this process lets its write leave once GIVEN_UNTIL_NS is over. So that word is
         raised first, then the records are read: either the worker sees the word, or its fence or note is told of here,
-        before the lease. The same goes for the word that says that a worker cannot record something.
+        before the lease. The same goes for the word that says that a worker cannot record something. Where no lease
+        will be given, the word must stay: workers would wait for leases that nobody has.
         """
+        if not self._records.recordable():
+            return None
         try:
             self._records.give_until(self.outbox.lasts_until(duration_ns, now_ns))
             position = self._records.position()

@@ -256,13 +256,12 @@ class PeerOutbox:
         """When a lease that is given now has run out, by any clock."""
         return now_ns + self._times.outlasted(duration_ns)
 
-    def asked(self, incarnation: bytes, asked_ns: int, position: int, now_ns: int, *, may_give: bool = True) -> None:
-        """A follower asks for a lease."""
+    def asked(self, incarnation: bytes, asked_ns: int, position: int | None, now_ns: int) -> None:
+        """A follower asks for a lease. `position`: of the lease; None: it gets none now."""
         one = self.followers[incarnation]
         assert one.link is not None
         one.asked_ns = asked_ns
-        duration_ns = self._times.lease_ns if may_give and not self._slow(one, now_ns) else 0
-        self._give(one, asked_ns, duration_ns, position, now_ns)
+        self._give(one, asked_ns, 0 if position is None else self._times.lease_ns, position or 0, now_ns)
 
     def last_leases(self, position: int, now_ns: int) -> None:
         """This proxy stops, and nothing is under way: the last lease is a longer one."""
@@ -289,6 +288,10 @@ class PeerOutbox:
             one.penalty_ns = min(doubled_ns, self._times.last_penalty_ns)
         if took_ns > self._times.slow_ns:
             one.without_until_ns = now_ns + one.penalty_ns
+
+    def slow(self, incarnation: bytes, now_ns: int) -> bool:
+        """Does this follower get no lease now, because it acknowledges too late?"""
+        return self._slow(self.followers[incarnation], now_ns)
 
     def _slow(self, one: Follower, now_ns: int) -> bool:
         if one.unacknowledged and now_ns - one.unacknowledged[0][1] > self._times.slow_ns:

@@ -244,6 +244,24 @@ def test_a_slow_follower_gets_no_lease(member: Member) -> None:
     assert given(member.got(2, LeaseAsked(4))) == [(4, 2 * S)]
 
 
+def test_who_gets_no_lease_leaves_the_word_of_the_page_as_it_is(member: Member) -> None:
+    """A worker that hears nothing of its peers' process waits until that word is over."""
+    page = member.records._proxy.page
+    member.follows()
+    member.got(2, Acknowledged(1), LeaseAsked(1))
+    word = page[Slot.GIVEN_UNTIL_NS]
+    assert word == member.now_ns + 2.1 * S
+    member.after(0.1)
+    page[Slot.UNFENCED] = 1
+    assert given(member.got(2, LeaseAsked(2))) == [(2, 0)], "nothing can be recorded"
+    assert page[Slot.GIVEN_UNTIL_NS] == word
+    page[Slot.UNFENCED] = 2
+    member.fleet.write(1, member.records.begin(TABLE), TABLE, member.now_ns)
+    member.after(0.3)
+    assert given(member.got(2, LeaseAsked(3))) == [(3, 0)], "it is slow"
+    assert page[Slot.GIVEN_UNTIL_NS] == word
+
+
 def test_a_proxy_that_cannot_write_its_fences_gives_no_leases(member: Member) -> None:
     member.follows()
     member.records._proxy.page[Slot.UNFENCED] = 1

@@ -52,6 +52,32 @@ def test_every_question_is_answered(name: str, alone: bool) -> None:
     assert alone or name not in ("pipes", "pipes3", "pipes_join") or asked, "nothing waited"
 
 
+def waits_ms(world: World, proxy: SimProxy) -> int:
+    """How long a write at this proxy waits until it may leave; it is carried out to its end. Everything is calm."""
+    write, began_ns = world.write(proxy, LOGGED), world.now_ns
+    while not write.may_leave:
+        world.calm(1)
+    waited_ms = (world.now_ns - began_ns) // MS
+    world.leave(write)
+    world.apply(write)
+    world.calm(1)
+    world.finish(write)
+    world.calm(1)
+    return waited_ms
+
+
+@pytest.mark.parametrize("name", ["three", "crash", "pipes3", "orphan"])
+def test_once_everything_is_calm_no_write_waits_for_a_lease(name: str) -> None:
+    """Whatever has happened before: each follower that is there acknowledges, and nobody waits for one that is not."""
+    for seed in range(RUNS // 2):
+        chaos = SCENARIOS[name].begin(3_000 + seed, STEPS)
+        chaos.heal()
+        chaos.world.slow = False
+        for proxy in [one for one in chaos.world.proxies if one.up]:
+            waited_ms = [waits_ms(chaos.world, proxy) for _ in range(3)]
+            assert max(waited_ms) <= 20, (seed, proxy.name, waited_ms)
+
+
 def test_a_worker_that_waits_for_leases_that_are_given_later_waits_for_ever() -> None:
     """As with a write that could not be recorded in time: nobody is asked about it, and leases go on."""
     with pytest.raises(AssertionError, match="wait for too long"):
@@ -340,6 +366,40 @@ def test_after_a_crash_and_a_restart() -> None:
     world.finish(writes[1])
     world.calm(HOLD_NS // (20 * MS) + 20)
     assert [proxy.records.fences for proxy in world.proxies] == [{}, {}, {}]
+
+
+def test_only_the_first_write_after_a_crash_waits() -> None:
+    world = pair(proxies=3)
+    a, b, c = world.proxies
+    lease_ms = world.times.outlasted(world.times.lease_ns) // MS
+    world.crash(c)
+    first_ms, *later_ms = [waits_ms(world, a) for _ in range(5)]
+    assert lease_ms // 2 < first_ms <= 1.05 * lease_ms + 20
+    assert max(later_ms) <= 20, "b, which is there, acknowledges; c has no lease any more"
+    world.calm()
+    assert waits_ms(world, b) <= 20
+
+
+def test_no_write_waits_for_a_lease_that_nobody_has() -> None:
+    """b acknowledges too late, and gets no lease. Then the worker hears nothing of its peers' process: no lease is out,
+    so nothing waits."""
+    world = pair()
+    a, b = world.proxies
+    way = link(world, b, a)
+    write = world.write(a, LOGGED)
+    way.down.clear()
+    for _ in range(30):
+        later(world, 20, a, b)
+        while way.up:
+            world.deliver(way, down=False)
+    assert write.may_leave, "its lease has run out"
+    a.stopped = True
+    a.worker.lose()
+    a.worker.connect()
+    again = world.write(a, LOGGED)
+    world.now_ns += 20 * MS
+    a.worker.look()
+    assert again.may_leave
 
 
 def test_two_halves_of_a_partition_both_go_on() -> None:
