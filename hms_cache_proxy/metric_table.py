@@ -143,6 +143,13 @@ TABLE: tuple[Metric, ...] = (
         " (overflow); or"
         " lost because the file could not be written (failed).",
     ),
+    Metric(
+        "hms_proxy_audit_log_lines_total",
+        "counter",
+        ("result",),
+        "worker",
+        "Lines of the audit log: written, dropped (overflow) or lost (failed), as for the access log.",
+    ),
     Metric("hms_proxy_cache_objects", "gauge", ("kind",), "follower", "Objects in the cache."),
     Metric("hms_proxy_cache_bytes", "gauge", (), "follower", "Bytes of the cache file that are in use."),
     Metric("hms_proxy_cursor_event_id", "gauge", (), "follower", "The last event whose changes are in the cache."),

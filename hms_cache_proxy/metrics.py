@@ -147,6 +147,7 @@ class WorkerMetrics:
         self._failures = _counter("hms_proxy_upstream_failures_total", registry)
         self._internal = _counter("hms_proxy_internal_errors_total", registry)
         self._logged = _counter("hms_proxy_access_log_lines_total", registry)
+        self._audited = _counter("hms_proxy_audit_log_lines_total", registry)
         self._recorded = _counter("hms_proxy_recorded_total", registry)
         self._ttl_lookups = _counter("hms_proxy_ttl_lookups_total", registry)
         self._ttl_loads = _counter("hms_proxy_ttl_loads_total", registry)
@@ -217,6 +218,10 @@ class WorkerMetrics:
     def access_logged(self, result: Literal["written", "overflow", "failed"], lines: int) -> None:
         """Lines of the access log were written, or not."""
         self._logged.labels(result).inc(lines)
+
+    def audit_logged(self, result: Literal["written", "overflow", "failed"], lines: int) -> None:
+        """Lines of the audit log were written, or not."""
+        self._audited.labels(result).inc(lines)
 
     def recorded(self, result: Literal["kept", "too_large", "lost"], number: int = 1) -> None:
         """Results of reads were recorded, or not."""

@@ -62,6 +62,10 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
         "a test holds one for 12 s": SHAPE,
         "the window is 10 s": SETTING,
     },
+    "audit.md": {
+        "request of more than 16 KiB": SETTING,
+        "or 64 MiB of requests": SETTING,
+    },
     "operations.md": {
         "has shown life within 5 s": SETTING,
         "have shown life within 5 s": SETTING,

@@ -97,6 +97,11 @@ def slow_log(config: Config, worker: int) -> Path:
     return Path(config.slow_log.directory) / f"slow-{worker}.jsonl"
 
 
+def audit_log(config: Config, worker: int) -> Path:
+    """The file to which a worker writes its audit lines; older files have a number appended."""
+    return Path(config.audit_log.directory) / f"audit-{worker}.jsonl"
+
+
 def embedded_database(config: Config) -> str:
     """The URL of the embedded metastore's database; an SQLite file if none is set."""
     return config.metastore.url or f"sqlite:///{Path(config.data_dir).absolute()}/metastore/metastore.db"

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from hms_cache_proxy.config.bridge import BridgeSection
 from hms_cache_proxy.config.fields import Parsed, Section, parse_list, setting
 from hms_cache_proxy.config.http_transport import HttpTransportSection, http_disagreements
+from hms_cache_proxy.config.logs import AccessLogSection, AuditLogSection, LogSection, SlowLogSection
 from hms_cache_proxy.config.passwords import LdapSection, password_disagreements, takes_passwords
 from hms_cache_proxy.config.peers import PEER_PORT, parse_peers, peer_problems
 from hms_cache_proxy.config.protection import ProtectionSection
@@ -205,32 +206,6 @@ class AdminSection(Section):
 
 
 @dataclass(frozen=True)
-class AccessLogSection(Section):
-    directory: str = setting(
-        "", description="Directory where each worker writes one line per call (access-N.jsonl); empty: no access log."
-    )
-    sample: float = setting(1.0, gt=0, le=1, description="Share of the calls that are logged.")
-    max_bytes: Bytes = setting(256 << 20, ge=1 << 20, description="Size at which a worker begins a new file.")
-    files: int = setting(4, ge=1, le=1000, description="Files kept for each worker, including the current one.")
-
-
-@dataclass(frozen=True)
-class SlowLogSection(Section):
-    directory: str = setting(
-        "", description="Directory where each worker writes a line for each slow call (slow-N.jsonl); empty: none."
-    )
-    threshold_s: float = setting(1.0, gt=0, description="Calls that take at least this long are slow.")
-    max_bytes: Bytes = setting(64 << 20, ge=1 << 20, description="Size at which a worker begins a new file.")
-    files: int = setting(4, ge=1, le=1000, description="Files kept for each worker, including the current one.")
-
-
-@dataclass(frozen=True)
-class LogSection(Section):
-    level: Literal["debug", "info", "warning", "error"] = setting("info", description="Lowest level that is logged.")
-    format: Literal["text", "json"] = setting("text", description="Lines of text, or one JSON object per line.")
-
-
-@dataclass(frozen=True)
 class Config(Section):
     """Every setting; see `conf/hms-cache-proxy.toml` and docs/configuration.md."""
 
@@ -342,6 +317,7 @@ class Config(Section):
     metastore: MetastoreSection = MetastoreSection()
     access_log: AccessLogSection = AccessLogSection()
     slow_log: SlowLogSection = SlowLogSection()
+    audit_log: AuditLogSection = AuditLogSection()
     log: LogSection = LogSection()
 
     @property

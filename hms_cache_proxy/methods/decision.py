@@ -30,6 +30,8 @@ class ClientSession:
     peer: str = ""
     identity: bytes | None = None  # the user that the session calls, or a login, name
     logged_in: bool = False  # the identity is that of a login, and no call changes it
+    known_by: str = ""  # how a login has proved it: sasl, jwt, header
+    transport: str = ""  # as security.transports names it
     relay_for_good: bool = False  # the client called setMetaConf or the like
     floors: Floors | None = None  # for what its relayed reads have shown; None: nothing yet
     passing: PeerRequest | None = None  # what other proxies must know before the reply that has arrived is passed on

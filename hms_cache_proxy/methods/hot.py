@@ -26,10 +26,11 @@ Owner: one per worker, on its loop.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from mmap import mmap
 from struct import Struct
 from time import monotonic_ns
-from typing import Final
+from typing import Any, Final
 
 from hms_cache_proxy.cache.reader import CacheReader
 from hms_cache_proxy.cache.replies import HitLabel, ReplyCache, ReplyEntry, Stamp
@@ -52,9 +53,14 @@ MARKED_NS: Final = 10_000_000_000
 _QUICK_NS: Final = int(BOUNDS[0] * 1e9)
 
 
-Told = Callable[[int, int, int, ClientSession, bytes, HitLabel], None]
-"""Called for each answer: when its request arrived, how long the answer took (ns), the reply's bytes, the session, the
-request, the label."""
+Told = Callable[[int, int, bytes, ClientSession, bytes, HitLabel], None]
+"""Called for each answer: when its request arrived, how long the answer took (ns), the reply, the session, the request,
+the label."""
+
+
+def _tell_both(first: Told, second: Told, /, *answer: Any) -> None:
+    first(*answer)
+    second(*answer)
 
 
 class HotPath:
@@ -91,8 +97,9 @@ class HotPath:
         self.forget()
 
     def tell(self, told: Told) -> None:
-        """Report every answer to `told` from now on."""
-        self._tell = told
+        """Report every answer to `told`, too, from now on."""
+        before = self._tell
+        self._tell = told if before is None else partial(_tell_both, before, told)
 
     def forget(self) -> None:
         """Check everything again that was approved: the rules have changed."""
@@ -152,7 +159,7 @@ class HotPath:
         else:
             counts.observe(took_ns * 1e-9)
         if self._tell is not None:
-            self._tell(now_ns, took_ns, len(reply), session, data, label)
+            self._tell(now_ns, took_ns, reply, session, data, label)
         return reply
 
     def _below_floor(self, floors: Floors, entry: ReplyEntry) -> bool:

@@ -38,7 +38,8 @@ from .refusal import refusal
 from .table import OTHER_LABEL, MethodKind
 
 READ_ONLY, REFUSED = "read_only", "refused"
-"""Reasons in the metrics; and user_busy, address_busy."""
+"""Reasons in the metrics."""
+REFUSALS: Final = frozenset({READ_ONLY, REFUSED, "user_busy", "address_busy"})
 
 _OF_READERS: Final = frozenset(
     "open_txns commit_txn abort_txn abort_txns get_open_txns get_open_txns_req get_open_txns_info get_valid_write_ids"

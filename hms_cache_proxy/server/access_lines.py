@@ -85,7 +85,7 @@ class LineFormatter:
         arrived_ns, took_ns, size, peer, identity, head, what = waiting
         ms = (arrived_ns + self._offset_ns) // 1_000_000
         if ms != self._ms:
-            self._ms, self._when = ms, _say_when(ms)
+            self._ms, self._when = ms, say_when(ms)
         if isinstance(what, HitLabel):
             said = self._whats.get(what) or self._say_hit(what, head, size)
         else:
@@ -106,7 +106,8 @@ class LineFormatter:
         return said
 
 
-def _say_when(ms: int) -> str:
+def say_when(ms: int) -> str:
+    """The beginning of a line, whose first key is its time."""
     second, rest = divmod(ms, 1000)
     return f'{{"time":"{strftime("%Y-%m-%dT%H:%M:%S", gmtime(second))}.{rest:03d}Z",'
 

@@ -103,6 +103,9 @@ class Observe:
     upstream_ns: int = field(default=0, compare=False)
     """How long the metastore took to answer; 0: it was not asked, or did not answer."""
 
+    reply: bytes = field(default=b"", compare=False)
+    """The beginning of the reply (outbox.HEAD_BYTES), if there was one."""
+
 
 @dataclass(slots=True)
 class UpstreamTrouble:

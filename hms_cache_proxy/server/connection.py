@@ -61,6 +61,8 @@ SUSPICIOUS_NS = 1_000_000_000  # without a byte from the metastore: then it is p
 class ClientConnection:
     """The logic of one client connection."""
 
+    speaks = "plain"  # to a client that has not logged in
+
     def __init__(
         self,
         *,
@@ -96,6 +98,7 @@ class ClientConnection:
         """From now on, calls come from this user."""
         if user is not None:
             self.session.identity, self.session.logged_in = naming(user).identity, True
+            self.session.known_by = self.session.known_by or "sasl"
         self._exchange = self._new_exchange(user)
 
     def _new_exchange(self, user: str | None) -> Exchange:
@@ -413,7 +416,7 @@ class ClientConnection:
         self._heed_decision(decision, state.request, now_ns, state.arrived_ns)
 
     def _carry_out(self, decision: Serve | Forward, request: Request, now_ns: int, arrived_ns: int) -> None:
-        self._outbox.for_write = decision.outcome == "write"
+        self._outbox.for_write, self._outbox.head = decision.outcome == "write", b""
         if isinstance(decision, Forward):
             asked = decision.pending.leaving()
             if asked is not None:
@@ -473,8 +476,8 @@ class ClientConnection:
             self._exchange.abort()
 
     def _observe(self, serve: Serve, request: Request, began_ns: int) -> None:
-        size = self._outbox.size
-        self._commands.append(Observe(serve.label, serve.outcome, serve.reason, began_ns, size, request))
+        what = serve.label, serve.outcome, serve.reason, began_ns, self._outbox.size, request
+        self._commands.append(Observe(*what, reply=self._outbox.head))
 
     # the end
 

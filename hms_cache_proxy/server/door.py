@@ -23,6 +23,7 @@ from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.security import tls
 from hms_cache_proxy.security.renewal import Renewable
 from hms_cache_proxy.security.tls import ServerSide
+from hms_cache_proxy.server.audit_log import AuditLog
 from hms_cache_proxy.server.first_bytes import FirstBytes
 from hms_cache_proxy.server.inbox import TransportRefused
 from hms_cache_proxy.server.login import Logins
@@ -70,6 +71,7 @@ class Door:
         self._loop = asyncio.get_running_loop()
         self._beginning: dict[asyncio.Task[None], None] = {}  # the oldest first
         self._say = SparingLog().say
+        self.audit_log: AuditLog | None = None
 
     async def admit(self, taken: socket.socket) -> None:
         """Begin this connection. Ends when it is a Client, or closed."""
@@ -175,6 +177,7 @@ class Door:
         except OSError as error:  # ssl.SSLError is one
             self._metrics.handshake("tls", "failed")
             detail = tls.problem(error)
+            self._audit(peer, "tls", detail)
             self._say("handshake failed", detail + peer.rpartition(":")[0], detail=detail, peer=peer)
             return
         self._metrics.handshake("tls", "done")
@@ -213,7 +216,12 @@ class Door:
     def _refuse(self, found: Transport, peer: str) -> None:
         self._metrics.refused_transport(found.name.lower())
         why, host = str(TransportRefused(found)), peer.rpartition(":")[0]
+        self._audit(peer, found.name.lower(), why)
         self._say("client closed", host, why="transport", key=found.name.lower(), detail=why, peer=peer)
+
+    def _audit(self, peer: str, transport: str, why: str) -> None:
+        if self.audit_log is not None:
+            self.audit_log.event("connection_refused", peer, transport, why=why)
 
 
 def _peer(taken: socket.socket) -> str:

@@ -17,6 +17,8 @@ from typing import Any, cast
 import structlog
 
 from hms_cache_proxy.errors import ProxyError
+from hms_cache_proxy.server.audit_lines import AuditKind
+from hms_cache_proxy.server.audit_log import transport_name
 from hms_cache_proxy.server.client_states import HotPathUse
 from hms_cache_proxy.server.commands import (
     Again,
@@ -85,7 +87,9 @@ class Client(asyncio.Protocol):
             peer=self._peer,
             now_ns=monotonic_ns(),
         )
-        self._session = self._core.session
+        session = self._session = self._core.session
+        speaks = session.known_by or self._core.speaks  # whoever has logged in before the first call speaks SASL
+        session.transport = transport_name(speaks, over_tls=not self._half_open)
         hub.metrics.accepted.inc()
         hub.metrics.connections.inc()
         hub.member.count(1)
@@ -105,6 +109,7 @@ class Client(asyncio.Protocol):
         self._refused = True
         self._transport.abort()
         if not self._hub.draining:
+            self._audit("connection_refused", why=limit)
             self._hub.metrics.limit_broken(limit)
             self._hub.say("client refused", limit, peer=self._peer, limit=limit)
 
@@ -385,6 +390,8 @@ class Client(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self.release_upstream)  # one call for each client, in turn
         if self._hub.access_log is not None:
             self._hub.access_log.observed(self._session, took_ns, command)
+        if self._hub.audit_log is not None:
+            self._hub.audit_log.observed(self._session, command)
         if self._hub.slow_log is not None and took_ns >= self._hub.slow_log.slower_than_ns:
             self._hub.slow_log.observed(self._session, took_ns, command)
 
@@ -393,12 +400,20 @@ class Client(asyncio.Protocol):
         details = {"kind": command.kind, "uri": command.uri, "detail": command.detail, "peer": self._peer}
         self._hub.say("upstream trouble", command.kind + command.uri, **details)
 
+    def _audit(self, event: AuditKind, **details: str | int | None) -> None:
+        if self._hub.audit_log is not None:
+            self._hub.audit_log.event(event, self._peer, self._session.transport, **details)
+
     def _logged_in(self, command: LoggedIn) -> None:
+        self._audit("login", mechanism=command.how, user=command.user)
         log.info("login", mechanism=command.how, user=command.user, peer=self._peer)
 
     def _refused_request(self, command: RequestRefused) -> None:
         self._hub.metrics.http_refused(command.status)
-        event = "login refused" if command.status == HTTPStatus.UNAUTHORIZED else "request refused"
+        unknown = command.status == HTTPStatus.UNAUTHORIZED
+        audited: AuditKind = "login_refused" if unknown else "request_refused"
+        self._audit(audited, status=command.status, why=command.why, detail=command.detail or None)
+        event = "login refused" if unknown else "request refused"
         host = self._peer.rpartition(":")[0]
         details = {"status": str(command.status), "why": command.why, "detail": command.detail, "peer": self._peer}
         self._hub.say(event, command.why + command.detail + host, **details)
@@ -408,6 +423,7 @@ class Client(asyncio.Protocol):
         if why is Why.LIMIT:
             metrics.limit_broken(command.key)
         elif why is Why.TRANSPORT:
+            self._audit("connection_refused", why=command.detail)
             metrics.refused_transport(command.key)
         elif why is Why.IDLE:
             metrics.limit_broken("idle_timeout_s")

@@ -479,7 +479,7 @@ class Exchange:
         return Finished()
 
     def _observe(self, call: RelayedCall, outcome: Outcome, reason: str) -> None:
-        self._commands.append(observed(call, outcome, reason, self._outbox.size, self.progress_ns))
+        self._commands.append(observed(call, outcome, reason, self._outbox, self.progress_ns))
 
     def _close_link(self) -> None:
         self.state = Closed()

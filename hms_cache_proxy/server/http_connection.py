@@ -45,6 +45,8 @@ class HttpSide:
 class HttpConnection(ClientConnection):
     """The logic of one client connection."""
 
+    speaks = "http"
+
     def __init__(
         self,
         *,
@@ -102,6 +104,7 @@ class HttpConnection(ClientConnection):
     def _become(self, sender: Admitted) -> None:
         self._sender = sender
         self._exchange.abort()
+        self.session.known_by = sender.how
         self._log_in(sender.user)
         self.session.relay_for_good = False
         self._commands.append(LoggedIn(sender.user, sender.how))

@@ -18,6 +18,7 @@ import structlog
 from hms_cache_proxy.methods.decision import Decider, Wait
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.server.access_log import AccessLog
+from hms_cache_proxy.server.audit_log import AuditLog
 from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.crew import Member
 from hms_cache_proxy.server.peers_link import PeersLink
@@ -64,6 +65,7 @@ class Hub:
     ) -> None:
         self.access_log: AccessLog | None = None
         self.slow_log: AccessLog | None = None
+        self.audit_log: AuditLog | None = None
         self.peers: PeersLink | None = None
         self.decider = decider
         self.endpoints = endpoints

@@ -1,8 +1,8 @@
 """Logins of clients with SASL: the negotiation with one client, and what it is called from then on.
 
 Job: `Logins.let_in` negotiates on a SaslStream that has just begun, and makes the client's Client with its user. Each
-login, and each that is refused, is one line of the log: who, from where, how, why not; no secret is in it. Must not
-know: requests, what a mechanism does (mechanisms.py). Owner: the worker's loop.
+login, and each that is refused, is one line of the log, and of the audit log: who, from where, how, why not; no secret
+is in it. Must not know: requests, what a mechanism does (mechanisms.py). Owner: the worker's loop.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from hms_cache_proxy.budget import Budget
 from hms_cache_proxy.errors import LimitError, WireError
 from hms_cache_proxy.metrics import WorkerMetrics
 from hms_cache_proxy.security.mechanism import IncomingLogin, LoginRefused
+from hms_cache_proxy.server.audit_lines import AuditKind
+from hms_cache_proxy.server.audit_log import AuditLog, transport_name
 from hms_cache_proxy.server.mechanisms import Mechanism
 from hms_cache_proxy.server.sparing import SparingLog
 from hms_cache_proxy.upstream.sasl_stream import SaslStream
@@ -49,6 +51,7 @@ class Logins:
         self._memory = memory
         self._say = SparingLog().say
         self._threads = ThreadPoolExecutor(AT_ONCE, "frames")
+        self.audit_log: AuditLog | None = None
 
     def stream(self, peer: str) -> SaslStream:
         """For a new connection."""
@@ -56,13 +59,14 @@ class Logins:
 
     async def let_in(self, stream: SaslStream, peer: str, *, within_tls: bool) -> None:
         """Negotiate. Then it is a Client, or its connection is closing."""
-        negotiation = Negotiation()
+        negotiation, audit = Negotiation(), partial(self._audit, peer, transport_name("sasl", over_tls=within_tls))
         try:
             login, user = await self._negotiate(stream, negotiation, within_tls=within_tls)
         except (OSError, WireError) as error:
             self._metrics.handshake("sasl", "failed")
             why = error.detail if isinstance(error, LoginRefused) else str(error)
             log.warning("login refused", mechanism=negotiation.mechanism or None, peer=peer, why=why)
+            audit("login_refused", mechanism=negotiation.mechanism or None, why=why)
             if isinstance(error, WireError):
                 stream.send(negotiation.refuse(str(error)))
             stream.close()
@@ -71,7 +75,12 @@ class Logins:
         self._metrics.handshake("sasl", "done")
         kind, mechanism = named_layers(protection.layer), negotiation.mechanism
         log.info("login", mechanism=mechanism, principal=login.principal, user=user, protection=kind, peer=peer)
+        audit("login", mechanism=mechanism, user=user, principal=login.principal)
         stream.open(self._serve(user), protection, negotiation.rest())
+
+    def _audit(self, peer: str, transport: str, event: AuditKind, **details: str | None) -> None:
+        if self.audit_log is not None:
+            self.audit_log.event(event, peer, transport, **details)
 
     async def _negotiate(
         self, stream: SaslStream, negotiation: Negotiation, *, within_tls: bool

@@ -15,6 +15,7 @@ from hms_cache_proxy.server.spool import SLICE_BYTES, Spool, SpoolRoom
 from hms_cache_proxy.wire.framing import frame_header
 
 MAX_REPLY_BYTES = 2**31 - 1  # the largest length of a frame; for a spool also a limit on disk space
+HEAD_BYTES = 128  # of a reply, which are remembered
 WHOLE_BYTES = 1 << 20  # a longer reply waits in a file if memory is short
 MARGIN_BYTES = 4 << 20  # of room for files, below which a source waits; a slice is smaller
 
@@ -30,6 +31,7 @@ class Outbox:
         "blocked",
         "for_write",
         "framed",
+        "head",
         "passed_on",
         "size",
         "waits",
@@ -46,6 +48,7 @@ class Outbox:
         self.blocked = False  # the transport's buffer is above its high-water mark
         self.passed_on = False  # bytes of the current reply have gone to the client
         self.size = 0  # bytes of the current reply so far
+        self.head = b""  # its beginning
 
     @property
     def busy(self) -> bool:
@@ -58,7 +61,7 @@ class Outbox:
         size = len(reply) + len(rest)
         if size > WHOLE_BYTES and self._belongs_in_file(size) and self._kept_whole(reply + rest):
             return
-        self.size = size
+        self.size, self.head = size, reply[:HEAD_BYTES]
         self._commands.append(Send(self._before(size) + reply))
         if rest:
             self._commands.append(Send(rest))
@@ -81,7 +84,7 @@ class Outbox:
         except LimitError:  # a full disk
             self.drop()
             return False
-        self.size = len(reply)
+        self.size, self.head = len(reply), reply[:HEAD_BYTES]
         self.end()
         return True
 
@@ -98,11 +101,11 @@ class Outbox:
         assert self._spool is None
         self._ended = False
         self.passed_on = False
-        self.size = 0
+        self.size, self.head = 0, b""
 
     def stream(self, part: bytes) -> None:
         """The next part of a reply whose source can be paused: passed on even if the client is slow."""
-        self.size += len(part)
+        self._counted(part)
         if self.framed:
             self._keep(part)
         else:
@@ -110,11 +113,16 @@ class Outbox:
 
     def write(self, part: bytes) -> None:
         """The next part of a reply whose source must not wait. Raises LimitError if it cannot be kept."""
-        self.size += len(part)
+        self._counted(part)
         if self._spool is None and not self.framed and not self.blocked:
             self._send(part)
         else:
             self._keep(part)
+
+    def _counted(self, part: bytes) -> None:
+        self.size += len(part)
+        if len(self.head) < HEAD_BYTES:
+            self.head += part[: HEAD_BYTES - len(self.head)]
 
     def _send(self, part: bytes) -> None:
         self.passed_on = True

@@ -17,6 +17,7 @@ from hms_cache_proxy.methods.reply_contents import Said, said
 from hms_cache_proxy.metrics import Outcome
 from hms_cache_proxy.server.commands import Observe, Why
 from hms_cache_proxy.server.inbox import Request
+from hms_cache_proxy.server.outbox import Outbox
 from hms_cache_proxy.server.reply import Reply
 from hms_cache_proxy.server.twin import Twin, is_bridged
 from hms_cache_proxy.upstream.endpoints import Endpoint
@@ -153,7 +154,8 @@ class MustClose:
 ReplyEnding = Finished | MustClose
 
 
-def observed(call: RelayedCall, outcome: Outcome, reason: str, size: int, heard_ns: int) -> Observe:
-    """How the call is counted; `size`: of its reply, whose last byte arrived at `heard_ns`."""
+def observed(call: RelayedCall, outcome: Outcome, reason: str, outbox: Outbox, heard_ns: int) -> Observe:
+    """How the call is counted; `outbox`: of its reply, whose last byte arrived at `heard_ns`."""
     upstream_ns = heard_ns - call.asked_ns if call.asked_ns and outcome != "error" else 0
-    return Observe(call.forward.label, outcome, reason, call.began_ns, size, call.request, upstream_ns)
+    what = call.forward.label, outcome, reason
+    return Observe(*what, call.began_ns, outbox.size, call.request, upstream_ns, outbox.head)

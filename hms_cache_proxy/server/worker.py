@@ -16,7 +16,7 @@ import socket
 from collections.abc import Callable
 from functools import partial
 from time import monotonic_ns
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 import uvloop
@@ -49,12 +49,14 @@ from hms_cache_proxy.security import tls
 from hms_cache_proxy.security.towards import towards_metastores
 from hms_cache_proxy.server.acceptor import Acceptor
 from hms_cache_proxy.server.access_log import AccessLog
+from hms_cache_proxy.server.audit_log import AuditLog
 from hms_cache_proxy.server.connection import ClientConnection
 from hms_cache_proxy.server.connection_settings import ConnectionSettings
 from hms_cache_proxy.server.crew import BEAT_INTERVAL_S, Member
 from hms_cache_proxy.server.door import Door
 from hms_cache_proxy.server.driver import Client
 from hms_cache_proxy.server.hub import Allowed, Hub
+from hms_cache_proxy.server.line_log import LineLog
 from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.server.login import Logins
 from hms_cache_proxy.server.mechanisms import offered
@@ -108,6 +110,7 @@ def run(config: Config, index: int, listener: int) -> None:
         member = Member(StatePage(paths.state(config)), index, config.workers)
         hub = _hub(config, protected, endpoints, member, metrics, budgets)
         hub.access_log, hub.slow_log = _access_log(config, index, metrics), _slow_log(config, index, metrics)
+        hub.audit_log = _audit_log(config, index, metrics)
         uvloop.run(_serve(config, socket.socket(fileno=listener), hub, settings, _Opened(cache, ttl, writer)))
     finally:
         for opened in (cache, ttl, writer):
@@ -262,6 +265,14 @@ def _slow_log(config: Config, index: int, metrics: WorkerMetrics) -> AccessLog |
     return AccessLog(file, 1.0, metrics, slower_than_ns=int(settings.threshold_s * 1e9))
 
 
+def _audit_log(config: Config, index: int, metrics: WorkerMetrics) -> AuditLog | None:
+    settings = config.audit_log
+    if not settings.directory:
+        return None
+    file = LogFile(paths.audit_log(config, index), max_bytes=settings.max_bytes, files=settings.files)
+    return AuditLog(file, metrics)
+
+
 def _hub(
     config: Config,
     decider: Decider,
@@ -337,20 +348,25 @@ async def _serve(
 ) -> None:
     cache = opened.cache
     loop = asyncio.get_running_loop()
-    metrics, access_log = hub.metrics, hub.access_log
+    metrics = hub.metrics
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    if access_log is not None and cache is not None:
-        cache.dispatcher.tell_hits(access_log.hit)
+    logs = [one for one in (hub.access_log, hub.slow_log, hub.audit_log) if one is not None]
+    if cache is not None:
+        for told in (hub.access_log, hub.audit_log):
+            if told is not None:
+                cache.dispatcher.tell_hits(told.hit)
     gc.collect()
     gc.freeze()  # these objects stay: the collector need not visit them again
     secured = tls.for_clients(config.tls) if offers_tls(config.security) else None
     mechanisms = offered(config) if wants_login(config.security) else []
     memory = hub.settings.room.budgets.memory
     logins = Logins(mechanisms, partial(_client_of, hub), metrics, config.limits.max_message_bytes, memory)
+    logins.audit_log = hub.audit_log
     http = _http_service(config, hub) if offers_http(config.security) else None
     over_http = http.client if http is not None else None
     door = Door(config.security, secured, logins if mechanisms else None, lambda: Client(hub), metrics, over_http)
+    door.audit_log = hub.audit_log
     acceptor = Acceptor(listener, hub.member, door.admit, hub.spawn)
     acceptor.start()
     log.info("worker listens", worker=hub.member.number, listen=str(config.listen))
@@ -367,9 +383,8 @@ async def _serve(
     if cache is not None and config.serve_stale:
         cache.dispatcher.serve_in_outages(lambda: hub.endpoints.all_sick)
         hub.spawn(_doubt(config, cache.page, hub.endpoints), "doubt metastores")
-    logs = [one for one in (access_log, hub.slow_log) if one is not None]
     for one in logs:
-        hub.spawn(_flush_log(one), "flush a log of calls")
+        hub.spawn(_flush_log(one), "flush a log")
     _tend(config, hub, opened)
     await stop.wait()
     log.info("worker drains", worker=hub.member.number, connections=len(hub.clients))
@@ -451,7 +466,7 @@ async def _flush(metrics: WorkerMetrics, budgets: Budgets, member: Member) -> No
             member.has_read()
 
 
-async def _flush_log(access_log: AccessLog) -> None:
+async def _flush_log(some: LineLog[Any]) -> None:
     while True:
         await asyncio.sleep(FLUSH_INTERVAL_S)
-        await access_log.flush()
+        await some.flush()

@@ -281,10 +281,10 @@ def test_answers_are_told_and_counted_all_the_same(warm: Bench) -> None:
     expected = warm.hot()
     assert expected is not None and warm.hot(request()[:-1]) is None
     assert sum(counts.buckets) + counts.quick == before + 1
-    ((arrived_ns, took_ns, size, session, message, label),) = told
+    ((arrived_ns, took_ns, reply, session, message, label),) = told
     assert isinstance(arrived_ns, int) and isinstance(took_ns, int) and isinstance(label, HitLabel)
     assert 0 < took_ns < time.monotonic_ns() - arrived_ns + 1
-    assert (size, session, message) == (len(expected), warm.session, request())
+    assert (reply, session, message) == (expected, warm.session, request())
     assert (label.method, label.reason) == ("get_table", "")
 
 

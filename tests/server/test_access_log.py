@@ -13,9 +13,10 @@ from hms_cache_proxy.methods.decision import ClientSession
 from hms_cache_proxy.methods.table import METHODS
 from hms_cache_proxy.metrics import CallCounts, Outcome, WorkerMetrics
 from hms_cache_proxy.server.access_lines import HEAD_BYTES, object_of, user_of
-from hms_cache_proxy.server.access_log import WAITING_CALLS, AccessLog
+from hms_cache_proxy.server.access_log import AccessLog
 from hms_cache_proxy.server.commands import Observe
 from hms_cache_proxy.server.inbox import Request
+from hms_cache_proxy.server.line_log import WAITING_ITEMS
 from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, MessageType, message_header, parse_header
@@ -48,7 +49,7 @@ class Bench:
     """An access log and what it has written."""
 
     def __init__(
-        self, directory: Path, sample: float = 1.0, *, max_bytes: int = 1 << 20, most: int = WAITING_CALLS
+        self, directory: Path, sample: float = 1.0, *, max_bytes: int = 1 << 20, most: int = WAITING_ITEMS
     ) -> None:
         self.path = directory / "access-0.jsonl"
         self.metrics = WorkerMetrics()
@@ -63,7 +64,7 @@ class Bench:
         self.log.observed(self.session, more.get("took_ns", 1_500_000), observed)
 
     def hit(self, message: bytes, label: HitLabel, *, took_ns: int = 4_321) -> None:
-        self.log.hit(time.monotonic_ns(), took_ns, 2931, self.session, message, label)
+        self.log.hit(time.monotonic_ns(), took_ns, bytes(2931), self.session, message, label)
 
     def lines(self) -> list[dict[str, Any]]:
         asyncio.run(self.log.flush())
