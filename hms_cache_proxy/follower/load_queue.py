@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from hms_cache_proxy.cache import targets
 from hms_cache_proxy.cache.inventory import Inventory
@@ -38,7 +39,7 @@ class ChunkedLoad:
 
 
 class LoadQueue:
-    """The queue. Tables of one database are taken together. A list comes before the tables that it names."""
+    """The queue. A list comes before the tables that it names."""
 
     def __init__(self, *, all_databases: bool) -> None:
         self.all_databases = all_databases
@@ -101,13 +102,8 @@ class LoadQueue:
                 self.discard(key)
 
     def next_tables(self, limit: int) -> list[TableKey]:
-        """Up to `limit` queued tables of one database, which stay queued."""
-        chosen: list[TableKey] = []
-        for key in self.tables:
-            if chosen and key[:2] != chosen[0][:2] or len(chosen) == limit:
-                break
-            chosen.append(key)
-        return chosen
+        """Up to `limit` queued tables, which stay queued."""
+        return list(islice(self.tables, limit))
 
     def refuse(self, key: TableKey) -> None:
         """There is no room for this table."""

@@ -148,21 +148,16 @@ class StepReading:
 
     def again(self, keys: Iterable[TableKey]) -> None:
         """Reads table objects that nothing names, and takes over those that differ from the cache."""
-        grouped: defaultdict[DatabaseKey, list[bytes]] = defaultdict(list)
-        for key in keys:
-            if key not in self._read:
-                grouped[key[:2]].append(key[2])
-        for database, names in grouped.items():
-            for name, record in self._source.tables(*database, names).items():
-                key = (*database, name)
-                entry = self._cached.table(key)
-                if entry is None or entry.body is None or entry.table_id != record.table_id:
-                    continue  # events about it come in this step or a later one
-                if entry.body != record.body or self._differ(record, entry):
-                    self.unlogged.append(b".".join(key).decode("utf-8", "replace"))
-                    self.read.add(targets.table(*key))
-                    self.changes.touched.add(targets.table(*key))
-                    self._table(key, record, entry, NO_NAMES, None)
+        wanted = [key for key in keys if key not in self._read]
+        for key, record in (self._source.tables_of(wanted) if wanted else {}).items():
+            entry = self._cached.table(key)
+            if entry is None or entry.body is None or entry.table_id != record.table_id:
+                continue  # events about it come in this step or a later one
+            if entry.body != record.body or self._differ(record, entry):
+                self.unlogged.append(b".".join(key).decode("utf-8", "replace"))
+                self.read.add(targets.table(*key))
+                self.changes.touched.add(targets.table(*key))
+                self._table(key, record, entry, NO_NAMES, None)
 
     def marks(self) -> bool:
         """Compares the marks of objects that change without an event. False if the store has none now."""
@@ -337,32 +332,27 @@ class StepReading:
     # --- tables
 
     def _tables(self, keys: Iterable[TableKey], partitions: Mapping[TableKey, PartitionNames]) -> None:
-        grouped: defaultdict[DatabaseKey, list[bytes]] = defaultdict(list)
-        for key in sorted(keys):
-            grouped[key[:2]].append(key[2])
-        for database, names in grouped.items():
-            for start in range(0, len(names), TABLES_PER_READ):
-                self._tables_of(database, names[start : start + TABLES_PER_READ], partitions)
+        wanted = sorted(keys)
+        for start in range(0, len(wanted), TABLES_PER_READ):
+            self._some_tables(wanted[start : start + TABLES_PER_READ], partitions)
 
-    def _tables_of(
-        self, database: DatabaseKey, names: list[bytes], partitions: Mapping[TableKey, PartitionNames]
-    ) -> None:
-        found = self._source.tables(*database, names)
-        entries = {name: self._cached.table((*database, name)) for name in names}
+    def _some_tables(self, keys: list[TableKey], partitions: Mapping[TableKey, PartitionNames]) -> None:
+        found = self._source.tables_of(keys)
+        entries = {key: self._cached.table(key) for key in keys}
         wholesale = [
             record.table_id
-            for name, record in found.items()
-            if self._wholesale(record, entries[name], partitions.get((*database, name), NO_NAMES))
+            for key, record in found.items()
+            if self._wholesale(record, entries[key], partitions.get(key, NO_NAMES))
         ]
         counts = self._source.partition_counts(wholesale) if wholesale else {}
-        for name in names:
-            key, record = (*database, name), found.get(name)
+        for key in keys:
+            record = found.get(key)
             self._read.add(key)
             self.read.add(targets.table(*key))
             if record is None:
                 self._drop(key)
                 continue
-            self._table(key, record, entries[name], partitions.get(key, NO_NAMES), counts.get(record.table_id))
+            self._table(key, record, entries[key], partitions.get(key, NO_NAMES), counts.get(record.table_id))
         self._parts.read_waiting()
 
     def _wholesale(self, record: TableRecord, entry: TableEntry | None, names: PartitionNames) -> bool:

@@ -379,6 +379,11 @@ class Snapshot(Protocol):
         """The named tables that exist."""
         ...
 
+    def tables_of(self, keys: Sequence[TableKey]) -> dict[TableKey, TableRecord]:
+        """The named tables of any databases, as `tables` returns them. Over SQL this takes one statement more than
+        tables of one database."""
+        ...
+
     def constraints(self, tables: Sequence[TableName]) -> dict[int, Constraints]:
         """The constraints of tables, by id; for a table that does not exist, none. Empty if the store does not read
         them."""

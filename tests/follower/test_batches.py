@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from hms_cache_proxy.cache.entries import TableEntry
+from hms_cache_proxy.cache.inventory import Inventory
 from hms_cache_proxy.follower import cycle
 from hms_cache_proxy.follower.limits import TABLES_PER_READ
 from hms_cache_proxy.store.sql.store import open_sql_store
-from tests.follower.stepping import Catalog, Stepping
+from hms_cache_proxy.wire import spec
+from tests.follower.stepping import CATALOG, Catalog, Stepping, columns, new
 
 FEW, MANY = 4, 40
 SIZE = 7
@@ -85,6 +88,70 @@ def test_partitions_that_events_name(catalog: Catalog, tmp_path: Path, monkeypat
             found.append(stepping.statements())
         assert found[0] == found[1]
         everything_is_right(stepping, catalog)
+
+
+def in_database(number: int) -> bytes:
+    return b"d%03d" % number
+
+
+def made_in(catalog: Catalog, database: bytes, table: bytes, **more: object) -> None:
+    """A table without partitions."""
+    storage = new("StorageDescriptor", cols=columns(2), location=b"s3://b/" + table, serdeInfo=new("SerDeInfo"))
+    made = new("Table", tableName=table, dbName=database, sd=storage, partitionKeys=[], parameters={}, **more)
+    catalog.call("create_table", tbl=made)
+
+
+def test_tables_of_many_databases(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their names are those of tables in other databases, too."""
+    monkeypatch.setattr(cycle, "WRITERS_INTERVAL_S", math.inf)
+    for number in range(MANY):
+        catalog.call("create_database", database=new("Database", name=in_database(number)))
+        for table in range(2):
+            made_in(catalog, in_database(number), name(table), tableType=b"MANAGED_TABLE")
+    with Counted(tmp_path / "data", catalog) as stepping:
+        stepping.settle()
+        found = []
+        for databases in (FEW, MANY):
+            for number in range(databases):
+                made_in(catalog, in_database(number), b"%d" % databases, tableType=b"MANAGED_TABLE")
+                drop = {"dbname": in_database(number), "name": name(0)}
+                if number % 3 == 0 and databases == MANY:
+                    catalog.call("drop_table", **drop, deleteData=False)
+            found.append(stepping.statements())
+        assert found[0] == found[1]
+        for number in range(MANY):
+            key = {"db_name": in_database(number)}
+            with stepping.reader.snapshot() as snapshot:
+                listed = Inventory(snapshot).tables(CATALOG, in_database(number))
+                assert sorted(listed) == sorted(catalog.call("get_all_tables", **key))
+                for table in listed:
+                    entry = snapshot.table(CATALOG, in_database(number), table)
+                    wanted = new("GetTableRequest", dbName=in_database(number), tblName=table)
+                    assert isinstance(entry, TableEntry)
+                    kept, _ = spec.decode(spec.struct("Table"), entry.body or b"", 0)
+                    assert kept == catalog.call("get_table_req", req=wanted).table
+
+
+def test_materialized_views(catalog: Catalog, tmp_path: Path) -> None:
+    """Also one that reads another one."""
+    with Counted(tmp_path / "data", catalog) as stepping:
+        stepping.settle()
+        found = []
+        for views in (FEW, MANY):
+            for number in range(views):
+                view = b"view%d_%d" % (views, number)
+                sources = {b"d." + name(number), b"d." + name(0)} | ({b"d.view4_0"} if views == MANY else set())
+                metadata = new("CreationMetadata", catName=CATALOG, dbName=b"d", tblName=view, tablesUsed=sources)
+                texts = {"viewOriginalText": b"select 1", "viewExpandedText": b"select 1"}
+                made_in(catalog, b"d", view, tableType=b"MATERIALIZED_VIEW", creationMetadata=metadata, **texts)
+            found.append(stepping.statements())
+        assert 0 < found[1] - found[0] < 10  # the view that is a source, and its sources
+        for views in (FEW, MANY):
+            for number in range(views):
+                view = b"view%d_%d" % (views, number)
+                kept, _ = spec.decode(spec.struct("Table"), stepping.table(view).body or b"", 0)
+                wanted = catalog.call("get_table_req", req=new("GetTableRequest", dbName=b"d", tblName=view)).table
+                assert len(kept.creationMetadata.tablesUsed) > (number > 0) and kept == wanted
 
 
 def test_tables_for_which_there_is_no_room_come_next(catalog: Catalog, tmp_path: Path) -> None:

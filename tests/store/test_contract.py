@@ -178,6 +178,15 @@ def test_what_a_table_of_hive_3_is(world: World, snapshot: Snapshot) -> None:
     assert (materialized.table_type, materialized.materialized_view) == (b"MATERIALIZED_VIEW", True)
 
 
+def test_tables_of_several_databases(world: World, snapshot: Snapshot) -> None:
+    database = world.content.database.encode()
+    keys = [(b"hive", database, name) for name, _, _ in snapshot.table_names(b"hive", database)]
+    absent = [(b"hive", b"default", b"no such"), (b"no such", database, b"keys"), (b"hive", b"\xff", b"a\0b")]
+    found = snapshot.tables_of([*keys, *absent, (b"hive", b"default", keys[0][2])])
+    assert found == {key: table(world, snapshot, key[2].decode()) for key in keys}
+    assert snapshot.tables_of([]) == {}
+
+
 def test_absent_tables(world: World, snapshot: Snapshot) -> None:
     database = world.content.database.encode()
     assert list(snapshot.tables(b"hive", database, [b"no such", b"keys", b"\xff", b"a\0b"])) == [b"keys"]

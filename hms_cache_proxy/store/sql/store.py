@@ -41,6 +41,7 @@ from hms_cache_proxy.store.protocol import (
     PartitionRecord,
     SomePartitions,
     StoreIdentity,
+    TableKey,
     TableName,
     TableRecord,
     TableWrites,
@@ -354,7 +355,11 @@ class SqlSnapshot:
 
     def tables(self, catalog: bytes, database: bytes, names: Sequence[bytes]) -> dict[bytes, TableRecord]:
         """The named tables that exist."""
-        return self._tables.named(catalog, database, names)
+        return {key[2]: record for key, record in self.tables_of([(catalog, database, name) for name in names]).items()}
+
+    def tables_of(self, keys: Sequence[TableKey]) -> dict[TableKey, TableRecord]:
+        """The named tables of several databases."""
+        return self._tables.named(keys)
 
     def constraints(self, tables: Sequence[TableName]) -> dict[int, Constraints]:
         """Constraints by table id."""

@@ -1,6 +1,7 @@
 """Tables from the database.
 
-Job: TableRecords by name, and the list of a database's tables. Must not know: how descriptors are built.
+Job: TableRecords by name, of any number of tables in the same number of statements, and the list of a database's
+tables. Must not know: how descriptors are built.
 
 What the metastore does with its rows (tested with Hive 3.1.3, 4.0.0 and 4.2.0; get_table_req and
 get_table_objects_by_name_req return the same):
@@ -19,16 +20,16 @@ Owner: a snapshot.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from sqlalchemy import Select, Text, bindparam, cast, func, literal_column, null, select
+from sqlalchemy import Select, Text, cast, func, literal_column, null, select
 
 from hms_cache_proxy.store import encode
-from hms_cache_proxy.store.protocol import Constraints, TableName, TableRecord
+from hms_cache_proxy.store.protocol import Constraints, TableKey, TableName, TableRecord
 from hms_cache_proxy.store.sql.constraints import ConstraintStatements, read_constraints
 from hms_cache_proxy.store.sql.descriptors import MAP_TYPES, Descriptor, Descriptors, descriptor_columns
-from hms_cache_proxy.store.sql.dialect import Column, Dialect, Row
+from hms_cache_proxy.store.sql.dialect import ByIds, Column, Dialect, Row
 from hms_cache_proxy.store.sql.schema import Schema
 from hms_cache_proxy.store.sql.statistics import StatisticsReader, StatisticsStatements
 
@@ -59,6 +60,16 @@ class TableStatements:
         base = self._base(schema)
         self.named = database.compile(base.where(*place, database.among_texts(table.TBL_NAME, "names")))
         self.numbered = database.by_ids(lambda among: base.where(among(table.TBL_ID)))
+        catalog, of_database = catalog_column(schema), schema["DBS"].c.NAME
+        self.ids = database.compile(
+            select(table.TBL_ID, catalog, of_database, table.TBL_NAME)
+            .select_from(schema["TBLS"].join(schema["DBS"], schema["DBS"].c.DB_ID == table.DB_ID))
+            .where(
+                database.among_texts(catalog, "catalogs"),
+                database.among_texts(of_database, "databases"),
+                database.among_texts(table.TBL_NAME, "names"),
+            )
+        )
         self.names = database.compile(
             select(
                 table.TBL_NAME,
@@ -140,23 +151,43 @@ class Tables:
         counts: dict[int, int] = dict(self._database.rows(self._statements.partition_counts, tables=ids))
         return {table_id: counts.get(table_id, 0) for table_id in table_ids}
 
-    def named(self, catalog: bytes, database: bytes, names: Sequence[bytes]) -> dict[bytes, TableRecord]:
-        """Tables of a database by name."""
+    def named(self, keys: Sequence[TableKey]) -> dict[TableKey, TableRecord]:
+        """The named tables that exist."""
+        databases = {key[:2] for key in keys}
+        if len(databases) == 1:
+            rows = self._of_database(*databases.pop(), [name for _, _, name in keys])
+        else:
+            rows = self._of_databases(keys)
+        records = self._records(rows)
+        tables = [TableName(record.catalog, record.database, record.name, record.table_id) for record in records]
+        constraints, statistics = self.constraints(tables), self._statistics.of_tables(tables)
+        return {
+            (record.catalog, record.database, record.name): replace(
+                record, constraints=constraints[record.table_id], statistics=statistics[record.table_id]
+            )
+            for record in records
+        }
+
+    def _of_database(self, catalog: bytes, database: bytes, names: Sequence[bytes]) -> Sequence[Row]:
         place, wanted = (
             self._database.texts(catalog=catalog, database=database),
             self._database.text_list(names),
         )
         if place is None or not wanted:
-            return {}
-        records = self._records(self._database.rows(self._statements.named, **place, names=wanted))
-        tables = [TableName(record.catalog, record.database, record.name, record.table_id) for record in records]
-        constraints, statistics = self.constraints(tables), self._statistics.of_tables(tables)
-        return {
-            record.name: replace(
-                record, constraints=constraints[record.table_id], statistics=statistics[record.table_id]
-            )
-            for record in records
-        }
+            return []
+        return self._database.rows(self._statements.named, **place, names=wanted)
+
+    def _of_databases(self, keys: Sequence[TableKey]) -> Sequence[Row]:
+        """Finds the ids first: of each of these names in each of these databases, few of which may be wanted."""
+        wanted = frozenset(keys)
+        found = self._database.rows(self._statements.ids, **self._among(wanted)) if wanted else ()
+        ids = {id_ for id_, *key in found if tuple(key) in wanted}
+        return [row for row in self._database.rows_by_ids(self._statements.numbered, ids) if row[3] in ids]
+
+    def _among(self, keys: Collection[TableKey]) -> dict[str, object]:
+        """Parameters for statements that find each of these names in each of these databases."""
+        parts = zip(("catalogs", "databases", "names"), zip(*keys, strict=True), strict=True)
+        return {parameter: self._database.text_list(sorted(set(part))) for parameter, part in parts}
 
     def constraints(self, tables: Sequence[TableName]) -> dict[int, Constraints]:
         """Constraints by table id."""
@@ -174,43 +205,62 @@ class Tables:
         descriptors = self._descriptors.load(
             [table.row[_TABLE_COLUMNS:] for table in tables], [table.full_acid for table in tables]
         )
-        return [self._record(table, found) for table, found in zip(tables, descriptors, strict=True)]
+        views = {table.row[3]: table.key for table in tables if table.kind == b"MATERIALIZED_VIEW"}
+        creations = self._creations(views) if views else {}
+        return [
+            self._record(table, found, creations.get(table.row[3], b""))
+            for table, found in zip(tables, descriptors, strict=True)
+        ]
 
-    def _record(self, table: _Table, descriptor: Descriptor | None) -> TableRecord:
-        catalog, database, name, table_id = table.row[:4]
+    def _record(self, table: _Table, descriptor: Descriptor | None, creation: bytes) -> TableRecord:
         location = None if descriptor is None else table.row[_TABLE_COLUMNS + 1]
-        is_materialized = table.kind == b"MATERIALIZED_VIEW"
-        creation = self._creation(catalog, database, name) if is_materialized else b""
         return TableRecord(
-            catalog,
-            database,
-            name,
-            table_id,
+            *table.key,
+            table.row[3],
             table.kind,
             _body(table, _sd(descriptor, location), creation, self._statements),
             table.transactional,
-            is_materialized,
+            table.kind == b"MATERIALIZED_VIEW",
             tuple((key, type_) for key, type_, _ in table.keys),
             location,
             table.full_acid,
             summary=_summary(table) if self._statements.with_ids else None,
         )
 
-    def _creation(self, catalog: bytes, database: bytes, name: bytes) -> bytes:
-        """Field 16: the creation metadata of a materialized view."""
-        place = self._database.texts(catalog=catalog, database=database, table=name)
-        if place is None or self._statements.creation is None:
-            return b""
-        of_view, sources_of = self._statements.creation
-        rows = self._database.rows(of_view, **place)
-        if not rows:
-            return b""
-        creation_id, transactions, time_ms = rows[0]
-        counts = {row[0]: row[1:] for row in self._database.rows(sources_of, id=creation_id)}
-        found = self._database.rows_by_ids(self._statements.numbered, counts)
-        sources = self._records(sorted((row for row in found if row[3] in counts), key=lambda row: row[3]))
+    def _creations(self, views: Mapping[int, TableKey]) -> dict[int, bytes]:
+        """Field 16, the creation metadata of materialized views, by the view's id."""
+        if self._statements.creation is None:
+            return {}
+        of_views, sources_of = self._statements.creation
+        rows = self._database.rows(of_views, **self._among(views.values()))
+        found = {tuple(row[:3]): row[3:] for row in rows}
+        used: defaultdict[int, dict[int, Row]] = defaultdict(dict)
+        for creation_id, table_id, *counts in self._database.rows_by_ids(sources_of, [row[3] for row in rows]):
+            used[creation_id][table_id] = tuple(counts)
+        sources = self._sources({table_id for creation_id, *_ in found.values() for table_id in used[creation_id]})
+        creations = {}
+        for view_id, key in views.items():
+            if key in found:
+                creation_id, transactions, time_ms = found[key]
+                creations[view_id] = self._creation(key, transactions, time_ms, used[creation_id], sources)
+        return creations
+
+    def _sources(self, table_ids: Collection[int]) -> dict[int, TableRecord]:
+        found = self._database.rows_by_ids(self._statements.numbered, table_ids)
+        records = self._records([row for row in found if row[3] in table_ids])
+        return {record.table_id: record for record in records}
+
+    def _creation(
+        self,
+        key: TableKey,
+        transactions: bytes | None,
+        time_ms: int,
+        counts: Mapping[int, Row],
+        tables: Mapping[int, TableRecord],
+    ) -> bytes:
+        sources = [tables[table_id] for table_id in sorted(counts) if table_id in tables]
         sources.sort(key=lambda source: source.full_acid)
-        body = encode.string_field(1, catalog) + encode.string_field(2, database) + encode.string_field(3, name)
+        body = b"".join(encode.string_field(number, name) for number, name in enumerate(key, 1))
         used = encode.strings([source.database + b"." + source.name for source in sources])
         body += encode.header(encode.SET, 4) + used + encode.string_field(5, transactions)
         body += encode.i64_field(6, time_ms)
@@ -223,11 +273,12 @@ class Tables:
 class _Table:
     """A row with its parameters (map items) and partition keys (name, type, comment), and what follows from them."""
 
-    __slots__ = ("comment", "full_acid", "keys", "kind", "parameters", "row", "transactional")
+    __slots__ = ("comment", "full_acid", "key", "keys", "kind", "parameters", "row", "transactional")
 
     def __init__(self, row: Row, parameters: bytes, keys: list[tuple[bytes, bytes, bytes | None]]) -> None:
         values = encode.read_map(MAP_TYPES + parameters)
         self.row = row
+        self.key: TableKey = row[:3]
         self.parameters = parameters
         self.keys = keys
         self.comment = values.get(b"comment")
@@ -314,20 +365,19 @@ def _external(schema: Schema) -> Column:
     )
 
 
-def _creation(schema: Schema, database: Dialect) -> tuple[str, str] | None:
-    """Statements for the creation metadata of a materialized view, and its sources; None for Hive 2.3, which does not
+def _creation(schema: Schema, database: Dialect) -> tuple[str, ByIds] | None:
+    """Statements for the creation metadata of materialized views, and their sources; None for Hive 2.3, which does not
     store them."""
     if "MV_CREATION_METADATA" not in schema.tables:
         return None
     creation, used = schema["MV_CREATION_METADATA"].c, schema["MV_TABLES_USED"].c
-    time = creation.MATERIALIZATION_TIME
-    catalog = creation.CAT_NAME
+    key = (creation.CAT_NAME, creation.DB_NAME, creation.TBL_NAME)
     zero: Column = literal_column("0")
     counts = [used[name] if name in used else zero for name in ("INSERTED_COUNT", "UPDATED_COUNT", "DELETED_COUNT")]
-    found = select(creation.MV_CREATION_METADATA_ID, creation.TXN_LIST, time).where(
-        catalog == bindparam("catalog"),
-        creation.DB_NAME == bindparam("database"),
-        creation.TBL_NAME == bindparam("table"),
+    of_views = select(*key, creation.MV_CREATION_METADATA_ID, creation.TXN_LIST, creation.MATERIALIZATION_TIME).where(
+        *(database.among_texts(of, name) for of, name in zip(key, ("catalogs", "databases", "names"), strict=True))
     )
-    of_view = select(used.TBL_ID, *counts).where(used.MV_CREATION_METADATA_ID == bindparam("id"))
-    return database.compile(found), database.compile(of_view)
+    view = used.MV_CREATION_METADATA_ID
+    return database.compile(of_views), database.by_ids(
+        lambda among: select(view, used.TBL_ID, *counts).where(among(view))
+    )

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -46,6 +47,7 @@ from hms_cache_proxy.store.protocol import (
     PartitionRecord,
     SomePartitions,
     StoreIdentity,
+    TableKey,
     TableName,
     TableRecord,
     TableWrites,
@@ -330,6 +332,17 @@ class ThriftSnapshot:
                 found[record.name] = record
                 self._tables[record.table_id] = record
         return found
+
+    def tables_of(self, keys: Sequence[TableKey]) -> dict[TableKey, TableRecord]:
+        """One database after the other, because no call takes several."""
+        grouped: defaultdict[DatabaseKey, list[bytes]] = defaultdict(list)
+        for catalog, database, name in keys:
+            grouped[catalog, database].append(name)
+        return {
+            (*database, name): record
+            for database, names in grouped.items()
+            for name, record in self.tables(*database, names).items()
+        }
 
     def _some_tables(self, catalog: bytes, database: bytes, names: Sequence[bytes]) -> list[TableRecord]:
         request = _TABLES_REQUEST(dbName=database, tblNames=list(names), capabilities=_CAPABILITIES)
