@@ -80,23 +80,28 @@ class Inventory:
         """Tables that are not loaded, and tables whose partitions are not loaded, each with the reason."""
         if self._snapshot is None:
             return
-        names = self._snapshot._under(b"n", b"") if self._snapshot.any_not_loaded() else ()
-        for name, row in names:
-            listed = _listed(row)
-            if not listed.loaded:
-                yield _key(name), listed.reason
-        for _, row in self._snapshot._under(b"s", b""):
-            partitions = SetRow.unpack(row)
+        for database in self._snapshot.databases_not_loaded():
+            for name, row in self._snapshot._under(b"n", database + targets.SEPARATOR):
+                listed = _listed(row)
+                if not listed.loaded:
+                    yield _key(name), listed.reason
+        for _, partitions in self._unfinished():
             if not partitions.loaded:
                 yield _key(partitions.owner), partitions.reason
 
     def filling(self) -> Iterator[tuple[TableKey, int, int]]:
         """Tables whose partitions are being loaded in chunks, with their ids and the sets that are being filled."""
+        for table_id, partitions in self._unfinished():
+            if partitions.loading and not partitions.loaded:
+                yield _key(partitions.owner), table_id, partitions.loading
+
+    def _unfinished(self) -> Iterator[tuple[int, SetRow]]:
+        """The sets that are not complete, or that another one is to replace, by table id."""
         if self._snapshot is not None:
-            for packed_id, row in self._snapshot._under(b"s", b""):
-                partitions = SetRow.unpack(row)
-                if partitions.loading and not partitions.loaded:
-                    yield _key(partitions.owner), layout.TABLE_ID.unpack(packed_id)[0], partitions.loading
+            for packed_id, _ in self._snapshot._under(b"x", b""):
+                row = self._snapshot._find(b"s", packed_id)
+                assert row is not None, "an index row without a set"
+                yield layout.TABLE_ID.unpack(packed_id)[0], SetRow.unpack(row)
 
     def constraints(self, entry: TableEntry) -> ConstraintsEntry | None:
         """A table's constraints, if they are known."""
@@ -116,6 +121,14 @@ class Inventory:
     def write_ids_of(self, table_id: int) -> WriteIdsRow | None:
         """The write ids of a transactional table, if they are known."""
         return None if self._snapshot is None else self._snapshot.write_ids(table_id)
+
+    def unsettled(self) -> Iterator[tuple[TableKey, WriteIdsRow]]:
+        """Every transactional table that has an open or aborted write, with its write ids."""
+        if self._snapshot is not None:
+            for packed_id, _ in self._snapshot._under(b"o", b""):
+                row = self.write_ids_of(layout.TABLE_ID.unpack(packed_id)[0])
+                assert row is not None, "an index row without write ids"
+                yield _key(row.owner), row
 
     def write_ids(self) -> Iterator[tuple[TableKey, WriteIdsRow]]:
         """Every transactional table whose write ids are known, with these."""

@@ -12,7 +12,9 @@ points to it. Set numbers are never reused, so a new set sorts after all others 
                 gen b"n" cat \\0 db \\0 tbl  a name in a listing: NAME_ROW, type, reason or summary
                 gen b"t" cat \\0 db \\0 tbl  a loaded table: TABLE_ROW, type, location, partition keys, the Table struct
                 gen b"s" u64 table id      SET_ROW, reason, owner: which set has a table's partitions
+                gen b"x" u64 table id      no value: its set is not complete, or another one is being filled
                 gen b"w" u64 table id      WriteIdsRow of a transactional table
+                gen b"o" u64 table id      no value: it has an open or aborted write
                 gen b"k" u64 table id      the table's constraints, if it has any: cache/attachments.py
                 gen b"a" u64 table id      the table's column statistics, if it has any: cache/statistics.py
                 gen b"u" cat \\0 db         u32: how many names of its listing are not loaded, if any are
@@ -44,7 +46,7 @@ from typing import Any, Final, NamedTuple
 
 from hms_cache_proxy.errors import CacheError
 
-FORMAT: Final = 6
+FORMAT: Final = 7
 KEY_BYTES: Final = 511
 
 GENERATION: Final = Struct(">I")

@@ -103,7 +103,7 @@ class Interner:
 class PartitionSets:
     """The sets as one write transaction sees them."""
 
-    __slots__ = ("_environment", "_fillings", "_interners", "_prefix", "_txn", "counted", "next_set")
+    __slots__ = ("_environment", "_fillings", "_interners", "_prefix", "_txn", "_unfinished", "counted", "next_set")
 
     def __init__(
         self,
@@ -117,6 +117,7 @@ class PartitionSets:
         self._environment = environment
         self._txn = txn
         self._prefix = layout.objects_prefix(generation, b"s")
+        self._unfinished = layout.objects_prefix(generation, b"x")
         self._interners = interners
         self._fillings = fillings
         self.next_set = next_set
@@ -148,6 +149,7 @@ class PartitionSets:
             return
         self._discard(row)
         self._txn.delete(self._key(table_id), db=self._environment.objects)
+        self._txn.delete(self._unfinished + layout.TABLE_ID.pack(table_id), db=self._environment.objects)
 
     def mark_not_loaded(self, table_id: int, reason: str) -> bytes | None:
         """The table's partitions must not be used any more. Returns the owner's name."""
@@ -226,6 +228,11 @@ class PartitionSets:
 
     def _put(self, table_id: int, row: SetRow) -> None:
         self._txn.put(self._key(table_id), row.pack(), db=self._environment.objects)
+        unfinished = self._unfinished + layout.TABLE_ID.pack(table_id)
+        if not row.loaded or row.loading:
+            self._txn.put(unfinished, b"", db=self._environment.objects)
+        else:
+            self._txn.delete(unfinished, db=self._environment.objects)
 
     def _take_number(self) -> int:
         number = self.next_set

@@ -201,10 +201,9 @@ class CacheSnapshot:
         key = layout.version_key(self._prefixes[b"u"] + targets.SEPARATOR.join((catalog, database)))
         return self._get(key, db=self._objects) is None
 
-    def any_not_loaded(self) -> bool:
-        """Whether any table of any listing is not loaded."""
-        cursor, prefix = self._txn.cursor(self._objects), self._prefixes[b"u"]
-        return bool(cursor.set_range(prefix) and cursor.key().startswith(prefix))
+    def databases_not_loaded(self) -> list[bytes]:
+        """The databases (catalog \\0 name) of which some table is not loaded."""
+        return [database for database, _ in self._under(b"u", b"")]
 
     def partition(self, entry: TableEntry, name: bytes, variant: Variant = Variant.SINGLE) -> bytes | None:
         """One `Partition` struct with its stop byte; None if the table has no such partition."""

@@ -41,6 +41,7 @@ from hms_cache_proxy.cache.sets import Filling, Interner, PartitionSets, SetOwne
 from hms_cache_proxy.cache.state import Slot, StatePage
 from hms_cache_proxy.cache.statistics import table_pack
 from hms_cache_proxy.cache.targets import Target
+from hms_cache_proxy.cache.write_id_rows import WriteIdRows
 from hms_cache_proxy.errors import CacheError, CacheFull
 from hms_cache_proxy.store.protocol import DatabaseKey, DatabaseRecord, StoreIdentity, TableKey, TableRecord
 
@@ -216,7 +217,10 @@ class CacheWriter:
 class _Step:
     """One commit being applied."""
 
-    __slots__ = ("_counts", "_environment", "_listings", "_meta", "_objects", "_sets", "_touched", "_txn", "_vacated")
+    __slots__ = (
+        *("_counts", "_environment", "_listings", "_meta", "_objects", "_sets", "_touched", "_txn", "_vacated"),
+        "_write_ids",
+    )
 
     def __init__(
         self,
@@ -232,8 +236,9 @@ class _Step:
         self._meta = replace(meta, seq=meta.seq + 1)
         self._touched: set[Target] = set()
         self._vacated: dict[int, bytes] = {}  # table ids that lost their row, and under which name
-        self._counts = {"databases": 0, "tables": 0, "write_ids": 0, "being_written": 0}
+        self._counts = {"databases": 0, "tables": 0}
         self._listings = Listings(txn, environment.objects, meta.generation)
+        self._write_ids = WriteIdRows(txn, environment.objects, meta.generation)
         self._sets = PartitionSets(environment, txn, meta.generation, meta.next_set, interners, fillings)
 
     def apply(self, changes: Changes) -> Meta:
@@ -251,12 +256,12 @@ class _Step:
         for table_id, owner in self._vacated.items():
             self._sets.drop(table_id, owner)
             if table_id not in kept:
-                self._write_ids(table_id, None)
+                self._write_ids.put(table_id, None)
                 for tag in (b"k", b"a"):
                     self._txn.delete(self._prefix(tag) + layout.TABLE_ID.pack(table_id), db=self._objects)
         for table_id, write_ids in changes.write_ids.items():
             owner = targets.SEPARATOR.join(write_ids.key)
-            self._write_ids(table_id, layout.WriteIdsRow(owner, write_ids.text, write_ids.writers))
+            self._write_ids.put(table_id, layout.WriteIdsRow(owner, write_ids.text, write_ids.writers))
         self._partitions(changes)
         self._completeness(changes)
         self._listings.finish()
@@ -271,6 +276,7 @@ class _Step:
         self._raise_floor()
         self._sets = self._sets.of_generation(meta.generation + 1)
         self._listings = Listings(self._txn, self._objects, meta.generation + 1)
+        self._write_ids = WriteIdRows(self._txn, self._objects, meta.generation + 1)
 
     def _prefix(self, tag: bytes) -> bytes:
         return layout.objects_prefix(self._meta.generation, tag)
@@ -332,17 +338,6 @@ class _Step:
             table_id = layout.TABLE_ROW.unpack_from(row)[0]
             if table_id != successor:
                 self._vacated[table_id] = name
-
-    def _write_ids(self, table_id: int, row: layout.WriteIdsRow | None) -> None:
-        key = self._prefix(b"w") + layout.TABLE_ID.pack(table_id)
-        packed = self._txn.get(key, db=self._objects)
-        before = None if packed is None else layout.write_ids_unpack(packed)
-        self._counts["write_ids"] += (row is not None) - (before is not None)
-        self._counts["being_written"] += bool(row and row.writers) - bool(before and before.writers)
-        if row is not None:
-            self._txn.put(key, layout.write_ids_pack(row), db=self._objects)
-        elif before is not None:
-            self._txn.delete(key, db=self._objects)
 
     def _partitions(self, changes: Changes) -> None:
         for table_id, reason in changes.not_loaded.items():
@@ -416,8 +411,8 @@ class _Step:
             next_set=self._sets.next_set,
             databases=self._meta.databases + self._counts["databases"],
             tables=self._meta.tables + self._counts["tables"],
-            write_ids=self._meta.write_ids + self._counts["write_ids"],
-            being_written=self._meta.being_written + self._counts["being_written"],
+            write_ids=self._meta.write_ids + self._write_ids.known,
+            being_written=self._meta.being_written + self._write_ids.being_written,
             partitions=self._meta.partitions + self._sets.counted,
         )
         self._txn.put(layout.META_KEY, meta.pack(), db=self._environment.meta)
@@ -491,9 +486,11 @@ def _initialise(environment: Environment, wanted: bytes, page: StatePage) -> Non
 
 def _forget_loads(environment: Environment, txn: Any, meta: Meta) -> None:
     """Forgets loads in chunks that the last writer did not finish."""
-    prefix = layout.objects_prefix(meta.generation, b"s")
-    for key, row in layout.names_under(txn, environment.objects, prefix, b""):
-        found = SetRow.unpack(row)
+    prefix, unfinished = (layout.objects_prefix(meta.generation, tag) for tag in (b"s", b"x"))
+    for key, _ in layout.names_under(txn, environment.objects, unfinished, b""):
+        found = SetRow.unpack(txn.get(prefix + key, db=environment.objects))
         if found.loading:
+            if found.loaded:
+                txn.delete(unfinished + key, db=environment.objects)
             txn.put(layout.SET.pack(found.loading), b"", db=environment.garbage)
             txn.put(prefix + key, replace(found, loading=0).pack(), db=environment.objects)

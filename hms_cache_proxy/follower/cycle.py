@@ -48,7 +48,6 @@ from hms_cache_proxy.follower.step_states import LogRows, StepBegun, StepDecided
 from hms_cache_proxy.follower.sweep import Sweep
 from hms_cache_proxy.follower.trailing import TrailingLog
 from hms_cache_proxy.store.protocol import OF_TRANSACTIONS, LogEnd, RawStore, Snapshot, TableKey
-from hms_cache_proxy.store.write_ids import any_invalid
 
 GARBAGE_ROWS = 5000
 """Rows deleted after one step: about 10 ms."""
@@ -374,9 +373,9 @@ class Cycle:
             return set()
         self._looked_s = now_s
         if self._verified:
-            return {key for key, row in cached.write_ids() if row.writers} if self._writer.meta.being_written else set()
-        all_of_them = self._writer.transactions is None
-        return {key for key, row in cached.write_ids() if all_of_them or row.writers or any_invalid(row.text)}
+            return {key for key, row in cached.unsettled() if row.writers} if self._writer.meta.being_written else set()
+        rows = cached.write_ids() if self._writer.transactions is None else cached.unsettled()
+        return {key for key, _ in rows}
 
     def _looks_at_writers(self, now_s: float) -> bool:
         return not self._verified or now_s - self._looked_s >= WRITERS_INTERVAL_S
