@@ -56,7 +56,8 @@ MAY_STAND: Final[dict[str, dict[str, str]]] = {
     },
     "configuration.md": {"A method name may have 256 bytes": SETTING},
     "consistency.md": {
-        "(25 ms at most)": SETTING,
+        "going to the metastore: 25 ms at most": SETTING,
+        "taken lately (250 ms at most)": SETTING,
         "are looked at every 10 s": SETTING,
         "is read again, every 10 s": SETTING,
         "a test holds one for 12 s": SHAPE,

@@ -44,7 +44,6 @@ from .hot import HotPath, Told
 from .hot_looks import HotLooks
 from .large import WHOLE_BYTES, decided
 from .learnable import LEARNABLE, dropped_elsewhere, lacking, may_learn, members, parents, unlogged
-from .patience import Patience
 from .plan import EVERYTHING, Plan, declared_reads, may_write, plan
 from .proof import UNPROVED, LookNeeded, Proof, Rejected
 from .readers.base import Body, Context, Decline, Slices, Unfinished
@@ -141,14 +140,14 @@ class Dispatcher:
         self._looks = Looks(page, wake)
         looks = self._exact or bool(config.peers) or config.transactional_reads == "strict"
         self._hot = HotPath(page, reader, self._replies, self._gate)
-        self._patience = Patience()
-        looking = HotLooks(self._hot, self._gate, self._looks, self._patience, ever=looks)
-        self.hot, self.hot_wait = self._hot.answer, looking.wait
         self._labels: dict[tuple[bytes, str], HitLabel] = {}
         self._reloads = WriteIdReloads()
         barrier = effects.FenceBarrier(fences, config.upstream_options.request_timeout_ns)
         self._guards = Guards(barrier, state.suspension or Suspension(page), "fences")
         self._shared = effects.EffectsContext(page, fences, self._guards, self._replies, wake, config.cache_absent)
+        self._patience = self._shared.patience
+        looking = HotLooks(self._hot, self._gate, self._looks, self._patience, ever=looks)
+        self.hot, self.hot_wait = self._hot.answer, looking.wait
 
     def authorize(self, authorization: Authorization) -> None:
         """Set what the settings and the checks of the upstream allow from now on."""

@@ -34,6 +34,7 @@ from hms_cache_proxy.wire.message import Header
 from .decision import ClientSession, Forward, Pending
 from .expression_routes import ROUTES, ExpressionRoutes
 from .flights import Flight, Flights
+from .patience import Patience
 from .reply_contents import LOCK_WAITING, Said, agreement, event_id_of, kept_part, lock_of, said
 
 SHARED_READ = 1  # LockType
@@ -57,6 +58,7 @@ class EffectsContext:
 
     flights: Flights = field(default_factory=Flights)
     routes: ExpressionRoutes = field(default_factory=ExpressionRoutes)
+    patience: Patience = field(default_factory=Patience)
     memory: Budget | None = None
     """For floors."""
 
@@ -159,7 +161,10 @@ class RelayedRead(Pending):
     by_look: bool = False
     """Whether the reply may be given again only after a look that began after its read arrived."""
 
+    decided_ns: int = field(default_factory=time.monotonic_ns)
+
     def reply_began(self, session: ClientSession, now_ns: int) -> None:
+        self.shared.patience.relayed(now_ns - self.decided_ns)
         if self.ticket:
             self.shared.reload(self.ticket)
             now_ns = time.monotonic_ns()  # a step that began after this has taken the ticket

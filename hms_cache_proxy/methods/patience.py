@@ -1,7 +1,10 @@
 """How long a read waits for the follower's next step before it is relayed.
 
-Waiting saves the metastore a call. Usually the time is short, because a read that waits in vain is late for nothing.
-But each relayed reply sets a new floor, which only a later step satisfies. A connection that reads without pause would
+Waiting saves the metastore a call. Usually the time is short, because a read that waits in vain is late for nothing. If
+the metastore is slow, the follower's step is slow, too, but a relayed read even more so; a read then waits as long as
+relayed reads take.
+
+Each relayed reply sets a new floor, which only a later step satisfies. A connection that reads without pause would
 never get a hit again if steps take longer than the short time, as with a database that is far away. So a connection
 that was relayed lately waits longer.
 
@@ -18,6 +21,8 @@ from .decision import ClientSession
 SHORT_NS: Final = 25_000_000
 LONG_NS: Final = 250_000_000
 LATELY_NS: Final = 1_000_000_000
+RELAYS: Final = 8
+"""Relayed reads whose mean time counts, roughly."""
 AGAIN_NS: Final = 10_000_000_000
 """After a long wait in vain (steps take even longer, or the follower is stuck), no read of the worker waits so long for
 this time."""
@@ -26,17 +31,22 @@ this time."""
 class Patience:
     """Of the reads of one worker."""
 
-    __slots__ = ("_short_until_ns", "_slow_since_ns")
+    __slots__ = ("_relay_ns", "_short_until_ns", "_slow_since_ns")
 
     def __init__(self) -> None:
         self._slow_since_ns = (
             -1
         )  # BEGAN_NS when a read waited in vain; until it changes, no read waits for the short time
         self._short_until_ns = 0
+        self._relay_ns = 0  # what a relayed read takes, a moving mean
+
+    def relayed(self, took_ns: int) -> None:
+        """A relayed read has taken so long until its reply began."""
+        self._relay_ns += (took_ns - self._relay_ns) // RELAYS
 
     def for_look(self, began_ns: int) -> int:
         """ns; 0: it must not wait. `began_ns`: when the last step began that is done (BEGAN_NS)."""
-        return 0 if began_ns == self._slow_since_ns else SHORT_NS
+        return 0 if began_ns == self._slow_since_ns else min(max(SHORT_NS, self._relay_ns), LONG_NS)
 
     def for_step(self, session: ClientSession, began_ns: int, arrived_ns: int, *, look: bool) -> int:
         """The same for a read that needs a `look`, or is held back by a write or by what its connection has seen."""
