@@ -135,6 +135,14 @@ TABLE: tuple[Metric, ...] = (
         "How long one other proxy takes to acknowledge what it is told before a write leaves.",
     ),
     Metric(
+        "hms_proxy_peer_wait_seconds",
+        "histogram",
+        ("by",),
+        "worker",
+        "How long a write, or the reply of a lock or with event ids, waited until the other proxies knew of it: until"
+        " the peers' process answered (process), or, without an answer, until all leases had run out (page).",
+    ),
+    Metric(
         "hms_proxy_access_log_lines_total",
         "counter",
         ("result",),

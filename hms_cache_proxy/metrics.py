@@ -132,6 +132,7 @@ class WorkerMetrics:
         self._at_upstream: dict[str, CallCounts] = {}
         self._flushed_upstream: dict[str, tuple[list[int], float]] = {}
         self._upstream_seconds = _histogram("hms_proxy_upstream_seconds", registry, BOUNDS)
+        self._peer_waits = _histogram("hms_proxy_peer_wait_seconds", registry, _STEP_BOUNDS)
         self.connections = _gauge("hms_proxy_connections", registry, "livesum")
         self.upstream_connections = _gauge("hms_proxy_upstream_connections", registry, "livesum")
         self._circuit = _gauge("hms_proxy_upstream_circuit", registry, "livesum")
@@ -175,6 +176,10 @@ class WorkerMetrics:
         if counts is None:
             counts = self._at_upstream[method] = CallCounts()
         counts.observe(seconds)
+
+    def waited_for_peers(self, by: str, seconds: float) -> None:
+        """Something waited for the other proxies; `by`: process, page."""
+        self._peer_waits.labels(by).observe(seconds)
 
     def refused_transport(self, transport: str) -> None:
         """A connection began with bytes of `transport`: sasl, tls, http, unknown."""

@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from time import CLOCK_BOOTTIME, clock_gettime_ns
-from typing import Protocol, cast
+from typing import Literal, Protocol, cast
 
 from hms_cache_proxy.cache.state import Slot
 from hms_cache_proxy.peers.requests import ANSWER, PeerRequest
 
 RETRY_S = 0.05
+AnsweredBy = Literal["process", "page"]
+"""What has ended a wait."""
 
 
 class Words(Protocol):
@@ -34,6 +37,16 @@ def boottime_ns() -> int:
     return clock_gettime_ns(CLOCK_BOOTTIME)
 
 
+@dataclass(slots=True)
+class _Question:
+    request: PeerRequest
+    answered: Callable[[], None]
+    given_until_ns: int
+    """Until when leases that were given before may last."""
+
+    asked_ns: int
+
+
 class PeersLink(asyncio.Protocol):
     """One worker's requests."""
 
@@ -41,17 +54,19 @@ class PeersLink(asyncio.Protocol):
         """`write_age_ns`: the age from which on writes may leave whoever has answered."""
         self._path, self._page, self._write_age_ns = str(path), page, write_age_ns
         self._clock_ns = clock_ns
-        self._transport: asyncio.Transport | None = None
-        self._waiting: dict[int, tuple[PeerRequest, Callable[[], None], int]] = {}
-        """By token: the request, what to call, and until when leases that were given before may last."""
+        self.waited: Callable[[AnsweredBy, float], None] = lambda by, seconds: None
+        """Is told of each wait that has ended."""
 
+        self._transport: asyncio.Transport | None = None
+        self._waiting: dict[int, _Question] = {}
         self._tokens = 0
         self._buffer = bytearray()
 
     def ask(self, request: PeerRequest, answered: Callable[[], None]) -> None:
         """Call `answered` when nothing has to wait any more."""
         self._tokens += 1
-        self._waiting[self._tokens] = (request, answered, self._page[Slot.GIVEN_UNTIL_NS])
+        given_until_ns = self._page[Slot.GIVEN_UNTIL_NS]
+        self._waiting[self._tokens] = _Question(request, answered, given_until_ns, self._clock_ns())
         self._send(request, self._tokens)
 
     def tell(self, request: PeerRequest) -> None:
@@ -78,27 +93,28 @@ class PeersLink(asyncio.Protocol):
         """Decide by the page about what has waited for long enough."""
         now_ns, page = self._clock_ns(), self._page
         if page[Slot.PEERS_SETTLED] or now_ns - page[Slot.PEERS_STARTED_NS] > self._write_age_ns:
-            for token, (_, _, given_until_ns) in list(self._waiting.items()):
-                if now_ns >= given_until_ns:
-                    self._answer(token)
+            for token, question in list(self._waiting.items()):
+                if now_ns >= question.given_until_ns:
+                    self._answer(token, "page")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._buffer.clear()
-        for token, (request, *_) in list(self._waiting.items()):
-            self._send(request, token)
+        for token, question in list(self._waiting.items()):
+            self._send(question.request, token)
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
         while len(self._buffer) >= ANSWER.size:
             token: int = ANSWER.unpack_from(self._buffer)[0]
             del self._buffer[: ANSWER.size]
-            self._answer(token)
+            self._answer(token, "process")
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
 
-    def _answer(self, token: int) -> None:
-        waited = self._waiting.pop(token, None)
-        if waited is not None:
-            waited[1]()
+    def _answer(self, token: int, by: AnsweredBy) -> None:
+        question = self._waiting.pop(token, None)
+        if question is not None:
+            self.waited(by, (self._clock_ns() - question.asked_ns) / 1e9)
+            question.answered()

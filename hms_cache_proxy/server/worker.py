@@ -60,7 +60,7 @@ from hms_cache_proxy.server.line_log import LineLog
 from hms_cache_proxy.server.log_file import LogFile
 from hms_cache_proxy.server.login import Logins
 from hms_cache_proxy.server.mechanisms import offered
-from hms_cache_proxy.server.peers_link import PeersLink
+from hms_cache_proxy.server.peers_link import AnsweredBy, PeersLink
 from hms_cache_proxy.server.refresher import Refresher
 from hms_cache_proxy.server.reloading import FollowedSettings, Reloading
 from hms_cache_proxy.server.spool import SpoolRoom
@@ -402,6 +402,7 @@ def _tend(config: Config, hub: Hub, opened: _Opened) -> None:
     if cache is not None and config.peers:
         write_age_ns = fleet_times(config.peers).write_age_ns
         hub.peers = PeersLink(paths.peers_socket(config), cache.page, write_age_ns)
+        hub.peers.waited = partial(_waited, hub)
         cache.dispatcher.has_peers(hub.peers.tell)
         hub.spawn(hub.peers.run(), "ask peers")
     if cache is not None:
@@ -413,6 +414,12 @@ def _tend(config: Config, hub: Hub, opened: _Opened) -> None:
         hub.spawn(ttl.tend(), "tend TTL cache")
     if writer is not None:
         hub.spawn(_write_out(writer), "write the recording")
+
+
+def _waited(hub: Hub, by: AnsweredBy, seconds: float) -> None:
+    hub.metrics.waited_for_peers(by, seconds)
+    if by == "page":
+        hub.say("the peers' process has not answered: a call has waited for leases", by, seconds=f"{seconds:.1f}")
 
 
 def _http_service(config: Config, hub: Hub) -> HttpService:

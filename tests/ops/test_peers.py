@@ -134,7 +134,10 @@ def test_a_member_is_killed(bed: Bed, new_proxy: Callable[..., Proxy], unique_na
             took.append(time.monotonic() - began)
             assert shown(second, unique_name, "t") == str(number)
     assert took[0] < WRITE_S
-    assert max(took[1:]) < max(2.0, took[0]), (took, peers_of(first), first.log_tail(), second.log_tail())
+    by = {labels["by"]: number for labels, number in first.samples("hms_proxy_peer_wait_seconds_count")}
+    said = (took, by, peers_of(first), first.log_tail(), second.log_tail())
+    assert max(took[1:]) < max(2.0, took[0]), said
+    assert sum(by.values()) >= 5, said
     assert [one["state"] for one in peers_of(second)].count("missing") == 1
     assert any(reason == "peers" for _, _, reason in second.requests()) or hits(second) > 0
 
@@ -159,6 +162,7 @@ def test_a_peers_process_is_stopped_and_killed(bed: Bed, new_proxy: Callable[...
                 assert time.monotonic() - began < WRITE_S
                 assert shown(second, unique_name, "t") == f"{number}.{again}"
     leased([first, second], 1)
+    assert first.metric("hms_proxy_peer_wait_seconds_count", by="page") > 0
     assert shown(first, unique_name, "t") == shown(second, unique_name, "t") == "4.2"
 
 

@@ -98,8 +98,8 @@ class SimWorker:
         """What the worker does every 50 ms."""
         self.connect()
         if "late_word" in self._world.faults:  # waits for the leases that are given now, not for those of then
-            for token, (request, answered, _) in list(self.link._waiting.items()):
-                self.link._waiting[token] = (request, answered, self._proxy.page[Slot.GIVEN_UNTIL_NS])
+            for question in self.link._waiting.values():
+                question.given_until_ns = self._proxy.page[Slot.GIVEN_UNTIL_NS]
         if "never_alone" not in self._world.faults:
             self.link.look()
 
