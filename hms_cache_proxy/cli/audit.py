@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -41,7 +41,9 @@ def audit(
 
     Run it on the machine of the proxy. The exit code is 1 if they differ.
     """
-    if not spark.master.startswith("local"):
+    if spark.master is None:
+        spark = replace(spark, master="local[*]")
+    elif not spark.master.startswith("local"):
         raise click.UsageError(
             "--master: an audit must run locally (local, local[N]), because it reads the proxy's cache file"
         )

@@ -20,6 +20,7 @@ from hms_cache_proxy.cli.flush import flush
 from hms_cache_proxy.cli.metastore import metastore
 from hms_cache_proxy.cli.serve import serve
 from hms_cache_proxy.cli.snapshot import snapshot
+from hms_cache_proxy.cli.spark_package import spark_package
 from hms_cache_proxy.cli.status import status
 from hms_cache_proxy.errors import INTERRUPTED, ProxyError, exit_code, one_line
 
@@ -52,5 +53,5 @@ def commands() -> None:
     """
 
 
-for command in (serve, check_config, status, flush, doctor, metastore, advise, snapshot, audit):
+for command in (serve, check_config, status, flush, doctor, metastore, advise, snapshot, audit, spark_package):
     commands.add_command(command)

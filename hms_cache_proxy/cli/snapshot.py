@@ -41,9 +41,10 @@ def build(out: str, resume: bool, database: DatabaseOptions, connections: int, s
     """
     config = database.config()
     from hms_cache_proxy.pipeline.build import Build, summary
+    from hms_cache_proxy.pipeline.session import on
 
     with spark.session(bar=False) as session, reporting() as report, explaining_privileges():
-        made = Build(session, config, uri_of(out), connections, report, resume).run()
+        made = Build(on(session), config, uri_of(out), connections, report, resume).run()
     click.echo(f"{uri_of(out)}: {summary(made)}")
 
 
@@ -58,9 +59,10 @@ def publish(out: str, keep: int, database: DatabaseOptions, connections: int, sp
     config = database.config()
     from hms_cache_proxy.pipeline import publish as publishing
     from hms_cache_proxy.pipeline.build import summary
+    from hms_cache_proxy.pipeline.session import on
 
     with spark.session(bar=False) as session, reporting() as report, explaining_privileges():
-        place, made = publishing.publish(session, config, uri_of(out), keep, connections, report)
+        place, made = publishing.publish(on(session), config, uri_of(out), keep, connections, report)
     click.echo(f"{place}: {summary(made)}")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,9 +20,6 @@ from hms_cache_proxy.pipeline.session import session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOCAL_SHUFFLES: Final = "8"
-"""Partitions of a shuffle, with Spark in this process; Spark's default is for clusters."""
-
 NO_DATABASE = (
     "store_url: is not set: give --store-url postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or the key `store_url` in a"
     " --config file, or HMS_CACHE_PROXY_STORE_URL"
@@ -30,7 +27,9 @@ NO_DATABASE = (
 
 SPARK: Options[Any] = (
     click.option(
-        "--master", metavar="URL", default="local[*]", help="Master URL of Spark. [local[*]: in this process]"
+        "--master",
+        metavar="URL",
+        help="Master URL of Spark. [the configured one; if there is none, local[*]: in this process]",
     ),
     click.option("--conf", "settings", metavar="KEY=VALUE", multiple=True, help="Spark setting; may be repeated."),
 )
@@ -46,15 +45,13 @@ DATABASE: Options[Any] = (
 class SparkOptions:
     """The options SPARK: Spark's master, and its settings as KEY=VALUE."""
 
-    master: str
+    master: str | None
     settings: tuple[str, ...]
 
     def session(self, *, bar: bool = True) -> AbstractContextManager[SparkSession]:
         """The session with these options. `bar`: whether Spark shows its own progress bar on a terminal. Raises
         UsageError for a setting that is not KEY=VALUE."""
         found = {} if bar else {"spark.ui.showConsoleProgress": "false"}
-        if self.master.startswith("local"):
-            found["spark.sql.shuffle.partitions"] = LOCAL_SHUFFLES
         for setting in self.settings:
             key, equals, value = setting.partition("=")
             if not equals or not key.strip():

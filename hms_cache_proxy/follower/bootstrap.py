@@ -36,7 +36,8 @@ from hms_cache_proxy.follower import step
 from hms_cache_proxy.follower.limits import TABLE_COST
 from hms_cache_proxy.follower.load_queue import EXCLUDED, FULL, LOADING, UNFIT
 from hms_cache_proxy.follower.step import LogState, Position, ResetReason
-from hms_cache_proxy.snapshots import rows
+from hms_cache_proxy.snapshots import layers, rows
+from hms_cache_proxy.snapshots.layers import Runs
 from hms_cache_proxy.snapshots.manifest import Manifest
 from hms_cache_proxy.snapshots.place import Place
 from hms_cache_proxy.snapshots.rows import PartitionRun, TableRow
@@ -180,7 +181,7 @@ class _Filling:
         self._changes.reset = "bootstrap"
         self._ambiguous = self._twice(place)
         self._databases(place)
-        runs = _Runs(self._partition_runs(place))
+        runs = Runs(self._partition_runs(place), layers.read(place, self._manifest))
         for file in self._manifest.of_kind(rows.TABLES):
             for row in rows.tables(place.read(file)):
                 self._table(row, runs)
@@ -220,7 +221,7 @@ class _Filling:
                 self._changes.marks[targets.DESCRIPTIONS] = marks.databases
         self._commit()
 
-    def _table(self, row: TableRow, runs: _Runs) -> None:
+    def _table(self, row: TableRow, runs: Runs) -> None:
         key = row.catalog, row.database, row.name
         admitted = self._selection.admits(row.database, row.name)
         self._cost += TABLE_COST
@@ -238,7 +239,7 @@ class _Filling:
         if row.record.partition_keys:
             self._partitions(key, row, runs)
 
-    def _partitions(self, key: TableKey, row: TableRow, runs: _Runs) -> None:
+    def _partitions(self, key: TableKey, row: TableRow, runs: Runs) -> None:
         """In one commit if they fit, else in chunks."""
         table_id, some, first = row.table_id, list[PartitionRecord](), True
         why: str | None = None
@@ -278,24 +279,6 @@ class _Filling:
 
     def _empty(self) -> Changes:
         return Changes(self._manifest.before, self._manifest.fingerprint)
-
-
-class _Runs:
-    """The runs of partitions, with a look at the next one. `table_id`: its table; None at the end."""
-
-    def __init__(self, runs: Iterator[PartitionRun]) -> None:
-        self._runs = runs
-        self._next = next(runs, None)
-
-    @property
-    def table_id(self) -> int | None:
-        return None if self._next is None else self._next.table_id
-
-    def of(self, table_id: int) -> Iterator[PartitionRun]:
-        """Takes the next runs, as long as they are of this table."""
-        while self._next is not None and self._next.table_id == table_id:
-            run, self._next = self._next, next(self._runs, None)
-            yield run
 
 
 def _shown(key: TableKey) -> str:

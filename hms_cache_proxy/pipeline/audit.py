@@ -40,11 +40,11 @@ from hms_cache_proxy.pipeline.compare import (
     compare_tables,
     text,
 )
-from hms_cache_proxy.pipeline.files import Directory
 from hms_cache_proxy.pipeline.progress import JobReport
 from hms_cache_proxy.pipeline.ranges import Partitioned, TableStretch, partition_stretches, table_stretches, tasks
 from hms_cache_proxy.pipeline.session import data_frame, phase
 from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, SnapshotSource
+from hms_cache_proxy.snapshots.place import Place
 from hms_cache_proxy.store.protocol import DatabaseKey, TableKey
 from hms_cache_proxy.store.sql.store import SqlSnapshot, SqlStore, open_sql_store
 
@@ -84,7 +84,7 @@ class Audit:
 
     def run(self) -> AuditResult:
         """Compare everything. Raises StoreError, CacheError, AuditError."""
-        if self.out and Directory(self.spark, self.out).names():
+        if self.out and Place(self.out).names():
             raise AuditError(f"{self.out} is not empty: --out must name a new directory")
         store = open_sql_store(self.config.store_url, statement_timeout_s=STATEMENT_TIMEOUT_S)
         try:
@@ -163,13 +163,13 @@ class Audit:
         stretches = table_stretches(snapshot, snapshot.database_names(), self.config.selection)
         counted = {"databases": counts.databases, "tables": counts.tables, "partitions": counts.partitions}
         with phase("tables", self.report, AuditError):
-            tables = self._frame("tables", tasks(stretches, self.connections), partial(compare_tables, source, copy))
+            tables = self._frame(tasks(stretches, self.connections), partial(compare_tables, source, copy))
         with phase("partitions", self.report, AuditError):
             partitioned = partition_stretches(store, snapshot, _in_order(stretches, loaded))
             lists = tasks(partitioned, self.connections)
-            parts = self._frame("partitions", lists, partial(compare_partitions, source, copy))
+            parts = self._frame(lists, partial(compare_partitions, source, copy))
         with phase("differences", self.report, AuditError):
-            everything = self._frame("lists", [listed], iter).unionAll(tables).unionAll(parts).cache()
+            everything = self._frame([listed], iter).unionAll(tables).unionAll(parts).cache()
             return self._result(snapshot.event_id, counted, missing, everything)
 
     def _result(
@@ -226,8 +226,8 @@ class Audit:
                 catalog, database, name = map(text, some[table_id])
                 yield Difference("partition", catalog, database, name, None, EXTRA, "all")
 
-    def _frame(self, name: str, lists: Sequence[Any], compare: Callable[[Any], Iterator[Any]]) -> DataFrame:
-        return data_frame(self.spark, f"audit_{name}", COLUMNS, lists, compare)
+    def _frame(self, lists: Sequence[Any], compare: Callable[[Any], Iterator[Any]]) -> DataFrame:
+        return data_frame(self.spark, COLUMNS, lists, compare)
 
 
 def _in_order(stretches: Sequence[TableStretch], loaded: dict[TableKey, TableEntry]) -> list[Partitioned]:

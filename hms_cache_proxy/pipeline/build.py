@@ -1,7 +1,7 @@
 """`snapshot build`: writes the whole catalog of a metastore's database to files, in parallel.
 
     the driver's snapshot (event id `before`, exported) -> lists -> tables, by Spark tasks -> partitions, by Spark tasks
-    -> event id `after` -> checksums of the files -> the manifest
+    -> event id `after` -> the manifest
 
 Job: this sequence. Must not know: how objects are read (store/) or laid out (snapshots/rows.py), who uses the result.
 
@@ -11,7 +11,8 @@ Invariants:
   state between `before` and `after`, lists and marks are as of `before`. Whoever uses the result replays the events
   between them.
 - At most `connections` tasks run at once, each with one connection; the driver has one more.
-- The manifest is written last, atomically. A build that ends early leaves files without one, which nobody uses.
+- The manifest is written last, atomically, and names the files that the tasks said they had written. A build that ends
+  early leaves files without a manifest, which nobody uses; a task that was lost leaves files that no manifest names.
 
 Owner: the driver's process. The database's URL is passed to the tasks, not to Spark's settings.
 """
@@ -20,44 +21,43 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
+from typing import Any, Final
 
 from hms_cache_proxy import __version__
 from hms_cache_proxy.config import Config
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.follower.bootstrap import refusal
 from hms_cache_proxy.follower.step import Position
-from hms_cache_proxy.pipeline.files import Directory
 from hms_cache_proxy.pipeline.progress import JobReport
 from hms_cache_proxy.pipeline.ranges import Partitioned, partition_stretches, table_stretches, tasks
 from hms_cache_proxy.pipeline.rounds import COST, Rounds, directory, rounds
-from hms_cache_proxy.pipeline.session import data_frame, phase
-from hms_cache_proxy.pipeline.tasks import STATEMENT_TIMEOUT_S, SnapshotSource, read_partitions, read_tables
+from hms_cache_proxy.pipeline.session import RunTasks, phase
+from hms_cache_proxy.pipeline.tasks import (
+    STATEMENT_TIMEOUT_S,
+    Output,
+    SnapshotSource,
+    Written,
+    read_partitions,
+    read_tables,
+)
 from hms_cache_proxy.snapshots import manifest, rows
 from hms_cache_proxy.snapshots.manifest import File, Manifest
+from hms_cache_proxy.snapshots.place import Place
 from hms_cache_proxy.store.protocol import DatabaseKey
 from hms_cache_proxy.store.sql.store import SqlSnapshot, SqlStore, open_sql_store
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-ROWS_PER_FILE: Final = 250_000
-"""A reader of a file reads all of it: about 25 MB."""
 
 DATABASES_AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """One build. `config`: store_url, include and exclude; `connections`: how many Spark tasks run at once; `resume`:
-    continue an unfinished build at `uri`, if there is one."""
+    """One build. `run_tasks`: how tasks are run, on Spark; `config`: store_url, include and exclude; `connections`: how
+    many tasks run at once; `resume`: continue an unfinished build at `uri`, if there is one."""
 
-    spark: SparkSession
+    run_tasks: RunTasks
     config: Config
     uri: str
     connections: int
@@ -66,10 +66,10 @@ class Build:
 
     def run(self) -> Manifest:
         """Make the snapshot, and return its manifest. Raises StoreError, SnapshotError."""
-        place = Directory(self.spark, self.uri)
+        place = Place(self.uri)
         if place.exists(manifest.NAME):
             raise SnapshotError(f"{self.uri} already has a snapshot; to add one beside it, use `snapshot publish`")
-        other = [name for name in place.names() if name not in rows.COLUMNS and name[0] not in "._"]
+        other = [name for name in place.names() if name not in rows.KINDS and name[0] not in "._"]
         if other:
             raise SnapshotError(f"{self.uri} is not empty: it contains {other[0]}")
         store = open_sql_store(self.config.store_url, statement_timeout_s=STATEMENT_TIMEOUT_S)
@@ -97,21 +97,23 @@ class Build:
             else:
                 self._check(begun, store, snapshot)
             source = SnapshotSource(self.config.store_url, exported)
-            self._tables(source, snapshot, progress)
-            self._partitions(source, store, snapshot, progress)
+            tables = self._tables(source, progress, again)
+            partitions = self._partitions(source, store, snapshot, progress, tables.files, again)
             after = snapshot.event_id
         if exported is None:
             with store.snapshot() as snapshot:
                 after = snapshot.event_id
-        with phase("checksums", self.report):
-            files = [file for kind in rows.COLUMNS for file in self._files(kind)]
+        databases = progress.result(rows.DATABASES, 0)
+        assert databases is not None, "the databases are written before the build begins"
+        files = (*databases.files, *tables.files, *partitions.files)
+        counts = {kind: sum(file.rows for file in files if file.kind == kind) for kind in rows.KINDS}
         return replace(
             begun,
             created=_now(),
             after=after,
             exact=exported is not None and not again,
-            counts=self._counts(files),
-            files=tuple(files),
+            counts={**counts, "transactional_tables": tables.transactional},
+            files=files,
         )
 
     def _begin(self, store: SqlStore, snapshot: SqlSnapshot, progress: Rounds) -> Manifest:
@@ -132,7 +134,7 @@ class Build:
             (),
         )
         progress.clear()
-        databases = self._databases(snapshot)
+        databases = self._databases(snapshot, progress)
         stretches = table_stretches(snapshot, databases, self.config.selection)
         progress.keep(rows.TABLES, rounds(stretches, COST * self.connections))
         progress.begin(begun)
@@ -156,117 +158,82 @@ class Build:
 
     # --- the three kinds
 
-    def _databases(self, snapshot: SqlSnapshot) -> list[DatabaseKey]:
+    def _databases(self, snapshot: SqlSnapshot, progress: Rounds) -> list[DatabaseKey]:
         with phase("databases", self.report):
             keys = snapshot.database_names()
-            lists: list[list[tuple[Any, ...]]] = []
-            for start in range(0, len(keys), DATABASES_AT_ONCE):
+            writer = Output(self.uri, directory(rows.DATABASES, 0)).writer(rows.DATABASES)
+            for place, start in enumerate(range(0, len(keys), DATABASES_AT_ONCE)):
                 some = snapshot.databases(keys[start : start + DATABASES_AT_ONCE])
-                lists.append([rows.database_row(len(lists), some[key]) for key in sorted(some)])
-            self._write(rows.DATABASES, 0, [lists], _database_batches)
+                for key in sorted(some):
+                    writer.add(rows.database_row(place, some[key]))
+            progress.done(rows.DATABASES, 0, Written(writer.close(), 0))
         return keys
 
-    def _tables(self, source: SnapshotSource, snapshot: SqlSnapshot, progress: Rounds) -> None:
+    def _tables(self, source: SnapshotSource, progress: Rounds, again: bool) -> Written:
         with phase("tables", self.report):
             plan = progress.plan(rows.TABLES)
             assert plan is not None, "the plan of the tables is kept before the build begins"
-            self._rounds(rows.TABLES, plan, partial(read_tables, source), progress)
+            return self._rounds(rows.TABLES, plan, partial(read_tables, source), progress, again)
 
-    def _partitions(self, source: SnapshotSource, store: SqlStore, snapshot: SqlSnapshot, progress: Rounds) -> None:
+    def _partitions(
+        self,
+        source: SnapshotSource,
+        store: SqlStore,
+        snapshot: SqlSnapshot,
+        progress: Rounds,
+        tables: Sequence[File],
+        again: bool,
+    ) -> Written:
         with phase("partitions", self.report):
             plan = progress.plan(rows.PARTITIONS)
             if plan is None:
-                stretches = partition_stretches(store, snapshot, self._partitioned())
+                stretches = partition_stretches(store, snapshot, self._partitioned(tables))
                 plan = rounds(stretches, COST * self.connections)
                 progress.keep(rows.PARTITIONS, plan)
-            self._rounds(rows.PARTITIONS, plan, partial(read_partitions, source), progress)
+            return self._rounds(rows.PARTITIONS, plan, partial(read_partitions, source), progress, again)
 
     def _rounds(
-        self, kind: str, plan: Sequence[Sequence[Any]], read: Callable[[Any], Iterator[Any]], progress: Rounds
-    ) -> None:
+        self,
+        kind: str,
+        plan: Sequence[Sequence[Any]],
+        read: Callable[[Output, Any], Written],
+        progress: Rounds,
+        again: bool,
+    ) -> Written:
         """Run the rounds that are not done."""
         total, read_so_far = sum(stretch.size for stretches in plan for stretch in stretches), 0
+        files, transactional = list[File](), 0
         for number, stretches in enumerate(plan):
             self.report.at(kind, read_so_far, total)
-            if not progress.is_done(kind, number):
-                self._write(kind, number, tasks(stretches, self.connections), read)
-                progress.done(kind, number)
+            written = progress.result(kind, number) if again else None
+            if written is None:
+                if again:
+                    progress.again(kind, number)
+                written = self._run(stretches, partial(read, Output(self.uri, directory(kind, number))))
+                progress.done(kind, number, written)
+            files += written.files
+            transactional += written.transactional
             read_so_far += sum(stretch.size for stretch in stretches)
         self.report.at(kind, total, total)
+        return Written(files, transactional)
 
-    def _partitioned(self) -> list[Partitioned]:
+    def _run(self, stretches: Sequence[Any], read: Callable[[Any], Written]) -> Written:
+        """One Spark job; each task is one connection."""
+        found = self.run_tasks(tasks(stretches, self.connections), read)
+        return Written([file for one in found for file in one.files], sum(one.transactional for one in found))
+
+    def _partitioned(self, tables: Sequence[File]) -> list[Partitioned]:
         """The written tables that have partition keys, in the order of the catalog. If two have the same id, the table
         was renamed between two snapshots. Both are left out, because their partitions cannot be told apart."""
-        from pyspark.sql import functions as F
-
-        columns = [name for name in Partitioned.__dataclass_fields__]
-        tables = self._frame(rows.TABLES).where(F.length("partition_keys") > 0)
-        found = [Partitioned(*_plain(row)) for row in tables.select(*columns).collect()]
+        place = Place(self.uri)
+        found = [Partitioned(*row) for file in tables for row in rows.partitioned(place.read(file))]
         times = Counter(table.table_id for table in found)
         single = (table for table in found if times[table.table_id] == 1)
         return sorted(single, key=lambda table: (table.catalog, table.database, table.name))
 
-    def _write(self, kind: str, number: int, lists: Sequence[Any], read: Callable[[Any], Iterator[Any]]) -> None:
-        frame = data_frame(self.spark, kind, rows.COLUMNS[kind], lists, read)
-        writer = frame.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_FILE)
-        writer.parquet(self._below(directory(kind, number)))
-
-    def _frame(self, kind: str) -> DataFrame:
-        """All rows of a kind that were written."""
-        columns = ", ".join(f"`{name}` {spark_type}" for name, spark_type in rows.COLUMNS[kind].items())
-        return self.spark.read.schema(columns).option("recursiveFileLookup", "true").parquet(self._below(kind))
-
-    # --- the files
-
-    def _files(self, kind: str) -> list[File]:
-        """The files of a kind in the order of their rows, with their checksums."""
-        from pyspark.sql import functions as F
-
-        below = self._below(kind)
-        files = self.spark.read.format("binaryFile").options(pathGlobFilter="part-*", recursiveFileLookup="true")
-        sums = files.load(below).select("path", "length", F.sha2("content", 256).alias("sha256")).collect()
-        data = self._frame(kind).groupBy("_metadata.file_path")
-        counted = data.agg(F.count(F.lit(1)).alias("number"), F.min("place").alias("place")).collect()
-        found = {_name(row["file_path"]): (row["place"], row["number"]) for row in counted}
-        kept = []
-        for row in sums:
-            name = _name(row["path"])
-            if name in found:  # a task without rows can leave a file
-                place, number = found[name]
-                kept.append((place, File(kind, f"{kind}/{name}", number, row["length"], row["sha256"])))
-        if len(kept) != len(found):
-            raise SnapshotError(f"{below} has {len(found)} files with rows, but only {len(kept)} are visible")
-        return [file for _, file in sorted(kept, key=lambda item: (item[0], item[1].name))]
-
-    def _counts(self, files: Sequence[File]) -> dict[str, int]:
-        from pyspark.sql import functions as F
-
-        counts = {kind: sum(file.rows for file in files if file.kind == kind) for kind in rows.COLUMNS}
-        tables = self._frame(rows.TABLES)
-        counts["transactional_tables"] = tables.where(F.col("transactional")).count()
-        return counts
-
-    def _below(self, kind: str) -> str:
-        return f"{self.uri}/{kind}"
-
-
-def _database_batches(lists: Sequence[list[tuple[Any, ...]]]) -> Iterator[Any]:
-    for some in lists:
-        yield rows.batch(rows.DATABASES, some)
-
-
-def _name(path: str) -> str:
-    """The name of a file, from its round on."""
-    return "/".join(PurePosixPath(unquote(path)).parts[-2:])
-
 
 def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-def _plain(row: Any) -> Iterator[Any]:
-    """Spark gives binary values as bytes or bytearrays."""
-    return (bytes(value) if isinstance(value, bytearray) else value for value in row)
 
 
 def summary(made: Manifest) -> str:

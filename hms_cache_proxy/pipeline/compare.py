@@ -25,10 +25,13 @@ from hms_cache_proxy.cache.state import StatePage
 from hms_cache_proxy.errors import Unfit, WireError
 from hms_cache_proxy.follower.constraints import cached_form
 from hms_cache_proxy.pipeline.ranges import PARTITIONS_PER_STRETCH, Partitioned, PartitionStretch, TableStretch
-from hms_cache_proxy.pipeline.tasks import BATCH, SnapshotSource, records
+from hms_cache_proxy.pipeline.tasks import SnapshotSource, records
 from hms_cache_proxy.store import encode
 from hms_cache_proxy.store.protocol import PartitionRecord, TableRecord
 from hms_cache_proxy.wire import spec
+
+COMPARED_AT_ONCE: Final = 5_000
+"""Partitions that are assembled in memory at once."""
 
 COLUMNS: Final = {
     **dict.fromkeys(("kind", "catalog", "database", "table", "partition", "difference", "field"), "string"),
@@ -133,8 +136,8 @@ def _partitions(
     for name in _names(cache, entry, stretch):
         if name not in stored:
             yield Difference(*_place(table, name), EXTRA)
-    for start in range(0, len(found), BATCH):
-        yield from _slice(cache, entry, table, found[start : start + BATCH])
+    for start in range(0, len(found), COMPARED_AT_ONCE):
+        yield from _slice(cache, entry, table, found[start : start + COMPARED_AT_ONCE])
 
 
 def _slice(

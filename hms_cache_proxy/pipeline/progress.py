@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-import click
-
 
 class JobReport(Protocol):
     """Receives the progress of a job."""
@@ -67,7 +65,7 @@ class Bar:
 def reporting() -> Iterator[JobReport]:
     """The report of a command, on standard error: a bar on a terminal, otherwise lines."""
     if not sys.stderr.isatty():
-        yield LineReport(lambda line: click.echo(line, err=True))
+        yield LineReport(lambda line: print(line, file=sys.stderr, flush=True))
         return
     bar = Bar()
     with bar.progress:

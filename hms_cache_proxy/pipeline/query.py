@@ -18,18 +18,18 @@ Owner: the driver's process; the readers run in Spark's Python workers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.pipeline.session import data_frame, failures
-from hms_cache_proxy.snapshots import rows
+from hms_cache_proxy.snapshots import layers, rows
 from hms_cache_proxy.snapshots.manifest import File, Manifest
 from hms_cache_proxy.snapshots.place import Place
 from hms_cache_proxy.store import encode
-from hms_cache_proxy.store.protocol import Statistics, TableRecord
+from hms_cache_proxy.store.protocol import PartitionRecord, Statistics, TableRecord
 from hms_cache_proxy.wire import spec
 
 if TYPE_CHECKING:
@@ -108,13 +108,28 @@ def query(spark: SparkSession, uri: str, text: str, limit: int) -> tuple[list[st
 
 def views(spark: SparkSession, uri: str, manifest: Manifest) -> None:
     """Make the views."""
+    read: dict[str, Callable[[Any], Iterator[tuple[Any, ...]]]] = {
+        rows.DATABASES: partial(_databases, uri),
+        rows.TABLES: partial(_tables, uri),
+        rows.PARTITIONS: partial(_partitions, uri, _changed(Place(uri), manifest)),
+    }
     for kind, columns in _COLUMNS.items():
-        frame: DataFrame = data_frame(
-            spark, f"read_{kind}", columns, manifest.of_kind(kind), partial(_READERS[kind], uri)
-        )
+        files: list[File | Manifest] = [*manifest.of_kind(kind)]
+        if kind == rows.PARTITIONS and manifest.of_kind(rows.CHANGES):
+            files.append(manifest)
+        frame: DataFrame = data_frame(spark, columns, files, read[kind])
         frame.createOrReplaceTempView(f"read_{kind}")
     for name, text in _VIEWS.items():
         spark.sql(text).createOrReplaceTempView(name)
+
+
+def _changed(place: Place, manifest: Manifest) -> dict[int, frozenset[bytes] | None]:
+    """By table id, the partitions of the full snapshot that increments have changed; None: all of them."""
+    found = layers.read(place, manifest)
+    return {
+        table_id: None if table.anew or table.unfit else frozenset(table.partitions)
+        for table_id, table in found.items()
+    }
 
 
 # In Spark's workers
@@ -163,33 +178,48 @@ def _tables(uri: str, file: File) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def _partitions(uri: str, file: File) -> Iterator[tuple[Any, ...]]:
-    kind, descriptor = spec.struct("Partition"), spec.struct("StorageDescriptor")
-    known: dict[tuple[bytes, bytes], tuple[Any, ...]] = {}
-    for run in rows.partitions(Place(uri).read(file)):
-        if run.unfit is not None:
-            continue
-        for record in run.records():
-            shape = record.sd_head, record.sd_tail
-            if shape not in known:
-                sd = record.sd_head[3:] + record.sd_tail  # after the header of the partition's field
-                known[shape] = _storage(spec.decode(descriptor, sd)[0] if record.sd_head else None)
-            own = record.values + record.times + record.parameters + encode.STOP
-            found = spec.decode(kind, own)[0]
-            yield (
-                run.table_id,
-                _text(record.name),
-                [_text(value) for value in found.values or ()],
-                found.createTime,
-                found.lastAccessTime,
-                _text(record.location),
-                *known[shape],
-                _map(found.parameters),
-                _statistics(record.statistics),
-            )
+def _partitions(
+    uri: str, changed: dict[int, frozenset[bytes] | None], part: File | Manifest
+) -> Iterator[tuple[Any, ...]]:
+    """The partitions in a file of the full snapshot that were not changed; or, for the manifest, those that were."""
+    shown = _Shown()
+    if isinstance(part, Manifest):
+        for table_id, table in layers.read(Place(uri), part).items():
+            for record in table.partitions.values():
+                if record is not None and table.unfit is None:
+                    yield shown.row(table_id, record)
+        return
+    for run in rows.partitions(Place(uri).read(part)):
+        names = changed.get(run.table_id, frozenset())
+        if run.unfit is None and names is not None:
+            yield from (shown.row(run.table_id, record) for record in run.records() if record.name not in names)
 
 
-_READERS: Final = {rows.DATABASES: _databases, rows.TABLES: _tables, rows.PARTITIONS: _partitions}
+class _Shown:
+    """Makes rows of partitions. Few storage descriptors differ in more than their locations."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, bytes], tuple[Any, ...]] = {}
+
+    def row(self, table_id: int, record: PartitionRecord) -> tuple[Any, ...]:
+        shape = record.sd_head, record.sd_tail
+        if shape not in self._known:
+            sd = record.sd_head[3:] + record.sd_tail  # after the header of the partition's field
+            decoded = spec.decode(spec.struct("StorageDescriptor"), sd)[0] if record.sd_head else None
+            self._known[shape] = _storage(decoded)
+        own = record.values + record.times + record.parameters + encode.STOP
+        found = spec.decode(spec.struct("Partition"), own)[0]
+        return (
+            table_id,
+            _text(record.name),
+            [_text(value) for value in found.values or ()],
+            found.createTime,
+            found.lastAccessTime,
+            _text(record.location),
+            *self._known[shape],
+            _map(found.parameters),
+            _statistics(record.statistics),
+        )
 
 
 def _storage(sd: Any) -> tuple[Any, ...]:

@@ -2,13 +2,13 @@
 
     <snapshot>/_build/begun.json             the manifest as far as it is known: identity, scope, event, marks
     <snapshot>/_build/tables.json, ...       the stretches of a kind, in rounds
-    <snapshot>/_build/tables-00003.done      that round's files are complete
+    <snapshot>/_build/tables-00003.done      that round is complete, and these are its files
     <snapshot>/tables/round-00003/part-...   its files
 
 Job: these documents, each written atomically. A round is what one Spark job reads; if the build is interrupted, at most
 one round is lost. Must not know: how stretches are read.
 
-Invariant: the files of a round that is not marked as done are never read, only overwritten.
+Invariant: the files of a round that is not marked as done are never read, and removed before it is read again.
 
 Owner: the driver's process, one at a time.
 """
@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from hms_cache_proxy.errors import SnapshotError
-from hms_cache_proxy.pipeline.files import Directory
 from hms_cache_proxy.pipeline.ranges import Partitioned, PartitionStretch, S, StretchTable, TableStretch
+from hms_cache_proxy.pipeline.tasks import Written
 from hms_cache_proxy.snapshots import rows
-from hms_cache_proxy.snapshots.manifest import Manifest
+from hms_cache_proxy.snapshots.manifest import File, Manifest
+from hms_cache_proxy.snapshots.place import Place
 
 NAME: Final = "_build"
 BEGUN: Final = f"{NAME}/begun.json"
@@ -34,14 +36,13 @@ COST: Final = 250_000
 class Rounds:
     """The documents of one build."""
 
-    def __init__(self, place: Directory) -> None:
+    def __init__(self, place: Place) -> None:
         self._place = place
 
     def clear(self) -> None:
         """Remove all documents and files. Raises SnapshotError if nothing can be written here."""
-        for name in (NAME, *rows.COLUMNS):
+        for name in (NAME, *rows.KINDS):
             self._place.delete(name)
-        self._place.make(NAME)
 
     def begin(self, manifest: Manifest) -> None:
         """From now on the build can be resumed: the databases are written, and the rounds of the tables are known."""
@@ -49,7 +50,7 @@ class Rounds:
 
     def begun(self) -> Manifest | None:
         """What the interrupted build recorded when it began; None if there is none."""
-        return Manifest.parse(self._place.read(BEGUN)) if self._place.exists(BEGUN) else None
+        return Manifest.parse(self._place.document(BEGUN)) if self._place.exists(BEGUN) else None
 
     def plan(self, kind: str) -> list[list[Any]] | None:
         """The rounds of a kind; None if they are not known yet."""
@@ -58,7 +59,7 @@ class Rounds:
             return None
         try:
             load = _LOADED[kind]
-            return [[load(one) for one in some] for some in json.loads(self._place.read(name))]
+            return [[load(one) for one in some] for some in json.loads(self._place.document(name))]
         except (ValueError, TypeError) as error:
             raise SnapshotError(f"{name} is damaged: {error}") from error
 
@@ -68,13 +69,25 @@ class Rounds:
         document = [[dump(stretch) for stretch in some] for some in plan]
         self._place.write(f"{NAME}/{kind}.json", json.dumps(document).encode())
 
-    def is_done(self, kind: str, number: int) -> bool:
-        """Whether the files of a round are complete."""
-        return self._place.exists(f"{NAME}/{kind}-{number:05}.done")
+    def result(self, kind: str, number: int) -> Written | None:
+        """What a round wrote; None if it is not complete."""
+        name = f"{NAME}/{kind}-{number:05}.done"
+        if not self._place.exists(name):
+            return None
+        try:
+            files, transactional = json.loads(self._place.document(name))
+            return Written([File(**file) for file in files], int(transactional))
+        except (ValueError, TypeError) as error:
+            raise SnapshotError(f"{name} is damaged: {error}") from error
 
-    def done(self, kind: str, number: int) -> None:
-        """They are."""
-        self._place.write(f"{NAME}/{kind}-{number:05}.done", b"")
+    def again(self, kind: str, number: int) -> None:
+        """Remove what an interrupted round has left."""
+        self._place.delete(directory(kind, number))
+
+    def done(self, kind: str, number: int, written: Written) -> None:
+        """The round is complete."""
+        document = [[asdict(file) for file in written.files], written.transactional]
+        self._place.write(f"{NAME}/{kind}-{number:05}.done", json.dumps(document).encode())
 
     def end(self) -> None:
         """The snapshot is complete: remove the documents."""

@@ -1,39 +1,48 @@
-"""A Spark session, and Python functions as its data sources.
+"""A Spark session, and Python functions as its tasks.
 
-Job: start Spark, with one clear error if something is missing; run a function on lists, one task per list, and make a
-DataFrame of its Arrow batches. Must not know: metastores, snapshots.
+Job: start Spark, with one clear error if something is missing; run a function on lists, one task per list, and collect
+its results or make a DataFrame of its rows. Must not know: metastores, snapshots.
 
-The batches come from a Python data source (Spark 4), because `mapInArrow` needs pandas.
+Tasks are of RDDs. A Python data source would have to be planned by the executors' Python on the driver's machine, where
+it need not exist (`spark.archives`), and `mapInArrow` needs pandas.
 
-Owner: the driver's process; the function of `data_frame` runs in Spark's Python workers, which need this package.
+Owner: the driver's process; the functions run in Spark's Python workers, which need this package.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import logging
-import os
 import re
 import signal
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from hms_cache_proxy.errors import ConfigError, ProxyError, SnapshotError
-from hms_cache_proxy.pipeline import jvm
+from hms_cache_proxy.pipeline import jvm, launch, package
 from hms_cache_proxy.pipeline.progress import JobReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 APPLICATION = "hms-cache-proxy"
+_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.session.timeZone": "UTC",
+}
+_LOCAL_DEFAULTS = {"spark.sql.shuffle.partitions": "8"}
+"""Spark's own default is for clusters."""
+
 _BAR = "spark.ui.showConsoleProgress"
 """Whether Spark's JVM draws its own progress bar."""
 
@@ -58,50 +67,61 @@ def require(*modules: str) -> None:
 
 
 @contextmanager
-def session(master: str, options: Mapping[str, str]) -> Iterator[SparkSession]:
+def session(master: str | None, options: Mapping[str, str]) -> Iterator[SparkSession]:
     """A session for the block: the one that runs in this process, or a new one, which is stopped at the end.
 
-    Raises ConfigError if something is missing. A failure of Spark that leaves the block becomes a SnapshotError.
+    `master` None: the one that is configured for Spark, or local[*]. Raises ConfigError if something is missing. A
+    failure of Spark that leaves the block becomes a SnapshotError.
     """
+    launch.refuse_connect(master, options)
     try:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise ConfigError(_MISSING.format(error.name)) from error
-    if master.startswith("local"):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    defaults = {
-        "spark.master": master,
-        "spark.app.name": APPLICATION,
-        "spark.ui.enabled": "false",
-        _BAR: "true" if sys.stderr.isatty() else "false",
-        "spark.sql.parquet.compression.codec": "zstd",
-        "spark.sql.session.timeZone": "UTC",
-        jvm.LOG_LEVEL: "FATAL",  # `failures` reports each failure once
-    }
-    settings = {**defaults, **options}
-    if master.startswith("local"):
-        settings[jvm.OPTIONS] = f"{jvm.LOCAL_OPTIONS} {options.get(jvm.OPTIONS, '')}".strip()
     running = SparkSession.getActiveSession()
-    jvm.start(settings, quiet=jvm.LOG_LEVEL not in options and settings[_BAR] == "false")
+    settings = _started(master, options)
+    local = settings[launch.MASTER].startswith("local")
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
-        why = _cause(error)
-        raise ConfigError(
-            f"--master {master}: Spark could not start: {_NO_MASTER if _STOPPED in why else why}"
-        ) from error
+        why = _NO_MASTER if _STOPPED in (why := _cause(error)) else why
+        raise ConfigError(f"Spark's master {settings[launch.MASTER]}: Spark could not start: {why}") from error
     try:
-        with _untold(spark), _interruptible(), failures("Spark"):
+        with _untold(spark), _interruptible(), failures("Spark"), package.shipped(spark, local=local):
             yield spark
     finally:
         if running is None:
             with _untold(spark):
                 _stop(spark)
+
+
+def _started(master: str | None, options: Mapping[str, str]) -> dict[str, str]:
+    """Start the JVM, if spark-submit has not; returns the settings of the session, with its master. What spark-submit
+    or spark-defaults.conf has set is left as it is."""
+    from pyspark import SparkConf
+
+    local, bar = launch.is_local(master, options), "true" if sys.stderr.isatty() else "false"
+    settings = {**options, **({} if master is None else {launch.MASTER: master})}
+    if not launch.submitted():
+        # log level: `failures` reports each failure once
+        settings = {"spark.app.name": APPLICATION, _BAR: bar, jvm.LOG_LEVEL: "FATAL", **settings}
+    if local:
+        settings[jvm.OPTIONS] = f"{jvm.LOCAL_OPTIONS} {options.get(jvm.OPTIONS, '')}".strip()
+    jvm.start(settings, quiet=jvm.LOG_LEVEL not in options and settings.get(_BAR) == "false")
+    conf = SparkConf()
+    found = settings.get(launch.MASTER) or conf.get(launch.MASTER) or launch.LOCAL
+    defaults = {**_DEFAULTS, **(_LOCAL_DEFAULTS if found.startswith("local") else {}), launch.MASTER: found}
+    launch.choose_python(conf, local=found.startswith("local"))
+    return {
+        **{key: value for key, value in defaults.items() if not conf.contains(key)},
+        **settings,
+        launch.MASTER: found,
+    }
 
 
 @contextmanager
@@ -152,41 +172,33 @@ def _stop(spark: SparkSession) -> None:
         spark.stop()
 
 
+class RunTasks(Protocol):
+    """Runs a function on each of some lists, each as one task; returns the results in their order."""
+
+    def __call__(self, tasks: Sequence[T], run: Callable[[T], R]) -> list[R]: ...
+
+
+def on(spark: SparkSession) -> RunTasks:
+    """Runs tasks on Spark. `tasks` and `run` are pickled."""
+
+    def collect(tasks: Sequence[T], run: Callable[[T], R]) -> list[R]:
+        return list(spark.sparkContext.parallelize(tasks, len(tasks)).map(run).collect()) if tasks else []
+
+    return collect
+
+
 def data_frame(
-    spark: SparkSession, name: str, columns: Mapping[str, str], tasks: Sequence[T], read: Callable[[T], Iterator[Any]]
+    spark: SparkSession, columns: Mapping[str, str], tasks: Sequence[T], read: Callable[[T], Iterable[tuple[Any, ...]]]
 ) -> DataFrame:
-    """The batches that `read` yields for each of `tasks`, in their order; each is one Spark task.
+    """The rows that `read` yields for each of `tasks`, in their order; each is one Spark task.
 
-    `columns`: names and Spark types. `read` and `tasks` are pickled. Raises ConfigError if pyarrow is missing.
+    `columns`: names and Spark types. `read` and `tasks` are pickled.
     """
-    try:
-        import pyarrow  # noqa: F401
-        from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-    except ImportError as error:
-        raise ConfigError(_MISSING.format(error.name)) from error
-
-    source_name = f"hms_cache_proxy_{name}"
-
-    class Reader(DataSourceReader):
-        def partitions(self) -> Sequence[InputPartition]:
-            return [InputPartition(task) for task in tasks]
-
-        def read(self, partition: InputPartition) -> Iterator[Any]:
-            return iter(() if partition.value is None else read(partition.value))
-
-    class Source(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return source_name
-
-        def schema(self) -> str:
-            return ", ".join(f"`{column}` {kind}" for column, kind in columns.items())
-
-        def reader(self, schema: Any) -> DataSourceReader:
-            return Reader()
-
-    spark.dataSource.register(Source)
-    return spark.read.format(source_name).load()
+    schema = ", ".join(f"`{column}` {kind}" for column, kind in columns.items())
+    if not tasks:
+        return spark.createDataFrame([], schema)
+    found = spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(read)
+    return spark.createDataFrame(found, schema, verifySchema=False)
 
 
 @contextmanager

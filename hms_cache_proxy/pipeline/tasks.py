@@ -1,7 +1,8 @@
-"""One Spark task of a build: reads stretches of the catalog with the store's code, and yields Arrow batches.
+"""One Spark task of a build: reads stretches of the catalog with the store's code, and writes them to files.
 
-Job: open a connection, on the snapshot that the driver exported if the database can export one, and read the store's
-records as the follower's prewarm does: there is one encoder. Must not know: Spark, the driver.
+Job: open a connection, on the snapshot that the driver exported if the database can export one, read the store's
+records as the follower's prewarm does (there is one encoder), and tell the driver which files hold them. Must not know:
+Spark, the driver. What this module imports must be installed in the executors' Python.
 
 Owner: a Python worker of Spark; one connection, closed at the end of the task.
 """
@@ -11,19 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hms_cache_proxy.consistency.names import DEFAULT_CATALOG
 from hms_cache_proxy.errors import Unfit
 from hms_cache_proxy.pipeline.ranges import PARTITIONS_PER_STRETCH, Partitioned, PartitionStretch, TableStretch
 from hms_cache_proxy.snapshots import rows
+from hms_cache_proxy.snapshots.manifest import File
+from hms_cache_proxy.snapshots.place import Place
 from hms_cache_proxy.snapshots.rows import TableRow, WriteIds
+from hms_cache_proxy.snapshots.written import FileWriter
 from hms_cache_proxy.store.protocol import PartitionRecord, Snapshot, TableRecord, TableWrites
 from hms_cache_proxy.store.sql.store import open_sql_store
 
 STATEMENT_TIMEOUT_S: Final = 3600.0
-BATCH: Final = 5_000
-"""Rows that are passed to Spark at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +48,37 @@ class SnapshotSource:
             store.close()
 
 
-def read_tables(source: SnapshotSource, stretches: Sequence[TableStretch]) -> Iterator[Any]:
-    """Batches of `tables`."""
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where a round's files go: the snapshot's URI, and the directory in it."""
+
+    uri: str
+    directory: str
+
+    def writer(self, kind: str) -> FileWriter:
+        """A writer of a task's files."""
+        return FileWriter(Place(self.uri), kind, f"{self.directory}/part")
+
+
+class Written(NamedTuple):
+    """The files of a task, in the order of their rows, and how many of its tables are transactional."""
+
+    files: list[File]
+    transactional: int
+
+
+def read_tables(source: SnapshotSource, output: Output, stretches: Sequence[TableStretch]) -> Written:
+    """Write these tables."""
+    writer, transactional = output.writer(rows.TABLES), 0
     with source.snapshot() as snapshot:
         for stretch in stretches:
-            yield rows.batch(rows.TABLES, list(_tables(snapshot, stretch)))
+            for row in _tables(snapshot, stretch):
+                transactional += row.record is not None and row.record.transactional
+                writer.add(rows.table_row(stretch.place, row))
+    return Written(writer.close(), transactional)
 
 
-def _tables(snapshot: Snapshot, stretch: TableStretch) -> Iterator[tuple[Any, ...]]:
+def _tables(snapshot: Snapshot, stretch: TableStretch) -> Iterator[TableRow]:
     catalog, database = stretch.database
     found = snapshot.tables(catalog, database, [table.name for table in stretch.tables if table.admitted])
     transactional = [record.name for record in found.values() if record.transactional]
@@ -67,22 +92,18 @@ def _tables(snapshot: Snapshot, stretch: TableStretch) -> Iterator[tuple[Any, ..
         its = writes.get((database, table.name))
         write_ids = None if its is None else WriteIds(its.valid.text(), tuple(sorted(its.open)))
         id_, kind = (table.table_id, table.table_type) if record is None else (record.table_id, record.table_type)
-        yield rows.table_row(stretch.place, TableRow(catalog, database, table.name, id_, kind, record, write_ids))
+        yield TableRow(catalog, database, table.name, id_, kind, record, write_ids)
 
 
-def read_partitions(source: SnapshotSource, stretches: Sequence[PartitionStretch]) -> Iterator[Any]:
-    """Batches of `partitions`."""
+def read_partitions(source: SnapshotSource, output: Output, stretches: Sequence[PartitionStretch]) -> Written:
+    """Write these partitions."""
+    writer = output.writer(rows.PARTITIONS)
     with source.snapshot() as snapshot:
         for stretch in stretches:
-            waiting: list[tuple[Any, ...]] = []
             for table in stretch.tables:
                 for row in _partitions(snapshot, table, stretch):
-                    waiting.append(row)
-                    if len(waiting) == BATCH:
-                        yield rows.batch(rows.PARTITIONS, waiting)
-                        waiting = []
-            if waiting:
-                yield rows.batch(rows.PARTITIONS, waiting)
+                    writer.add(row)
+    return Written(writer.close(), 0)
 
 
 def _partitions(snapshot: Snapshot, table: Partitioned, stretch: PartitionStretch) -> Iterator[tuple[Any, ...]]:

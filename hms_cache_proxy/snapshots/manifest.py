@@ -3,7 +3,7 @@
 Job: the JSON document, and the reasons why a snapshot cannot be used. Must not know: where files are, Parquet, Spark,
 the cache. A directory without a manifest is not a snapshot: its writer did not finish.
 
-    {"format": 1, "program": version, "created": "2026-01-31T12:00:00Z",
+    {"format": 2, "program": version, "created": "2026-01-31T12:00:00Z",
      "identity": {store's identity}, "scope": {"include": [], "exclude": []},
      "events": {"before": 17, "after": 17}, "exact": true, "fingerprint": hash of event 17's row,
      "marks": {"functions": hex, "catalogs": hex, "databases": hex} or null,
@@ -13,6 +13,10 @@ the cache. A directory without a manifest is not a snapshot: its writer did not 
 `before` is the last event before the first query, `after` the last event after the last query. Objects are as of some
 event between them, so a reader follows the log from `before`, and serves nothing before it has reached `after`. If all
 queries saw one state (`exact`), the two are equal. Files of a kind are in the order of their rows.
+
+An increment has databases and tables of its own. Its partitions are files of the last full snapshot, with
+the names `../snapshot-.../partitions/...`, and those of kind `changes`, oldest first, of each increment since
+(snapshots/layers.py). `counts` has the partitions of the full snapshot, and the rows of the changes.
 
 Owner: any process; no state.
 """
@@ -28,7 +32,11 @@ from hms_cache_proxy.errors import SnapshotError
 from hms_cache_proxy.store.protocol import Marks, StoreIdentity
 
 NAME: Final = "manifest.json"
-FORMAT: Final = 1
+FORMAT: Final = 2
+READABLE: Final = (1, 2)
+"""Format 1 has no increments, and no summaries of tables (rows.py)."""
+
+_ELSEWHERE: Final = "../"
 
 _WORDS: Final = {**WORDS, "exact": "of another kind of store"}
 
@@ -65,6 +73,11 @@ class Manifest:
         """The files of a kind, in the order of their rows."""
         return [file for file in self.files if file.kind == kind]
 
+    @property
+    def elsewhere(self) -> set[str]:
+        """The names of other snapshots, beside this one, that have some of its files."""
+        return {file.name.split("/")[1] for file in self.files if file.name.startswith(_ELSEWHERE)}
+
     def dump(self) -> bytes:
         """The document."""
         marks = self.marks
@@ -93,7 +106,7 @@ class Manifest:
         """Parses the document. Raises SnapshotError if it is not a manifest, or has another format."""
         try:
             found = json.loads(document)
-            if found["format"] != FORMAT:
+            if found["format"] not in READABLE:
                 raise SnapshotError(f"its format is version {found['format']}, this program's is {FORMAT}")
             return cls._of(found)
         except (ValueError, KeyError, TypeError) as error:

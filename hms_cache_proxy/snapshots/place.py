@@ -4,13 +4,19 @@ Job: bytes by name, through pyarrow's file systems (local, S3, GCS, HDFS) or, fo
 know: what is in the files, Spark. A URI is one snapshot (with a manifest), or a directory of snapshots with names like
 `snapshot-<time>-<something>`, of which the greatest is the newest.
 
-Invariant: what `read` returns has the size and checksum of the manifest. All errors of a file system become
-SnapshotError. Owner: any process; needs pyarrow.
+Invariants:
+- What `read` returns has the size and checksum of the manifest.
+- A file that `write` has written is complete. On an object store it is one object, which appears when it is complete;
+  nothing is renamed there. Elsewhere the file is written under another name and then renamed.
+
+All errors of a file system become SnapshotError. Owner: any process; needs pyarrow.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +26,9 @@ from hms_cache_proxy.snapshots.manifest import File, Manifest
 
 PREFIX: Final = "snapshot-"
 """The beginning of the names of published snapshots."""
+
+_OBJECT_STORES: Final = ("s3", "gcs", "abfs")
+"""pyarrow's names of file systems without directories, where an object appears when its upload ends."""
 
 
 class Place:
@@ -31,7 +40,8 @@ class Place:
 
     def below(self, name: str) -> Place:
         """A directory in this directory."""
-        return Place(f"{self.uri.rstrip('/')}/{name}")
+        uri, mark, query = self.uri.partition("?")  # of an object store: its endpoint, for example
+        return Place(f"{uri.rstrip('/')}/{name}{mark}{query}")
 
     def snapshots(self) -> list[Place]:
         """The snapshots here, newest first: this place itself, or the directories in it, with or without a manifest."""
@@ -60,22 +70,75 @@ class Place:
             raise SnapshotError(f"the checksum of {file.name} is wrong")
         return data
 
-    def _listing(self) -> list[Any]:
+    def document(self, name: str) -> bytes:
+        """The bytes of a file that no manifest describes."""
+        return self._bytes(name)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file or directory of this name."""
         import pyarrow.fs
 
-        try:
-            return list(self._files.get_file_info(pyarrow.fs.FileSelector(self._path)))
-        except (OSError, pyarrow.ArrowException) as error:  # errors of Azure are not OSErrors
-            raise SnapshotError(f"{self.uri} cannot be listed: {error}") from error
+        with self._failing(f"{name} in {{}} cannot be looked up"):
+            (info,) = self._files.get_file_info([self._at(name)])
+        return bool(info.type != pyarrow.fs.FileType.NotFound)
+
+    def names(self) -> list[str]:
+        """The names of files and directories here, sorted; none if the place does not exist."""
+        return sorted(info.base_name for info in self._listing(allow_not_found=True))
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file. It appears when it is complete."""
+        path = self._at(name)
+        with self._failing("{} cannot be written"):
+            if self._files.type_name in _OBJECT_STORES:
+                self._put(path, data)
+                return
+            parent, _, last = path.rpartition("/")
+            self._files.create_dir(parent)
+            self._put(f"{parent}/.{last}.new", data)
+            self._files.move(f"{parent}/.{last}.new", path)
+
+    def _put(self, path: str, data: bytes) -> None:
+        with self._files.open_output_stream(path) as stream:
+            stream.write(data)
+
+    def delete(self, name: str) -> None:
+        """Delete a file, or a directory with everything in it, if it exists."""
+        import pyarrow.fs
+
+        path = self._at(name)
+        with self._failing(f"{name} in {{}} cannot be deleted"):
+            (info,) = self._files.get_file_info([path])
+            if info.type == pyarrow.fs.FileType.Directory:
+                self._files.delete_dir(path)
+            elif info.type != pyarrow.fs.FileType.NotFound:
+                self._files.delete_file(path)
+
+    def _listing(self, *, allow_not_found: bool = False) -> list[Any]:
+        import pyarrow.fs
+
+        with self._failing("{} cannot be listed"):
+            return list(self._files.get_file_info(pyarrow.fs.FileSelector(self._path, allow_not_found)))
 
     def _bytes(self, name: str) -> bytes:
+        with self._failing(f"{name} in {{}} cannot be read"), self._files.open_input_stream(self._at(name)) as stream:
+            return bytes(stream.read())
+
+    def _at(self, name: str) -> str:
+        directory = self._path.rstrip("/")
+        if name.startswith("../"):  # an object store knows no such names
+            return f"{directory.rpartition('/')[0]}/{name.removeprefix('../')}"
+        return f"{directory}/{name}"
+
+    @contextmanager
+    def _failing(self, words: str) -> Iterator[None]:
+        """Turns an error of the file system into a SnapshotError: `words`, in which {} is the URI, and the reason."""
         import pyarrow
 
         try:
-            with self._files.open_input_stream(f"{self._path.rstrip('/')}/{name}") as stream:
-                return bytes(stream.read())
-        except (OSError, pyarrow.ArrowException) as error:
-            raise SnapshotError(f"{name} in {self.uri} cannot be read: {error}") from error
+            yield
+        except (OSError, pyarrow.ArrowException) as error:  # errors of Azure are not OSErrors
+            raise SnapshotError(f"{words.format(self.uri)}: {error}") from error
 
 
 def as_uri(place: str) -> str:

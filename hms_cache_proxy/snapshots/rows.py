@@ -8,6 +8,7 @@ read after the cache's layout has changed.
     tables      TableRecord, and for a transactional table the result of `Snapshot.write_ids`; a table that is left out
                 (include, exclude) has no body, only the columns of a listing
     partitions  PartitionRecord with its table's id; or, in `unfit`, why the cache cannot hold the table's partitions
+    changes     what an increment changes in the partitions (layers.py): the same columns, and `change`
 
 `place` is the number of the part of the catalog to which a row belongs. Rows of one part are together, ordered bytewise
 by name; parts are in the order of their numbers; partitions are in the order of their tables.
@@ -35,6 +36,9 @@ from hms_cache_proxy.store.protocol import (
 )
 
 DATABASES, TABLES, PARTITIONS = "databases", "tables", "partitions"
+CHANGES = "changes"
+KINDS: Final = (DATABASES, TABLES, PARTITIONS)
+"""What a full snapshot has."""
 
 COLUMNS: Final[dict[str, dict[str, str]]] = {
     DATABASES: {
@@ -62,6 +66,7 @@ COLUMNS: Final[dict[str, dict[str, str]]] = {
         "statistics": "binary",
         "valid_write_ids": "binary",
         "open_write_ids": "binary",
+        "summary": "binary",
     },
     PARTITIONS: {
         "place": "int",
@@ -80,7 +85,11 @@ COLUMNS: Final[dict[str, dict[str, str]]] = {
         "unfit": "string",
     },
 }
+COLUMNS[CHANGES] = {**COLUMNS[PARTITIONS], "change": "string"}
 """By kind: the columns, and their types in Spark."""
+
+ADDED: Final = ("summary",)
+"""Columns that files of format 1 do not have."""
 
 _ALIKE: Final = ("tail", "sd_head", "sd_tail", "sd_tail_single", "sd_tail_filter")
 """Columns with few different values. They are read as dictionaries, so equal values are one object."""
@@ -120,6 +129,10 @@ class PartitionRun:
         self.table_id = table_id
         self.unfit = unfit
         self._columns = columns
+
+    def names(self) -> list[bytes]:
+        """The partitions' names."""
+        return list(self._columns.column("name").to_pylist())
 
     def records(self) -> list[PartitionRecord]:
         """The partitions, in the order of their names."""
@@ -181,6 +194,7 @@ def table_row(place: int, row: TableRow) -> tuple[Any, ...]:
         None if record.constraints is None else _constraints_pack(record.constraints),
         None if record.statistics is None else table_pack(record.statistics),
         *write_ids,
+        record.summary,
     )
 
 
@@ -207,6 +221,11 @@ def partition_row(place: int, table_id: int, record: PartitionRecord) -> tuple[A
 def unfit_row(place: int, table_id: int, reason: str) -> tuple[Any, ...]:
     """The values of a row for a table whose partitions the cache cannot hold."""
     return place, table_id, *(None,) * (len(COLUMNS[PARTITIONS]) - 3), reason
+
+
+def change_row(change: str, table_id: int, name: bytes | None = None) -> tuple[Any, ...]:
+    """The values of a row of `changes` that has no partition."""
+    return 0, table_id, name, *(None,) * (len(COLUMNS[PARTITIONS]) - 3), change
 
 
 def _constraints_pack(constraints: Constraints) -> bytes:
@@ -237,7 +256,7 @@ def tables(file: bytes) -> Iterator[TableRow]:
 def _table(row: tuple[Any, ...]) -> TableRow:
     _, catalog, database, name, table_id, table_type, *loaded = row
     body, transactional, materialized_view, partition_keys, location, full_acid, constraints, *rest = loaded
-    statistics, valid, opened = rest
+    statistics, valid, opened, *summary = rest
     if body is None:
         return TableRow(catalog, database, name, table_id, table_type)
     record = TableRecord(
@@ -254,11 +273,20 @@ def _table(row: tuple[Any, ...]) -> TableRow:
         full_acid,
         None if constraints is None else _constraints_unpack(constraints),
         _statistics(statistics),
+        *summary,
     )
     write_ids = None
     if valid is not None:
         write_ids = WriteIds(valid, tuple(id_ for (id_,) in _ID.iter_unpack(opened or b"")))
     return TableRow(catalog, database, name, table_id, table_type, record, write_ids)
+
+
+def partitioned(file: bytes) -> Iterator[tuple[bytes, bytes, bytes, int, bool]]:
+    """Catalog, database, name, id and full_acid of the tables in a file of tables that have partition keys."""
+    for columns in _batches(file, TABLES):
+        for row in _tuples(columns.select(["catalog", "database", "name", "table_id", "full_acid", "partition_keys"])):
+            if row[-1]:
+                yield row[:-1]
 
 
 def table_ids(file: bytes) -> Iterator[int]:
@@ -282,6 +310,20 @@ def partitions(file: bytes) -> Iterator[PartitionRun]:
             at = end
 
 
+def changes(file: bytes) -> Iterator[tuple[str, PartitionRun]]:
+    """The rows of a file of changes, in runs of one table and one kind of change."""
+    for columns in _batches(file, CHANGES, _ALIKE):
+        kinds = list(zip(columns.column("table_id").to_pylist(), columns.column("change").to_pylist(), strict=True))
+        begin = 0
+        for at in range(1, len(kinds) + 1):
+            if at < len(kinds) and kinds[at] == kinds[begin]:
+                continue
+            (table_id, change), some = kinds[begin], columns.slice(begin, at - begin)
+            reasons = some.column("unfit").drop_null()
+            yield change, PartitionRun(table_id, reasons[0].as_py() if len(reasons) else None, some)
+            begin = at
+
+
 def _batches(file: bytes, kind: str, alike: Iterable[str] = ()) -> Iterator[Any]:
     import pyarrow
     import pyarrow.parquet
@@ -289,7 +331,7 @@ def _batches(file: bytes, kind: str, alike: Iterable[str] = ()) -> Iterator[Any]
     try:
         opened = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(file), read_dictionary=list(alike))
         names = opened.schema_arrow.names
-        if names != list(COLUMNS[kind]):
+        if names not in ([*COLUMNS[kind]], [name for name in COLUMNS[kind] if name not in ADDED]):
             raise SnapshotError(f"a file of {kind} has the columns {', '.join(names)}")
         yield from opened.iter_batches(batch_size=_BATCH)
     except pyarrow.ArrowException as error:

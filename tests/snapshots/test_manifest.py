@@ -43,8 +43,12 @@ def test_damaged(document: bytes) -> None:
 
 
 def test_another_format() -> None:
-    with pytest.raises(SnapshotError, match="format is version 2, this program's is 1"):
-        Manifest.parse(MADE.dump().replace(b'"format": 1', b'"format": 2'))
+    with pytest.raises(SnapshotError, match="format is version 3, this program's is 2"):
+        Manifest.parse(MADE.dump().replace(b'"format": 2', b'"format": 3'))
+
+
+def test_an_older_format() -> None:
+    assert Manifest.parse(MADE.dump().replace(b'"format": 2', b'"format": 1')) == MADE
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pyarrow
@@ -67,6 +68,36 @@ def file_of(kind: str, values: list[tuple[Any, ...]], per_group: int = 2) -> byt
 
 def test_tables() -> None:
     assert list(rows.tables(file_of(rows.TABLES, [rows.table_row(0, row) for row in TABLES]))) == TABLES
+
+
+def test_tables_of_format_1() -> None:
+    """They have no summaries."""
+    batch = rows.batch(rows.TABLES, [rows.table_row(0, row) for row in TABLES])
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.Table.from_batches([batch]).drop_columns(["summary"]), buffer)
+    older = [row if row.record is None else replace(row, record=replace(row.record, summary=None)) for row in TABLES]
+    assert list(rows.tables(buffer.getvalue())) == older
+
+
+def test_changes() -> None:
+    """Runs end where the table or the kind of change does."""
+    values = [
+        rows.change_row("all", 5),
+        (*rows.partition_row(0, 5, part(b"a")), "set"),
+        (*rows.partition_row(0, 5, part(b"b")), "set"),
+        rows.change_row("drop", 6, b"x"),
+        rows.change_row("drop", 6, b"y"),
+        (*rows.unfit_row(0, 7, "odd"), "set"),
+    ]
+    found = [
+        (change, run.table_id, run.unfit, run.names()) for change, run in rows.changes(file_of(rows.CHANGES, values))
+    ]
+    assert found == [
+        ("all", 5, None, [None]),
+        ("set", 5, None, [b"a", b"b"]),
+        ("drop", 6, None, [b"x", b"y"]),
+        ("set", 7, "odd", [None]),
+    ]
 
 
 def test_databases() -> None:

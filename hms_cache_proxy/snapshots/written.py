@@ -1,0 +1,72 @@
+"""Writes rows of one kind to Parquet files.
+
+Job: rows into row groups, row groups into files of a limited size, each with its checksum. Must not know: where rows
+come from, Spark. A file is put together in memory and written at once under a name that nobody else uses. So nothing is
+renamed, two attempts at the same task do not disturb each other, and a file counts only if a manifest names it.
+
+Owner: whoever writes; one at a time. Needs pyarrow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import uuid
+from typing import Any, Final
+
+from hms_cache_proxy.snapshots import rows
+from hms_cache_proxy.snapshots.manifest import File
+from hms_cache_proxy.snapshots.place import Place
+
+ROWS_PER_GROUP: Final = 25_000
+FILE_BYTES: Final = 24 << 20
+"""A file that has become this large is ended. Whoever reads a file reads all of it."""
+
+
+class FileWriter:
+    """`stem`: the beginning of the files' names, with directories; `files`: those that are complete."""
+
+    def __init__(self, place: Place, kind: str, stem: str) -> None:
+        self._place = place
+        self._kind = kind
+        self._stem = stem
+        self._waiting: list[tuple[Any, ...]] = []
+        self._sink = io.BytesIO()
+        self._parquet: Any = None
+        self._rows = 0
+        self.files: list[File] = []
+
+    def add(self, row: tuple[Any, ...]) -> None:
+        """Add one row, with the values of rows.COLUMNS in order."""
+        self._waiting.append(row)
+        if len(self._waiting) >= ROWS_PER_GROUP:
+            self._flush()
+            if self._sink.tell() >= FILE_BYTES:
+                self._end_file()
+
+    def close(self) -> list[File]:
+        """Write what is left; returns all files."""
+        self._flush()
+        self._end_file()
+        return self.files
+
+    def _flush(self) -> None:
+        import pyarrow.parquet
+
+        if not self._waiting:
+            return
+        if self._parquet is None:
+            self._parquet = pyarrow.parquet.ParquetWriter(self._sink, rows.schema(self._kind), compression="zstd")
+        self._parquet.write_batch(rows.batch(self._kind, self._waiting))
+        self._rows += len(self._waiting)
+        self._waiting = []
+
+    def _end_file(self) -> None:
+        if self._parquet is None:
+            return
+        self._parquet.close()
+        data = self._sink.getvalue()
+        name = f"{self._stem}-{uuid.uuid4().hex[:12]}.parquet"
+        self._place.write(name, data)
+        self.files.append(File(self._kind, name, self._rows, len(data), hashlib.sha256(data).hexdigest()))
+        self._sink, self._parquet, self._rows = io.BytesIO(), None, 0
