@@ -74,21 +74,37 @@ class Tree:
         """By label: `directory`, a file's content, or where a link leads."""
         found: dict[str, str] = {}
         for label, top in self._tops():
-            found[label] = self._kind(top)
-            for directory, below, files in os.walk(top):
-                where = os.path.normpath(f"{label}/{os.path.relpath(directory, top)}")
-                for name in (*below, *files):
-                    if not name.endswith(CHECKSUM):
-                        found[f"{where}/{name}"] = self._kind(Path(directory) / name)
+            if top.is_symlink():
+                found[label] = self._link(str(top))
+            else:
+                found[label] = DIRECTORY if top.is_dir() else top.read_text()
+            if top.is_dir():
+                self._read_below(label, str(top), found)
         return {label.replace(self._name, "DB"): kind for label, kind in sorted(found.items())}
 
-    def _kind(self, path: Path) -> str:
-        if path.is_symlink():
-            target = os.readlink(path)
-            for label, root in self.roots.items():
-                target = target.replace(str(root), label)
-            return f"link to {target}"
-        return DIRECTORY if path.is_dir() else path.read_text()
+    def _read_below(self, label: str, directory: str, found: dict[str, str]) -> None:
+        """What lies in a directory; links are not followed. Trees are read after each call of a script, hence no
+        Path."""
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    self._read_below(f"{label}/{entry.name}", entry.path, found)
+                if entry.name.endswith(CHECKSUM):
+                    continue
+                if entry.is_symlink():
+                    kind = self._link(entry.path)
+                elif entry.is_dir():
+                    kind = DIRECTORY
+                else:
+                    with open(entry.path, encoding="utf-8") as file:
+                        kind = file.read()
+                found[f"{label}/{entry.name}"] = kind
+
+    def _link(self, path: str) -> str:
+        target = os.readlink(path)
+        for label, root in self.roots.items():
+            target = target.replace(str(root), label)
+        return f"link to {target}"
 
     def remove(self) -> None:
         """Take everything of the test away."""
