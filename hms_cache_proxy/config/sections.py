@@ -249,8 +249,8 @@ class Config(Section):
     )
     transactional_reads: Literal["passthrough", "strict", "eventual", "reject"] = setting(
         "passthrough",
-        description="Reads of transactional tables without a ValidWriteIdList: ask the metastore, answer after a look"
-        " at the database, answer as of the last step, or refuse.",
+        description="Reads of transactional tables without a proof: ask the metastore, or answer after a look at the"
+        " database; without a ValidWriteIdList also: answer as of the last step, or refuse.",
     )
     max_unconfirmed_ms: int = setting(
         10_000, ge=100, description="The cache stops answering if the follower has not confirmed it for this long."

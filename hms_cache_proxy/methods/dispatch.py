@@ -443,6 +443,8 @@ class Dispatcher:
     def _serve(self, call: _Call, body: Body, depends: tuple[bytes, ...], seq: int) -> Serve:
         label = self._label(call, call.proof.relied_on)
         head, reason = call.head(label), STALE if call.stale else label.reason
+        if call.proof.other_list and self._reloads.due(depends):
+            self._shared.reload(_tables(depends))
         if isinstance(body, Slices):
             return Serve(_chunks(head, body), label.method, reason=reason)
         self._replies.put(call.key, ReplyEntry(body, depends, seq=seq, label=label, by_look=call.proof.by_look))
@@ -476,9 +478,13 @@ class Dispatcher:
             depends = EVERYTHING  # the reply names tables that the request does not
         cached = method.reads or method.learn
         asks = cached and (reason in _WAITS_FOR_FOLLOWER or (reason is Reason.WRITE_ID and self._reloads.due(depends)))
-        ticket = tuple(dep for dep in depends if dep[:1] == b"t") if asks else ()
+        ticket = _tables(depends) if asks else ()
         pending = effects.RelayedRead(self._shared, depends, ticket)
         return Forward(method.name, "miss" if cached else "relay", reason.value, retry=True, pending=pending)
+
+
+def _tables(depends: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    return tuple(target for target in depends if target[:1] == b"t")
 
 
 def _whole(head: bytes, body: bytes) -> bytes | tuple[bytes, bytes]:

@@ -8,15 +8,17 @@ Rules, in this order (Hive's "Synchronized Metastore Cache"):
 - A request with a list and the table's id is answered if the lists are equivalent and no open write has changed the
   table: this is the proof. Another id means another table of the same name.
 - A list without an id proves nothing, because a table that was dropped and created again can have the same list; no
-  list proves nothing either. Such a request goes upstream, unless the cache is known to be as new as the request
-  (`exact`: consistency = strict), or the setting `transactional_reads` allows it. With `transactional_reads = "strict"`
-  it is answered after a look that began after it arrived (LookNeeded). For such a request a metastore shows the rows of
-  the moment, also those that an open transaction has written; the cache has these rows as of the look. What depends on
-  the list (isStatsCompliant) is decided by readers, whatever the list is.
+  list proves nothing either.
 
-For other tables the metastore ignores lists, so only the id counts. For every table: a request goes upstream if its id
-is not the cached table's, or if it has an id or a list and the cache has no such table. Its client then knows a table
+For other tables the metastore ignores lists, so only the id counts. For every table there is no proof if the id is not
+the cached table's, or if the request has an id or a list and the cache has no such table. Its client then knows a table
 that was created, renamed or created again.
+
+A request without a proof goes upstream, unless the cache is known to be as new as the request (`exact`: consistency =
+strict), or the setting `transactional_reads` allows it. With `transactional_reads = "strict"` it is answered after a
+look that began after it arrived (LookNeeded). To every request a metastore shows the rows of the moment, whatever its
+list and id are, also rows that an open transaction has written; the cache has these rows as of the look. What depends
+on the list (isStatsCompliant) is decided by readers, whatever the list is.
 Owner: the worker's loop.
 """
 
@@ -89,17 +91,17 @@ class Proof:
     """The evidence of one request. `text` and `table_id` are set once `shown` is; `used`: an answer relied on them.
 
     `current`: the answer comes from a cache that was looked at after the read arrived, or from the metastore;
-    `by_look`: it is good only because of that.
+    `by_look`: it is good only because of that. `other_list`: the cached list of the table is not equivalent.
     """
 
-    __slots__ = ("_exact", "_unproved", "by_look", "current", "shown", "table_id", "text", "used")
+    __slots__ = ("_exact", "_unproved", "by_look", "current", "other_list", "shown", "table_id", "text", "used")
 
     def __init__(self, unproved: Unproved, *, exact: bool) -> None:
         self.text: bytes | None = None
         self.table_id: int | None = None
         self._unproved = unproved
         self._exact = exact
-        self.shown = self.used = self.current = self.by_look = False
+        self.shown = self.used = self.current = self.by_look = self.other_list = False
 
     @property
     def relied_on(self) -> str:
@@ -108,36 +110,45 @@ class Proof:
             return Reason.STRICT.value
         return Reason.WRITE_ID.value if self.used else ""
 
+    @property
+    def knows_a_table(self) -> bool:
+        """Does the client know a table? If it sends an id or a list, it does."""
+        return self.text is not None or self.table_id not in _NO_ID
+
     def names_another(self, entry: TableEntry | Absent) -> bool:
-        """Does the client know a table that the cache does not have under this name? If it sends an id or a list, it
-        knows a table; another id means another table."""
-        if self._exact:
-            return False
+        """Does the client know a table that the cache does not have under this name? Another id means another table.
+        Raises LookNeeded."""
         if isinstance(entry, Absent):
-            return self.text is not None or self.table_id not in _NO_ID
-        return self.table_id not in _NO_ID and entry.table_id != self.table_id
+            another = self.knows_a_table
+        else:
+            another = self.table_id not in _NO_ID and entry.table_id != self.table_id
+        return another and self._unless_looked(Reason.TABLE_ID) is not None
 
     def lacks(self, entry: TableEntry) -> Reason | None:
         """Why a transactional table's entry must not be used; None if it may be. Raises Rejected, LookNeeded."""
         if entry.catalog != DEFAULT_CATALOG:
             return Reason.TRANSACTIONAL
         if self.text is None:
-            return None if self._exact else self._without_list(entry)
-        if self.table_id in _NO_ID:
-            return None if self._exact else self._looked(Reason.TABLE_ID)
+            return self._without_list(entry)
         if self.table_id != entry.table_id:
-            return Reason.TABLE_ID
+            return self._unless_looked(Reason.TABLE_ID)
         if entry.write_ids is None or not equivalent(self.text, entry.write_ids):
-            return Reason.WRITE_ID
+            self.other_list = True
+            return self._unless_looked(Reason.WRITE_ID)
         self.used = True
         return None
 
     def _without_list(self, entry: TableEntry) -> Reason | None:
+        if self._exact:
+            return None
         if self._unproved == "reject":
             raise Rejected(entry)
-        return None if self._unproved == "eventual" else self._looked(Reason.NO_WRITE_ID)
+        return None if self._unproved == "eventual" else self._unless_looked(Reason.NO_WRITE_ID)
 
-    def _looked(self, otherwise: Reason) -> Reason | None:
+    def _unless_looked(self, otherwise: Reason) -> Reason | None:
+        """None if the cache is as new as the request, though it has no proof."""
+        if self._exact:
+            return None
         if self._unproved != "strict":
             return otherwise
         self.by_look = True

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hms_cache_proxy.cache import targets
-from hms_cache_proxy.cache.changes import Changes
+from hms_cache_proxy.cache.changes import Changes, TableWriteIds
 from hms_cache_proxy.methods.decision import Decision, Forward, Serve, Wait
 from hms_cache_proxy.wire import spec
 from hms_cache_proxy.wire.message import Header, parse_header
@@ -41,7 +41,8 @@ def filled(directory: Path, **settings: object) -> Iterator[Bench]:
 
 def changed(cursor: int, body: bytes) -> Changes:
     table = replace(flat_table(ACID[2], 90, body), transactional=True, full_acid=True)
-    return Changes(cursor=cursor, tables={ACID: table}, touched={targets.table(*ACID)})
+    write_ids = {90: TableWriteIds(ACID, LIST)}
+    return Changes(cursor=cursor, tables={ACID: table}, touched={targets.table(*ACID)}, write_ids=write_ids)
 
 
 @pytest.fixture
@@ -112,10 +113,50 @@ def test_other_reads_do_not_wait(bench: Bench) -> None:
     served(asked(bench, old_call(TABLE[2].decode())), b"table body")
 
 
-def test_an_id_that_is_not_the_tables_is_relayed(bench: Bench) -> None:
-    for proof in ({"validWriteIdList": LIST, "id": 91}, {"id": 91}):
+OTHER_LIST = b"sales.acid:6:9223372036854775807::"
+NO_PROOF = (
+    {"validWriteIdList": LIST, "id": 91},  # a table that was created again, or one that the client remembers
+    {"id": 91},
+    {"validWriteIdList": OTHER_LIST, "id": 90},  # a reader that has written, or one that is ahead or behind
+)
+
+
+@pytest.mark.parametrize("proof", NO_PROOF)
+def test_another_id_or_another_list(bench: Bench, proof: dict[str, Any]) -> None:
+    """To every request a metastore shows the rows of the moment."""
+    message, arrived_ns = without_proof(**proof), time.monotonic_ns()
+    assert isinstance(asked(bench, message, arrived_ns), Wait)
+    bench.step()
+    decision = asked(bench, message, arrived_ns)
+    served(decision)
+    assert isinstance(decision, Serve) and decision.reason == "strict"
+    assert isinstance(asked(bench, message), Wait)
+
+
+@pytest.mark.parametrize("proof", NO_PROOF)
+def test_passthrough_relays_another_id_and_another_list(tmp_path: Path, proof: dict[str, Any]) -> None:
+    with filled(tmp_path) as bench:
         relayed = asked(bench, without_proof(**proof))
-        assert isinstance(relayed, Forward) and relayed.reason == "table_id"
+        assert isinstance(relayed, Forward) and relayed.reason == ("write_id" if proof.get("id") == 90 else "table_id")
+
+
+def test_a_table_that_does_not_exist(bench: Bench) -> None:
+    """A list or an id says that there is one, unless a look finds none."""
+    message = encode("get_table_req", {"req": struct("GetTableRequest", dbName=SALES, tblName="no", id=3)}, 5)
+    for _ in range(2):
+        arrived_ns = time.monotonic_ns()
+        assert isinstance(asked(bench, message, arrived_ns), Wait)
+        bench.step()
+        served(asked(bench, message, arrived_ns), b"hive.sales.no table not found\0")
+
+
+def test_a_list_that_differs_after_a_look_reloads_the_table(bench: Bench) -> None:
+    """Aborted ids leave a list without an event."""
+    for proof, reloaded in ((LIST, set()), (OTHER_LIST, {targets.table(*ACID)}), (OTHER_LIST, set())):
+        arrived_ns = time.monotonic_ns()
+        bench.step()
+        served(asked(bench, without_proof(validWriteIdList=proof, id=90), arrived_ns))
+        assert bench.fences.pending_tickets()[1] == reloaded
 
 
 def test_a_kept_reply_waits_too(bench: Bench) -> None:

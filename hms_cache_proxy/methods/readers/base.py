@@ -50,6 +50,9 @@ HIVESERVER2 = frozenset(
 _REQUIRED_CAPABILITIES = b"OBJCAPABILITIES"  # a parameter
 _OF_CONNECTORS = frozenset((b"CONNECTORREAD", b"CONNECTORWRITE"))  # nothing here asks for them
 
+_ABSENT_ALIKE = frozenset(("get_all_table_constraints", "get_table_req"))
+"""Methods that say the same of a table that does not exist, whatever the list and the id of the request are."""
+
 _NOT_LOADED = {"excluded": Reason.EXCLUDED, "full": Reason.FULL}
 
 
@@ -227,6 +230,8 @@ class Context(NamedTuple):
         """The entry, if the cache may answer from it; None if the table is known not to exist."""
         if entry is None:
             raise Decline(Reason.NOT_LOADED)
+        if isinstance(entry, Absent) and self.proof.knows_a_table and self.method not in _ABSENT_ALIKE:
+            raise Decline(Reason.TABLE_ID)
         if self.proof.names_another(entry):
             raise Decline(Reason.TABLE_ID)
         if isinstance(entry, Absent):

@@ -159,7 +159,7 @@ def look_not_waited_for() -> None:
     """A read without a proof is answered without a look."""
     from hms_cache_proxy.methods.proof import Proof
 
-    swap(Proof, "_looked", lambda self, otherwise: None)
+    swap(Proof, "_unless_looked", lambda self, otherwise: None)
 
 
 @bug
